@@ -1,0 +1,25 @@
+# The Python module gpumemprof._core, from python/bindings.
+
+find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+
+# scikit-build-core puts nanobind on the search path; outside of it, ask the interpreter.
+find_package(nanobind CONFIG QUIET)
+if(NOT nanobind_FOUND)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  find_package(nanobind CONFIG QUIET)
+endif()
+if(NOT nanobind_FOUND)
+  message(FATAL_ERROR "nanobind was not found: run '${Python_EXECUTABLE} -m pip install nanobind'.")
+endif()
+
+file(GLOB bindings CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/bindings/*.cpp")
+if(NOT bindings)
+  message(WARNING "python/bindings holds no sources yet: gpumemprof._core is not built.")
+  return()
+endif()
+nanobind_add_module(_core NB_STATIC NB_SUPPRESS_WARNINGS ${bindings})
+target_link_libraries(_core PRIVATE gpumemprof_session gpumemprof_report gpumemprof_cli gpumemprof_capture
+                                    gpumemprof_build_flags)
+install(TARGETS _core LIBRARY DESTINATION gpumemprof)

@@ -1,0 +1,168 @@
+#include <nanobind/stl/string.h>
+
+#include <vector>
+
+#include "bindings.h"
+#include "capture/capture.h"
+#include "event/alloc_conf.h"
+
+namespace gpumemprof::bindings {
+namespace {
+
+std::string to_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// Text of Python's that need not be valid UTF-8 (a path, an argument).
+std::string to_text(const nb::handle& text) {
+  const nb::object encoded = text.attr("encode")("utf-8", "surrogateescape");
+  return to_text(nb::cast<nb::bytes>(encoded));
+}
+
+capture::Facts to_facts(const nb::dict& facts) {
+  capture::Facts texts;
+  for (const auto& [key, value] : facts) texts.emplace_back(to_text(key), to_text(value));
+  return texts;
+}
+
+void check(const Status& status) {
+  if (!status) raise(status.error());
+}
+
+int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
+          const nb::dict& facts) {
+  capture::StartOptions options;
+  options.path = to_text(path);
+  options.memory = is_cpu ? capture::MemoryKind::cpu : capture::MemoryKind::cuda;
+  options.overwrites = overwrites;
+  options.with_stacks = with_stacks;
+  options.facts = to_facts(facts);
+  Result<capture::RecordingNumber> number = [&] {
+    const nb::gil_scoped_release no_gil;
+    return capture::start(options);
+  }();
+  return value_or_raise(std::move(number));
+}
+
+nb::dict stop(int recording, const std::string& reason) {
+  const capture::Summary summary = [&] {
+    const nb::gil_scoped_release no_gil;
+    return capture::stop(recording, reason);
+  }();
+  nb::dict result;
+  result["path"] = to_str(summary.path);
+  result["events"] = summary.events;
+  result["lost_events"] = summary.lost_events;
+  result["size_bytes"] = summary.size_bytes;
+  result["problem"] = to_str(summary.problem);
+  nb::list devices;
+  for (const capture::DeviceSummary& device : summary.devices) {
+    nb::dict row;
+    row["device"] = device.device;
+    row["events"] = device.events;
+    row["requested_bytes"] = device.requested_bytes;
+    row["peak_requested_bytes"] = device.peak_requested_bytes;
+    devices.append(row);
+  }
+  result["devices"] = devices;
+  return result;
+}
+
+BlockStateKind block_state(const std::string& name) {
+  if (name == "active_allocated") return BlockStateKind::active_allocated;
+  if (name == "inactive") return BlockStateKind::inactive;
+  return BlockStateKind::active_pending_free;
+}
+
+std::uint64_t number(const nb::handle& row, const char* key) {
+  return nb::cast<std::uint64_t>(row[key]);
+}
+
+capture::ListedBlock to_block(const nb::handle& row) {
+  capture::ListedBlock block;
+  block.address = number(row, "address");
+  block.size_bytes = number(row, "size");
+  block.requested_bytes = number(row, "requested_size");
+  block.state = block_state(to_text(nb::handle(nb::object(row["state"]))));
+  return block;
+}
+
+// A segment as torch's snapshot lists it.
+capture::ListedSegment to_segment(const nb::handle& row) {
+  capture::ListedSegment segment;
+  segment.device = nb::cast<DeviceIndex>(row["device"]);
+  segment.address = number(row, "address");
+  segment.size_bytes = number(row, "total_size");
+  segment.stream = number(row, "stream");
+  segment.is_small = to_text(nb::handle(nb::object(row["segment_type"]))) == "small";
+  segment.is_expandable = nb::cast<bool>(row["is_expandable"]);
+  const nb::object pool = row["segment_pool_id"];
+  segment.pool = {nb::cast<std::uint64_t>(pool[0]), nb::cast<std::uint64_t>(pool[1])};
+  for (const nb::handle block : nb::object(row["blocks"]))
+    segment.blocks.push_back(to_block(block));
+  return segment;
+}
+
+void finish_join(int recording, int devices, const nb::list& rows) {
+  std::vector<capture::ListedSegment> segments;
+  for (const nb::handle row : rows) segments.push_back(to_segment(row));
+  check(capture::finish_join(recording, devices, segments));
+}
+
+void attach_cuda(int major, int minor) {
+  const Status attached = [&] {
+    const nb::gil_scoped_release no_gil;
+    return capture::attach_cuda({major, minor});
+  }();
+  check(attached);
+}
+
+// False: the settings are not understood, and the defaults stay.
+bool set_settings(int recording, const std::string& text, int major, int minor) {
+  const Result<AllocConf> conf = parse_alloc_conf(text, {major, minor});
+  if (conf) capture::set_settings(recording, conf.value().settings);
+  return conf.ok();
+}
+
+// Innermost first, as (name, file, line).
+nb::list own_stack() {
+  nb::list frames;
+  for (const capture::StackFrame& frame : capture::own_stack()) {
+    frames.append(nb::make_tuple(to_str(frame.name), to_str(frame.file), frame.line));
+  }
+  return frames;
+}
+
+void mark(const nb::str& name, bool is_start) {
+  capture::mark(to_text(nb::handle(name)),
+                is_start ? Annotation::Stage::start : Annotation::Stage::end);
+}
+
+}  // namespace
+
+void bind_capture(nb::module_& module) {
+  module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
+             nb::arg("with_stacks"), nb::arg("facts"));
+  module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
+  module.def("capture_is_recording", capture::is_recording);
+  module.def(
+      "capture_add_facts",
+      [](int recording, const nb::dict& facts) { capture::add_facts(recording, to_facts(facts)); },
+      nb::arg("recording"), nb::arg("facts"));
+  module.def("capture_set_settings", set_settings, nb::arg("recording"), nb::arg("text"),
+             nb::arg("major"), nb::arg("minor"));
+  module.def("capture_attach_cpu", [] { check(capture::attach_cpu()); });
+  module.def("capture_attach_cuda", attach_cuda, nb::arg("major"), nb::arg("minor"));
+  module.def("capture_begin_join", capture::begin_join, nb::arg("recording"));
+  module.def("capture_finish_join", finish_join, nb::arg("recording"), nb::arg("devices"),
+             nb::arg("segments"));
+  module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
+  module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
+  module.def("capture_own_stack", own_stack);
+  module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
+  module.def(
+      "capture_enter_tag",
+      [](const nb::str& name) { return capture::enter_tag(to_text(nb::handle(name))); },
+      nb::arg("name"));
+  module.def("capture_leave_tag", capture::leave_tag, nb::arg("previous"));
+}
+
+}  // namespace gpumemprof::bindings

@@ -1,0 +1,82 @@
+#include "bindings.h"
+
+namespace gpumemprof::bindings {
+namespace {
+
+// Lets Ctrl-C end a long read: Python only notes the signal, and acts on it when asked.
+void stop_if_interrupted() {
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+RecordingHandle open(const nb::bytes& path) {
+  const std::string native_path(path.c_str(), path.size());
+  OpenOptions options;
+  options.progress = [](std::uint64_t /*done*/, std::uint64_t /*total*/) { stop_if_interrupted(); };
+  Result<std::shared_ptr<const Recording>> recording = [&] {
+    const nb::gil_scoped_release no_gil;
+    return Recording::open(native_path, options);
+  }();
+  return {value_or_raise(std::move(recording))};
+}
+
+nb::object cut(const RecordingHandle& handle) {
+  const std::optional<Error> cut = handle.recording->cut();
+  return cut ? nb::object(to_str(cut->sentence())) : nb::none();
+}
+
+// Innermost first, as (name, file, line).
+nb::list stack(const RecordingHandle& handle, std::uint32_t id) {
+  const Store& store = handle.recording->store();
+  if (id >= store.stacks().size()) throw nb::index_error("there is no stack with this number");
+  nb::list frames;
+  for (const FrameId frame_id : store.stacks().frames_of(StackId(id))) {
+    const Frame& frame = store.frame(frame_id);
+    frames.append(
+        nb::make_tuple(to_str(store.text(frame.name)), to_str(store.text(frame.file)), frame.line));
+  }
+  return frames;
+}
+
+nb::list streams(const RecordingHandle& handle) {
+  const Store& store = handle.recording->store();
+  nb::list handles;
+  for (std::uint32_t row = 0; row < store.stream_count(); ++row)
+    handles.append(store.stream_handle(row));
+  return handles;
+}
+
+nb::list pools(const RecordingHandle& handle) {
+  const Store& store = handle.recording->store();
+  nb::list ids;
+  for (std::uint32_t row = 0; row < store.pool_count(); ++row) {
+    const PoolId pool = store.pool(row);
+    ids.append(nb::make_tuple(pool.graph, pool.user));
+  }
+  return ids;
+}
+
+nb::list device_names(const RecordingHandle& handle) {
+  const Store& store = handle.recording->store();
+  nb::list names;
+  for (const auto& record : store.devices())
+    names.append(to_str(store.device_name(record->device)));
+  return names;
+}
+
+}  // namespace
+
+void bind_recording(nb::module_& module) {
+  nb::class_<RecordingHandle>(module, "RecordingHandle")
+      .def_prop_ro("cut", cut)
+      .def_prop_ro("device_names", device_names)
+      .def_prop_ro(
+          "event_count",
+          [](const RecordingHandle& handle) { return handle.recording->store().event_count(); })
+      .def_prop_ro("streams", streams)
+      .def_prop_ro("pools", pools)
+      .def("stack", stack, nb::arg("id"));
+  module.def("open", open, nb::arg("path"));
+}
+
+}  // namespace gpumemprof::bindings

@@ -1,0 +1,63 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "report/json/overview_json.h"
+#include "report/text/overview_text.h"
+
+namespace gpumemprof::bindings {
+namespace {
+
+OverviewOptions options_from(const std::string& moment, std::uint32_t event,
+                             std::optional<DeviceIndex> device) {
+  OverviewOptions options;
+  options.device = device;
+  if (moment == "end") {
+    options.at.kind = AskedMoment::Kind::end;
+  } else if (moment == "event") {
+    options.at = {AskedMoment::Kind::event, event};
+  }
+  return options;
+}
+
+template <typename Print>
+nb::str report(const RecordingHandle& handle, const OverviewOptions& options, Print print) {
+  Result<std::string> text = [&]() -> Result<std::string> {
+    const nb::gil_scoped_release no_gil;
+    Result<Overview> overview = handle.recording->overview(options);
+    if (!overview) return overview.error();
+    return print(overview.value(), handle.recording->store());
+  }();
+  return to_str(value_or_raise(std::move(text)));
+}
+
+nb::str report_json(const RecordingHandle& handle, const std::string& moment, std::uint32_t event,
+                    std::optional<DeviceIndex> device, std::optional<std::size_t> top) {
+  return report(handle, options_from(moment, event, device),
+                [&](const Overview& overview, const Store& store) {
+                  return overview_json(overview, store, top.value_or(kAllGroups));
+                });
+}
+
+nb::str report_text(const RecordingHandle& handle, const std::string& moment, std::uint32_t event,
+                    std::optional<DeviceIndex> device, std::optional<std::size_t> top,
+                    std::size_t width) {
+  return report(handle, options_from(moment, event, device),
+                [&](const Overview& overview, const Store& store) {
+                  TextStyle style;
+                  style.width = width;
+                  style.top = top.value_or(style.top);
+                  return overview_text(overview, store, style);
+                });
+}
+
+}  // namespace
+
+void bind_report(nb::module_& module) {
+  module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
+             nb::arg("device").none(), nb::arg("top").none());
+  module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
+             nb::arg("device").none(), nb::arg("top").none(), nb::arg("width"));
+}
+
+}  // namespace gpumemprof::bindings

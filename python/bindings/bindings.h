@@ -1,0 +1,46 @@
+// The module gpumemprof._core: conversion between Python and the session façade, no logic of its
+// own.
+//
+// The GIL is let go wherever a file is read, replayed or explained.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "session/recording.h"
+
+namespace gpumemprof::bindings {
+
+namespace nb = nanobind;
+
+// A recording as Python holds it.
+struct RecordingHandle {
+  std::shared_ptr<const Recording> recording;
+};
+
+// Text that came from a file or a path and need not be valid UTF-8.
+nb::str to_str(std::string_view text);
+
+// Raises the class of gpumemprof that fits the code.
+[[noreturn]] void raise(const Error& error);
+
+template <typename T>
+T value_or_raise(Result<T>&& result) {
+  if (!result) raise(result.error());
+  return std::move(result).value();
+}
+
+void bind_errors(nb::module_& module);
+void bind_recording(nb::module_& module);
+void bind_report(nb::module_& module);
+void bind_tables(nb::module_& module);
+void bind_whatif(nb::module_& module);
+void bind_cli(nb::module_& module);
+void bind_capture(nb::module_& module);
+
+}  // namespace gpumemprof::bindings

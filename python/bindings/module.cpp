@@ -1,0 +1,16 @@
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  // A user's script may end with a recording still in some global: that is no fault to complain
+  // about.
+  nanobind::set_leak_warnings(false);
+  module.doc() = "The native part of gpumemprof; use the package, not this module.";
+  module.attr("__version__") = GPUMEMPROF_VERSION;
+  gpumemprof::bindings::bind_errors(module);
+  gpumemprof::bindings::bind_recording(module);
+  gpumemprof::bindings::bind_report(module);
+  gpumemprof::bindings::bind_whatif(module);
+  gpumemprof::bindings::bind_tables(module);
+  gpumemprof::bindings::bind_cli(module);
+  gpumemprof::bindings::bind_capture(module);
+}

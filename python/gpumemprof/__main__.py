@@ -1,0 +1,51 @@
+"""The command ``gpumemprof``, also ``python -m gpumemprof``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from gpumemprof import _core
+from gpumemprof._demo import demo_path
+
+
+@contextmanager
+def _default_signals() -> Iterator[None]:
+    """Ctrl-C and a closed pipe end the native part at once, as they end any command.
+
+    Python would only note the signal, and act on it when the native part returns.
+    """
+    signals = [signal.SIGINT, signal.SIGPIPE]
+    before = [signal.signal(number, signal.SIG_DFL) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before):
+            signal.signal(number, handler)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what follows the command's name; those of this process unless given.
+
+    Returns:
+        The exit code: 0 fine, 1 a limit was exceeded, 2 usage, 3 bad input, 4 environment, 70 bug.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] == "run":
+        from gpumemprof import run
+
+        return run.main(given[1:])
+    words = ["gpumemprof", *given]
+    sys.stdout.flush()
+    with _default_signals():
+        return _core.run_cli([os.fsencode(word) for word in words], os.fsencode(demo_path()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""The recording that ships with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def demo_path() -> str:
+    """The path of a small real snapshot: GPT-2 in training, until it ran out of memory."""
+    return str(Path(__file__).parent / "data" / "demo.pickle.gz")

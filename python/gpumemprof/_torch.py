@@ -1,0 +1,176 @@
+"""Everything gpumemprof asks of torch; no other module imports it, and nothing here imports it first.
+
+torch is used once the program itself has imported it, and CUDA once the program has initialised it:
+asking earlier would create contexts on the wrong card and break programs that fork.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable
+
+__all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
+
+_DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
+
+
+def is_imported() -> bool:
+    """Whether the program has imported torch, and completely."""
+    return hasattr(sys.modules.get("torch"), "cuda")
+
+
+def _folder() -> Path | None:
+    module = sys.modules.get("torch")
+    if module is not None and module.__file__:
+        return Path(module.__file__).parent
+    try:
+        spec = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def has_cuda() -> bool:
+    """Whether torch was built for CUDA and there is a card, found without waking either."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
+        return False
+    folder = _folder()
+    return (
+        folder is not None
+        and (folder / "lib" / "libc10_cuda.so").exists()
+        and any(Path(name).exists() for name in _DRIVER_FILES)
+    )
+
+
+class _AfterImport:
+    """Finds torch as Python would, and runs the callbacks when its import is complete."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] = []
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            self._run_after(spec.loader)
+        return spec
+
+    def _run_after(self, loader: Any) -> None:
+        import_torch = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            loader.exec_module = import_torch
+            import_torch(module)
+            while self.callbacks:
+                self.callbacks.pop(0)()
+
+        loader.exec_module = exec_module
+
+
+_after_import = _AfterImport()
+
+
+def when_imported(callback: Callable[[], None]) -> None:
+    """Call back once the program has imported torch; now, if it has."""
+    if is_imported():
+        callback()
+        return
+    _after_import.callbacks.append(callback)
+    if _after_import not in sys.meta_path:
+        sys.meta_path.insert(0, _after_import)
+
+
+def when_cuda_is_ready(callback: Callable[[], None]) -> None:
+    """Call back once the program has initialised CUDA; now, if it has."""
+    import torch
+
+    torch.cuda._lazy_call(callback)
+
+
+def version() -> tuple[int, int]:
+    """The major and minor version."""
+    import torch
+
+    major, minor = str(torch.__version__).split(".")[:2]
+    return int(major), int(minor)
+
+
+def backend() -> str:
+    """``native``, or another allocator's name."""
+    import torch
+
+    return str(torch.cuda.get_allocator_backend())
+
+
+def list_state() -> tuple[int, list[dict[str, Any]]]:
+    """How many devices there are, and the segments and blocks of all."""
+    import torch
+
+    if version() >= (2, 11):
+        segments = torch.cuda.memory_snapshot(include_traces=False)
+    else:
+        segments = torch.cuda.memory_snapshot()
+    return torch.cuda.device_count(), segments
+
+
+def card_ids() -> dict[int, str]:
+    """The id of the card behind each device, as NVML names it."""
+    import torch
+
+    ids = {}
+    for device in range(torch.cuda.device_count()):
+        uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+        if uuid is not None:
+            text = str(uuid)
+            ids[device] = text if text.startswith("GPU-") else f"GPU-{text}"
+    return ids
+
+
+def allocator_settings() -> str:
+    """The settings string in force, as far as torch tells it."""
+    import torch
+
+    settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+    if settings is None and version() >= (2, 10):
+        settings = os.environ.get("PYTORCH_ALLOC_CONF")
+    if not torch._C._cuda_isHistoryEnabled():
+        # Without a history a whole snapshot is as cheap as its segments, and tells what was set.
+        arguments = [] if version() <= (2, 7) else [None]
+        told = torch._C._cuda_memorySnapshot(*arguments).get("allocator_settings", {})
+        settings = told.get("PYTORCH_CUDA_ALLOC_CONF", settings)
+    return settings or ""
+
+
+def facts() -> dict[str, str]:
+    """Versions, for the recording's header."""
+    import torch
+
+    found = {"torch": str(torch.__version__)}
+    if torch.version.cuda:
+        found["cuda"] = str(torch.version.cuda)
+    return found
+
+
+def device_facts() -> dict[str, str]:
+    """Names, totals and limits of the devices; only with CUDA initialised."""
+    import torch
+
+    found = {}
+    for device in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(device)
+        found[f"device {device}"] = str(properties.name)
+        found[f"device {device} total_bytes"] = str(properties.total_memory)
+        fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+        if fraction is not None:
+            found[f"device {device} memory_fraction"] = str(fraction(device))
+    return found

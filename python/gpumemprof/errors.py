@@ -1,0 +1,99 @@
+"""What can go wrong: every error is one sentence, with what failed, where, and what to do."""
+
+from __future__ import annotations
+
+import errno
+
+__all__ = [
+    "CutFileWarning",
+    "EnvironmentProblem",
+    "Error",
+    "InputError",
+    "InternalError",
+    "MissingFileError",
+    "RecordingWarning",
+    "UsageError",
+]
+
+
+class Error(Exception):
+    """The base of all errors of gpumemprof; ``str(error)`` is the whole sentence.
+
+    Attributes:
+        message: what failed.
+        code: the class of the error: ``usage``, ``bad_input``, ``environment``,
+            ``limit_exceeded`` or ``bug``. The command line has one exit code for each.
+        where: the file, and the byte or event where known; may be empty.
+        hint: what to do next; may be empty.
+    """
+
+    message: str
+    code: str
+    where: str
+    hint: str
+
+    def __init__(self, message: str, code: str = "bug", where: str = "", hint: str = "") -> None:
+        super().__init__(message, code, where, hint)
+        self.message = message
+        self.code = code
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """The sentence: where, what failed, what to do."""
+        where = f"{self.where}: " if self.where else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class InputError(Error, ValueError):
+    """A file that cannot be read as what it claims to be."""
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """A file that is not there; ``except FileNotFoundError`` catches it too."""
+
+    def __init__(self, message: str, code: str = "bug", where: str = "", hint: str = "") -> None:
+        super().__init__(message, code, where, hint)
+        self.errno = errno.ENOENT
+        self.strerror = message
+        self.filename = where
+
+
+class UsageError(Error, ValueError):
+    """The call itself was wrong: an event or device that is not there, a word we do not know."""
+
+
+class EnvironmentProblem(Error):  # noqa: N818 - EnvironmentError is Python's old name of OSError
+    """The machine lacks something, for example memory."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug of gpumemprof. Please report it, with the file if you can share it."""
+
+
+class CutFileWarning(UserWarning):
+    """A file broke off before its end: the figures are those of what came before."""
+
+
+class RecordingWarning(UserWarning):
+    """A live recording is not all it was asked to be; the program itself was not disturbed."""
+
+
+_NO_SUCH_FILE = "no such file"
+_CLASSES: dict[str, type[Error]] = {
+    "usage": UsageError,
+    "bad_input": InputError,
+    "environment": EnvironmentProblem,
+    "bug": InternalError,
+}
+
+
+def from_native(message: str, code: str, where: str, hint: str) -> Error:
+    """The exception for an error of the native part."""
+    kind = _CLASSES.get(code, Error)
+    if kind is InputError and message == _NO_SUCH_FILE:
+        kind = MissingFileError
+    if kind is InternalError:
+        hint = "this is a bug of gpumemprof, please report it"
+    return kind(message, code, where, hint)

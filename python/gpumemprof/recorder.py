@@ -1,0 +1,359 @@
+"""Live recording: every allocator event of this process, streamed to a ``.gmp`` file while it runs.
+
+::
+
+    with gpumemprof.record("run.gmp"):
+        for batch in loader:
+            gpumemprof.step()
+            with gpumemprof.tag("forward"):
+                ...
+
+Recordings may overlap, nest and be made in any thread; each has its own file. A file is complete to
+within a second of the end however the process ends. A forked child does not record.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import platform
+import socket
+import sys
+import threading
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable, TypeVar, Union
+
+from gpumemprof import _core, _torch
+from gpumemprof.errors import Error, RecordingWarning, UsageError
+
+__all__ = ["ActiveRecording", "record", "start", "step", "stop", "tag"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Path = Union[str, "os.PathLike[str]"]
+
+_lock = threading.RLock()
+_active: list[ActiveRecording] = []
+_started: list[ActiveRecording] = []
+_steps = 0
+_stack_problem: str | None = None
+_is_prepared = False
+_MOST_JOINS = 3
+
+
+def _probe() -> bool:
+    """Whether a raw walk of this thread's frames equals what Python says of them."""
+    raw, line = _core.capture_own_stack(), sys._getframe().f_lineno
+    seen = []
+    current: Any = sys._getframe()
+    while current is not None:
+        code = current.f_code
+        seen.append((getattr(code, "co_qualname", code.co_name), code.co_filename, line))
+        current = current.f_back
+        line = current.f_lineno if current is not None else 0
+    return raw == seen[: len(raw)] and len(raw) == min(len(seen), _MOST_FRAMES)
+
+
+_MOST_FRAMES = 512
+
+
+def _why_no_stacks() -> str | None:
+    try:
+        _core.capture_prepare_stacks()
+    except Error as error:
+        return error.message
+    # Through a generator and a function of C, whose frames are kept in other ways.
+    if not _probe() or not next(_probe() for _ in (0,)) or not all(map(lambda _: _probe(), (0,))):  # noqa: C417
+        return "this Python keeps its frames in a way gpumemprof does not know"
+    return None
+
+
+def _prepare() -> None:
+    global _is_prepared, _stack_problem
+    if _is_prepared:
+        return
+    _is_prepared = True
+    _stack_problem = _why_no_stacks()
+    atexit.register(_stop_all)
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _forget() -> None:
+    """In a forked child: the recordings are the parent's."""
+    global _lock
+    _lock = threading.RLock()
+    for recording in _active:
+        recording._number = None
+    _active.clear()
+    _started.clear()
+
+
+def _stop_all() -> None:
+    for recording in list(reversed(_active)):
+        recording.stop("exit")
+
+
+def _facts() -> dict[str, str]:
+    facts = {
+        "gpumemprof": _core.__version__,
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "pid": str(os.getpid()),
+        "command": " ".join(sys.argv),
+    }
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        if name in os.environ:
+            facts[name.lower()] = os.environ[name]
+    return facts
+
+
+class ActiveRecording:
+    """One recording and its file, made by `start` or `record`."""
+
+    def __init__(self, path: _Path, stacks: bool, cpu: bool | None, overwrite: bool) -> None:
+        """Use `start` or `record` instead."""
+        self.path = os.fspath(path)
+        self.summary: dict[str, Any] = {}
+        """What was recorded; filled by `stop`."""
+        self.capture: str | None = None
+        """How events are had: ``native``, ``recorder`` or ``counters``; None before memory is."""
+        self.notes: list[str] = []
+        """What could not be recorded as asked, a sentence each."""
+        self._is_cpu = not _torch.has_cuda() if cpu is None else cpu
+        with _lock:
+            _prepare()
+            if stacks and _stack_problem is not None:
+                self.notes.append(f"stacks are not recorded: {_stack_problem}")
+            self._number: int | None = _core.capture_start(
+                os.fsencode(path),
+                self._is_cpu,
+                overwrite,
+                stacks and _stack_problem is None,
+                _facts(),
+            )
+            _active.append(self)
+        _torch.when_imported(self._attach)
+
+    @property
+    def memory(self) -> str:
+        """``cuda`` or ``cpu``: whose memory is recorded."""
+        return "cpu" if self._is_cpu else "cuda"
+
+    def stop(self, reason: str = "stop") -> None:
+        """End the recording; everything until now is in the file. Doing it twice does no harm."""
+        with _lock:
+            number, self._number = self._number, None
+            if number is None:
+                return
+            _active.remove(self)
+            if self in _started:
+                _started.remove(self)
+        self.summary = dict(_core.capture_stop(number, reason))
+        problem = str(self.summary.get("problem", ""))
+        lost = self.summary.get("lost_events", 0)
+        if problem:
+            self.notes.append(problem)
+        if lost:
+            self.notes.append(f"{lost} events were lost: the disk or the processor did not keep up")
+        for note in self.notes:
+            warnings.warn(note, RecordingWarning, stacklevel=2)
+
+    def _attach(self) -> None:
+        """Torch is there; its errors are ours, never the program's."""
+        try:
+            if self._number is None:
+                return
+            _core.capture_add_facts(self._number, _torch.facts())
+            if self._is_cpu:
+                _core.capture_attach_cpu()
+                self._set_capture("native")
+            else:
+                _torch.when_cuda_is_ready(self._join)
+        except Exception as error:
+            self.notes.append(f"nothing is recorded: {error}")
+
+    def _join(self) -> None:
+        """CUDA is there."""
+        number = self._number
+        if number is None:
+            return
+        try:
+            self._join_native(number)
+            self._set_capture("native")
+        except Exception as error:
+            self.notes.append(f"allocator events are not recorded: {error}")
+            self._set_capture("counters")
+
+    def _join_native(self, number: int) -> None:
+        if _torch.backend() != "native":
+            raise UsageError(f"torch uses the {_torch.backend()} allocator, which tells no events")
+        _core.capture_attach_cuda(*_torch.version())
+        for attempt in range(_MOST_JOINS):
+            _core.capture_begin_join(number)
+            devices, segments = _torch.list_state()
+            try:
+                _core.capture_finish_join(number, devices, segments)
+                break
+            except Error:
+                # Another thread may have taken a snapshot at the same moment.
+                if attempt + 1 == _MOST_JOINS:
+                    raise
+        settings = _torch.allocator_settings()
+        if not _core.capture_set_settings(number, settings, *_torch.version()):
+            self.notes.append(f"the allocator settings were not understood: {settings}")
+        _core.capture_add_facts(number, {"settings": settings, **_torch.device_facts()})
+        for device, card in _torch.card_ids().items():
+            _core.capture_watch_card(device, card)
+
+    def _set_capture(self, capture: str) -> None:
+        self.capture = capture
+        if self._number is not None:
+            _core.capture_add_facts(self._number, {"capture": capture})
+
+
+def start(
+    path: _Path, *, stacks: bool = True, cpu: bool | None = None, overwrite: bool = False
+) -> ActiveRecording:
+    """Start recording into a file; `stop`, the recording's own ``stop()`` or the exit ends it.
+
+    Args:
+        path: the file to write, usually ``*.gmp``.
+        stacks: record where each event came from.
+        cpu: record CPU tensors instead of CUDA memory; by default where there is no CUDA.
+        overwrite: replace a file that is already there.
+
+    Raises:
+        Error: the file cannot be written, or exists.
+    """
+    recording = ActiveRecording(path, stacks, cpu, overwrite)
+    with _lock:
+        _started.append(recording)
+    return recording
+
+
+def stop() -> ActiveRecording:
+    """End the recording that `start` began last, and return it.
+
+    Raises:
+        UsageError: nothing is being recorded.
+    """
+    with _lock:
+        if not _started:
+            raise UsageError(
+                "nothing is being recorded; call gpumemprof.start(path) first", "usage"
+            )
+        recording = _started[-1]
+    recording.stop()
+    return recording
+
+
+class record:  # noqa: N801 - reads as a verb
+    """Record a block of code, or every call of a function, into a file.
+
+    ::
+
+        with gpumemprof.record("run.gmp") as recording: ...
+
+
+        @gpumemprof.record("train.gmp")
+        def train(): ...
+
+    A second use of the same object writes ``run.2.gmp`` and so on; entered again while it is open
+    (by recursion, or by another thread) it goes on with the recording there is.
+
+    Args: those of `start`.
+    """
+
+    def __init__(
+        self,
+        path: _Path,
+        *,
+        stacks: bool = True,
+        cpu: bool | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self._path = Path(path)
+        self._options = {"stacks": stacks, "cpu": cpu, "overwrite": overwrite}
+        self._uses = 0
+        self._depth = 0
+        self._recording: ActiveRecording | None = None
+
+    def __enter__(self) -> ActiveRecording:
+        with _lock:
+            if self._recording is None:
+                path = self._path
+                if self._uses > 0:
+                    path = path.with_name(f"{path.stem}.{self._uses + 1}{path.suffix}")
+                self._recording = ActiveRecording(path, **self._options)  # type: ignore[arg-type]
+                self._uses += 1
+            self._depth += 1
+            return self._recording
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with _lock:
+            self._depth -= 1
+            if self._depth > 0 or self._recording is None:
+                return
+            recording, self._recording = self._recording, None
+        recording.stop("stop" if kind is None else f"exception: {kind.__name__}")
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded  # type: ignore[return-value]
+
+
+def step() -> None:
+    """Mark the beginning of a training step, and the end of the one before."""
+    global _steps
+    if not _core.capture_is_recording():
+        return
+    with _lock:
+        number = _steps
+        _steps += 1
+    if number > 0:
+        _core.capture_mark(f"step {number - 1}", False)
+    _core.capture_mark(f"step {number}", True)
+
+
+class tag:  # noqa: N801 - reads as a noun in a with statement
+    """Name what is allocated in a block of code, or in a function, by the thread that runs it.
+
+    ::
+
+        with gpumemprof.tag("kv_cache"): ...
+
+    Tags nest; the innermost counts.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"a tag is a text that is not empty, not {name!r}", "usage")
+        self.name = name
+        self._outer = threading.local()
+
+    def __enter__(self) -> tag:
+        outer: list[int] = self._outer.__dict__.setdefault("tags", [])
+        outer.append(_core.capture_enter_tag(self.name))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _core.capture_leave_tag(self._outer.tags.pop())
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def tagged(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return tagged  # type: ignore[return-value]

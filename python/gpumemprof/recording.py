@@ -1,0 +1,357 @@
+"""Recordings: any PyTorch memory snapshot, opened and replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from gpumemprof import _core
+from gpumemprof._core import Table, TableKind
+from gpumemprof.errors import CutFileWarning, UsageError
+from gpumemprof.report import DeviceReport, Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Recording", "load"]
+
+_TEXT_WIDTH = 100
+
+
+def load(path: str | os.PathLike[str]) -> Recording:
+    """Open a PyTorch memory snapshot and replay it.
+
+    Args:
+        path: a file written by ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on,
+            plain or compressed with gzip. Nothing in it is executed, so it may come from a
+            stranger.
+
+    Raises:
+        MissingFileError: there is no such file (also a ``FileNotFoundError``).
+        InputError: it is not a snapshot, or a damaged one of which nothing can be used.
+
+    A file that broke off is opened as far as it goes, with a ``CutFileWarning``; ``cut`` says
+    where.
+    """
+    recording = Recording(_core.open(os.fsencode(path)), os.fsdecode(path))
+    if recording.cut is not None:
+        warnings.warn(recording.cut, CutFileWarning, stacklevel=2)
+    return recording
+
+
+class Recording:
+    """A recording, made by `load`: its report and its tables.
+
+    Tables are read in place by any library that takes Arrow data::
+
+        pyarrow.table(recording.events)
+        polars.DataFrame(recording.allocations)
+        segments = recording.segments
+        duckdb.sql("SELECT stream, sum(size_bytes) FROM segments GROUP BY stream")
+
+    They have one batch a device. Events are numbered from 0 on each device, and so are segments;
+    what is not known is null.
+    """
+
+    def __init__(self, handle: _core.RecordingHandle, path: str) -> None:
+        """Use `load` instead."""
+        self._handle = handle
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        """The file it was read from."""
+        return self._path
+
+    @property
+    def cut(self) -> str | None:
+        """A sentence where the file broke off; ``None`` where it is whole."""
+        return self._handle.cut
+
+    @cached_property
+    def devices(self) -> list[DeviceReport]:
+        """The report of every device."""
+        return [DeviceReport.from_json(device) for device in self.report()["devices"]]
+
+    def report(
+        self,
+        at: str | int = "peak",
+        device: str | int | None = None,
+        top: int | None = None,
+    ) -> dict[str, Any]:
+        """The report that ``gpumemprof report --json`` prints, as a dictionary.
+
+        Args:
+            at: the moment asked about: ``"peak"``, ``"end"``, or the number of an event.
+            device: only this device, such as ``0``, ``"cuda:0"`` or ``"host"``.
+            top: how many live groups to list; all unless said otherwise.
+
+        Raises:
+            UsageError: there is no such event or device.
+        """
+        report: dict[str, Any] = json.loads(self.to_json(at, device, top))
+        return report
+
+    def to_json(
+        self,
+        at: str | int = "peak",
+        device: str | int | None = None,
+        top: int | None = None,
+    ) -> str:
+        """The same as `report`, as JSON text."""
+        return _core.report_json(
+            self._handle, *_moment(at), _device_number(device), _at_least_0(top)
+        )
+
+    def to_text(
+        self,
+        at: str | int = "peak",
+        device: str | int | None = None,
+        top: int | None = None,
+        width: int = _TEXT_WIDTH,
+    ) -> str:
+        """The report that ``gpumemprof report`` prints, for people; see `report`."""
+        return _core.report_text(
+            self._handle, *_moment(at), _device_number(device), _at_least_0(top), width
+        )
+
+    def replay(
+        self,
+        alloc_conf: str | Sequence[str] = (),
+        *,
+        memory_limit: int | Sequence[int] = (),
+        torch_version: str | None = None,
+        recorded_limit: int | None = None,
+        device: str | int | None = None,
+        search: bool = False,
+    ) -> dict[str, Any]:
+        """Replay the run under other allocator settings; what ``gpumemprof replay --json`` prints.
+
+        The simulator first proves itself: under ``devices[].verified`` stands how many placements,
+        segments and counters of the recording it met. Figures of the runs are simulated::
+
+            run = recording.replay("expandable_segments:True")["devices"][0]["runs"][-1]
+            run["peak_reserved_bytes"], run["num_ooms"]
+
+        Args:
+            alloc_conf: ``PYTORCH_CUDA_ALLOC_CONF`` strings to try.
+            memory_limit: limits on reserved memory to try, in bytes.
+            torch_version: use the rules of this version; those that fit the recording otherwise.
+            recorded_limit: the limit the recording ran under; inferred where it shows otherwise.
+            device: only this device.
+            search: also try the sensible settings, best first.
+
+        Raises:
+            UsageError: a setting that does not exist, or a limit below the first segment.
+            InputError: no history was recorded.
+        """
+        confs, limits = _listed(alloc_conf, str), _listed(memory_limit, int)
+        text = _core.replay_json(
+            self._handle,
+            confs,
+            limits,
+            torch_version,
+            recorded_limit,
+            _device_number(device),
+            search,
+        )
+        result: dict[str, Any] = json.loads(text)
+        return result
+
+    def simulate(
+        self,
+        path: str | os.PathLike[str],
+        alloc_conf: str = "",
+        *,
+        memory_limit: int | None = None,
+        torch_version: str | None = None,
+        recorded_limit: int | None = None,
+        device: str | int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the run as it would be under other settings, as a recording that `load` opens.
+
+        The arguments are those of `replay`; ``overwrite`` replaces a file that is already there.
+        """
+        _core.write_simulated(
+            self._handle,
+            [alloc_conf],
+            [] if memory_limit is None else [memory_limit],
+            torch_version,
+            recorded_limit,
+            _device_number(device),
+            os.fsencode(path),
+            overwrite,
+        )
+
+    @property
+    def events(self) -> Table:
+        """What the allocator did, in order.
+
+        ======================= ==========================================================
+        ``device``              the device's number; -1 is pinned host memory
+        ``event``               the event's number on its device, from 0
+        ``action``              ``alloc``, ``free_requested``, ``free_completed``,
+                                ``segment_alloc``, ``segment_free``, ``segment_map``,
+                                ``segment_unmap``, ``snapshot``, ``oom``, ``annotate``,
+                                ``other``
+        ``address``             null for an ``oom``
+        ``size_bytes``          requested bytes for blocks, whole bytes for segments
+        ``stream``              index into ``Recording.streams``
+        ``time_ns``             nanoseconds since 1970, UTC; null where not recorded
+        ``stack``               row of ``stacks``; null where not recorded
+        ``compile_context``     the compiled region; null where none
+        ``user_metadata``       the user's own label; null where none
+        ``pool``                index into ``Recording.pools``; null where not recorded
+        ``device_free_bytes``   what the device had free at an ``oom``; else null
+        ======================= ==========================================================
+        """
+        return self._table(TableKind.events)
+
+    @property
+    def allocations(self) -> Table:
+        """Every block that was handed out, with its birth, death, true size and stack.
+
+        ========================= ========================================================
+        ``device``                the device's number
+        ``address``
+        ``size_bytes``            of the block: what it takes from the pool
+        ``requested_bytes``       what was asked for
+        ``alloc_event``           null: before the history began
+        ``free_requested_event``  when its owner let go of it; null: not by the end
+        ``free_completed_event``  when it could be used again; null: not by the end
+        ``stream``                index into ``Recording.streams``
+        ``stack``                 row of ``stacks``; null where not recorded
+        ``segment``               of the same device's ``segments``; null where not known
+        ========================= ========================================================
+
+        A block is allocated after event *e* where ``alloc_event`` is null or at most *e*, and
+        ``free_requested_event`` is null or more than *e*.
+        """
+        return self._table(TableKind.allocations)
+
+    @property
+    def segments(self) -> Table:
+        """Memory the pool took from the driver: segments, and mapped pieces of expandable ones.
+
+        ================= ================================================================
+        ``device``        the device's number
+        ``segment``       the segment's number on its device, from 0
+        ``address``
+        ``size_bytes``
+        ``birth_event``   null: before the history began
+        ``death_event``   null: still there at the end
+        ``stream``        index into ``Recording.streams``
+        ``pool``          index into ``Recording.pools``; null where not known
+        ``is_expandable``
+        ``is_small``      serves requests up to 1 MiB
+        ``stack``         row of ``stacks``; null where not recorded
+        ================= ================================================================
+        """
+        return self._table(TableKind.segments)
+
+    @property
+    def stacks(self) -> Table:
+        """Every distinct call stack, as the step from its caller; shared by all devices.
+
+        ========== =======================================================================
+        ``stack``  the stack's number, from 0
+        ``caller`` the stack it was called from; null for the outermost frame
+        ``frame``  its innermost frame, row of ``frames``
+        ========== =======================================================================
+        """
+        return self._table(TableKind.stacks)
+
+    @property
+    def frames(self) -> Table:
+        """Every distinct frame; shared by all devices.
+
+        ========= ========================================================================
+        ``frame`` the frame's number, from 0
+        ``name``  of the function
+        ``file``
+        ``line``
+        ========= ========================================================================
+        """
+        return self._table(TableKind.frames)
+
+    @property
+    def streams(self) -> list[int]:
+        """The handles of the streams that ``stream`` columns count; 0 is the default stream."""
+        return self._handle.streams
+
+    @property
+    def pools(self) -> list[tuple[int, int]]:
+        """The memory pools that ``pool`` columns count.
+
+        ``(0, 0)`` is the default pool, ``(n, 0)`` a CUDA graph's own, ``(0, n)`` a user's.
+        """
+        return self._handle.pools
+
+    def stack(self, id: int) -> list[Frame]:
+        """The frames of a stack, innermost first.
+
+        Args:
+            id: the stack's number, as in the ``stack`` columns.
+        """
+        return [Frame(*frame) for frame in self._handle.stack(id)]
+
+    def __str__(self) -> str:
+        """The report for people, as ``gpumemprof report`` prints it."""
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        """One line: the file, its devices and the number of its events."""
+        devices = ", ".join(self._handle.device_names) or "no device"
+        cut = ", cut" if self.cut else ""
+        return f"<Recording {self._path!r}: {devices}, {self._handle.event_count} events{cut}>"
+
+    def _table(self, kind: TableKind) -> Table:
+        return _core.table(self._handle, kind)
+
+
+_LARGEST_DEVICE = 1024
+_LARGEST_EVENT = 2**32 - 2
+
+
+_T = TypeVar("_T")
+
+
+def _listed(values: _T | Sequence[_T], kind: type[_T]) -> list[_T]:
+    return [values] if isinstance(values, kind) else list(cast("Sequence[_T]", values))
+
+
+def _usage(message: str) -> UsageError:
+    return UsageError(message, "usage")
+
+
+def _device_number(device: str | int | None) -> int | None:
+    if device is None:
+        return None
+    if isinstance(device, str):
+        number = "-1" if device == "host" else device.rpartition(":")[2]
+        if not number.lstrip("-").isdecimal():
+            raise _usage(f"device takes a number or a name such as 'cuda:0', not {device!r}")
+        device = int(number)
+    if not -1 <= device <= _LARGEST_DEVICE:
+        raise _usage(f"there is no device {device}")
+    return device
+
+
+def _moment(at: str | int) -> tuple[_core._Moment, int]:
+    if at == "peak":
+        return "peak", 0
+    if at == "end":
+        return "end", 0
+    if isinstance(at, int) and 0 <= at <= _LARGEST_EVENT:
+        return "event", at
+    raise _usage(f"at takes an event's number, 'peak' or 'end', not {at!r}")
+
+
+def _at_least_0(top: int | None) -> int | None:
+    if top is not None and top < 0:
+        raise _usage(f"top takes a number from 0 on, not {top}")
+    return top

@@ -1,0 +1,91 @@
+#include "analysis/overview/overview.h"
+
+#include "analysis/overview/when.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::size_t kOomsShown = 3;
+
+Moment moment_of(const AskedMoment& asked, const DeviceReplay& replay) {
+  switch (asked.kind) {
+    case AskedMoment::Kind::end:
+      return Moment::end();
+    case AskedMoment::Kind::event:
+      return Moment::after(asked.event);
+    case AskedMoment::Kind::peak:
+      break;
+  }
+  return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
+}
+
+std::uint32_t event_of(const AskedMoment& asked, const DeviceReplay& replay) {
+  if (asked.kind == AskedMoment::Kind::event) return asked.event;
+  return asked.kind == AskedMoment::Kind::peak ? replay.peak_event : kNoEvent;
+}
+
+MemoryTotals totals_of(const FreeMemory& memory) {
+  const std::uint64_t active = memory.allocated_bytes + memory.waiting_bytes;
+  return {memory.allocated_bytes, active, memory.reserved_bytes, active - memory.rounding_bytes};
+}
+
+DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
+                           const DeviceReplay& replay, AskedMoment asked) {
+  if (asked.kind == AskedMoment::Kind::peak && !replay.has_history)
+    asked.kind = AskedMoment::Kind::end;
+  DeviceOverview overview;
+  overview.device = record.device;
+  overview.name = store.device_name(record.device);
+  overview.events = record.events.size();
+  if (!record.events.empty()) {
+    overview.duration_ns =
+        when_of(store, record, static_cast<std::uint32_t>(record.events.size() - 1)).since_start_ns;
+  }
+  overview.replay = replay;
+  overview.peak_when = when_of(store, record, replay.peak_event);
+  overview.asked = asked;
+  overview.asked_when = when_of(store, record, event_of(asked, replay));
+  const Moment moment = moment_of(asked, replay);
+  overview.live = live_at(record, moment);
+  overview.live_lines = live_by_user_line(overview.live, store);
+  overview.memory = free_memory_at(record, store, moment);
+  overview.pins = find_pins(record, store, moment);
+  overview.totals = totals_of(overview.memory);
+  overview.ooms = find_ooms(record, store, kOomsShown);
+  for (const OomReport& oom : overview.ooms)
+    overview.oom_whens.push_back(when_of(store, record, oom.event));
+  return overview;
+}
+
+}  // namespace
+
+Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
+                               std::string path, const OverviewOptions& options) {
+  Overview overview;
+  overview.path = std::move(path);
+  overview.events = store.event_count();
+  std::string known_devices;
+  for (std::size_t index = 0; index < store.devices().size(); ++index) {
+    const DeviceRecord& record = *store.devices()[index];
+    known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
+    if (options.device && *options.device != record.device) continue;
+    if (options.at.kind == AskedMoment::Kind::event && options.at.event >= record.events.size()) {
+      const std::string range =
+          record.events.empty() ? "it has no events"
+                                : "its events are 0 to " + std::to_string(record.events.size() - 1);
+      return Error{ErrorCode::usage,
+                   "there is no event " + std::to_string(options.at.event) + " on " +
+                       store.device_name(record.device),
+                   overview.path, range + "; name another one, or --at end"};
+    }
+    overview.devices.push_back(overview_of(store, record, replays[index], options.at));
+  }
+  if (options.device && overview.devices.empty()) {
+    return Error{ErrorCode::usage,
+                 "there is no device " + std::to_string(*options.device) + " in it", overview.path,
+                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
+  }
+  return overview;
+}
+
+}  // namespace gpumemprof

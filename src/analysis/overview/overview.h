@@ -1,0 +1,70 @@
+// Overview: the report's first page for every device of a recording: the peak, what was live then,
+// why reserved memory was not used, and what went wrong.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/fragmentation/free_memory.h"
+#include "analysis/fragmentation/pins.h"
+#include "analysis/oom/oom.h"
+#include "analysis/peak/live_set.h"
+#include "replay/replay.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// The moment a person asks about; the peak unless said otherwise.
+struct AskedMoment {
+  enum class Kind : std::uint8_t { peak, end, event };
+  Kind kind = Kind::peak;
+  std::uint32_t event = 0;
+};
+
+struct OverviewOptions {
+  AskedMoment at;
+  std::optional<DeviceIndex> device;
+};
+
+// When something happened, as far as the recording tells.
+struct When {
+  std::uint32_t event = kNoEvent;
+  std::int64_t time_ns = kUnknownTime;
+  std::int64_t since_start_ns = kUnknownTime;
+  std::optional<std::uint64_t> step;  // counted from 1; from annotations
+  StringId annotation;                // the innermost one open then
+};
+
+struct DeviceOverview {
+  DeviceIndex device = 0;
+  std::string name;
+  std::uint64_t events = 0;
+  std::int64_t duration_ns = kUnknownTime;
+  DeviceReplay replay;
+  When peak_when;
+
+  // The moment asked about: the peak, or the end where no history was recorded.
+  AskedMoment asked;
+  When asked_when;
+  MemoryTotals totals;
+  LiveSet live;
+  std::vector<LiveLine> live_lines;
+  FreeMemory memory;
+  PinReport pins;
+
+  std::vector<OomReport> ooms;  // the first few
+  std::vector<When> oom_whens;  // one for each of them
+};
+
+struct Overview {
+  std::string path;
+  std::uint64_t events = 0;
+  std::vector<DeviceOverview> devices;
+};
+
+// An Error where the options name a device or event that is not there.
+Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
+                               std::string path, const OverviewOptions& options);
+
+}  // namespace gpumemprof

@@ -1,0 +1,68 @@
+#include "analysis/overview/when.h"
+
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::string_view kProfilerStep = "ProfilerStep#";
+constexpr std::string_view kOptimizerStep = "Optimizer.step#";
+
+// Steps as torch.profiler numbers them, else as optimizer steps are counted: an event before the
+// end of the n-th optimizer step belongs to step n. Annotations are in order of time.
+std::optional<std::uint64_t> step_at(const Store& store, DeviceIndex device, std::int64_t time_ns) {
+  std::optional<std::uint64_t> profiler_step;
+  std::uint64_t optimizer_steps_done = 0;
+  bool has_optimizer_steps = false;
+  for (const Annotation& annotation : store.annotations()) {
+    if (annotation.device != device) continue;
+    std::string_view name = store.text(annotation.name);
+    if (name.starts_with(kProfilerStep) && annotation.stage == Annotation::Stage::start &&
+        annotation.time_ns <= time_ns) {
+      name.remove_prefix(kProfilerStep.size());
+      std::uint64_t number = 0;
+      std::from_chars(name.data(), name.data() + name.size(), number);
+      profiler_step = number;
+    }
+    if (name.starts_with(kOptimizerStep)) {
+      has_optimizer_steps = true;
+      if (annotation.stage == Annotation::Stage::end && annotation.time_ns < time_ns)
+        ++optimizer_steps_done;
+    }
+  }
+  if (profiler_step) return profiler_step;
+  if (has_optimizer_steps) return optimizer_steps_done + 1;
+  return std::nullopt;
+}
+
+StringId innermost_annotation(const Store& store, DeviceIndex device, std::int64_t time_ns) {
+  std::vector<StringId> open;
+  for (const Annotation& annotation : store.annotations()) {
+    if (annotation.device != device || annotation.time_ns > time_ns) continue;
+    if (annotation.stage == Annotation::Stage::start) {
+      open.push_back(annotation.name);
+    } else {
+      std::erase(open, annotation.name);
+    }
+  }
+  return open.empty() ? StringId() : open.back();
+}
+
+}  // namespace
+
+When when_of(const Store& store, const DeviceRecord& record, std::uint32_t event) {
+  When when;
+  if (event == kNoEvent || event >= record.events.size()) return when;
+  when.event = event;
+  when.time_ns = record.events.time_ns[event];
+  if (when.time_ns == kUnknownTime) return when;
+  if (record.events.time_ns[0] != kUnknownTime)
+    when.since_start_ns = when.time_ns - record.events.time_ns[0];
+  when.step = step_at(store, record.device, when.time_ns);
+  when.annotation = innermost_annotation(store, record.device, when.time_ns);
+  return when;
+}
+
+}  // namespace gpumemprof

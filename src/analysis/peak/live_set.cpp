@@ -1,0 +1,96 @@
+#include "analysis/peak/live_set.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analysis/peak/user_frame.h"
+
+namespace gpumemprof {
+namespace {
+
+class Grouping {
+ public:
+  explicit Grouping(std::size_t stacks) : group_of_stack_(stacks + 1, kNone) {}
+
+  void add(StackId stack, std::uint64_t bytes, std::uint64_t blocks,
+           std::uint64_t requested_bytes) {
+    std::uint32_t& group =
+        group_of_stack_[stack.is_none() ? group_of_stack_.size() - 1 : stack.index];
+    if (group == kNone) {
+      group = static_cast<std::uint32_t>(live_.groups.size());
+      live_.groups.push_back({stack, 0, 0, 0});
+    }
+    LiveGroup& sum = live_.groups[group];
+    sum.bytes += bytes;
+    sum.blocks += blocks;
+    sum.requested_bytes += requested_bytes;
+    live_.allocated_bytes += bytes;
+    live_.blocks += blocks;
+  }
+
+  LiveSet finish() {
+    std::stable_sort(live_.groups.begin(), live_.groups.end(),
+                     [](const LiveGroup& a, const LiveGroup& b) { return a.bytes > b.bytes; });
+    return std::move(live_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = StackId::kNone;
+  std::vector<std::uint32_t> group_of_stack_;
+  LiveSet live_;
+};
+
+std::size_t stack_bound(const Column<StackId>& stacks) {
+  std::size_t bound = 0;
+  for (const StackId stack : stacks) {
+    if (!stack.is_none()) bound = std::max<std::size_t>(bound, std::size_t{stack.index} + 1);
+  }
+  return bound;
+}
+
+std::uint64_t bytes_of(const LivePlace& place) { return place.bytes; }
+std::uint64_t bytes_of(const LiveLine& line) { return line.line.bytes; }
+
+void add_to(LivePlace& place, const LiveGroup& group) {
+  place.bytes += group.bytes;
+  place.blocks += group.blocks;
+}
+
+}  // namespace
+
+LiveSet live_at(const DeviceRecord& record, Moment moment) {
+  const AllocationColumns& allocations = record.allocations;
+  Grouping grouping(stack_bound(allocations.stack));
+  for (std::size_t row = 0; row < allocations.size(); ++row) {
+    if (!allocations.is_allocated_at(row, moment)) continue;
+    grouping.add(allocations.stack[row], allocations.size_bytes[row], 1,
+                 allocations.requested_bytes[row]);
+  }
+  return grouping.finish();
+}
+
+std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store) {
+  std::unordered_map<std::uint32_t, std::size_t> line_of_frame;
+  std::vector<LiveLine> lines;
+  for (const LiveGroup& group : live.groups) {
+    const bool has_stack = !group.stack.is_none();
+    const FrameId user =
+        has_stack ? store.stacks().frame(user_part(store, group.stack)) : FrameId();
+    const FrameId innermost = has_stack ? store.stacks().frame(group.stack) : FrameId();
+    const auto [known, is_new] = line_of_frame.try_emplace(user.index, lines.size());
+    if (is_new) lines.push_back({{user, 0, 0}, {}});
+    LiveLine& line = lines[known->second];
+    add_to(line.line, group);
+    auto place =
+        std::find_if(line.places.begin(), line.places.end(),
+                     [&](const LivePlace& candidate) { return candidate.frame == innermost; });
+    if (place == line.places.end()) place = line.places.insert(place, {innermost, 0, 0});
+    add_to(*place, group);
+  }
+  const auto more_bytes = [](const auto& a, const auto& b) { return bytes_of(a) > bytes_of(b); };
+  for (LiveLine& line : lines) std::stable_sort(line.places.begin(), line.places.end(), more_bytes);
+  std::stable_sort(lines.begin(), lines.end(), more_bytes);
+  return lines;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,34 @@
+// RecordedDevice: a device's recording as the simulator reads it: events, pools, the state it
+// starts from, and the counters to be met.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "replay/replay.h"
+#include "sim/recorded_run.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class RecordedDevice {
+ public:
+  RecordedDevice(const Store& store, const DeviceRecord& record, const DeviceReplay& replay);
+  RecordedDevice(const RecordedDevice&) = delete;
+  RecordedDevice& operator=(const RecordedDevice&) = delete;
+
+  [[nodiscard]] const sim::RecordedRun& run() const { return run_; }
+
+ private:
+  void find_pools(const DeviceRecord& record);
+  void take_counters(const DeviceReplay& replay);
+
+  std::vector<PoolId> pools_;
+  std::vector<std::uint32_t> pool_of_event_;
+  ListedState start_;
+  std::vector<sim::NamedCounter> counters_;
+  sim::RecordedRun run_;
+};
+
+}  // namespace gpumemprof

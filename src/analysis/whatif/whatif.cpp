@@ -1,0 +1,229 @@
+#include "analysis/whatif/whatif.h"
+
+#include <algorithm>
+
+#include "analysis/whatif/recorded_device.h"
+
+namespace gpumemprof {
+namespace {
+
+// Rules differ between these; a recording that does not say its version is held against each,
+// newest rules last because they are the rarest in recordings that say nothing.
+constexpr TorchVersion kTriedVersions[] = {{2, 11}, {2, 13}, {2, 9}, {2, 4}};
+
+std::uint64_t mismatches(const sim::Verification& verified) {
+  return verified.address_mismatches + verified.segment_mismatches + verified.counter_mismatches;
+}
+
+std::string fact(const Store& store, std::string_view key) {
+  for (const auto& [name, value] : store.origin().facts) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+class DeviceStudy {
+ public:
+  DeviceStudy(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+              const WhatIfOptions& options)
+      : store_(store), options_(options), recorded_(store, record, replay) {
+    study_.device = record.device;
+    study_.name = store.device_name(record.device);
+    study_.first_event = recorded_.run().first_event;
+    study_.recorded_conf = recorded_conf();
+    recorded_limit_ = options.recorded_limit_bytes;
+    if (!recorded_limit_) {
+      const std::optional<std::uint64_t> stated =
+          parse_bytes(fact(store, "memory_limit_bytes:" + std::to_string(record.device)));
+      if (stated && *stated > 0) recorded_limit_ = stated;
+    }
+  }
+
+  Result<DeviceWhatIf> run() {
+    if (const Status verified = verify(); !verified) return verified.error();
+    if (const Status added = add_recorded_run(); !added) return added.error();
+    for (const std::string& conf : confs_to_try()) {
+      if (const Status added = add_runs(conf); !added) return added.error();
+    }
+    if (options_.searches) {
+      if (const Status searched = search(); !searched) return searched.error();
+    }
+    return std::move(study_);
+  }
+
+  Status verify() {
+    std::vector<TorchVersion> versions(std::begin(kTriedVersions), std::end(kTriedVersions));
+    const Result<TorchVersion> stated = parse_torch_version(fact(store_, "torch"));
+    if (stated) versions = {stated.value()};
+    if (options_.version && options_.alloc_confs.empty() && options_.memory_limits.empty())
+      versions = {*options_.version};
+    study_.is_version_inferred = versions.size() > 1;
+    bool has_one = false;
+    for (const TorchVersion version : versions) {
+      Result<sim::Verification> verified = sim::verify(recorded_.run(), verify_options(version));
+      if (!verified) return verified.error();
+      if (!has_one || mismatches(verified.value()) < mismatches(study_.verified)) {
+        study_.verified = std::move(verified).value();
+        study_.version = version;
+      }
+      has_one = true;
+      if (mismatches(study_.verified) == 0) break;
+    }
+    return Done{};
+  }
+
+  [[nodiscard]] sim::SimulationOptions simulation(const AllocConf& conf,
+                                                  std::uint64_t limit_bytes) const {
+    sim::SimulationOptions options;
+    options.settings = conf.settings;
+    options.rules = sim::rules_for(options_.version.value_or(study_.version));
+    options.limit = study_.verified.limit;
+    if (limit_bytes != sim::kNoLimit) options.limit = {limit_bytes, sim::kNoLimit};
+    return options;
+  }
+
+  [[nodiscard]] Result<AllocConf> parse(const std::string& conf) const {
+    return parse_alloc_conf(conf, options_.version.value_or(study_.version));
+  }
+  [[nodiscard]] const DeviceWhatIf& study() const { return study_; }
+
+ private:
+  [[nodiscard]] sim::VerifyOptions verify_options(TorchVersion version) const {
+    sim::VerifyOptions options;
+    options.settings = store_.settings();
+    options.rules = sim::rules_for(version);
+    if (recorded_limit_) options.limit = sim::MemoryLimit{*recorded_limit_, sim::kNoLimit};
+    return options;
+  }
+
+  [[nodiscard]] std::string recorded_conf() const {
+    for (const auto& [key, value] : store_.origin().settings) {
+      if (key.ends_with("ALLOC_CONF")) return value;
+    }
+    return "";
+  }
+
+  // A limit alone is tried with the recorded settings.
+  [[nodiscard]] std::vector<std::string> confs_to_try() const {
+    if (!options_.alloc_confs.empty()) return options_.alloc_confs;
+    if (!options_.memory_limits.empty() || options_.version) return {study_.recorded_conf};
+    return {};
+  }
+
+  Status add_recorded_run() {
+    AllocConf conf;
+    conf.settings = store_.settings();
+    const std::uint64_t limit = study_.verified.limit.allowed_bytes;
+    sim::SimulationOptions options = simulation(conf, sim::kNoLimit);
+    options.rules = sim::rules_for(study_.version);
+    if (const Status added = add_run(study_.recorded_conf, limit, options); !added) return added;
+    study_.runs.back().is_recorded = true;
+    return Done{};
+  }
+
+  Status add_runs(const std::string& text) {
+    const Result<AllocConf> conf = parse(text);
+    if (!conf) return conf.error();
+    if (!conf.value().is_native_backend) {
+      return Error{ErrorCode::usage,
+                   "the backend cudaMallocAsync has no pool that could be simulated", "",
+                   "leave backend out of --alloc-conf"};
+    }
+    std::vector<std::uint64_t> limits = options_.memory_limits;
+    if (limits.empty()) limits = {study_.verified.limit.allowed_bytes};
+    for (const std::uint64_t limit : limits) {
+      if (const Status added =
+              add_run(to_string(conf.value()), limit, simulation(conf.value(), limit));
+          !added) {
+        return added;
+      }
+    }
+    return Done{};
+  }
+
+  Status add_run(const std::string& conf, std::uint64_t limit,
+                 const sim::SimulationOptions& options) {
+    Result<sim::SimulationResult> result = sim::simulate(study_.verified.requests, options);
+    if (!result) return result.error();
+    WhatIfRun run{conf, limit, std::move(result).value(), std::nullopt, false};
+    if (options_.finds_min_memory || options_.searches) {
+      const std::optional<sim::MinMemory> least =
+          sim::find_min_memory(study_.verified.requests, options);
+      if (least) run.min_memory_bytes = least->limit_bytes;
+    }
+    study_.runs.push_back(std::move(run));
+    return Done{};
+  }
+
+  Status search() {
+    sim::SearchOptions options;
+    options.version = options_.version.value_or(study_.version);
+    options.limit = study_.verified.limit;
+    if (!options_.memory_limits.empty())
+      options.limit = {options_.memory_limits.front(), sim::kNoLimit};
+    options.progress = options_.progress;
+    Result<std::vector<sim::Candidate>> found =
+        sim::search(study_.verified.requests, sim::sensible_settings(options.version), options);
+    if (!found) return found.error();
+    for (sim::Candidate& candidate : found.value()) {
+      WhatIfRun run{to_string(candidate.conf), options.limit.allowed_bytes, candidate.result,
+                    std::nullopt, false};
+      if (candidate.min_memory) run.min_memory_bytes = candidate.min_memory->limit_bytes;
+      study_.runs.push_back(std::move(run));
+    }
+    study_.is_ranked = true;
+    return Done{};
+  }
+
+  const Store& store_;
+  const WhatIfOptions& options_;
+  RecordedDevice recorded_;
+  std::optional<std::uint64_t> recorded_limit_;
+  DeviceWhatIf study_;
+};
+
+Error no_history(const std::string& path, const std::string& device) {
+  return {ErrorCode::bad_input, device + " has no history that could be replayed", path,
+          "record one with torch.cuda.memory._record_memory_history() before the run"};
+}
+
+}  // namespace
+
+Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
+                           std::string path, const WhatIfOptions& options) {
+  WhatIf whatif;
+  whatif.path = std::move(path);
+  for (std::size_t index = 0; index < store.devices().size(); ++index) {
+    const DeviceRecord& record = *store.devices()[index];
+    const bool is_asked = options.device == record.device;
+    if ((options.device && !is_asked) || record.device == kHostDevice) continue;
+    if (!replays[index].has_history) {
+      if (is_asked || store.devices().size() == 1)
+        return no_history(whatif.path, store.device_name(record.device));
+      continue;
+    }
+    Result<DeviceWhatIf> device = DeviceStudy(store, record, replays[index], options).run();
+    if (!device) return device.error();
+    whatif.devices.push_back(std::move(device).value());
+  }
+  if (whatif.devices.empty()) return no_history(whatif.path, "it");
+  return whatif;
+}
+
+Result<SimulatedDevice> simulated_run(const Store& store, const DeviceRecord& record,
+                                      const DeviceReplay& replay, const WhatIfOptions& options) {
+  DeviceStudy study(store, record, replay, options);
+  if (const Status verified = study.verify(); !verified) return verified.error();
+  const std::string text =
+      options.alloc_confs.empty() ? study.study().recorded_conf : options.alloc_confs.front();
+  const Result<AllocConf> conf = study.parse(text);
+  if (!conf) return conf.error();
+  const std::uint64_t limit =
+      options.memory_limits.empty() ? sim::kNoLimit : options.memory_limits.front();
+  Result<sim::SimulatedRun> run = sim::simulate_events(
+      study.study().verified.requests, study.simulation(conf.value(), limit), record.events);
+  if (!run) return run.error();
+  return SimulatedDevice{std::move(run).value(), conf.value().settings};
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,77 @@
+#include "base/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace gpumemprof {
+namespace {
+
+Error cannot_read(const std::string& path, int error_number) {
+  if (error_number == ENOENT) {
+    return {ErrorCode::bad_input, "no such file", path, "check the path"};
+  }
+  return {ErrorCode::bad_input, std::string("cannot be read (") + std::strerror(error_number) + ")",
+          path, "check that it is a file you may read"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return cannot_read(path, errno);
+  struct stat info{};
+  if (::fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
+    const int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
+    ::close(descriptor);
+    return cannot_read(path, error_number);
+  }
+  const auto size_bytes = static_cast<std::uint64_t>(std::max<off_t>(info.st_size, 0));
+  return std::unique_ptr<FileSource>(new FileSource(descriptor, path, size_bytes));
+}
+
+FileSource::~FileSource() { ::close(descriptor_); }
+
+Result<std::size_t> FileSource::read(std::span<std::byte> out) {
+  for (;;) {
+    const ssize_t got = ::read(descriptor_, out.data(), out.size());
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR) return cannot_read(path_, errno);
+  }
+}
+
+Result<std::size_t> BufferSource::read(std::span<std::byte> out) {
+  const std::size_t take = std::min(out.size(), rest_.size());
+  std::copy_n(rest_.begin(), take, out.begin());
+  rest_ = rest_.subspan(take);
+  return take;
+}
+
+PeekableSource::PeekableSource(ByteSource& source, std::size_t peeked_bytes)
+    : source_(source), wanted_(peeked_bytes) {}
+
+Result<std::span<const std::byte>> PeekableSource::peek() {
+  while (start_.size() < wanted_) {
+    const std::size_t have = start_.size();
+    start_.resize(wanted_);
+    const Result<std::size_t> got = source_.read(std::span(start_).subspan(have));
+    start_.resize(have + (got ? got.value() : 0));
+    if (!got) return got.error();
+    if (got.value() == 0) break;
+  }
+  return std::span<const std::byte>(start_);
+}
+
+Result<std::size_t> PeekableSource::read(std::span<std::byte> out) {
+  if (taken_ == start_.size()) return source_.read(out);
+  const std::size_t take = std::min(out.size(), start_.size() - taken_);
+  std::copy_n(start_.begin() + static_cast<std::ptrdiff_t>(taken_), take, out.begin());
+  taken_ += take;
+  return take;
+}
+
+}  // namespace gpumemprof

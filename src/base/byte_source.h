@@ -1,0 +1,69 @@
+// ByteSource: bytes in order, once. FileSource reads a file through a small buffer; nothing is
+// mapped, so a file that shrinks while it is read ends early instead of crashing us.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpumemprof {
+
+class ByteSource {
+ public:
+  ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  virtual ~ByteSource() = default;
+
+  // Fills at most out.size() bytes and returns how many; 0 means the end.
+  virtual Result<std::size_t> read(std::span<std::byte> out) = 0;
+};
+
+class FileSource : public ByteSource {
+ public:
+  static Result<std::unique_ptr<FileSource>> open(const std::string& path);
+  ~FileSource() override;
+
+  Result<std::size_t> read(std::span<std::byte> out) override;
+  [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  FileSource(int descriptor, std::string path, std::uint64_t size_bytes)
+      : descriptor_(descriptor), path_(std::move(path)), size_bytes_(size_bytes) {}
+
+  int descriptor_;
+  std::string path_;
+  std::uint64_t size_bytes_;
+};
+
+// Bytes already in memory; for tests, fuzzers and files given as bytes.
+class BufferSource : public ByteSource {
+ public:
+  explicit BufferSource(std::span<const std::byte> bytes) : rest_(bytes) {}
+  Result<std::size_t> read(std::span<std::byte> out) override;
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+// Lets the first bytes be looked at before they are read.
+class PeekableSource : public ByteSource {
+ public:
+  PeekableSource(ByteSource& source, std::size_t peeked_bytes);
+  Result<std::size_t> read(std::span<std::byte> out) override;
+  // Fewer than asked for where the source is shorter.
+  [[nodiscard]] Result<std::span<const std::byte>> peek();
+
+ private:
+  ByteSource& source_;
+  std::vector<std::byte> start_;
+  std::size_t wanted_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,19 @@
+#include "base/error.h"
+
+#include <fmt/format.h>
+
+namespace gpumemprof {
+
+std::string Error::sentence() const {
+  std::string text;
+  if (!where.empty()) text += where + ": ";
+  text += message;
+  if (!hint.empty()) text += "; " + hint;
+  return text;
+}
+
+void fail_check(const char* condition, const char* file, int line) {
+  throw InternalError(fmt::format("internal check failed at {}:{}: {}", file, line, condition));
+}
+
+}  // namespace gpumemprof

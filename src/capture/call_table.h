@@ -1,0 +1,17 @@
+// A loaded library's own table of calls into other libraries (its GOT), and how to lead one of them
+// elsewhere.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpumemprof::capture {
+
+// Leads every call of `symbol` made from inside `library` (a file name such as "libc10.so") to
+// `target`. Returns how many entries were changed; 0 where the library is not loaded or does not
+// call it.
+int redirect_calls(const std::string& library, const std::string& symbol, void* target);
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,179 @@
+#include "capture/capture.h"
+
+#include <atomic>
+#include <exception>
+#include <optional>
+
+#include "capture/code_deaths.h"
+#include "capture/cpu_hook.h"
+#include "capture/cuda_tracker.h"
+#include "capture/engine.h"
+#include "capture/line_table.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+// Made once and kept, since callbacks use it.
+std::atomic<const FrameWalker*> g_walker{nullptr};
+
+Error our_bug(const std::exception& bug) {
+  return {ErrorCode::bug, bug.what(), "", "please report it"};
+}
+
+// Whether the snapshots the tracker saw are those torch has just listed; proves that entries are
+// read rightly.
+Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) {
+  const std::vector<SeenSnapshot> seen = seen_snapshots();
+  const auto wrong = [](std::string message) {
+    return Error{ErrorCode::environment, std::move(message), "", ""};
+  };
+  if (seen.size() != static_cast<std::size_t>(devices)) {
+    return wrong("torch's tracker told of " + std::to_string(seen.size()) + " snapshots where " +
+                 std::to_string(devices) + " were taken");
+  }
+  std::vector<std::uint64_t> active(seen.size());
+  for (const ListedSegment& segment : segments) {
+    if (segment.device < 0 || static_cast<std::size_t>(segment.device) >= active.size()) continue;
+    for (const ListedBlock& block : segment.blocks) {
+      if (block.state != BlockStateKind::inactive)
+        active[static_cast<std::size_t>(segment.device)] += block.size_bytes;
+    }
+  }
+  const std::uint64_t now = read_ticks();
+  constexpr std::uint64_t kTenSeconds = 100'000'000'000;  // of the fastest clock there is
+  for (std::size_t device = 0; device < seen.size(); ++device) {
+    if (seen[device].address != 0 || seen[device].active_bytes != active[device]) {
+      return wrong("torch's tracker tells other sizes than torch's snapshot");
+    }
+    if (seen[device].ticks > now || now - seen[device].ticks > kTenSeconds) {
+      return wrong("torch's tracker tells another time than the processor's clock");
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<RecordingNumber> start(const StartOptions& options) {
+  try {
+    Engine& engine = Engine::instance();
+    if (const FrameWalker* walker = g_walker.load(std::memory_order_acquire))
+      engine.set_walker(walker);
+    return engine.start(options);
+  } catch (const std::exception& bug) {
+    return our_bug(bug);
+  }
+}
+
+Summary stop(RecordingNumber recording, const std::string& reason) {
+  try {
+    Engine* engine = Engine::existing();
+    return engine == nullptr ? Summary() : engine->stop(recording, reason);
+  } catch (const std::exception& bug) {
+    Summary summary;
+    summary.problem = our_bug(bug).sentence();
+    return summary;
+  }
+}
+
+bool is_recording() {
+  Engine* engine = Engine::existing();
+  return engine != nullptr && engine->is_recording();
+}
+
+void add_facts(RecordingNumber recording, const Facts& facts) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->drain().submit([recording, facts](Drain& drain) {
+    if (Output* output = drain.output(recording)) output->add_facts(facts);
+  });
+}
+
+void set_settings(RecordingNumber recording, const AllocatorSettings& settings) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->drain().submit([recording, settings](Drain& drain) {
+    if (Output* output = drain.output(recording)) output->set_settings(settings);
+  });
+}
+
+Status attach_cpu() { return attach_cpu_hook(); }
+
+Status attach_cuda(TorchVersionNumber version) { return attach_cuda_tracker(version); }
+
+void begin_join(RecordingNumber recording) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  forget_snapshots();
+  engine->drain().submit([recording](Drain& drain) { drain.begin_join(recording); });
+}
+
+Status finish_join(RecordingNumber recording, int devices,
+                   const std::vector<ListedSegment>& segments) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return Done{};
+  Status checked = check_snapshots(devices, segments);
+  engine->drain().submit([recording, segments, is_right = checked.ok()](Drain& drain) {
+    drain.end_join();
+    Output* output = drain.output(recording);
+    if (output == nullptr) return;
+    is_right ? output->add_start(segments) : output->begin_join();
+  });
+  return checked;
+}
+
+void watch_card(DeviceIndex device, const std::string& uuid) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->drain().submit([device, uuid](Drain& drain) { drain.watch_card(device, uuid); });
+}
+
+Status prepare_stacks() {
+  if (g_walker.load(std::memory_order_acquire) != nullptr) return Done{};
+  Result<PythonLayout> layout = find_python_layout();
+  if (!layout) return layout.error();
+  watch_code_deaths();
+  g_walker.store(new FrameWalker(layout.value()), std::memory_order_release);
+  return Done{};
+}
+
+std::vector<StackFrame> own_stack() {
+  const FrameWalker* walker = g_walker.load(std::memory_order_acquire);
+  std::vector<StackFrame> frames;
+  if (walker == nullptr) return frames;
+  std::vector<FrameKey> keys(kMaxDepth);
+  std::vector<char> buffer(2 * FrameWalker::kTextBytes);
+  const std::size_t count = walker->walk(keys.data(), keys.data(), 0).count;
+  for (std::size_t index = 0; index < count; ++index) {
+    CodeText text;
+    if (!walker->read_code(keys[index].code, text,
+                           std::span<char, 2 * FrameWalker::kTextBytes>(buffer)))
+      break;
+    frames.push_back({std::string(text.name), std::string(text.file),
+                      line_of(walker->layout().line_table_format, text.line_table, text.first_line,
+                              walker->instruction_offset(keys[index]))});
+  }
+  return frames;
+}
+
+void mark(const std::string& name, Annotation::Stage stage) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit(
+      [name, stage, ticks = read_ticks()](Drain& drain) { drain.mark(name, stage, ticks); });
+}
+
+std::uint16_t enter_tag(const std::string& name) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return 0;
+  const std::uint16_t previous = engine->emitter().tag();
+  engine->emitter().set_tag(engine->tag_number(name));
+  return previous;
+}
+
+void leave_tag(std::uint16_t previous) {
+  Engine* engine = Engine::existing();
+  if (engine != nullptr) engine->emitter().set_tag(previous);
+}
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,118 @@
+// Live capture: every allocator event of this process, streamed to a .gmp file while it runs. The
+// front of the room.
+//
+//   torch's allocator → callback → ring → drain thread → TraceWriter, one for each recording that
+//   is open
+//
+// Owns everything it starts for the life of the process. Any thread may call; nothing throws into
+// the caller, and the callbacks never wait, allocate, take the GIL or call CUDA. A recording that
+// fails (a full disk, say) switches itself off and says why in its Summary. A forked child starts
+// with nothing recorded and cannot write its parent's file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "event/allocator_settings.h"
+#include "event/recording.h"
+
+namespace gpumemprof::capture {
+
+using RecordingNumber = int;
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+enum class MemoryKind : std::uint8_t { cuda, cpu };
+
+struct StartOptions {
+  std::string path;
+  MemoryKind memory = MemoryKind::cpu;
+  bool overwrites = false;
+  bool with_stacks = true;
+  Facts facts;
+};
+
+struct DeviceSummary {
+  DeviceIndex device = 0;
+  std::uint64_t events = 0;
+  std::uint64_t requested_bytes = 0;  // at the end
+  std::uint64_t peak_requested_bytes = 0;
+};
+
+struct Summary {
+  std::string path;
+  std::uint64_t events = 0;
+  std::uint64_t lost_events = 0;
+  std::uint64_t size_bytes = 0;
+  std::vector<DeviceSummary> devices;
+  std::string problem;  // why it ended early; empty: it did not
+};
+
+// The allocator's state as torch lists it, at the moment a recording joins.
+struct ListedBlock {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;
+  BlockStateKind state = BlockStateKind::inactive;
+};
+struct ListedSegment {
+  DeviceIndex device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t stream = 0;
+  PoolId pool;
+  bool is_small = false;
+  bool is_expandable = false;
+  std::vector<ListedBlock> blocks;
+};
+
+// Opens the file and starts recording into it; several may be open at once.
+Result<RecordingNumber> start(const StartOptions& options);
+// Everything that happened before is in the file when it returns. Waits for the drain thread: let
+// go of the GIL.
+Summary stop(RecordingNumber recording, const std::string& reason);
+[[nodiscard]] bool is_recording();
+// Adds to what the file says of itself.
+void add_facts(RecordingNumber recording, const Facts& facts);
+void set_settings(RecordingNumber recording, const AllocatorSettings& settings);
+
+// CPU tensors: follows libc10's own allocations. Call once libc10 is loaded; again does no harm.
+Status attach_cpu();
+
+// CUDA: attaches to the caching allocator; call with CUDA initialised. Once is for the life of the
+// process.
+struct TorchVersionNumber {
+  int major = 0;
+  int minor = 0;
+};
+Status attach_cuda(TorchVersionNumber version);
+// A recording joins the allocator's events at the state torch lists: begin_join(), then torch's own
+// snapshot of `devices` devices, then finish_join() with what it listed. Fails where the tracker
+// did not see that snapshot as it must, which proves that its events are not read rightly; then
+// nothing is recorded.
+void begin_join(RecordingNumber recording);
+Status finish_join(RecordingNumber recording, int devices,
+                   const std::vector<ListedSegment>& segments);
+// The card behind a device, by its "GPU-…" id: samples are taken about once a second.
+void watch_card(DeviceIndex device, const std::string& uuid);
+
+// Whether stacks can be had, and why not. Call with the GIL held, before the first start().
+Status prepare_stacks();
+struct StackFrame {
+  std::string name;
+  std::string file;
+  std::uint32_t line = 0;
+};
+// The calling thread's stack as the recorder reads it, innermost first; to compare with Python's
+// own.
+std::vector<StackFrame> own_stack();
+
+// Marks, in all open recordings.
+void mark(const std::string& name, Annotation::Stage stage);
+// Names what the calling thread allocates from now on; returns the tag before it, for leave_tag().
+std::uint16_t enter_tag(const std::string& name);
+void leave_tag(std::uint16_t previous);
+
+}  // namespace gpumemprof::capture

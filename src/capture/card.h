@@ -1,0 +1,34 @@
+// The whole card, asked of NVML: what everyone and what this process holds. For the drain thread
+// alone.
+//
+// The library comes with the driver and is looked for at run time; without it there are no samples.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "event/recording.h"
+
+namespace gpumemprof::capture {
+
+class Cards {
+ public:
+  // uuid as in "GPU-1234…"; a card NVML does not know is left out.
+  void watch(DeviceIndex device, const std::string& uuid);
+  // One for each card; the time is left to the caller.
+  [[nodiscard]] std::vector<DeviceSample> sample() const;
+
+ private:
+  struct Card {
+    DeviceIndex device = 0;
+    void* handle = nullptr;
+  };
+
+  bool open();
+
+  bool was_opened_ = false;
+  bool is_open_ = false;
+  std::vector<Card> cards_;
+};
+
+}  // namespace gpumemprof::capture

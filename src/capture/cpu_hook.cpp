@@ -1,0 +1,78 @@
+#include "capture/cpu_hook.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "capture/call_table.h"
+#include "capture/clock.h"
+#include "event/event.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+constexpr char kLibrary[] = "libc10.so";
+// Tensor memory is aligned to this or more; most other memory that libc10 frees is not.
+constexpr std::uintptr_t kTensorAlignment = 64;
+
+using MemalignFunction = int (*)(void**, std::size_t, std::size_t);
+using FreeFunction = void (*)(void*);
+
+std::atomic<Emitter*> g_emitter{nullptr};
+MemalignFunction g_memalign = nullptr;
+FreeFunction g_free = nullptr;
+
+void tell(Emitter& emitter, Action action, void* memory, std::size_t size) {
+  EventRecord event;
+  event.action = static_cast<std::uint8_t>(action);
+  event.device = kCpuDevice;
+  event.ticks = read_ticks();
+  event.address = reinterpret_cast<std::uint64_t>(memory);
+  event.size_bytes = size;
+  emitter.emit(event, StackUse::walk);
+}
+
+// An allocation is told after it was made and a free before it is, so that an address never seems
+// taken twice.
+int take_memory(void** memory, std::size_t alignment, std::size_t size) {
+  const int failure = g_memalign(memory, alignment, size);
+  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  if (emitter != nullptr && failure == 0 && size > 0) tell(*emitter, Action::alloc, *memory, size);
+  return failure;
+}
+
+void give_memory(void* memory) {
+  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  if (emitter != nullptr && memory != nullptr &&
+      reinterpret_cast<std::uintptr_t>(memory) % kTensorAlignment == 0) {
+    tell(*emitter, Action::free_requested, memory, 0);
+  }
+  g_free(memory);
+}
+
+}  // namespace
+
+Status attach_cpu_hook() {
+  static std::mutex mutex;
+  static bool is_attached = false;
+  const std::lock_guard lock(mutex);
+  if (is_attached) return Done{};
+  // Not what the table holds now: an entry that was never called leads to the loader, which would
+  // overwrite ours.
+  g_memalign = reinterpret_cast<MemalignFunction>(::dlsym(RTLD_DEFAULT, "posix_memalign"));
+  g_free = reinterpret_cast<FreeFunction>(::dlsym(RTLD_DEFAULT, "free"));
+  if (g_memalign == nullptr || g_free == nullptr ||
+      redirect_calls(kLibrary, "free", reinterpret_cast<void*>(give_memory)) == 0 ||
+      redirect_calls(kLibrary, "posix_memalign", reinterpret_cast<void*>(take_memory)) == 0) {
+    return Error{ErrorCode::environment,
+                 "this torch does not allocate CPU tensors with posix_memalign", kLibrary,
+                 "CPU tensors cannot be recorded with it"};
+  }
+  is_attached = true;
+  return Done{};
+}
+
+void set_cpu_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
+
+}  // namespace gpumemprof::capture

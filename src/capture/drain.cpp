@@ -1,0 +1,218 @@
+#include "capture/drain.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <exception>
+
+namespace gpumemprof::capture {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Often enough that a full ring is far away at any rate torch can reach, seldom enough not to be
+// noticed.
+constexpr auto kPause = std::chrono::milliseconds(5);
+// What a killed process loses.
+constexpr auto kFlushEvery = std::chrono::milliseconds(400);
+constexpr auto kSampleEvery = std::chrono::seconds(1);
+// So that flushes happen on time while records keep coming.
+constexpr std::uint64_t kMostRecordsAtOnce = 1U << 17;
+
+// Signals are the program's own threads' business.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+}  // namespace
+
+void Drain::submit(Command command) {
+  const std::lock_guard lock(mutex_);
+  commands_.push_back({ring_.head(), std::move(command)});
+  wakes_.notify_one();
+}
+
+void Drain::start_thread() {
+  if (thread_.joinable()) return;
+  is_stopping_ = false;
+  thread_ = std::thread([this] { run(); });
+}
+
+void Drain::stop_thread() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    wakes_.notify_one();
+  }
+  thread_.join();
+}
+
+void Drain::run() {
+  block_signals();
+  ::pthread_setname_np(::pthread_self(), "gpumemprof");
+  for (;;) {
+    bool was_busy = false;
+    try {
+      was_busy = pump();
+      now_and_then();
+    } catch (const std::exception& failure) {
+      // Ours to bear, not the program's: the recordings end here, the program goes on.
+      for (const auto& output : outputs_) output->give_up(failure.what());
+    }
+    std::unique_lock lock(mutex_);
+    if (is_stopping_ && commands_.empty()) return;
+    if (!was_busy && commands_.empty()) wakes_.wait_for(lock, kPause);
+  }
+}
+
+std::optional<Drain::Command> Drain::next_command(std::uint64_t& position) {
+  const std::lock_guard lock(mutex_);
+  if (commands_.empty()) return std::nullopt;
+  position = commands_.front().position;
+  if (ring_.tail() < position) return std::nullopt;
+  Command command = std::move(commands_.front().command);
+  commands_.pop_front();
+  return command;
+}
+
+bool Drain::pump() {
+  const std::uint64_t most = ring_.tail() + kMostRecordsAtOnce;
+  std::uint64_t position = most;
+  if (const std::optional<Command> command = next_command(position)) {
+    (*command)(*this);
+    return true;
+  }
+  const bool has_command = position != most;
+  return pump_until(std::min(position, most)) == kMostRecordsAtOnce || has_command;
+}
+
+std::uint64_t Drain::pump_until(std::uint64_t position) {
+  const std::uint64_t before = ring_.tail();
+  Record record;
+  while (ring_.tail() < position && ring_.pop(record)) take(record);
+  return ring_.tail() - before;
+}
+
+void Drain::now_and_then() {
+  const auto now = steady_clock::now();
+  if (now - last_flush_ < kFlushEvery) return;
+  last_flush_ = now;
+  clock_.anchor();
+  if (now - last_sample_ >= kSampleEvery) {
+    last_sample_ = now;
+    for (DeviceSample& sample : cards_.sample()) {
+      sample.time_ns = clock_.unix_ns(read_ticks());
+      for (const auto& output : outputs_) output->take(sample);
+    }
+  }
+  for (const auto& output : outputs_) output->flush();
+}
+
+void Drain::take(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::event:
+      return take(record.event);
+    case RecordKind::frames:
+      return book_.take(record.frames);
+    case RecordKind::code:
+      return book_.take(record.code);
+  }
+}
+
+void Drain::take(const EventRecord& record) {
+  DrainedEvent event;
+  event.action = static_cast<Action>(record.action);
+  event.device = record.device;
+  event.tag = record.tag;
+  event.lost_before = record.lost_before;
+  event.time_ns = clock_.unix_ns(record.ticks);
+  event.address = record.address;
+  event.size_bytes = record.size_bytes;
+  event.stream = record.stream;
+  event.pool = {record.pool_graph, record.pool_user};
+  if (record.stack == StackWord::moved) book_.move(record.thread, record.instruction);
+  if (record.stack != StackWord::none) event.stack = book_.stack_of(record.thread);
+  if (record.device == kCpuDevice) return take_cpu(record, event);
+  if (event.action == Action::snapshot) {
+    // torch names device 0 whatever the device; the order tells.
+    if (joining_ != nullptr) joining_->join(next_to_join_++);
+    return;
+  }
+  deliver(event);
+}
+
+void Drain::take_cpu(const EventRecord& record, DrainedEvent& event) {
+  LiveBlock* known = live_.find(record.address);
+  if (event.action != Action::alloc) {
+    if (known == nullptr) return;  // not tensor memory, or from before
+    let_go(event, known->size_bytes);
+    live_.erase(record.address);
+    return;
+  }
+  // Its free was lost, or made by someone we do not follow.
+  if (known != nullptr) {
+    DrainedEvent unseen = event;
+    unseen.stack = StackId();
+    unseen.lost_before = 0;
+    let_go(unseen, known->size_bytes);
+  }
+  live_.insert_or_assign(record.address, {record.size_bytes});
+  deliver(event);
+}
+
+void Drain::let_go(DrainedEvent event, std::uint64_t size_bytes) {
+  event.size_bytes = size_bytes;
+  event.action = Action::free_requested;
+  deliver(event);
+  event.action = Action::free_completed;
+  event.lost_before = 0;
+  deliver(event);
+}
+
+void Drain::deliver(const DrainedEvent& event) {
+  for (const auto& output : outputs_) output->take(event, book_, tags_);
+}
+
+Output* Drain::output(RecordingNumber number) {
+  const auto found = std::find_if(outputs_.begin(), outputs_.end(),
+                                  [&](const auto& output) { return output->number() == number; });
+  return found == outputs_.end() ? nullptr : found->get();
+}
+
+std::unique_ptr<Output> Drain::take_output(RecordingNumber number) {
+  const auto found = std::find_if(outputs_.begin(), outputs_.end(),
+                                  [&](const auto& output) { return output->number() == number; });
+  if (found == outputs_.end()) return nullptr;
+  std::unique_ptr<Output> taken = std::move(*found);
+  outputs_.erase(found);
+  if (joining_ == taken.get()) joining_ = nullptr;
+  if (outputs_.empty()) live_.clear();
+  return taken;
+}
+
+void Drain::begin_join(RecordingNumber number) {
+  joining_ = output(number);
+  next_to_join_ = 0;
+  if (joining_ != nullptr) joining_->begin_join();
+}
+
+void Drain::mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks) {
+  Annotation annotation;
+  annotation.stage = stage;
+  annotation.time_ns = clock_.unix_ns(ticks);
+  for (const auto& output : outputs_) output->take(annotation, name);
+}
+
+void Drain::note_lost() {
+  for (std::size_t device = 0; device < kDeviceSlots; ++device) {
+    const std::uint32_t lost = emitter_.take_lost(static_cast<std::uint8_t>(device));
+    for (const auto& output : outputs_) output->note_lost(static_cast<std::uint8_t>(device), lost);
+  }
+}
+
+}  // namespace gpumemprof::capture

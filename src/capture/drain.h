@@ -1,0 +1,97 @@
+// Drain: the thread that empties the ring and writes the files. Holds no lock while it writes and
+// never takes the GIL.
+//
+// Commands (start an output, mark, join, stop) run on this thread, each after the records that were
+// in the ring when it was submitted and before those that came later.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capture/card.h"
+#include "capture/clock.h"
+#include "capture/emitter.h"
+#include "capture/output.h"
+#include "capture/ring.h"
+#include "capture/stack_book.h"
+
+namespace gpumemprof::capture {
+
+class Drain {
+ public:
+  Drain(Ring& ring, Emitter& emitter) : ring_(ring), emitter_(emitter) {}
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+  ~Drain() { stop_thread(); }
+
+  using Command = std::function<void(Drain&)>;
+  // Any thread. Without a running thread commands wait for the next one.
+  void submit(Command command);
+  void start_thread();
+  void stop_thread();
+
+  // For commands:
+  void add_output(std::unique_ptr<Output> output) { outputs_.push_back(std::move(output)); }
+  [[nodiscard]] Output* output(RecordingNumber number);
+  std::unique_ptr<Output> take_output(RecordingNumber number);
+  void begin_join(RecordingNumber number);
+  void end_join() { joining_ = nullptr; }
+  void add_tag(std::string name) { tags_.push_back(std::move(name)); }
+  void mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks);
+  void watch_card(DeviceIndex device, const std::string& uuid) { cards_.watch(device, uuid); }
+  void set_line_table_format(LineTableFormat format) { book_.set_line_table_format(format); }
+  void note_lost();
+
+ private:
+  struct Pending {
+    std::uint64_t position = 0;
+    Command command;
+  };
+  struct LiveBlock {
+    std::uint64_t size_bytes = 0;
+  };
+
+  void run();
+  // The next one, if all records before it were taken; else only where it stands.
+  std::optional<Command> next_command(std::uint64_t& position);
+  // Whether there was anything to do.
+  bool pump();
+  std::uint64_t pump_until(std::uint64_t position);
+  void take(const Record& record);
+  void take(const EventRecord& record);
+  void take_cpu(const EventRecord& record, DrainedEvent& event);
+  void let_go(DrainedEvent event, std::uint64_t size_bytes);
+  void deliver(const DrainedEvent& event);
+  void now_and_then();
+
+  Ring& ring_;
+  Emitter& emitter_;
+  std::thread thread_;
+  std::mutex mutex_;  // of the two below
+  std::condition_variable wakes_;
+  std::deque<Pending> commands_;
+  bool is_stopping_ = false;
+
+  // Of the thread alone:
+  Clock clock_;
+  StackBook book_;
+  std::vector<std::unique_ptr<Output>> outputs_;
+  std::vector<std::string> tags_ = {""};
+  FlatMap<LiveBlock> live_;  // CPU memory we saw allocated
+  Cards cards_;
+  Output* joining_ = nullptr;
+  std::uint8_t next_to_join_ = 0;
+  std::chrono::steady_clock::time_point last_flush_;
+  std::chrono::steady_clock::time_point last_sample_;
+};
+
+}  // namespace gpumemprof::capture

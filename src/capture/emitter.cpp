@@ -1,0 +1,197 @@
+#include "capture/emitter.h"
+
+#include <algorithm>
+
+#include "capture/code_deaths.h"
+#include "event/event.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+std::uint16_t code_slot(std::uintptr_t code) {
+  static_assert(kCodeSlots == 4096);
+  return static_cast<std::uint16_t>((code * 0x9E3779B97F4A7C15ULL) >> 52);
+}
+
+// Sends bytes as code records; the first failure is final.
+class CodeSender {
+ public:
+  CodeSender(Ring& ring, std::uint16_t thread, std::uint16_t slot) : ring_(ring) {
+    record_.code = CodeRecord();
+    record_.code.is_first = 1;
+    record_.code.thread = thread;
+    record_.code.slot = slot;
+  }
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty() && !has_failed_) {
+      CodeRecord& code = record_.code;
+      const std::size_t taken = std::min(bytes.size(), CodeRecord::kBytes - code.length);
+      std::memcpy(code.bytes.data() + code.length, bytes.data(), taken);
+      code.length = static_cast<std::uint16_t>(code.length + taken);
+      bytes.remove_prefix(taken);
+      if (code.length == CodeRecord::kBytes) push();
+    }
+  }
+
+  bool finish() {
+    if (record_.code.length > 0) push();
+    return !has_failed_;
+  }
+
+ private:
+  void push() {
+    if (!ring_.push(record_)) has_failed_ = true;
+    record_.code.is_first = 0;
+    record_.code.length = 0;
+  }
+
+  Ring& ring_;
+  Record record_;
+  bool has_failed_ = false;
+};
+
+}  // namespace
+
+void Emitter::emit(EventRecord& event, StackUse use) {
+  if (ThreadSlot* slot = slots_.mine(); slot != nullptr) [[likely]] {
+    event.thread = slot->number;
+    event.tag = slot->tag;
+    const FrameWalker* walker = walker_.load(std::memory_order_acquire);
+    if (walker != nullptr) {
+      if (use == StackUse::walk) {
+        event.stack = send_stack(*walker, *slot, event.instruction);
+      } else if (use == StackUse::if_paired && slot->is_mirrored &&
+                 slot->last_freed == event.address) {
+        event.stack = StackWord::mirrored;
+      }
+      const bool lets_go = event.action == static_cast<std::uint8_t>(Action::free_requested);
+      slot->last_freed = lets_go && event.stack != StackWord::none ? event.address : 0;
+    }
+  }
+  std::atomic<std::uint32_t>& lost = lost_[event.device];
+  if (lost.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    event.lost_before = lost.exchange(0, std::memory_order_relaxed);
+  Record record;
+  record.event = event;
+  if (ring_.push(record)) return;
+  lost.fetch_add(event.lost_before + 1, std::memory_order_relaxed);
+  if (event.stack == StackWord::moved)
+    slots_.mine()->is_mirrored = false;  // the drain did not hear of it
+}
+
+void Emitter::set_tag(std::uint16_t tag) {
+  if (ThreadSlot* slot = slots_.mine(); slot != nullptr) slot->tag = tag;
+}
+
+std::uint16_t Emitter::tag() {
+  const ThreadSlot* slot = slots_.mine();
+  return slot == nullptr ? std::uint16_t{0} : slot->tag;
+}
+
+StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
+                              std::uint32_t& instruction) {
+  const Walk walk = walker.walk(slot.scratch, slot.frames, slot.depth);
+  if (walk.count == 0) return StackWord::none;
+  const std::uint64_t deaths = code_deaths();
+  if (walk.is_same_below && slot.is_mirrored && slot.scratch[0].code == slot.frames[0].code &&
+      deaths == slot.deaths_seen &&
+      (knows_code_deaths() || has_same_glances(walker, slot, walk.count))) {
+    if (walk.is_same) return StackWord::mirrored;
+    slot.frames[0] = slot.scratch[0];
+    instruction = walker.instruction_offset(slot.scratch[0]);
+    return StackWord::moved;
+  }
+  slot.is_mirrored = send_changes(walker, slot, walk.count, deaths);
+  return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
+}
+
+// Of the frames from the outermost on.
+bool Emitter::has_same_glances(const FrameWalker& walker, const ThreadSlot& slot,
+                               std::size_t count) const {
+  std::uint64_t difference = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    difference |= walker.glance(slot.scratch[index].code) ^ slot.glances[count - 1 - index];
+  }
+  return difference == 0;
+}
+
+std::size_t Emitter::frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
+                                    std::size_t count, std::uint64_t deaths) const {
+  if (!slot.is_mirrored || deaths != slot.deaths_seen) return 0;
+  const std::size_t most = std::min(count, slot.depth);
+  std::size_t keep = 0;
+  while (keep < most && slot.scratch[count - 1 - keep] == slot.frames[slot.depth - 1 - keep] &&
+         (knows_code_deaths() ||
+          walker.glance(slot.scratch[count - 1 - keep].code) == slot.glances[keep])) {
+    ++keep;
+  }
+  return keep;
+}
+
+bool Emitter::push_frames(Record& record) {
+  const bool fitted = ring_.push(record);
+  FramesRecord& frames = record.frames;
+  frames.keep = static_cast<std::uint16_t>(frames.keep + frames.count);
+  frames.count = 0;
+  return fitted;
+}
+
+bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
+                        std::uint64_t deaths, Record& pending) {
+  const std::uint16_t number = code_slot(code);
+  KnownCode& known = slot.codes[number];
+  const std::uint64_t witness = knows_code_deaths() ? deaths : walker.glance(code);
+  if (known.code == code && known.witness == witness) return true;
+  const std::uint64_t fingerprint = walker.fingerprint(code);
+  if (known.code != code || known.fingerprint != fingerprint) {
+    // What a slot stood for so far must reach the drain before it stands for something else.
+    if (pending.frames.count > 0 && !push_frames(pending)) return false;
+    if (!describe(walker, slot, code, number)) return false;
+  }
+  known = {code, fingerprint, witness};
+  return true;
+}
+
+bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, std::size_t count,
+                           std::uint64_t deaths) {
+  const std::size_t keep = frames_to_keep(walker, slot, count, deaths);
+  Record record;
+  record.frames = FramesRecord();
+  FramesRecord& frames = record.frames;
+  frames.thread = slot.number;
+  frames.keep = static_cast<std::uint16_t>(keep);
+  for (std::size_t left = count - keep; left > 0; --left) {
+    const FrameKey& key = slot.scratch[left - 1];
+    if (!introduce(walker, slot, key.code, deaths, record)) return false;
+    if (!knows_code_deaths()) slot.glances[count - left] = walker.glance(key.code);
+    frames.frames[frames.count++] = {code_slot(key.code), walker.instruction_offset(key)};
+    if (frames.count == FramesRecord::kFrames && !push_frames(record)) return false;
+  }
+  // Also with nothing left: the drain must learn that the stack became shorter.
+  if (!push_frames(record)) return false;
+  std::swap(slot.frames, slot.scratch);
+  slot.depth = count;
+  slot.deaths_seen = deaths;
+  return true;
+}
+
+bool Emitter::describe(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
+                       std::uint16_t number) {
+  CodeText text;
+  slot.codes[number] = {};
+  if (!walker.read_code(code, text, slot.text)) return false;
+  CodeHead head;
+  head.first_line = text.first_line;
+  head.table_bytes = static_cast<std::uint32_t>(text.line_table.size());
+  head.name_bytes = static_cast<std::uint16_t>(text.name.size());
+  head.file_bytes = static_cast<std::uint16_t>(text.file.size());
+  CodeSender sender(ring_, slot.number, number);
+  sender.send({reinterpret_cast<const char*>(&head), sizeof(head)});
+  sender.send(text.name);
+  sender.send(text.file);
+  sender.send(text.line_table);
+  return sender.finish();
+}
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,59 @@
+// Emitter: the part of the recorder that runs inside the allocator's callbacks.
+//
+// Any thread may call it at any time, under any lock of torch's. It never waits, allocates, takes
+// the GIL or calls CUDA; when the ring is full the event is dropped and counted, and the next one
+// that fits carries the count.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "capture/record.h"
+#include "capture/ring.h"
+#include "capture/thread_slot.h"
+
+namespace gpumemprof::capture {
+
+enum class StackUse : std::uint8_t {
+  none,
+  walk,       // the stack of this moment
+  if_paired,  // that of the free_requested just before, if this completes it
+};
+
+class Emitter {
+ public:
+  Emitter(Ring& ring, ThreadSlots& slots) : ring_(ring), slots_(slots) {}
+
+  // nullptr: no stacks. The walker must live as long as the process.
+  void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
+  void emit(EventRecord& event, StackUse use);
+  // Names everything this thread allocates from now on; 0 ends it.
+  void set_tag(std::uint16_t tag);
+  [[nodiscard]] std::uint16_t tag();
+
+  // Events dropped since the last one of that device that fitted.
+  std::uint32_t take_lost(std::uint8_t device) {
+    return lost_[device].exchange(0, std::memory_order_relaxed);
+  }
+
+ private:
+  StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction);
+  bool send_changes(const FrameWalker& walker, ThreadSlot& slot, std::size_t count,
+                    std::uint64_t deaths);
+  std::size_t frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot, std::size_t count,
+                             std::uint64_t deaths) const;
+  bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot, std::size_t count) const;
+  // Makes sure that the drain knows what the code is called.
+  bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
+                 std::uint64_t deaths, Record& pending);
+  bool push_frames(Record& record);
+  bool describe(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
+                std::uint16_t number);
+
+  Ring& ring_;
+  ThreadSlots& slots_;
+  std::atomic<const FrameWalker*> walker_{nullptr};
+  std::array<std::atomic<std::uint32_t>, kDeviceSlots> lost_{};
+};
+
+}  // namespace gpumemprof::capture

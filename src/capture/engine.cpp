@@ -1,0 +1,153 @@
+#include "capture/engine.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <future>
+
+#include "capture/cpu_hook.h"
+#include "capture/cuda_tracker.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+// 16 MiB: over 50 ms of events at the highest rate a Python loop can reach.
+constexpr std::size_t kRingRecords = 1U << 18;
+constexpr std::uint16_t kMostTags = 0xFFFF;
+
+std::atomic<Engine*> g_engine{nullptr};
+
+// The drain thread does not exist in a child, and the open files are the parent's.
+void leave_to_parent() {
+  set_cpu_emitter(nullptr);
+  set_cuda_emitter(nullptr);
+  g_engine.store(nullptr, std::memory_order_release);
+}
+
+Origin origin_of(const StartOptions& options) {
+  Origin origin;
+  origin.kind = "live";
+  origin.device_type = options.memory == MemoryKind::cuda ? "cuda" : "cpu";
+  origin.has_start = true;
+  origin.has_traces = true;
+  origin.facts = options.facts;
+  return origin;
+}
+
+}  // namespace
+
+Engine::Engine() : ring_(kRingRecords), emitter_(ring_, slots_), drain_(ring_, emitter_) {}
+
+Engine& Engine::instance() {
+  static std::mutex mutex;
+  static const int at_fork = ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+                                              [] {
+                                                leave_to_parent();
+                                                mutex.unlock();
+                                              });
+  static_cast<void>(at_fork);
+  const std::lock_guard lock(mutex);
+  Engine* engine = g_engine.load(std::memory_order_acquire);
+  if (engine == nullptr) {
+    engine = new Engine();
+    g_engine.store(engine, std::memory_order_release);
+  }
+  return *engine;
+}
+
+Engine* Engine::existing() { return g_engine.load(std::memory_order_acquire); }
+
+Result<RecordingNumber> Engine::start(const StartOptions& options) {
+  const Origin origin = origin_of(options);
+  TraceOptions trace_options;
+  trace_options.existing =
+      options.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
+  Result<std::unique_ptr<TraceWriter>> writer =
+      TraceWriter::open(options.path, origin, {}, trace_options);
+  if (!writer) return writer.error();
+
+  const std::lock_guard lock(mutex_);
+  const RecordingNumber number = ++last_number_;
+  // std::function wants something it can copy.
+  auto output = std::make_shared<std::unique_ptr<Output>>(
+      std::make_unique<Output>(number, std::move(writer).value(), options, origin));
+  drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
+  drain_.start_thread();
+  open_[number] = {options.memory, options.with_stacks};
+  settle();
+  return number;
+}
+
+Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
+  bool is_last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_.erase(recording) == 0) return {};
+    is_last = open_.empty();
+    settle();
+  }
+  Summary summary;
+  run_and_wait([&](Drain& drain) {
+    drain.note_lost();
+    if (std::unique_ptr<Output> output = drain.take_output(recording))
+      summary = output->close(reason);
+  });
+  if (is_last) {
+    const std::lock_guard lock(mutex_);
+    if (open_.empty()) drain_.stop_thread();
+  }
+  return summary;
+}
+
+bool Engine::is_recording() {
+  const std::lock_guard lock(mutex_);
+  return !open_.empty();
+}
+
+void Engine::set_walker(const FrameWalker* walker) {
+  const std::lock_guard lock(mutex_);
+  walker_ = walker;
+  const LineTableFormat format = walker->layout().line_table_format;
+  drain_.submit([format](Drain& drain) { drain.set_line_table_format(format); });
+  settle();
+}
+
+void Engine::settle() {
+  bool has_cpu = false;
+  bool has_cuda = false;
+  bool has_stacks = false;
+  for (const auto& [number, open] : open_) {
+    (open.memory == MemoryKind::cpu ? has_cpu : has_cuda) = true;
+    has_stacks |= open.with_stacks;
+  }
+  emitter_.set_walker(has_stacks ? walker_ : nullptr);
+  set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
+  set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
+}
+
+void Engine::run_and_wait(const Drain::Command& command) {
+  std::promise<void> done;
+  drain_.submit([&](Drain& drain) {
+    try {
+      command(drain);
+    } catch (...) {
+      done.set_value();  // whoever waits must not wait for ever
+      throw;
+    }
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+std::uint16_t Engine::tag_number(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto known = tags_.find(name);
+  if (known != tags_.end()) return known->second;
+  if (tags_.size() + 1 >= kMostTags) return 0;
+  const auto number = static_cast<std::uint16_t>(tags_.size() + 1);
+  tags_.emplace(name, number);
+  drain_.submit([name](Drain& drain) { drain.add_tag(name); });
+  return number;
+}
+
+}  // namespace gpumemprof::capture

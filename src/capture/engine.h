@@ -1,0 +1,58 @@
+// Engine: ring, thread slots, emitter and drain of this process, and which recordings are open.
+//
+// Made with the first recording and never destroyed, since callbacks may hold it; a forked child
+// leaves its parent's behind untouched and makes its own. The functions of capture.h are thin over
+// it.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "capture/capture.h"
+#include "capture/drain.h"
+#include "capture/emitter.h"
+#include "capture/ring.h"
+#include "capture/thread_slot.h"
+
+namespace gpumemprof::capture {
+
+class Engine {
+ public:
+  Engine();
+  // The one of this process; made when there is none.
+  static Engine& instance();
+  // nullptr when there is none.
+  static Engine* existing();
+
+  Result<RecordingNumber> start(const StartOptions& options);
+  Summary stop(RecordingNumber recording, const std::string& reason);
+  [[nodiscard]] bool is_recording();
+  void set_walker(const FrameWalker* walker);
+
+  [[nodiscard]] Emitter& emitter() { return emitter_; }
+  [[nodiscard]] Drain& drain() { return drain_; }
+  // Runs a command on the drain thread and waits for it.
+  void run_and_wait(const Drain::Command& command);
+  std::uint16_t tag_number(const std::string& name);
+
+ private:
+  struct Open {
+    MemoryKind memory = MemoryKind::cpu;
+    bool with_stacks = true;
+  };
+
+  // Callbacks on or off, as the open recordings need; with mutex_ held.
+  void settle();
+
+  Ring ring_;
+  ThreadSlots slots_;
+  Emitter emitter_;
+  Drain drain_;
+  std::mutex mutex_;  // of what follows
+  std::map<RecordingNumber, Open> open_;
+  std::map<std::string, std::uint16_t> tags_;
+  RecordingNumber last_number_ = 0;
+  const FrameWalker* walker_ = nullptr;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,16 @@
+// From an instruction to its line, by CPython's three formats of line table.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "capture/python_layout.h"
+
+namespace gpumemprof::capture {
+
+// `instruction` counts bytes from the start of the code. A damaged or cut table gives the line it
+// had reached.
+std::uint32_t line_of(LineTableFormat format, std::string_view table, std::uint32_t first_line,
+                      std::uint32_t instruction);
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,228 @@
+#include "capture/output.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpumemprof::capture {
+namespace {
+
+// Handed to the writer in pieces of this many, so that no more than one block waits twice.
+constexpr std::size_t kBatchEvents = 16'384;
+
+}  // namespace
+
+Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
+               const StartOptions& options, Origin origin)
+    : number_(number),
+      writer_(std::move(writer)),
+      path_(options.path),
+      memory_(options.memory),
+      has_stacks_(options.with_stacks),
+      origin_(std::move(origin)) {}
+
+Output::Device& Output::device(std::uint8_t number) {
+  if (!devices_[number]) devices_[number] = std::make_unique<Device>();
+  return *devices_[number];
+}
+
+DeviceIndex Output::index_of(std::uint8_t device) const {
+  return device == kCpuDevice ? DeviceIndex{0} : static_cast<DeviceIndex>(device);
+}
+
+void Output::take(const DrainedEvent& event, const StackBook& book,
+                  const std::vector<std::string>& tags) {
+  const bool is_cpu = event.device == kCpuDevice;
+  if (is_cpu != (memory_ == MemoryKind::cpu) || has_failed()) return;
+  Device& mine = device(event.device);
+  if (is_cpu) {
+    // What was allocated before this recording began is let go without a trace.
+    if (event.action == Action::alloc) {
+      live_.insert_or_assign(event.address, 1);
+    } else if (live_.find(event.address) == nullptr) {
+      return;
+    } else if (event.action == Action::free_completed) {
+      live_.erase(event.address);
+    }
+  } else if (!mine.is_joined) {
+    return;
+  }
+  if (event.lost_before > 0) note_lost(event.device, event.lost_before);
+
+  Event row;
+  row.action = event.action;
+  row.address = event.address;
+  row.size_bytes = event.size_bytes;
+  row.stream = stream_of(event.stream);
+  row.time_ns = mine.last_time_ns = std::max(mine.last_time_ns, event.time_ns);
+  if (has_stacks_) {
+    row.stack = stack_of(event.stack, book);
+    row.forward_stack = stack_of(event.forward_stack, book);
+  }
+  if (event.tag != 0) row.user_metadata = tag_of(event.tag, tags);
+  if (!is_cpu) row.pool = pool_of(event.pool);
+  mine.events.push_back(row);
+  ++mine.rows;
+  const auto size = static_cast<std::int64_t>(event.size_bytes);
+  if (event.action == Action::alloc) {
+    mine.requested_bytes += size;
+    mine.peak_requested_bytes = std::max(mine.peak_requested_bytes, mine.requested_bytes);
+  } else if (event.action == Action::free_completed) {
+    mine.requested_bytes -= size;
+  }
+  if (mine.events.size() >= kBatchEvents) hand_over(event.device, mine);
+}
+
+void Output::take(const Annotation& annotation, std::string_view name) {
+  Annotation mine = annotation;
+  mine.name = writer_->add_string(name);
+  writer_->add_annotation(mine);
+}
+
+void Output::take(const DeviceSample& sample) {
+  if (memory_ == MemoryKind::cuda && device(static_cast<std::uint8_t>(sample.device)).is_joined) {
+    writer_->add_sample(sample);
+  }
+}
+
+void Output::note_lost(std::uint8_t number, std::uint32_t lost) {
+  const bool is_cpu = number == kCpuDevice;
+  if (lost == 0 || is_cpu != (memory_ == MemoryKind::cpu)) return;
+  lost_events_ += lost;
+  writer_->add_gap({index_of(number), static_cast<std::uint32_t>(device(number).rows), lost});
+}
+
+void Output::begin_join() {
+  for (const auto& mine : devices_) {
+    if (mine) mine->is_joined = false;
+  }
+}
+
+void Output::join(std::uint8_t number) {
+  if (number < kCpuDevice) device(number).is_joined = true;
+}
+
+void Output::add_start(const std::vector<ListedSegment>& segments) {
+  std::vector<BlockState> blocks;
+  for (const ListedSegment& listed : segments) {
+    SegmentState segment;
+    segment.device = listed.device;
+    segment.address = listed.address;
+    segment.size_bytes = listed.size_bytes;
+    segment.stream = stream_of(listed.stream);
+    segment.pool = pool_of(listed.pool);
+    segment.is_small = listed.is_small;
+    segment.is_expandable = listed.is_expandable;
+    blocks.clear();
+    for (const ListedBlock& block : listed.blocks) {
+      blocks.push_back(
+          {block.address, block.size_bytes, block.requested_bytes, block.state, StackId()});
+      Device& mine = device(static_cast<std::uint8_t>(listed.device));
+      if (block.state != BlockStateKind::inactive) {
+        mine.requested_bytes += static_cast<std::int64_t>(block.requested_bytes);
+        mine.peak_requested_bytes = std::max(mine.peak_requested_bytes, mine.requested_bytes);
+      }
+    }
+    writer_->add_segment(StateEdge::start, segment, blocks);
+  }
+}
+
+void Output::add_facts(const Facts& facts) {
+  for (const auto& fact : facts) {
+    const auto same = [&](const auto& other) { return other.first == fact.first; };
+    std::erase_if(origin_.facts, same);
+    origin_.facts.push_back(fact);
+  }
+  writer_->set_origin(origin_);
+}
+
+void Output::hand_over(std::uint8_t number, Device& mine) {
+  if (mine.events.empty()) return;
+  writer_->append_events(index_of(number), mine.events);
+  mine.events = EventColumns();
+}
+
+void Output::keep_problem(const Status& status) {
+  if (!status && !problem_) problem_ = status.error();
+}
+
+void Output::give_up(std::string_view reason) {
+  keep_problem(Error{ErrorCode::bug, "the recorder stopped: " + std::string(reason), path_,
+                     "please report it"});
+}
+
+void Output::flush() {
+  for (std::size_t number = 0; number < devices_.size(); ++number) {
+    if (devices_[number]) hand_over(static_cast<std::uint8_t>(number), *devices_[number]);
+  }
+  keep_problem(writer_->flush());
+}
+
+Summary Output::close(std::string_view reason) {
+  flush();
+  keep_problem(writer_->close(reason));
+  Summary summary;
+  summary.path = path_;
+  summary.events = writer_->event_count();
+  summary.lost_events = lost_events_;
+  summary.size_bytes = writer_->size_bytes();
+  for (std::size_t number = 0; number < devices_.size(); ++number) {
+    if (!devices_[number] || devices_[number]->rows == 0) continue;
+    const Device& mine = *devices_[number];
+    summary.devices.push_back(
+        {index_of(static_cast<std::uint8_t>(number)), mine.rows,
+         static_cast<std::uint64_t>(std::max<std::int64_t>(mine.requested_bytes, 0)),
+         static_cast<std::uint64_t>(mine.peak_requested_bytes)});
+  }
+  if (problem_) summary.problem = problem_->sentence();
+  return summary;
+}
+
+StackId Output::stack_of(StackId id, const StackBook& book) {
+  if (id.is_none()) return id;
+  if (stacks_.size() <= id.index) stacks_.resize(book.stack_count());
+  StackId& mine = stacks_[id.index];
+  if (!mine.is_none()) return mine;
+  // Callers first: a stack is added from its outermost frame on.
+  std::vector<StackId> missing;
+  StackId caller = id;
+  while (!caller.is_none() && stacks_[caller.index].is_none()) {
+    missing.push_back(caller);
+    caller = book.caller(caller);
+  }
+  StackId added = caller.is_none() ? StackId() : stacks_[caller.index];
+  for (auto step = missing.rbegin(); step != missing.rend(); ++step) {
+    const Frame& frame = book.frame(book.innermost(*step));
+    const FrameId frame_id =
+        writer_->add_frame({string_of(frame.name, book), string_of(frame.file, book), frame.line});
+    added = stacks_[step->index] = writer_->add_stack(added, frame_id);
+  }
+  return added;
+}
+
+StringId Output::string_of(StringId id, const StackBook& book) {
+  if (strings_.size() <= id.index) strings_.resize(id.index + std::size_t{1});
+  StringId& mine = strings_[id.index];
+  if (mine.is_none()) mine = writer_->add_string(book.text(id));
+  return mine;
+}
+
+StringId Output::tag_of(std::uint16_t tag, const std::vector<std::string>& tags) {
+  if (tag >= tags.size()) return StringId();
+  if (tags_.size() < tags.size()) tags_.resize(tags.size());
+  if (tags_[tag].is_none()) tags_[tag] = writer_->add_string(tags[tag]);
+  return tags_[tag];
+}
+
+std::uint32_t Output::stream_of(std::uint64_t handle) {
+  std::uint32_t& mine = streams_.find_or_insert(handle, kNoEvent);
+  if (mine == kNoEvent) mine = writer_->add_stream(handle);
+  return mine;
+}
+
+std::uint32_t Output::pool_of(PoolId pool) {
+  std::uint32_t& mine = pools_.find_or_insert((pool.graph << 32) ^ pool.user, kNoPool);
+  if (mine == kNoPool) mine = writer_->add_pool(pool);
+  return mine;
+}
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,98 @@
+// Output: one recording being written: which events belong into it, and their ids in its file.
+//
+// For the drain thread alone, except for what the caller does before handing it over.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "capture/capture.h"
+#include "capture/record.h"
+#include "capture/stack_book.h"
+#include "trace/writer.h"
+
+namespace gpumemprof::capture {
+
+// An event as the drain has understood it; ids are the book's.
+struct DrainedEvent {
+  Action action = Action::other;
+  std::uint8_t device = 0;
+  std::uint16_t tag = 0;
+  std::uint32_t lost_before = 0;
+  std::int64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t stream = 0;
+  PoolId pool;
+  StackId stack;
+  StackId forward_stack;
+};
+
+class Output {
+ public:
+  Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer, const StartOptions& options,
+         Origin origin);
+
+  [[nodiscard]] RecordingNumber number() const { return number_; }
+  [[nodiscard]] MemoryKind memory() const { return memory_; }
+  [[nodiscard]] bool has_failed() const { return problem_.has_value(); }
+
+  void take(const DrainedEvent& event, const StackBook& book, const std::vector<std::string>& tags);
+  void take(const Annotation& annotation, std::string_view name);
+  void take(const DeviceSample& sample);
+  void note_lost(std::uint8_t device, std::uint32_t lost);
+
+  // CUDA: events count from the moment the state was listed. begin_join() forgets what was joined.
+  void begin_join();
+  void join(std::uint8_t device);
+  void add_start(const std::vector<ListedSegment>& segments);
+  void set_settings(const AllocatorSettings& settings) { writer_->set_settings(settings); }
+  void add_facts(const Facts& facts);
+
+  // Nothing more is recorded; the file keeps what it has.
+  void give_up(std::string_view reason);
+  void flush();
+  Summary close(std::string_view reason);
+
+ private:
+  struct Device {
+    EventColumns events;
+    std::uint64_t rows = 0;
+    std::int64_t last_time_ns = kUnknownTime;
+    bool is_joined = false;
+    std::int64_t requested_bytes = 0;
+    std::int64_t peak_requested_bytes = 0;
+  };
+
+  Device& device(std::uint8_t number);
+  // The device's number in the file.
+  [[nodiscard]] DeviceIndex index_of(std::uint8_t device) const;
+  void hand_over(std::uint8_t number, Device& device);
+  void keep_problem(const Status& status);
+  StackId stack_of(StackId id, const StackBook& book);
+  StringId string_of(StringId id, const StackBook& book);
+  StringId tag_of(std::uint16_t tag, const std::vector<std::string>& tags);
+  std::uint32_t stream_of(std::uint64_t handle);
+  std::uint32_t pool_of(PoolId pool);
+
+  RecordingNumber number_;
+  std::unique_ptr<TraceWriter> writer_;
+  std::string path_;
+  MemoryKind memory_;
+  bool has_stacks_;
+  Origin origin_;
+  std::array<std::unique_ptr<Device>, kDeviceSlots> devices_;
+  std::vector<StackId> stacks_;    // by the book's id
+  std::vector<StringId> strings_;  // by the book's id
+  std::vector<StringId> tags_;
+  FlatMap<std::uint32_t> streams_;
+  FlatMap<std::uint32_t> pools_;
+  FlatMap<std::uint8_t> live_;  // CPU: addresses whose allocation is in this file
+  std::uint64_t lost_events_ = 0;
+  std::optional<Error> problem_;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,51 @@
+// Where CPython keeps what a stack needs: the running frame of a thread, the code of a frame, the
+// texts of a code.
+//
+// Offsets in bytes. 3.13 and later publish them; 3.9 to 3.12 are known, and fixed within a minor
+// version. The recorder compares a raw walk with the interpreter's own answer before it trusts any
+// of this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace gpumemprof::capture {
+
+enum class LineTableFormat : std::uint8_t { lnotab, pep626, locations };
+
+struct PythonLayout {
+  int minor = 0;  // of 3.minor
+  // Thread state → running frame; via one more pointer in 3.11 and 3.12.
+  std::uint16_t thread_frame = 0;
+  std::uint16_t cframe_frame = 0;
+  bool has_cframe = false;
+  // Frames.
+  std::uint16_t previous = 0;
+  std::uint16_t code = 0;
+  std::uint16_t instruction = 0;
+  std::uint16_t owner = 0;
+  bool has_frame_objects =
+      false;  // 3.9, 3.10: the instruction is a number, not a pointer, and there is no owner
+  std::uint8_t instruction_unit = 1;
+  // Code objects.
+  std::uint16_t file = 0;
+  std::uint16_t name = 0;
+  std::uint16_t first_line = 0;
+  std::uint16_t line_table = 0;
+  std::uint16_t first_instruction = 0;
+  LineTableFormat line_table_format = LineTableFormat::locations;
+  // Text objects; the bits of their state are the same in all these versions.
+  std::uint16_t ascii_data = 0;
+  std::uint16_t compact_data = 0;
+
+  // Both exported by every CPython.
+  void* (*this_thread_state)() = nullptr;
+  const void* code_type = nullptr;
+};
+
+// The layout of the CPython in this process, or why there is none.
+Result<PythonLayout> find_python_layout();
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,90 @@
+// Record: what a callback leaves in the ring, one fixed-size piece at a time.
+//
+// A thread's stack is not repeated with every event: the drain holds a mirror of each thread's
+// stack, and a thread only sends how its stack changed (frames) and, once for each code object,
+// what the code is called (code). An event then means "with the stack this thread has now". Times
+// are ticks of the processor's clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace gpumemprof::capture {
+
+// What an event says of its stack.
+enum class StackWord : std::uint8_t {
+  none,
+  mirrored,  // the one the drain has of its thread
+  moved,     // the same, but the innermost frame is at another instruction
+};
+
+enum class RecordKind : std::uint8_t { event, frames, code };
+
+// Stands for CPU tensors where CUDA devices have their number.
+inline constexpr std::uint8_t kCpuDevice = 0x7F;
+inline constexpr std::size_t kDeviceSlots = 128;
+inline constexpr std::uint16_t kNoThread = 0xFFFF;
+
+struct EventRecord {
+  RecordKind kind = RecordKind::event;
+  std::uint8_t action = 0;  // torch's numbers, which are those of Action
+  std::uint16_t thread = kNoThread;
+  std::uint8_t device = 0;
+  StackWord stack = StackWord::none;
+  std::uint16_t tag = 0;  // 0: none
+  std::uint64_t ticks = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t stream = 0;
+  std::uint32_t pool_graph = 0;
+  std::uint32_t pool_user = 0;
+  std::uint32_t lost_before = 0;  // events of this device that found the ring full
+  std::uint32_t instruction = 0;  // where the innermost frame moved to
+};
+
+// The outermost `keep` frames of the thread's stack stay; these follow, outermost first.
+struct FramesRecord {
+  static constexpr std::size_t kFrames = 6;
+  struct Item {
+    std::uint32_t code = 0;         // slot of the thread's code cache
+    std::uint32_t instruction = 0;  // bytes from the start of the code
+  };
+
+  RecordKind kind = RecordKind::frames;
+  std::uint8_t count = 0;
+  std::uint16_t thread = kNoThread;
+  std::uint16_t keep = 0;
+  std::uint16_t spare = 0;
+  std::array<Item, kFrames> frames;
+};
+
+// A piece of a code object's description: CodeHead, name, file, line table, one behind the other.
+struct CodeRecord {
+  static constexpr std::size_t kBytes = 48;
+
+  RecordKind kind = RecordKind::code;
+  std::uint8_t is_first = 0;
+  std::uint16_t thread = kNoThread;
+  std::uint16_t slot = 0;
+  std::uint16_t length = 0;
+  std::array<char, kBytes> bytes;
+};
+
+struct CodeHead {
+  std::uint32_t first_line = 0;
+  std::uint32_t table_bytes = 0;
+  std::uint16_t name_bytes = 0;
+  std::uint16_t file_bytes = 0;
+};
+
+union Record {
+  RecordKind kind;
+  EventRecord event;
+  FramesRecord frames;
+  CodeRecord code;
+
+  Record() : event() {}
+};
+static_assert(sizeof(Record) == 56);
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,92 @@
+// Ring: bounded, many producers, one consumer, no locks. The place a producer wins is the order of
+// its record, so events pushed under one lock come out in that lock's order.
+//
+//   each slot carries its turn: position p may be written when turn == p, read when turn == p + 1,
+//   and is free for the next lap when turn == p + capacity
+//
+// Memory is mapped once and touched as it is used; push() never waits, allocates or calls the
+// system.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "capture/record.h"
+
+namespace gpumemprof::capture {
+
+class Ring {
+ public:
+  // capacity is a power of two.
+  explicit Ring(std::size_t capacity) : capacity_(capacity) {
+    void* memory = ::mmap(nullptr, capacity * sizeof(Slot), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    slots_ = static_cast<Slot*>(memory);
+  }
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+  ~Ring() { ::munmap(slots_, capacity_ * sizeof(Slot)); }
+
+  // False: full, nothing was written.
+  bool push(const Record& record) {
+    std::uint64_t position = head_.load(std::memory_order_relaxed);
+    for (;;) {
+      Slot& slot = at(position);
+      // A fresh page reads as zero, which is why a turn is stored as its distance from the slot's
+      // own number.
+      const std::uint64_t turn = slot.turn.load(std::memory_order_acquire) + index(position);
+      if (turn == position) {
+        if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
+          slot.record = record;
+          slot.turn.store(position + 1 - index(position), std::memory_order_release);
+          return true;
+        }
+      } else if (turn < position) {
+        return false;
+      } else {
+        position = head_.load(std::memory_order_relaxed);
+      }
+    }
+  }
+
+  // For the consumer alone. False: nothing there, or the next producer has not finished writing.
+  bool pop(Record& record) {
+    Slot& slot = at(tail_);
+    const std::uint64_t turn = slot.turn.load(std::memory_order_acquire) + index(tail_);
+    if (turn != tail_ + 1) return false;
+    record = slot.record;
+    slot.turn.store(tail_ + capacity_ - index(tail_), std::memory_order_release);
+    ++tail_;
+    return true;
+  }
+
+  // How many records were ever pushed; a push that began before this call may still be under way
+  // below it.
+  [[nodiscard]] std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
+  // How many were ever popped; for the consumer alone.
+  [[nodiscard]] std::uint64_t tail() const { return tail_; }
+
+ private:
+  struct Slot {
+    std::atomic<std::uint64_t> turn;
+    Record record;
+  };
+  static_assert(sizeof(Slot) == 64);
+
+  [[nodiscard]] std::size_t index(std::uint64_t position) const {
+    return position & (capacity_ - 1);
+  }
+  [[nodiscard]] Slot& at(std::uint64_t position) const { return slots_[index(position)]; }
+
+  std::size_t capacity_;
+  Slot* slots_ = nullptr;
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+  alignas(64) std::uint64_t tail_ = 0;
+};
+
+}  // namespace gpumemprof::capture

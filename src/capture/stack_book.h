@@ -1,0 +1,76 @@
+// StackBook: the drain's side of the stacks: a mirror of every thread's stack, and every distinct
+// frame and stack once.
+//
+// Ids are the book's own; each output has its own for its file. For the drain thread alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "base/interner.h"
+#include "capture/line_table.h"
+#include "capture/record.h"
+#include "event/recording.h"
+
+namespace gpumemprof::capture {
+
+class StackBook {
+ public:
+  void set_line_table_format(LineTableFormat format) { format_ = format; }
+
+  void take(const FramesRecord& record);
+  void take(const CodeRecord& record);
+  // The thread's innermost frame moved on.
+  void move(std::uint16_t thread, std::uint32_t instruction);
+  // The stack the thread has now; none where its records were lost.
+  [[nodiscard]] StackId stack_of(std::uint16_t thread) const;
+
+  [[nodiscard]] std::string_view text(StringId id) const { return strings_.text(id); }
+  [[nodiscard]] const Frame& frame(FrameId id) const { return frames_[id.index]; }
+  [[nodiscard]] StackId caller(StackId id) const { return stacks_[id.index].caller; }
+  [[nodiscard]] FrameId innermost(StackId id) const { return stacks_[id.index].frame; }
+  [[nodiscard]] std::size_t stack_count() const { return stacks_.size(); }
+
+ private:
+  struct Code {
+    StringId name;
+    StringId file;
+    std::uint32_t first_line = 0;
+    std::string line_table;
+  };
+  struct Step {
+    StackId caller;
+    FrameId frame;
+  };
+  struct Level {
+    StackId stack;
+    std::uint32_t code = 0;
+  };
+  struct Mirror {
+    std::vector<Level> path;  // outermost first; empty also where it is not known
+    std::vector<std::uint32_t> code_by_slot;
+    std::string pending;  // of a description that is still coming in
+    std::uint16_t pending_slot = 0;
+  };
+
+  Mirror& mirror(std::uint16_t thread);
+  void enter(Mirror& mirror, std::uint32_t code, std::uint32_t instruction);
+  void finish_code(Mirror& mirror);
+  std::uint32_t add_code(Code code);
+  FrameId frame_at(std::uint32_t code, std::uint32_t instruction);
+  StackId add_stack(StackId caller, FrameId frame);
+
+  LineTableFormat format_ = LineTableFormat::locations;
+  Interner strings_;
+  std::vector<Code> codes_;
+  FlatMap<std::uint32_t> codes_by_hash_;
+  Column<Frame> frames_;
+  FlatMap<std::uint32_t> frames_by_place_;  // (code, instruction)
+  Column<Step> stacks_;
+  FlatMap<std::uint32_t> stacks_by_step_;  // (caller, frame)
+  std::vector<std::unique_ptr<Mirror>> mirrors_;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,89 @@
+#include "cli/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/convert_verb.h"
+#include "cli/replay_verb.h"
+#include "cli/report_verb.h"
+#include "cli/terminal.h"
+
+namespace gpumemprof::cli {
+namespace {
+
+// CLI11's own messages, with our name before them and the next command behind.
+int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out;
+  std::ostringstream mistakes;
+  const int code = app.exit(error, out, mistakes);
+  print_out(out.str());
+  if (code == 0) return 0;
+  const bool lacks_file = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  std::string sentence = lacks_file ? "a FILE is missing" : error.what();
+  while (!sentence.empty() && sentence.back() == '\n') sentence.pop_back();
+  const auto verbs = app.get_subcommands();
+  print_error(sentence + "; see gpumemprof " +
+              (verbs.empty() ? "" : verbs.front()->get_name() + " ") + "--help");
+  return exit_code(ErrorCode::usage);
+}
+
+// CLI11 would only say that a subcommand is missing.
+std::optional<std::string> unknown_verb(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
+  std::string verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_name() == argv[1]) return std::nullopt;
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  }
+  return "there is no verb '" + std::string(argv[1]) + "'; the verbs are " + verbs;
+}
+
+int dispatch(int argc, const char* const* argv, const Environment& environment) {
+  CLI::App app{"gpumemprof: where every byte of GPU memory goes in a PyTorch run", "gpumemprof"};
+  app.set_version_flag("--version", GPUMEMPROF_VERSION);
+  app.require_subcommand(1);
+  app.footer("Start with: gpumemprof demo");
+  ReportFlags report_flags;
+  ReportFlags demo_flags;
+  ReplayFlags replay_flags;
+  ConvertFlags convert_flags;
+  add_report_verb(app, report_flags);
+  add_demo_verb(app, demo_flags);
+  add_replay_verb(app, replay_flags);
+  add_convert_verb(app, convert_flags);
+  if (argc <= 1) {
+    print_out(app.help());
+    return exit_code(ErrorCode::usage);
+  }
+  if (const std::optional<std::string> mistake = unknown_verb(app, argc, argv)) {
+    print_error(*mistake);
+    return exit_code(ErrorCode::usage);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return explain_usage(app, error);
+  }
+  if (app.got_subcommand("replay")) return run_replay(replay_flags);
+  if (app.got_subcommand("convert")) return run_convert(convert_flags);
+  if (app.got_subcommand("demo")) return run_demo(demo_flags, environment);
+  return run_report(report_flags);
+}
+
+}  // namespace
+
+int main(int argc, const char* const* argv, const Environment& environment) {
+  try {
+    return dispatch(argc, argv, environment);
+  } catch (const std::exception& bug) {
+    print_error(
+        std::string("this is a bug of ours, please report it with the command you typed: ") +
+        bug.what());
+    return exit_code(ErrorCode::bug);
+  }
+}
+
+}  // namespace gpumemprof::cli

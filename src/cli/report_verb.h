@@ -1,0 +1,31 @@
+// `gpumemprof report` and `gpumemprof demo`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpumemprof::cli {
+
+struct ReportFlags {
+  std::vector<std::string> files;
+  std::optional<std::size_t> top;
+  std::string at = "peak";
+  std::string device;
+  bool is_json = false;
+  std::string command;  // how to say this again; empty: by its files
+};
+
+void add_report_verb(CLI::App& app, ReportFlags& flags);
+int run_report(const ReportFlags& flags);
+
+void add_demo_verb(CLI::App& app, ReportFlags& flags);
+int run_demo(ReportFlags flags, const Environment& environment);
+
+}  // namespace gpumemprof::cli

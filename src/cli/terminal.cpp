@@ -1,0 +1,68 @@
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace gpumemprof::cli {
+namespace {
+
+std::size_t terminal_width() {
+  constexpr std::size_t kNarrowest = 60;
+  constexpr std::size_t kWidest = 120;
+  std::size_t width = 80;
+  if (const char* columns = std::getenv("COLUMNS"); columns != nullptr && std::atoi(columns) > 0) {
+    width = static_cast<std::size_t>(std::atoi(columns));
+  } else if (winsize size{}; ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    width = size.ws_col;
+  }
+  return std::clamp(width, kNarrowest, kWidest);
+}
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value[0] != '\0';
+}
+
+}  // namespace
+
+Terminal look_at_terminal() {
+  const char* term = std::getenv("TERM");
+  const bool is_dumb = term != nullptr && std::string(term) == "dumb";
+  Terminal terminal;
+  terminal.width = terminal_width();
+  terminal.has_color = isatty(STDOUT_FILENO) == 1 && !is_set("NO_COLOR") && !is_dumb;
+  terminal.shows_progress = isatty(STDERR_FILENO) == 1 && !is_set("CI") && !is_dumb;
+  return terminal;
+}
+
+void print_out(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void print_error(const std::string& sentence) {
+  std::fflush(stdout);
+  fmt::print(stderr, "gpumemprof: {}\n", sentence);
+}
+
+ProgressLine::ProgressLine(std::string what, bool is_shown)
+    : what_(std::move(what)), is_shown_(is_shown), start_(std::chrono::steady_clock::now()) {}
+
+ProgressLine::~ProgressLine() {
+  if (has_printed_) fmt::print(stderr, "\r\033[K");
+}
+
+void ProgressLine::update(std::uint64_t done, std::uint64_t total) {
+  constexpr auto kQuick = std::chrono::milliseconds(300);
+  if (!is_shown_ || total == 0 || std::chrono::steady_clock::now() - start_ < kQuick) return;
+  fmt::print(stderr, "\r\033[K{}  {} %", what_, std::min<std::uint64_t>(100, 100 * done / total));
+  std::fflush(stderr);
+  has_printed_ = true;
+}
+
+}  // namespace gpumemprof::cli

@@ -1,0 +1,39 @@
+// What the terminal can show, and a line of progress on it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace gpumemprof::cli {
+
+struct Terminal {
+  std::size_t width = 80;
+  bool has_color = false;       // standard output is a terminal and NO_COLOR is not set
+  bool shows_progress = false;  // standard error is a terminal
+};
+
+Terminal look_at_terminal();
+
+void print_out(const std::string& text);
+void print_error(const std::string& sentence);
+
+// "reading run.pickle  62 %", rewritten in place on standard error; nothing in a pipe, nothing for
+// quick work.
+class ProgressLine {
+ public:
+  ProgressLine(std::string what, bool is_shown);
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine();
+
+  void update(std::uint64_t done, std::uint64_t total);
+
+ private:
+  std::string what_;
+  bool is_shown_;
+  bool has_printed_ = false;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace gpumemprof::cli

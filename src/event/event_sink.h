@@ -1,0 +1,56 @@
+// EventSink receives a recording; EventSource delivers one. Data flows one way: from any source,
+// through a sink, into the store.
+//
+// A source first adds what events refer to (strings, frames, stacks, streams, pools), then hands
+// over whole columns of events, so that the cost of the interface does not grow with their number.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "event/allocator_settings.h"
+#include "event/event.h"
+#include "event/recording.h"
+
+namespace gpumemprof {
+
+class EventSink {
+ public:
+  EventSink() = default;
+  EventSink(const EventSink&) = delete;
+  EventSink& operator=(const EventSink&) = delete;
+  virtual ~EventSink() = default;
+
+  virtual StringId add_string(std::string_view text) = 0;
+  [[nodiscard]] virtual std::string_view text(StringId id) const = 0;
+  virtual FrameId add_frame(const Frame& frame) = 0;
+  // The stack whose innermost frame is `frame`, called from `caller` (none at the bottom).
+  virtual StackId add_stack(StackId caller, FrameId frame) = 0;
+  virtual std::uint32_t add_stream(std::uint64_t handle) = 0;
+  virtual std::uint32_t add_pool(PoolId pool) = 0;
+
+  virtual void add_events(DeviceIndex device, EventColumns&& events) = 0;
+  // The allocator's state at one edge of the recording, segment by segment with its blocks in
+  // address order.
+  virtual void add_segment(StateEdge edge, const SegmentState& segment,
+                           std::span<const BlockState> blocks) = 0;
+  virtual void add_annotation(const Annotation& annotation) = 0;
+  virtual void add_gap(const Gap& gap) = 0;
+  virtual void add_sample(const DeviceSample& sample) = 0;
+  virtual void set_settings(const AllocatorSettings& settings) = 0;
+  virtual void set_origin(const Origin& origin) = 0;
+};
+
+class EventSource {
+ public:
+  EventSource() = default;
+  EventSource(const EventSource&) = delete;
+  EventSource& operator=(const EventSource&) = delete;
+  virtual ~EventSource() = default;
+
+  // On failure nothing was delivered that cannot be used as far as it goes.
+  virtual Status deliver(EventSink& sink) = 0;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,109 @@
+#include "ingest/torch_snapshot.h"
+
+#include <fmt/format.h>
+
+#include "ingest/gzip_source.h"
+#include "ingest/pickle/machine.h"
+#include "ingest/snapshot_assembly.h"
+#include "ingest/snapshot_records.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr const char* kHowToMake = "make one with torch.cuda.memory._dump_snapshot(path)";
+
+// Memory for reading is bounded by what a real snapshot of that size needs; gzip files may expand a
+// lot.
+std::size_t memory_limit_bytes(std::uint64_t file_bytes, bool is_gzip) {
+  constexpr std::uint64_t kBase = std::uint64_t{2} << 30;
+  return kBase + file_bytes * (is_gzip ? 64 : 16);
+}
+
+class CountingSource final : public ByteSource {
+ public:
+  CountingSource(ByteSource& source, std::uint64_t total, const Progress& progress)
+      : source_(source), total_(total), progress_(progress) {}
+
+  Result<std::size_t> read(std::span<std::byte> out) override {
+    Result<std::size_t> got = source_.read(out);
+    if (!got) return got;
+    done_ += got.value();
+    if (progress_ && (done_ >= next_report_ || got.value() == 0)) {
+      progress_(done_, total_);
+      next_report_ = done_ + kReportEvery;
+    }
+    return got;
+  }
+
+ private:
+  static constexpr std::uint64_t kReportEvery = std::uint64_t{4} << 20;
+  ByteSource& source_;
+  std::uint64_t total_;
+  std::uint64_t done_ = 0;
+  std::uint64_t next_report_ = kReportEvery;
+  const Progress& progress_;
+};
+
+Error not_a_snapshot(const std::string& name, std::uint64_t offset, const std::string& what) {
+  return {ErrorCode::bad_input, fmt::format("not a PyTorch memory snapshot: {}", what),
+          fmt::format("{}, byte {}", name, offset), kHowToMake};
+}
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TorchSnapshot>> TorchSnapshot::open(const std::string& path,
+                                                           Progress progress) {
+  Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+  if (!file) return file.error();
+  const std::uint64_t size_bytes = file.value()->size_bytes();
+  return std::unique_ptr<TorchSnapshot>(
+      new TorchSnapshot(std::move(file).value(), size_bytes, path, std::move(progress)));
+}
+
+std::unique_ptr<TorchSnapshot> TorchSnapshot::from_bytes(std::span<const std::byte> bytes,
+                                                         std::string name) {
+  return std::unique_ptr<TorchSnapshot>(
+      new TorchSnapshot(std::make_unique<BufferSource>(bytes), bytes.size(), std::move(name), {}));
+}
+
+Status TorchSnapshot::deliver(EventSink& sink) {
+  CountingSource counted(*source_, size_bytes_, progress_);
+  PeekableSource start(counted, 4);
+  const Result<std::span<const std::byte>> magic = start.peek();
+  if (!magic) return magic.error();
+  if (magic.value().empty()) {
+    return Error{ErrorCode::bad_input, "the file is empty", fmt::format("{}, byte 0", name_),
+                 kHowToMake};
+  }
+  if (starts_with(magic.value(), "PK\x03\x04")) {
+    return not_a_snapshot(name_, 0, "this is a zip archive, as torch.save writes it");
+  }
+  const bool is_gzip = GzipSource::looks_like_gzip(magic.value());
+  std::unique_ptr<GzipSource> unzipped = is_gzip ? std::make_unique<GzipSource>(start) : nullptr;
+
+  pickle::Heap heap;
+  SnapshotRecords records(sink, heap);
+  Result<pickle::Outcome> outcome = [&] {
+    pickle::Window window(is_gzip ? static_cast<ByteSource&>(*unzipped) : start);
+    return pickle::Machine(window, heap, records, memory_limit_bytes(size_bytes_, is_gzip)).run();
+  }();
+  if (!outcome) {
+    Error error = outcome.error();
+    if (error.where != name_)
+      error.where = error.where.empty() ? name_ : name_ + ", " + error.where;
+    return error;
+  }
+  std::optional<pickle::Damage>& damage = outcome.value().damage;
+  if (damage && is_gzip && !unzipped->broken().empty()) damage->reason = unzipped->broken();
+
+  SnapshotAssembly assembly(sink, heap, records);
+  const std::optional<std::string> objection = assembly.deliver(outcome.value().root, damage);
+  if (objection) return not_a_snapshot(name_, damage ? damage->byte_offset : 0, *objection);
+  return Done{};
+}
+
+}  // namespace gpumemprof

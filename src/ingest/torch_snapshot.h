@@ -1,0 +1,41 @@
+// TorchSnapshot: a file written by torch.cuda.memory._dump_snapshot (any torch from 2.0 on), as a
+// source of events.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/byte_source.h"
+#include "event/event_sink.h"
+
+namespace gpumemprof {
+
+// Called now and then with the bytes read so far and in all.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class TorchSnapshot final : public EventSource {
+ public:
+  static Result<std::unique_ptr<TorchSnapshot>> open(const std::string& path,
+                                                     Progress progress = {});
+  // Bytes that must outlive the source.
+  static std::unique_ptr<TorchSnapshot> from_bytes(std::span<const std::byte> bytes,
+                                                   std::string name);
+
+  Status deliver(EventSink& sink) override;
+
+ private:
+  TorchSnapshot(std::unique_ptr<ByteSource> source, std::uint64_t size_bytes, std::string name,
+                Progress progress)
+      : source_(std::move(source)),
+        size_bytes_(size_bytes),
+        name_(std::move(name)),
+        progress_(std::move(progress)) {}
+
+  std::unique_ptr<ByteSource> source_;
+  std::uint64_t size_bytes_;
+  std::string name_;
+  Progress progress_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,371 @@
+#include "replay/player.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace gpumemprof {
+namespace {
+
+// Whether the allocator ran with expandable segments: what it took from the driver first tells, and
+// only where it took nothing do the settings, which are those of the end.
+bool starts_expandable(const EventColumns& events, const AllocatorSettings& settings) {
+  for (const Action action : events.action) {
+    if (action == Action::segment_map) return true;
+    if (action == Action::segment_alloc) return false;
+  }
+  return settings.expandable_segments;
+}
+
+}  // namespace
+
+Player::Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode)
+    : record_(record),
+      settings_(settings),
+      mode_(mode),
+      expandable_mode_(starts_expandable(record.events, settings)) {
+  record_.allocations.clear();
+  record_.segments.clear();
+}
+
+bool Player::begin_with(const HistoryStart& start) {
+  for (const StartSegment& segment : start.segments) {
+    const SegmentState& state = segment.state;
+    const SegmentId row = new_segment(kNoEvent, state);
+    const bool fits = state.is_expandable
+                          ? blocks_.map_pages(state.address, state.size_bytes, row)
+                          : blocks_.add_segment(state.address, state.size_bytes, row);
+    if (!fits) return false;
+    now_.reserved_bytes += state.size_bytes;
+    for (const StartBlock& block : segment.blocks) {
+      std::uint32_t free_block = blocks_.find_containing(block.address);
+      if (free_block == kNoBlock || !blocks_[free_block].is_free()) return false;
+      if (blocks_[free_block].address < block.address)
+        free_block = blocks_.split_free(free_block, block.address);
+      if (block.size_bytes == 0 || block.size_bytes > blocks_[free_block].size_bytes) return false;
+      const AllocationId allocation = new_allocation(kNoEvent, block, row);
+      blocks_.take(free_block, block.size_bytes, allocation);
+      blocks_[free_block].is_pending = block.is_pending;
+      if (block.is_pending) {
+        record_.allocations.free_requested_event[allocation.index] = 0;
+        record_.allocations.pending_at_start.push_back(allocation);
+      } else {
+        now_.allocated_bytes += block.size_bytes;
+      }
+      now_.active_bytes += block.size_bytes;
+      now_.requested_bytes += block.requested_bytes;
+      if (!block.is_size_certain) uncertain_.push_back(allocation);
+      ++result_.blocks_from_before;
+    }
+  }
+  result_.start = result_.peak = now_;
+  result_.peak_reserved_bytes = now_.reserved_bytes;
+  return blocks_.is_valid();
+}
+
+bool Player::play() {
+  const EventColumns& events = record_.events;
+  const auto count = static_cast<std::uint32_t>(events.size());
+  for (std::uint32_t event = 0; event < count; ++event) {
+    bool agrees = true;
+    switch (events.action[event]) {
+      case Action::alloc:
+        agrees = alloc(event);
+        break;
+      case Action::free_requested:
+        agrees = free_requested(event);
+        break;
+      case Action::free_completed:
+        agrees = free_completed(event);
+        break;
+      case Action::segment_alloc:
+      case Action::segment_free:
+      case Action::segment_map:
+      case Action::segment_unmap:
+        agrees = segment_event(event);
+        break;
+      case Action::oom:
+        ++result_.counters.ooms;
+        break;
+      default:
+        break;
+    }
+    if (!agrees && !contradiction(event)) return false;
+  }
+  return true;
+}
+
+std::uint64_t Player::block_size(std::uint32_t block, std::uint64_t requested_bytes) const {
+  const Block& free_block = blocks_[block];
+  const std::uint64_t rounded = settings_.round_size(requested_bytes);
+  if (rounded > free_block.size_bytes) return 0;
+  const std::uint64_t rest = free_block.size_bytes - rounded;
+  const bool splits_finely =
+      rounded <= kSmallPoolMaxBytes || free_block.is_expandable || expandable_mode_;
+  const bool splits = splits_finely
+                          ? rest >= kMinBlockBytes
+                          : rounded < settings_.max_split_bytes && rest > kSmallPoolMaxBytes;
+  return splits ? rounded : free_block.size_bytes;
+}
+
+bool Player::alloc(std::uint32_t event) {
+  const EventColumns& events = record_.events;
+  const std::uint64_t address = events.address[event];
+  std::uint32_t block = blocks_.find(address);
+  if (block == kNoBlock && correct_previous(address)) block = blocks_.find(address);
+  if (block == kNoBlock || !blocks_[block].is_free()) return false;
+  const std::uint64_t requested_bytes = events.size_bytes[event];
+  const std::uint64_t size_bytes = block_size(block, requested_bytes);
+  if (size_bytes == 0) return false;
+  if (!uncertain_.empty()) confirm_previous(block);
+  StartBlock placed{address, size_bytes, requested_bytes, events.stream[event], events.stack[event],
+                    false,   true};
+  blocks_.take(block, size_bytes, new_allocation(event, placed, blocks_[block].segment));
+  now_.allocated_bytes += size_bytes;
+  now_.active_bytes += size_bytes;
+  now_.requested_bytes += requested_bytes;
+  ++result_.counters.allocations;
+  if (now_.allocated_bytes > result_.peak.allocated_bytes) {
+    result_.peak = now_;
+    result_.peak_event = event;
+  }
+  return true;
+}
+
+// A free tells the size that was requested; another one belongs to a block whose allocation was not
+// recorded.
+bool Player::is_size_of(std::uint32_t block, std::uint64_t size_bytes) const {
+  const Block& known = blocks_[block];
+  return size_bytes == record_.allocations.requested_bytes[known.allocation.index] ||
+         size_bytes == known.size_bytes;
+}
+
+bool Player::free_requested(std::uint32_t event) {
+  const std::uint32_t block = blocks_.find(record_.events.address[event]);
+  if (block == kNoBlock || blocks_[block].is_free() || blocks_[block].is_pending) return false;
+  if (!is_size_of(block, record_.events.size_bytes[event])) return false;
+  let_go(block, event);
+  return true;
+}
+
+void Player::let_go(std::uint32_t block, std::uint32_t event) {
+  blocks_[block].is_pending = true;
+  now_.allocated_bytes -= blocks_[block].size_bytes;
+  record_.allocations.free_requested_event[blocks_[block].allocation.index] = event;
+  ++result_.counters.frees;
+}
+
+bool Player::free_completed(std::uint32_t event) {
+  const std::uint32_t block = blocks_.find(record_.events.address[event]);
+  if (block == kNoBlock || blocks_[block].is_free() || !blocks_[block].is_pending) return false;
+  if (!is_size_of(block, record_.events.size_bytes[event])) return false;
+  const std::uint32_t row = blocks_[block].allocation.index;
+  now_.active_bytes -= blocks_[block].size_bytes;
+  now_.requested_bytes -= record_.allocations.requested_bytes[row];
+  record_.allocations.free_completed_event[row] = event;
+  blocks_.release(block);
+  return true;
+}
+
+SegmentState Player::segment_of(std::uint32_t event) const {
+  const EventColumns& events = record_.events;
+  SegmentState segment;
+  segment.device = record_.device;
+  segment.address = events.address[event];
+  segment.size_bytes = events.size_bytes[event];
+  segment.stream = events.stream[event];
+  segment.pool = events.pool.empty() ? kNoPool : events.pool[event];
+  segment.is_expandable = events.action[event] == Action::segment_map;
+  segment.is_small = segment.size_bytes <= kSmallSegmentBytes;
+  segment.stack = events.stack[event];
+  return segment;
+}
+
+bool Player::segment_event(std::uint32_t event) {
+  const SegmentState segment = segment_of(event);
+  const Action action = record_.events.action[event];
+  const bool takes = action == Action::segment_alloc || action == Action::segment_map;
+  if (takes) {
+    note_retry(event);
+    const SegmentId row(record_.segments.size());
+    const bool fits = segment.is_expandable
+                          ? blocks_.map_pages(segment.address, segment.size_bytes, row)
+                          : blocks_.add_segment(segment.address, segment.size_bytes, row);
+    if (!fits) return false;
+    new_segment(event, segment);
+    expandable_mode_ = segment.is_expandable;
+    now_.reserved_bytes += segment.size_bytes;
+    ++(segment.is_expandable ? result_.counters.segment_maps : result_.counters.segment_allocs);
+    if (now_.reserved_bytes > result_.peak_reserved_bytes) {
+      result_.peak_reserved_bytes = now_.reserved_bytes;
+      result_.peak_reserved_event = event;
+    }
+    return true;
+  }
+  if (burst_end_ == kNoEvent || burst_end_ + 1 != event)
+    reserved_before_burst_ = now_.reserved_bytes;
+  burst_end_ = event;
+  const bool fits = action == Action::segment_free
+                        ? blocks_.remove_segment(segment.address, segment.size_bytes)
+                        : blocks_.unmap_pages(segment.address, segment.size_bytes);
+  if (!fits) return false;
+  end_segments(event, segment.address, segment.size_bytes);
+  now_.reserved_bytes -= segment.size_bytes;
+  ++(action == Action::segment_free ? result_.counters.segment_frees
+                                    : result_.counters.segment_unmaps);
+  return true;
+}
+
+// A retry gives back everything it can and then takes at once what it wanted; so does empty_cache
+// before a large request. Which of the two it was is decided at the end, when it is known how far
+// the pool could grow.
+void Player::note_retry(std::uint32_t event) {
+  const bool follows_burst = burst_end_ != kNoEvent && burst_end_ + 1 == event;
+  if (!follows_burst || blocks_.has_unsplit_free_segment()) return;
+  retry_candidates_.push_back(reserved_before_burst_ + record_.events.size_bytes[event]);
+}
+
+AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
+                                    SegmentId segment) {
+  AllocationColumns& allocations = record_.allocations;
+  const AllocationId row(allocations.size());
+  allocations.address.push_back(block.address);
+  allocations.size_bytes.push_back(block.size_bytes);
+  allocations.requested_bytes.push_back(block.requested_bytes);
+  allocations.alloc_event.push_back(event);
+  allocations.free_requested_event.push_back(kNoEvent);
+  allocations.free_completed_event.push_back(kNoEvent);
+  allocations.stream.push_back(block.stream);
+  allocations.stack.push_back(block.stack);
+  allocations.segment.push_back(segment);
+  return row;
+}
+
+SegmentId Player::new_segment(std::uint32_t event, const SegmentState& segment) {
+  SegmentColumns& segments = record_.segments;
+  const SegmentId row(segments.size());
+  segments.address.push_back(segment.address);
+  segments.size_bytes.push_back(segment.size_bytes);
+  segments.birth_event.push_back(event);
+  segments.death_event.push_back(kNoEvent);
+  segments.stream.push_back(segment.stream);
+  segments.pool.push_back(segment.pool);
+  segments.is_expandable.push_back(segment.is_expandable ? 1 : 0);
+  segments.is_small.push_back(segment.is_small ? 1 : 0);
+  segments.stack.push_back(segment.stack);
+  live_segments_[segment.address] = row;
+  return row;
+}
+
+// Ends what covers the range; a mapped piece of which only a part goes lives on as its other parts.
+void Player::end_segments(std::uint32_t event, std::uint64_t address, std::uint64_t size_bytes) {
+  SegmentColumns& segments = record_.segments;
+  const std::uint64_t end = address + size_bytes;
+  auto piece = live_segments_.upper_bound(address);
+  if (piece != live_segments_.begin()) piece = std::prev(piece);
+  std::vector<SegmentState> kept;
+  while (piece != live_segments_.end() && piece->first < end) {
+    const std::uint32_t row = piece->second.index;
+    const std::uint64_t piece_end = piece->first + segments.size_bytes[row];
+    if (piece_end <= address) {
+      ++piece;
+      continue;
+    }
+    segments.death_event[row] = event;
+    SegmentState rest{record_.device,
+                      piece->first,
+                      0,
+                      segments.stream[row],
+                      segments.pool[row],
+                      segments.is_small[row] != 0,
+                      true,
+                      segments.stack[row]};
+    if (piece->first < address) {
+      rest.size_bytes = address - piece->first;
+      kept.push_back(rest);
+    }
+    if (piece_end > end) {
+      rest.address = end;
+      rest.size_bytes = piece_end - end;
+      kept.push_back(rest);
+    }
+    piece = live_segments_.erase(piece);
+  }
+  // The rest is born where its whole dies, so that no moment counts it twice.
+  for (const SegmentState& rest : kept) new_segment(event, rest);
+}
+
+std::uint32_t Player::exact_from() const {
+  const AllocationColumns& allocations = record_.allocations;
+  std::uint32_t from = contradictions_ == 0 ? 0 : last_contradiction_ + 1;
+  for (const AllocationId allocation : uncertain_) {
+    from = std::max(from, allocations.free_completed_event[allocation.index]);
+  }
+  if (contradictions_ == 0) return from;
+  // Events are missing, nobody knows where: any block that was placed before the last contradiction
+  // may have been placed in other free memory than it seemed, which only decides the size of large
+  // blocks of plain segments.
+  for (std::size_t row = 0; row < allocations.size(); ++row) {
+    const bool was_placed_before =
+        allocations.alloc_event[row] == kNoEvent || allocations.alloc_event[row] < from;
+    const bool is_plain = record_.segments.is_expandable[allocations.segment[row].index] == 0;
+    const bool is_gone =
+        allocations.free_completed_event[row] != kNoEvent;  // the others are compared with the end
+    if (was_placed_before && is_plain && is_gone &&
+        allocations.size_bytes[row] > kSmallPoolMaxBytes) {
+      from = std::max(from, allocations.free_completed_event[row]);
+    }
+  }
+  return from;
+}
+
+bool Player::end_matches(const ListedState& final_state) const {
+  MemoryTotals listed;
+  for (std::size_t index = 0; index < final_state.segments.size(); ++index) {
+    listed.reserved_bytes += final_state.segments[index].size_bytes;
+    for (const BlockState& state : final_state.blocks_of(index)) {
+      if (state.state == BlockStateKind::inactive) continue;
+      const std::uint32_t block = blocks_.find(state.address);
+      const bool is_pending = state.state == BlockStateKind::active_pending_free;
+      if (block == kNoBlock || blocks_[block].is_free() ||
+          blocks_[block].size_bytes != state.size_bytes ||
+          blocks_[block].is_pending != is_pending) {
+        return false;
+      }
+      listed.active_bytes += state.size_bytes;
+      if (!is_pending) listed.allocated_bytes += state.size_bytes;
+      listed.requested_bytes += state.requested_bytes;
+    }
+  }
+  return listed == now_;
+}
+
+DeviceReplay Player::summary() const {
+  DeviceReplay result = result_;
+  result.end.totals = now_;
+  std::uint64_t mapped_until = 0;
+  for (const auto& [address, row] : live_segments_) {
+    if (record_.segments.is_expandable[row.index] != 0) {
+      // Pieces that touch are one run.
+      if (address != mapped_until) ++result.end.mapped_runs;
+      mapped_until = address + record_.segments.size_bytes[row.index];
+      continue;
+    }
+    ++result.end.segments;
+    for (std::uint32_t block = blocks_.find(address); block != kNoBlock;
+         block = blocks_[block].next) {
+      const bool is_split = blocks_[block].previous != kNoBlock || blocks_[block].next != kNoBlock;
+      if (blocks_[block].is_free() && is_split)
+        result.end.inactive_split_bytes += blocks_[block].size_bytes;
+    }
+  }
+  // Every out-of-memory error was preceded by a retry. The others: what was wanted before the flush
+  // was more than the pool ever reached, so it can have been refused.
+  result.counters.alloc_retries = result.counters.ooms;
+  for (const std::uint64_t wanted : retry_candidates_) {
+    if (wanted > result.peak_reserved_bytes) ++result.counters.alloc_retries;
+  }
+  result.contradictions = contradictions_;
+  return result;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,83 @@
+// Player: one pass over a device's events, forwards, from a known start.
+//
+// Strict: stops at the first event that contradicts the state. Tolerant: follows the recording,
+// mends the state as little as it must, and notes where.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "event/allocator_settings.h"
+#include "replay/block_map.h"
+#include "replay/history_start.h"
+#include "replay/replay.h"
+
+namespace gpumemprof {
+
+class Player {
+ public:
+  enum class Mode : std::uint8_t { strict, tolerant };
+
+  Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode);
+
+  // Puts the blocks and segments of the start in place; false where they do not fit together.
+  bool begin_with(const HistoryStart& start);
+  // False where strict mode met a contradiction.
+  bool play();
+
+  [[nodiscard]] bool end_matches(const ListedState& final_state) const;
+  // Blocks of the start whose size was only assumed until an event proved it: address and true
+  // size.
+  [[nodiscard]] const std::vector<std::pair<std::uint64_t, std::uint64_t>>& corrections() const {
+    return corrections_;
+  }
+  [[nodiscard]] std::uint64_t contradictions() const { return contradictions_; }
+  // The first event after which all totals are certain, provided that the end matches; kNoEvent:
+  // none.
+  [[nodiscard]] std::uint32_t exact_from() const;
+  // Totals, peaks and counters; `end` as played.
+  [[nodiscard]] DeviceReplay summary() const;
+
+ private:
+  bool alloc(std::uint32_t event);
+  bool free_requested(std::uint32_t event);
+  void let_go(std::uint32_t block, std::uint32_t event);
+  bool free_completed(std::uint32_t event);
+  [[nodiscard]] bool is_size_of(std::uint32_t block, std::uint64_t size_bytes) const;
+  bool segment_event(std::uint32_t event);
+  void note_retry(std::uint32_t event);
+  [[nodiscard]] std::uint64_t block_size(std::uint32_t block, std::uint64_t requested_bytes) const;
+  AllocationId new_allocation(std::uint32_t event, const StartBlock& block, SegmentId segment);
+  SegmentId new_segment(std::uint32_t event, const SegmentState& segment);
+  SegmentState segment_of(std::uint32_t event) const;
+  void end_segments(std::uint32_t event, std::uint64_t address, std::uint64_t size_bytes);
+
+  bool contradiction(std::uint32_t event);
+  [[nodiscard]] bool is_uncertain(std::uint32_t block) const;
+  bool correct_previous(std::uint64_t address);
+  void confirm_previous(std::uint32_t block);
+  bool mend_alloc(std::uint32_t event);
+  void mend_free(std::uint32_t event);
+  void forget(std::uint32_t block, std::uint32_t event);
+
+  DeviceRecord& record_;
+  const AllocatorSettings& settings_;
+  Mode mode_;
+  BlockMap blocks_;
+  MemoryTotals now_;
+  DeviceReplay result_;
+  bool expandable_mode_;
+  // A burst of segment_free and segment_unmap events, for telling retries from empty_cache.
+  std::uint32_t burst_end_ = kNoEvent;
+  std::uint64_t reserved_before_burst_ = 0;
+  std::vector<std::uint64_t>
+      retry_candidates_;  // reserved before the burst, plus what was then taken
+  std::map<std::uint64_t, SegmentId> live_segments_;
+  std::vector<AllocationId> uncertain_;  // ascending
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> corrections_;
+  std::uint64_t contradictions_ = 0;
+  std::uint32_t last_contradiction_ = 0;
+};
+
+}  // namespace gpumemprof

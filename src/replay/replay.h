@@ -1,0 +1,70 @@
+// Replay: a device's events played through the allocator's rules, so that every block's true size
+// and every total is known after every event.
+//
+// A trace stores what was requested; blocks are larger. A block's size follows from where it was
+// placed: the request, rounded, or the whole free block where the rules do not split it.
+//
+// A history that starts late is completed from the segments listed at the end, played backwards.
+// Where that leaves a block's size open, or events are missing, `exact_from_event` says from which
+// event on every figure is exact.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "event/allocator_settings.h"
+#include "event/provenance.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+struct MemoryTotals {
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t active_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t requested_bytes = 0;  // of active blocks, as PyTorch counts it
+  bool operator==(const MemoryTotals&) const = default;
+};
+
+struct EndState {
+  MemoryTotals totals;
+  std::uint64_t inactive_split_bytes =
+      0;                          // free parts of split plain segments, as PyTorch counts it
+  std::uint64_t segments = 0;     // plain ones, as PyTorch counts them
+  std::uint64_t mapped_runs = 0;  // of expandable segments
+};
+
+struct EventCounters {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t segment_allocs = 0;
+  std::uint64_t segment_frees = 0;
+  std::uint64_t segment_maps = 0;
+  std::uint64_t segment_unmaps = 0;
+  std::uint64_t alloc_retries = 0;  // inferred: no event marks them
+  std::uint64_t ooms = 0;
+};
+
+struct DeviceReplay {
+  // The moment of most allocated bytes. No event: it was already so when the history began.
+  MemoryTotals peak;
+  std::uint32_t peak_event = kNoEvent;
+  std::uint64_t peak_reserved_bytes = 0;
+  std::uint32_t peak_reserved_event = kNoEvent;
+  MemoryTotals start;  // before the first event
+  EndState end;
+  EventCounters counters;
+
+  bool has_history = false;  // false: only the end is known
+  bool has_end = false;      // false: the file broke off, `end` is the last state it tells of
+  std::optional<std::uint32_t> exact_from_event;  // none: no event on
+  std::uint64_t contradictions = 0;               // events that did not fit the state before them
+  std::uint64_t blocks_from_before = 0;           // live when the history began
+};
+
+// Fills record.allocations and record.segments.
+DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settings,
+                           const Origin& origin);
+
+}  // namespace gpumemprof

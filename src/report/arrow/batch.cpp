@@ -1,0 +1,109 @@
+#include "report/arrow/batch.h"
+
+#include <array>
+#include <vector>
+
+namespace gpumemprof::arrow {
+namespace {
+
+// What an array owns. A reader may move children and dictionary out of it (their release is null
+// then), so each of them keeps the store alive by itself.
+struct ArrayParts {
+  std::shared_ptr<const Store> store;
+  Values values;
+  std::vector<std::unique_ptr<ArrowArray>> children;
+  std::vector<ArrowArray*> child_pointers;
+  std::unique_ptr<ArrowArray> dictionary;
+
+  ~ArrayParts() {
+    for (const auto& child : children) release_if_here(child.get());
+    release_if_here(dictionary.get());
+  }
+  static void release_if_here(ArrowArray* array) {
+    if (array != nullptr && array->release != nullptr) array->release(array);
+  }
+};
+
+void release_array(ArrowArray* array) {
+  delete static_cast<ArrayParts*>(array->private_data);
+  array->release = nullptr;
+}
+
+void finish(ArrowArray* out, std::unique_ptr<ArrayParts> parts) {
+  for (const auto& child : parts->children) parts->child_pointers.push_back(child.get());
+  // Some readers take a null buffer of size 0 for a missing one.
+  static constexpr std::array<std::int64_t, 1> kNothing = {0};
+  for (std::size_t index = 1; index < parts->values.buffers.size(); ++index) {
+    if (parts->values.buffers[index] == nullptr) parts->values.buffers[index] = kNothing.data();
+  }
+  *out = {};
+  out->length = static_cast<std::int64_t>(parts->values.length);
+  out->null_count = static_cast<std::int64_t>(parts->values.null_count);
+  out->n_buffers = static_cast<std::int64_t>(parts->values.buffers.size());
+  out->buffers = parts->values.buffers.data();
+  out->n_children = static_cast<std::int64_t>(parts->children.size());
+  out->children = parts->children.empty() ? nullptr : parts->child_pointers.data();
+  out->dictionary = parts->dictionary.get();
+  out->release = release_array;
+  out->private_data = parts.release();
+}
+
+std::unique_ptr<ArrayParts> parts_for(const std::shared_ptr<const Store>& store, Values values) {
+  auto parts = std::make_unique<ArrayParts>();
+  parts->store = store;
+  parts->values = std::move(values);
+  return parts;
+}
+
+Values action_names() {
+  Buffer offsets = zeroed_buffer((kActionCount + 1) * sizeof(std::int32_t));
+  auto* offset = static_cast<std::int32_t*>(offsets.get());
+  std::string names;
+  for (std::size_t index = 0; index < kActionCount; ++index) {
+    names += action_name(static_cast<Action>(index));
+    offset[index + 1] = static_cast<std::int32_t>(names.size());
+  }
+  Buffer bytes = zeroed_buffer(names.size());
+  names.copy(static_cast<char*>(bytes.get()), names.size());
+  Values values;
+  values.length = kActionCount;
+  values.buffers.push_back(values.own(std::move(offsets)));
+  values.buffers.push_back(values.own(std::move(bytes)));
+  return values;
+}
+
+Values texts_of(const Store& store) {
+  Values values;
+  values.length = store.strings().size();
+  values.buffers.push_back(store.strings().offsets().data());
+  values.buffers.push_back(store.strings().bytes().data());
+  return values;
+}
+
+std::unique_ptr<ArrowArray> dictionary_for(const std::shared_ptr<const Store>& store,
+                                           Dictionary kind) {
+  if (kind == Dictionary::none) return nullptr;
+  auto dictionary = std::make_unique<ArrowArray>();
+  finish(dictionary.get(),
+         parts_for(store, kind == Dictionary::actions ? action_names() : texts_of(*store)));
+  return dictionary;
+}
+
+}  // namespace
+
+void export_batch(const std::shared_ptr<const Store>& store, TableKind kind,
+                  const DeviceRecord* device, ArrowArray* out) {
+  Values rows;
+  rows.length = row_count(kind, *store, device);
+  auto batch = parts_for(store, std::move(rows));
+  for (const TableColumn& column : columns_of(kind)) {
+    auto parts = parts_for(store, column.values(*store, device));
+    GMP_CHECK(parts->values.length == batch->values.length);
+    parts->dictionary = dictionary_for(store, column.field.dictionary);
+    batch->children.push_back(std::make_unique<ArrowArray>());
+    finish(batch->children.back().get(), std::move(parts));
+  }
+  finish(out, std::move(batch));
+}
+
+}  // namespace gpumemprof::arrow

@@ -1,0 +1,192 @@
+#include "report/arrow/columns.h"
+
+#include <array>
+#include <type_traits>
+
+namespace gpumemprof::arrow {
+namespace {
+
+constexpr bool kNullable = true;
+
+// In an oom event the address holds the bytes the device had free: one memory, told as two columns.
+Values event_addresses(const Store& /*store*/, const DeviceRecord* device) {
+  const EventColumns& events = device->events;
+  Values values = borrowed(events.address);
+  mark_nulls(values, [&](std::size_t row) { return events.action[row] == Action::oom; });
+  return values;
+}
+
+Values device_free_bytes(const Store& /*store*/, const DeviceRecord* device) {
+  const EventColumns& events = device->events;
+  Values values = borrowed(events.address);
+  mark_nulls(values, [&](std::size_t row) {
+    return events.action[row] != Action::oom || events.address[row] == kUnknownBytes;
+  });
+  return values;
+}
+
+using Texts = StringId Frame::*;
+
+template <Texts kPart>
+Values frame_texts(const Store& store, const DeviceRecord* /*device*/) {
+  return copied_texts(store.frames().size(),
+                      [&](std::size_t row) { return store.text(store.frames()[row].*kPart); });
+}
+
+Values frame_lines(const Store& store, const DeviceRecord* /*device*/) {
+  Values values = row_numbers(store.frames().size());
+  auto* lines = static_cast<std::uint32_t*>(values.owned.back().get());
+  for (std::size_t row = 0; row < values.length; ++row) lines[row] = store.frames()[row].line;
+  return values;
+}
+
+template <typename Part>
+const Part& part_of(const DeviceRecord& device) {
+  if constexpr (std::is_same_v<Part, EventColumns>) return device.events;
+  if constexpr (std::is_same_v<Part, AllocationColumns>) return device.allocations;
+  if constexpr (std::is_same_v<Part, SegmentColumns>) return device.segments;
+}
+
+// The column of a device's record that a pointer to a member names.
+template <typename Part, typename T>
+const Column<T>& find(const DeviceRecord& device, Column<T> Part::* column) {
+  return part_of<Part>(device).*column;
+}
+
+template <auto kColumn>
+Values plain(const Store& /*store*/, const DeviceRecord* device) {
+  return borrowed(find(*device, kColumn));
+}
+
+template <auto kColumn, auto kNone>
+Values with_none(const Store& /*store*/, const DeviceRecord* device) {
+  return borrowed_with_none(find(*device, kColumn), kNone);
+}
+
+template <auto kColumn, auto kNone>
+Values event_or_absent(const Store& /*store*/, const DeviceRecord* device) {
+  return borrowed_or_absent(find(*device, kColumn), kNone, device->events.size());
+}
+
+template <auto kColumn>
+Values bools(const Store& /*store*/, const DeviceRecord* device) {
+  return packed_bools(find(*device, kColumn));
+}
+
+template <typename Part>
+Values device_numbers(const Store& /*store*/, const DeviceRecord* device) {
+  return same_value(device->device, part_of<Part>(*device).size());
+}
+
+template <typename Part>
+Values numbered(const Store& /*store*/, const DeviceRecord* device) {
+  return row_numbers(part_of<Part>(*device).size());
+}
+
+constexpr std::array kEventColumns = {
+    TableColumn{{"device", kInt16}, device_numbers<EventColumns>},
+    TableColumn{{"event", kUInt32}, numbered<EventColumns>},
+    TableColumn{{"action", kInt8, false, Dictionary::actions}, plain<&EventColumns::action>},
+    TableColumn{{"address", kUInt64, kNullable}, event_addresses},
+    TableColumn{{"size_bytes", kUInt64}, plain<&EventColumns::size_bytes>},
+    TableColumn{{"stream", kUInt32}, plain<&EventColumns::stream>},
+    TableColumn{{"time_ns", kInt64, kNullable}, with_none<&EventColumns::time_ns, kUnknownTime>},
+    TableColumn{{"stack", kUInt32, kNullable}, with_none<&EventColumns::stack, StackId{}>},
+    TableColumn{{"compile_context", kUInt32, kNullable, Dictionary::texts},
+                event_or_absent<&EventColumns::compile_context, StringId{}>},
+    TableColumn{{"user_metadata", kUInt32, kNullable, Dictionary::texts},
+                event_or_absent<&EventColumns::user_metadata, StringId{}>},
+    TableColumn{{"pool", kUInt32, kNullable}, event_or_absent<&EventColumns::pool, kNoPool>},
+    TableColumn{{"device_free_bytes", kUInt64, kNullable}, device_free_bytes},
+};
+
+constexpr std::array kAllocationColumns = {
+    TableColumn{{"device", kInt16}, device_numbers<AllocationColumns>},
+    TableColumn{{"address", kUInt64}, plain<&AllocationColumns::address>},
+    TableColumn{{"size_bytes", kUInt64}, plain<&AllocationColumns::size_bytes>},
+    TableColumn{{"requested_bytes", kUInt64}, plain<&AllocationColumns::requested_bytes>},
+    TableColumn{{"alloc_event", kUInt32, kNullable},
+                with_none<&AllocationColumns::alloc_event, kNoEvent>},
+    TableColumn{{"free_requested_event", kUInt32, kNullable},
+                with_none<&AllocationColumns::free_requested_event, kNoEvent>},
+    TableColumn{{"free_completed_event", kUInt32, kNullable},
+                with_none<&AllocationColumns::free_completed_event, kNoEvent>},
+    TableColumn{{"stream", kUInt32}, plain<&AllocationColumns::stream>},
+    TableColumn{{"stack", kUInt32, kNullable}, with_none<&AllocationColumns::stack, StackId{}>},
+    TableColumn{{"segment", kUInt32, kNullable},
+                with_none<&AllocationColumns::segment, SegmentId{}>},
+};
+
+constexpr std::array kSegmentColumns = {
+    TableColumn{{"device", kInt16}, device_numbers<SegmentColumns>},
+    TableColumn{{"segment", kUInt32}, numbered<SegmentColumns>},
+    TableColumn{{"address", kUInt64}, plain<&SegmentColumns::address>},
+    TableColumn{{"size_bytes", kUInt64}, plain<&SegmentColumns::size_bytes>},
+    TableColumn{{"birth_event", kUInt32, kNullable},
+                with_none<&SegmentColumns::birth_event, kNoEvent>},
+    TableColumn{{"death_event", kUInt32, kNullable},
+                with_none<&SegmentColumns::death_event, kNoEvent>},
+    TableColumn{{"stream", kUInt32}, plain<&SegmentColumns::stream>},
+    TableColumn{{"pool", kUInt32, kNullable}, with_none<&SegmentColumns::pool, kNoPool>},
+    TableColumn{{"is_expandable", kBool}, bools<&SegmentColumns::is_expandable>},
+    TableColumn{{"is_small", kBool}, bools<&SegmentColumns::is_small>},
+    TableColumn{{"stack", kUInt32, kNullable}, with_none<&SegmentColumns::stack, StackId{}>},
+};
+
+constexpr std::array kStackColumns = {
+    TableColumn{
+        {"stack", kUInt32},
+        [](const Store& store, const DeviceRecord*) { return row_numbers(store.stacks().size()); }},
+    TableColumn{{"caller", kUInt32, kNullable},
+                [](const Store& store, const DeviceRecord*) {
+                  return borrowed_with_none(store.stacks().callers(), StackId());
+                }},
+    TableColumn{
+        {"frame", kUInt32},
+        [](const Store& store, const DeviceRecord*) { return borrowed(store.stacks().frames()); }},
+};
+
+constexpr std::array kFrameColumns = {
+    TableColumn{
+        {"frame", kUInt32},
+        [](const Store& store, const DeviceRecord*) { return row_numbers(store.frames().size()); }},
+    TableColumn{{"name", kLargeUtf8}, frame_texts<&Frame::name>},
+    TableColumn{{"file", kLargeUtf8}, frame_texts<&Frame::file>},
+    TableColumn{{"line", kUInt32}, frame_lines},
+};
+
+}  // namespace
+
+std::span<const TableColumn> columns_of(TableKind kind) {
+  switch (kind) {
+    case TableKind::events:
+      return kEventColumns;
+    case TableKind::allocations:
+      return kAllocationColumns;
+    case TableKind::segments:
+      return kSegmentColumns;
+    case TableKind::stacks:
+      return kStackColumns;
+    case TableKind::frames:
+      break;
+  }
+  return kFrameColumns;
+}
+
+std::size_t row_count(TableKind kind, const Store& store, const DeviceRecord* device) {
+  switch (kind) {
+    case TableKind::events:
+      return device->events.size();
+    case TableKind::allocations:
+      return device->allocations.size();
+    case TableKind::segments:
+      return device->segments.size();
+    case TableKind::stacks:
+      return store.stacks().size();
+    case TableKind::frames:
+      break;
+  }
+  return store.frames().size();
+}
+
+}  // namespace gpumemprof::arrow

@@ -1,0 +1,35 @@
+// The columns of every table: each with its name, its type and the way its values are found in the
+// store.
+//
+//   events ─ stack ──→ stacks ─ frame ──→ frames        stacks.caller leads outwards, to
+//   stacks.stack allocations ─ stack, segment ──→ segments           *_event ──→ events.event, of
+//   the same device
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "report/arrow/field.h"
+#include "report/arrow/values.h"
+#include "store/store.h"
+
+namespace gpumemprof::arrow {
+
+enum class TableKind : std::uint8_t { events, allocations, segments, stacks, frames };
+
+struct TableColumn {
+  Field field;
+  // The device is null for the tables that all devices share.
+  Values (*values)(const Store& store, const DeviceRecord* device);
+};
+
+std::span<const TableColumn> columns_of(TableKind kind);
+
+// Stacks and frames are shared by all devices.
+constexpr bool is_per_device(TableKind kind) {
+  return kind != TableKind::stacks && kind != TableKind::frames;
+}
+
+std::size_t row_count(TableKind kind, const Store& store, const DeviceRecord* device);
+
+}  // namespace gpumemprof::arrow

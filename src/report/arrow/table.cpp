@@ -1,0 +1,108 @@
+#include "report/arrow/table.h"
+
+#include <cerrno>
+#include <exception>
+#include <new>
+
+#include "report/arrow/batch.h"
+
+namespace gpumemprof::arrow {
+namespace {
+
+// The devices that have rows; one null device where all share the table.
+std::vector<const DeviceRecord*> batches_of(const Store& store, TableKind kind) {
+  std::vector<const DeviceRecord*> batches;
+  if (!is_per_device(kind)) {
+    batches.push_back(nullptr);
+  } else {
+    for (const auto& device : store.devices()) batches.push_back(device.get());
+  }
+  std::erase_if(batches,
+                [&](const DeviceRecord* device) { return row_count(kind, store, device) == 0; });
+  return batches;
+}
+
+std::vector<Field> fields_of(TableKind kind) {
+  std::vector<Field> fields;
+  for (const TableColumn& column : columns_of(kind)) fields.push_back(column.field);
+  return fields;
+}
+
+struct Stream {
+  std::shared_ptr<const Store> store;
+  TableKind kind;
+  std::vector<const DeviceRecord*> batches;
+  std::size_t next = 0;
+  std::string last_error;
+};
+
+Stream& stream_of(ArrowArrayStream* stream) { return *static_cast<Stream*>(stream->private_data); }
+
+// Nothing may be thrown through C: an errno and a text instead.
+template <typename Work>
+int guarded(Stream& stream, Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const std::bad_alloc&) {
+    stream.last_error = "not enough memory";
+    return ENOMEM;
+  } catch (const std::exception& error) {
+    stream.last_error = error.what();
+    return EIO;
+  }
+}
+
+int get_schema(ArrowArrayStream* self, ArrowSchema* out) {
+  Stream& stream = stream_of(self);
+  return guarded(stream, [&] { export_schema(fields_of(stream.kind), out); });
+}
+
+int get_next(ArrowArrayStream* self, ArrowArray* out) {
+  Stream& stream = stream_of(self);
+  return guarded(stream, [&] {
+    *out = {};
+    if (stream.next == stream.batches.size()) return;  // a released array ends the stream
+    export_batch(stream.store, stream.kind, stream.batches[stream.next], out);
+    ++stream.next;
+  });
+}
+
+const char* get_last_error(ArrowArrayStream* self) {
+  const std::string& error = stream_of(self).last_error;
+  return error.empty() ? nullptr : error.c_str();
+}
+
+void release_stream(ArrowArrayStream* self) {
+  delete &stream_of(self);
+  self->release = nullptr;
+}
+
+}  // namespace
+
+std::size_t Table::rows() const {
+  std::size_t rows = 0;
+  for (const DeviceRecord* device : batches_of(*store_, kind_))
+    rows += row_count(kind_, *store_, device);
+  return rows;
+}
+
+std::vector<std::string> Table::column_names() const {
+  std::vector<std::string> names;
+  for (const TableColumn& column : columns_of(kind_)) names.emplace_back(column.field.name);
+  return names;
+}
+
+void Table::export_schema(ArrowSchema* out) const { arrow::export_schema(fields_of(kind_), out); }
+
+void Table::export_stream(ArrowArrayStream* out) const {
+  auto stream = std::make_unique<Stream>(Stream{store_, kind_, batches_of(*store_, kind_), 0, {}});
+  *out = {};
+  out->get_schema = get_schema;
+  out->get_next = get_next;
+  out->get_last_error = get_last_error;
+  out->release = release_stream;
+  out->private_data = stream.release();
+}
+
+}  // namespace gpumemprof::arrow

@@ -1,0 +1,267 @@
+#include "report/json/overview_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace gpumemprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Text from a file is valid UTF-8 by the time it is stored, but a path from the command line need
+// not be.
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+Json bytes_or_null(std::uint64_t bytes) { return bytes == kUnknownBytes ? Json() : Json(bytes); }
+Json event_or_null(std::uint32_t event) { return event == kNoEvent ? Json() : Json(event); }
+Json time_us_or_null(std::int64_t time_ns) {
+  return time_ns == kUnknownTime ? Json() : Json(time_ns / 1000);
+}
+Json exact_from(const DeviceReplay& replay) {
+  return replay.exact_from_event ? Json(*replay.exact_from_event) : Json();
+}
+
+Json frame_json(const Store& store, FrameId id) {
+  const Frame& frame = store.frame(id);
+  return {{"name", store.text(frame.name)}, {"file", store.text(frame.file)}, {"line", frame.line}};
+}
+
+Json stack_json(const Store& store, StackId stack) {
+  Json frames = Json::array();
+  for (const FrameId id : store.stacks().frames_of(stack)) frames.push_back(frame_json(store, id));
+  return frames;
+}
+
+Json live_json(const Store& store, const LiveSet& live, std::size_t top) {
+  Json groups = Json::array();
+  for (std::size_t index = 0; index < std::min(top, live.groups.size()); ++index) {
+    const LiveGroup& group = live.groups[index];
+    groups.push_back({{"stack", stack_json(store, group.stack)},
+                      {"bytes", group.bytes},
+                      {"blocks", group.blocks}});
+  }
+  return groups;
+}
+
+Json free_json(const Store& store, const FreeMemory& memory) {
+  Json streams = Json::array();
+  for (const StreamShare& share : memory.streams) {
+    streams.push_back({{"stream", store.stream_handle(share.stream)},
+                       {"reserved_bytes", share.reserved_bytes},
+                       {"free_bytes", share.free_bytes},
+                       {"largest_free_bytes", share.largest_free_bytes}});
+  }
+  return {{"free_bytes", memory.free_bytes},
+          {"waiting_bytes", memory.waiting_bytes},
+          {"hole_bytes", memory.hole_bytes},
+          {"holes", memory.holes},
+          {"largest_hole_bytes", memory.largest_hole_bytes},
+          {"whole_segment_bytes", memory.whole_segment_bytes},
+          {"whole_segments", memory.whole_segments},
+          {"largest_free_bytes", memory.largest_free_bytes},
+          {"small_pool_bytes", memory.small_pool_bytes},
+          {"private_pool_bytes", memory.private_pool_bytes},
+          {"rounding_bytes", memory.rounding_bytes},
+          {"streams", streams}};
+}
+
+constexpr std::size_t kPinnedSegmentsListed = 100;
+
+Json pins_json(const Store& store, const PinReport& pins) {
+  Json segments = Json::array();
+  for (const PinnedSegment& segment : pins.segments) {
+    if (segments.size() == kPinnedSegmentsListed) break;
+    segments.push_back({{"address", segment.address},
+                        {"size_bytes", segment.size_bytes},
+                        {"free_bytes", segment.free_bytes},
+                        {"blocks", segment.blocks},
+                        {"pin_bytes", segment.pin_bytes},
+                        {"pin_event", event_or_null(segment.pin_event)},
+                        {"pin_stack", stack_json(store, segment.pin_stack)}});
+  }
+  Json lines = Json::array();
+  for (const PinningLine& line : pins.lines) {
+    Json entry = {{"segments", line.segments},
+                  {"free_bytes", line.free_bytes},
+                  {"pin_bytes", line.pin_bytes}};
+    entry["frame"] = line.frame.is_none() ? Json() : frame_json(store, line.frame);
+    lines.push_back(entry);
+  }
+  return {{"shares",
+           {{"free_bytes", pins.shares.free_bytes},
+            {"other_stream_bytes", pins.shares.other_stream_bytes},
+            {"pinned_bytes", pins.shares.pinned_bytes},
+            {"surplus_bytes", pins.shares.surplus_bytes}}},
+          {"lines", lines},
+          {"segments", segments}};
+}
+
+Json moment_json(const AskedMoment& asked) {
+  switch (asked.kind) {
+    case AskedMoment::Kind::peak:
+      return "peak";
+    case AskedMoment::Kind::end:
+      return "end";
+    case AskedMoment::Kind::event:
+      break;
+  }
+  return asked.event;
+}
+
+Json when_json(const Store& store, const When& when) {
+  return {{"event_index", event_or_null(when.event)},
+          {"time_us", time_us_or_null(when.time_ns)},
+          {"since_start_us", time_us_or_null(when.since_start_ns)},
+          {"step", when.step ? Json(*when.step) : Json()},
+          {"annotation", when.annotation.is_none() ? Json() : Json(store.text(when.annotation))}};
+}
+
+Json totals_json(const MemoryTotals& totals) {
+  return {{"allocated_bytes", totals.allocated_bytes},
+          {"reserved_bytes", totals.reserved_bytes},
+          {"requested_bytes", totals.requested_bytes}};
+}
+
+Json peak_json(const Store& store, const DeviceOverview& device) {
+  if (!device.replay.has_history) {
+    return {{"allocated_bytes", nullptr},
+            {"reserved_bytes", nullptr},
+            {"requested_bytes", nullptr},
+            {"event_index", nullptr},
+            {"time_us", nullptr}};
+  }
+  Json peak = totals_json(device.replay.peak);
+  peak.update(when_json(store, device.peak_when));
+  return peak;
+}
+
+Json end_json(const EndState& end) {
+  return {{"allocated_bytes", end.totals.allocated_bytes},
+          {"active_bytes", end.totals.active_bytes},
+          {"reserved_bytes", end.totals.reserved_bytes},
+          {"requested_bytes", end.totals.requested_bytes},
+          {"inactive_split_bytes", end.inactive_split_bytes},
+          {"segments", end.segments},
+          {"expandable_runs", end.mapped_runs}};
+}
+
+Json counters_json(const DeviceReplay& replay) {
+  const EventCounters& counters = replay.counters;
+  if (!replay.has_history) {
+    return {{"allocations", nullptr},   {"frees", nullptr},        {"segment_allocs", nullptr},
+            {"segment_frees", nullptr}, {"segment_maps", nullptr}, {"segment_unmaps", nullptr},
+            {"alloc_retries", nullptr}, {"ooms", nullptr}};
+  }
+  return {{"allocations", counters.allocations},       {"frees", counters.frees},
+          {"segment_allocs", counters.segment_allocs}, {"segment_frees", counters.segment_frees},
+          {"segment_maps", counters.segment_maps},     {"segment_unmaps", counters.segment_unmaps},
+          {"alloc_retries", counters.alloc_retries},   {"ooms", counters.ooms}};
+}
+
+std::string_view cause_name(OomCause cause) {
+  switch (cause) {
+    case OomCause::shortage:
+      return "shortage";
+    case OomCause::fragmentation:
+      return "fragmentation";
+    case OomCause::limit:
+      break;
+  }
+  return "limit";
+}
+
+Json ooms_json(const Store& store, const DeviceOverview& device) {
+  Json ooms = Json::array();
+  for (std::size_t index = 0; index < device.ooms.size(); ++index) {
+    const OomReport& oom = device.ooms[index];
+    Json entry = when_json(store, device.oom_whens[index]);
+    entry["wanted_bytes"] = oom.wanted_bytes;
+    entry["device_free_bytes"] = bytes_or_null(oom.device_free_bytes);
+    entry["allocated_bytes"] = oom.memory.allocated_bytes;
+    entry["reserved_bytes"] = oom.memory.reserved_bytes;
+    entry["free_in_pool_bytes"] = oom.memory.free_bytes;
+    entry["largest_free_bytes"] = oom.largest_free_bytes;
+    entry["cause"] = cause_name(oom.cause);
+    entry["stack"] = stack_json(store, oom.stack);
+    ooms.push_back(entry);
+  }
+  return ooms;
+}
+
+Json device_json(const Store& store, const DeviceOverview& device, std::size_t top) {
+  const DeviceReplay& replay = device.replay;
+  const bool asked_peak = device.asked.kind == AskedMoment::Kind::peak;
+  Json json;
+  json["device"] = device.name;
+  json["events"] = device.events;
+  json["exact_from_event"] = exact_from(replay);
+  json["peak"] = peak_json(store, device);
+  json["peak_reserved_bytes"] = replay.has_history ? Json(replay.peak_reserved_bytes) : Json();
+  json["end"] = end_json(replay.end);
+  json["counters"] = counters_json(replay);
+  const bool is_simulated = store.origin().kind == "simulated";
+  const auto provenance = [&](bool is_measured) {
+    return is_simulated ? "simulated" : is_measured ? "measured" : "inferred";
+  };
+  json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
+                        {"end", provenance(replay.has_end)},
+                        {"alloc_retries", "inferred"}};
+  json["live_at_peak"] = asked_peak ? live_json(store, device.live, top) : Json();
+  Json at = {{"moment", moment_json(device.asked)}};
+  at.update(when_json(store, device.asked_when));
+  at.update(totals_json(device.totals));
+  at["active_bytes"] = device.totals.active_bytes;
+  at["free"] = free_json(store, device.memory);
+  at["pins"] = pins_json(store, device.pins);
+  if (!asked_peak) at["live"] = live_json(store, device.live, top);
+  json["at"] = at;
+  json["oom_reports"] = ooms_json(store, device);
+  return json;
+}
+
+Json input_json(const Overview& overview, const Store& store) {
+  const Origin& origin = store.origin();
+  Json input = {{"kind", origin.kind}, {"path", overview.path}, {"events", overview.events}};
+  // Exact for the whole input only from where every device is.
+  Json exact = 0;
+  for (const DeviceOverview& device : overview.devices) {
+    const auto& from = device.replay.exact_from_event;
+    if (!from || exact.is_null()) {
+      exact = nullptr;
+    } else {
+      exact = std::max<std::uint32_t>(exact.get<std::uint32_t>(), *from);
+    }
+  }
+  input["exact_from_event"] = overview.devices.empty() ? Json() : exact;
+  input["cut"] =
+      origin.cut ? Json({{"byte_offset", origin.cut->byte_offset}, {"reason", origin.cut->reason}})
+                 : Json();
+  Json settings = Json::object();
+  for (const auto& [key, value] : origin.settings) settings[key] = value;
+  input["allocator_settings"] = settings;
+  return input;
+}
+
+}  // namespace
+
+std::string overview_json(const Overview& overview, const Store& store, std::size_t top) {
+  Json json;
+  json["schema_version"] = kOverviewSchemaVersion;
+  json["input"] = input_json(overview, store);
+  json["devices"] = Json::array();
+  for (const DeviceOverview& device : overview.devices)
+    json["devices"].push_back(device_json(store, device, top));
+  return dump(json);
+}
+
+std::string reports_json(const std::vector<std::string>& reports) {
+  std::string json =
+      "{\n\"schema_version\": " + std::to_string(kOverviewSchemaVersion) + ",\n\"reports\": [";
+  for (std::size_t index = 0; index < reports.size(); ++index)
+    json += (index == 0 ? "\n" : ",\n") + reports[index];
+  return json + "\n]\n}";
+}
+
+}  // namespace gpumemprof

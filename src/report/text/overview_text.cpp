@@ -1,0 +1,370 @@
+#include "report/text/overview_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/peak/user_frame.h"
+#include "base/bytes.h"
+#include "report/text/phrases.h"
+
+namespace gpumemprof {
+namespace {
+
+using text::counted;
+using text::duration;
+using text::grouped;
+using text::percent;
+
+constexpr std::size_t kPlacesShown = 3;
+
+class Writer {
+ public:
+  Writer(const Overview& overview, const Store& store, const TextStyle& style)
+      : overview_(overview), store_(store), style_(style) {}
+
+  std::string run() {
+    heading();
+    for (const DeviceOverview& device : overview_.devices) {
+      out_ += "\n";
+      if (!device.replay.has_history) {
+        end_only(device);
+      } else {
+        verdict(device);
+      }
+      live(device);
+      free_memory(device);
+      rest(device);
+    }
+    settings();
+    next_command();
+    return std::move(out_);
+  }
+
+ private:
+  std::string bold(const std::string& text) const {
+    return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
+  }
+  std::string dim(const std::string& text) const {
+    return style_.has_color ? "\033[2m" + text + "\033[0m" : text;
+  }
+  std::string red(const std::string& text) const {
+    return style_.has_color ? "\033[1;31m" + text + "\033[0m" : text;
+  }
+  void line(const std::string& text) { out_ += text + "\n"; }
+  void paragraph(const std::string& text, std::size_t indent) {
+    line(std::string(indent, ' ') + text::wrapped(text, style_.width, indent));
+  }
+
+  void heading() {
+    const std::string name = text::file_name(overview_.path);
+    line(fmt::format("{}: {}, {}", name, kind(), counted(overview_.events, "event")));
+    if (store_.origin().cut) {
+      const CutPoint& cut = *store_.origin().cut;
+      paragraph(fmt::format("The file is not whole: at byte {} {}. This is what came before.",
+                            grouped(cut.byte_offset), cut.reason),
+                0);
+    }
+    if (overview_.devices.empty()) line("It holds no device's memory.");
+  }
+
+  [[nodiscard]] std::string kind() const {
+    const std::string& kind = store_.origin().kind;
+    if (kind == "torch_snapshot") return "PyTorch memory snapshot";
+    return kind == "simulated" ? "simulated run" : "recording";
+  }
+
+  std::string moment(const When& when, std::uint64_t events) const {
+    if (when.event == kNoEvent) return "before the recording began";
+    std::string text = fmt::format("at event {} of {}", grouped(when.event), grouped(events));
+    if (when.since_start_ns != kUnknownTime)
+      text += fmt::format(", {} in", duration(when.since_start_ns));
+    if (when.step) text += fmt::format(", step {}", *when.step);
+    if (!when.annotation.is_none())
+      text += fmt::format(", inside {}", store_.text(when.annotation));
+    return text;
+  }
+
+  void verdict(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    if (replay.counters.ooms > 0) out_of_memory(device);
+    line(bold(fmt::format("{}: peak {} allocated, {} reserved", device.name,
+                          format_bytes(replay.peak.allocated_bytes),
+                          format_bytes(replay.peak_reserved_bytes))));
+    paragraph(moment(device.peak_when, device.events), 2);
+    exactness(device);
+  }
+
+  void out_of_memory(const DeviceOverview& device) {
+    const std::uint64_t ooms = device.replay.counters.ooms;
+    line(red(fmt::format("{} ran out of memory{}.", device.name,
+                         ooms == 1 ? "" : fmt::format(" {} times", grouped(ooms)))));
+    for (std::size_t index = 0; index < device.ooms.size(); ++index) {
+      const OomReport& oom = device.ooms[index];
+      std::string text =
+          fmt::format("{} wanted {} in one piece.", text::place(store_, user_frame(oom.stack)),
+                      format_bytes(oom.wanted_bytes));
+      if (oom.stack.is_none())
+        text = fmt::format("A request for {} in one piece failed.", format_bytes(oom.wanted_bytes));
+      text += fmt::format(" The pool held {}, {} of it in use; its largest free piece was {}.",
+                          format_bytes(oom.memory.reserved_bytes),
+                          format_bytes(oom.memory.reserved_bytes - oom.memory.free_bytes),
+                          format_bytes(oom.largest_free_bytes));
+      text += " " + oom_cause(oom);
+      paragraph(text, 2);
+      paragraph(dim(moment(device.oom_whens[index], device.events)), 2);
+    }
+    out_ += "\n";
+  }
+
+  static std::string oom_cause(const OomReport& oom) {
+    const std::string device_free = format_bytes(oom.device_free_bytes);
+    switch (oom.cause) {
+      case OomCause::shortage:
+        return oom.device_free_bytes == kUnknownBytes
+                   ? "True shortage: what was free would not have been enough even in one piece."
+                   : fmt::format("True shortage: the card had only {} free.", device_free);
+      case OomCause::fragmentation:
+        return fmt::format("Fragmentation: {} were free in the pool, but in pieces.",
+                           format_bytes(oom.memory.free_bytes));
+      case OomCause::limit:
+        break;
+    }
+    return fmt::format(
+        "The card itself had {} free: a limit on this process below {} refused it "
+        "(set_per_process_memory_fraction).",
+        device_free, format_bytes(oom.memory.reserved_bytes + oom.wanted_bytes));
+  }
+
+  [[nodiscard]] FrameId user_frame(StackId stack) const {
+    return stack.is_none() ? FrameId() : store_.stacks().frame(user_part(store_, stack));
+  }
+
+  void exactness(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    if (replay.exact_from_event == 0U) return;
+    if (replay.exact_from_event) {
+      paragraph(fmt::format("The history starts late: {} were live before it. Figures are exact "
+                            "from event {} on; "
+                            "before that the sizes of some blocks are inferred.",
+                            counted(replay.blocks_from_before, "block"),
+                            grouped(*replay.exact_from_event)),
+                2);
+    } else if (!replay.has_end) {
+      paragraph(
+          "The file breaks off, so the figures could not be checked against the allocator's final "
+          "state: "
+          "they assume that the history starts with an empty pool.",
+          2);
+    } else {
+      paragraph(fmt::format("{} did not fit the state before them (events were left out, or "
+                            "settings changed on the "
+                            "way): figures before the end are inferred.",
+                            counted(replay.contradictions, "event")),
+                2);
+    }
+  }
+
+  void end_only(const DeviceOverview& device) {
+    const EndState& end = device.replay.end;
+    line(bold(fmt::format("{}: {} allocated, {} reserved when the snapshot was taken", device.name,
+                          format_bytes(end.totals.allocated_bytes),
+                          format_bytes(end.totals.reserved_bytes))));
+    paragraph(store_.origin().cut
+                  ? "The file breaks off before its history, so the peak is unknown."
+                  : "No history was recorded, so the peak is unknown. Call "
+                    "torch.cuda.memory._record_memory_history() before the run to record it.",
+              2);
+  }
+
+  [[nodiscard]] std::string asked_name(const DeviceOverview& device) const {
+    switch (device.asked.kind) {
+      case AskedMoment::Kind::peak:
+        return "at the peak";
+      case AskedMoment::Kind::end:
+        return device.replay.has_end ? "at the end" : "where the file breaks off";
+      case AskedMoment::Kind::event:
+        break;
+    }
+    return fmt::format("after event {}", grouped(device.asked.event));
+  }
+
+  void live(const DeviceOverview& device) {
+    out_ += "\n";
+    line(fmt::format("  Live {}, by line of your code: {} in {}", asked_name(device),
+                     format_bytes(device.live.allocated_bytes),
+                     counted(device.live.blocks, "block")));
+    const std::size_t shown = std::min(style_.top, device.live_lines.size());
+    for (std::size_t index = 0; index < shown; ++index) live_line(device, device.live_lines[index]);
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    for (std::size_t index = shown; index < device.live_lines.size(); ++index) {
+      bytes += device.live_lines[index].line.bytes;
+      blocks += device.live_lines[index].line.blocks;
+    }
+    if (bytes > 0) {
+      row(percent(bytes, device.live.allocated_bytes), bytes, blocks,
+          counted(device.live_lines.size() - shown, "more line"));
+    }
+  }
+
+  void row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
+           const std::string& what) {
+    const std::string figures =
+        fmt::format("  {} {} {}  ", text::right(share, 7), text::right(format_bytes(bytes), 9),
+                    text::right(grouped(blocks), 7));
+    line(figures + text::shortened(what, style_.width - figures.size()));
+  }
+
+  void live_line(const DeviceOverview& device, const LiveLine& live) {
+    row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes, live.line.blocks,
+        text::place(store_, live.line.frame));
+    const bool is_its_own_place =
+        live.places.size() == 1 && live.places[0].frame == live.line.frame;
+    if (is_its_own_place) return;
+    const std::size_t shown = std::min(kPlacesShown, live.places.size());
+    for (std::size_t index = 0; index < shown; ++index) {
+      const LivePlace& place = live.places[index];
+      row("", place.bytes, place.blocks, "  in " + text::place(store_, place.frame));
+    }
+    if (live.places.size() > shown) {
+      std::uint64_t bytes = 0;
+      std::uint64_t blocks = 0;
+      for (std::size_t index = shown; index < live.places.size(); ++index) {
+        bytes += live.places[index].bytes;
+        blocks += live.places[index].blocks;
+      }
+      row("", bytes, blocks,
+          fmt::format("  in {}", counted(live.places.size() - shown, "other place")));
+    }
+  }
+
+  void free_memory(const DeviceOverview& device) {
+    const FreeMemory& memory = device.memory;
+    out_ += "\n";
+    const std::uint64_t unused = memory.free_bytes + memory.waiting_bytes;
+    line(fmt::format("  Reserved but not allocated {}: {} of {} ({})", asked_name(device),
+                     format_bytes(unused), format_bytes(memory.reserved_bytes),
+                     percent(unused, memory.reserved_bytes)));
+    if (memory.hole_bytes > 0) {
+      share(memory.hole_bytes,
+            fmt::format("in {} beside blocks in use, the largest {}", counted(memory.holes, "hole"),
+                        format_bytes(memory.largest_hole_bytes)));
+    }
+    pins(device.pins);
+    if (memory.whole_segment_bytes > 0) {
+      share(memory.whole_segment_bytes,
+            fmt::format("in {}, which empty_cache() would return",
+                        counted(memory.whole_segments, "empty segment")));
+    }
+    if (memory.waiting_bytes > 0)
+      share(memory.waiting_bytes, "freed, but another stream still uses them");
+    if (memory.private_pool_bytes > 0) {
+      share(memory.private_pool_bytes,
+            "of these usable only by the CUDA graph or pool that owns them");
+    }
+    if (memory.streams.size() > 1) streams(memory);
+    if (memory.rounding_bytes == 0) return;
+    share(
+        memory.rounding_bytes,
+        fmt::format("more: rounding, {} of what is in use",
+                    percent(memory.rounding_bytes, memory.allocated_bytes + memory.waiting_bytes)));
+  }
+
+  // Who keeps the holes from being returned: the block that has been longest in each segment.
+  void pins(const PinReport& pins) {
+    constexpr std::size_t kLinesShown = 2;
+    for (std::size_t index = 0; index < std::min(kLinesShown, pins.lines.size()); ++index) {
+      const PinningLine& line = pins.lines[index];
+      const std::string what =
+          fmt::format("  {} pinned by {} from ", counted(line.segments, "segment"),
+                      format_bytes(line.pin_bytes));
+      share(line.free_bytes,
+            what + text::shortened(text::place(store_, line.frame),
+                                   style_.width - std::min(style_.width, 16 + what.size())));
+    }
+  }
+
+  void share(std::uint64_t bytes, const std::string& what) {
+    line(text::right(format_bytes(bytes), 14) + "  " + what);
+  }
+
+  // A stream's free blocks serve no other stream.
+  void streams(const FreeMemory& memory) {
+    std::size_t shown = 0;
+    for (const StreamShare& stream : memory.streams) {
+      if (stream.free_bytes == 0 || ++shown > 4) continue;
+      const std::uint64_t handle = store_.stream_handle(stream.stream);
+      share(stream.free_bytes,
+            fmt::format("of these only for {}, the largest piece {}",
+                        handle == 0 ? "the default stream" : fmt::format("stream 0x{:x}", handle),
+                        format_bytes(stream.largest_free_bytes)));
+    }
+  }
+
+  void rest(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    if (!replay.has_history) return;
+    out_ += "\n";
+    const EndState& end = replay.end;
+    paragraph(
+        fmt::format(
+            "{}: {} allocated, {} reserved in {}.", replay.has_end ? "End" : "Last known state",
+            format_bytes(end.totals.allocated_bytes), format_bytes(end.totals.reserved_bytes),
+            end.mapped_runs == 0 ? counted(end.segments, "segment")
+                                 : fmt::format("{} segments or mapped runs",
+                                               grouped(end.segments + end.mapped_runs))),
+        2);
+    const EventCounters& counters = replay.counters;
+    std::string text =
+        fmt::format("{}, {}; {} from the driver, {} returned.",
+                    counted(counters.allocations, "allocation"), counted(counters.frees, "free"),
+                    counted(counters.segment_allocs + counters.segment_maps, "segment"),
+                    grouped(counters.segment_frees + counters.segment_unmaps));
+    if (counters.alloc_retries > 0) {
+      text += fmt::format(" {} (inferred): the pool was flushed to make room.",
+                          counters.alloc_retries == 1
+                              ? std::string("1 retry")
+                              : fmt::format("{} retries", grouped(counters.alloc_retries)));
+    }
+    paragraph(text, 2);
+  }
+
+  void settings() {
+    const AllocatorSettings& settings = store_.settings();
+    std::string conf;
+    for (const auto& [key, value] : store_.origin().settings) {
+      if (key.ends_with("ALLOC_CONF")) conf = value;
+    }
+    if (!store_.origin().settings.empty()) {
+      const std::string plain =
+          settings == AllocatorSettings() ? "the defaults" : "not the defaults";
+      paragraph(fmt::format("Allocator settings: {}.", conf.empty() ? plain : conf), 2);
+    }
+  }
+
+  void next_command() {
+    out_ += "\n";
+    const bool asked_peak =
+        !overview_.devices.empty() && overview_.devices[0].asked.kind == AskedMoment::Kind::peak;
+    line(asked_peak ? "Next: what is still live at the end"
+                    : "Next: every stack and figure, for a script");
+    const std::string command = style_.command.empty()
+                                    ? "gpumemprof report " + text::quoted(overview_.path)
+                                    : style_.command;
+    line(fmt::format("  {} {}", command, asked_peak ? "--at end" : "--json"));
+  }
+
+  const Overview& overview_;
+  const Store& store_;
+  const TextStyle& style_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string overview_text(const Overview& overview, const Store& store, const TextStyle& style) {
+  return Writer(overview, store, style).run();
+}
+
+}  // namespace gpumemprof

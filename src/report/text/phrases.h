@@ -1,0 +1,35 @@
+// Small pieces of text that every text report uses, so that they all speak alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "store/store.h"
+
+namespace gpumemprof::text {
+
+// "1,234,567"
+std::string grouped(std::uint64_t number);
+// "1 block", "1,203 blocks"
+std::string counted(std::uint64_t number, std::string_view noun);
+// "5.3 %"; "-" where there is no whole
+std::string percent(std::uint64_t part, std::uint64_t whole);
+// "0.31 s", "12.4 ms", "2 min 05 s"
+std::string duration(std::int64_t nanoseconds);
+// "torch/nn/functional.py:2543 linear": the path without what leads to the installed package
+std::string place(const Store& store, FrameId frame);
+// The last part of a path.
+std::string file_name(const std::string& path);
+// A path or text as a shell reads it.
+std::string quoted(const std::string& text);
+// At most `width` columns; the middle gives way to "…". Width is counted in code points.
+std::string shortened(const std::string& text, std::size_t width);
+// `text` filled to `width` columns on the right or left.
+std::string left(std::string_view text, std::size_t width);
+std::string right(std::string_view text, std::size_t width);
+// Breaks at blanks so that no line, indented by `indent`, is longer than `width`. The first line is
+// not indented.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
+}  // namespace gpumemprof::text

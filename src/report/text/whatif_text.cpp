@@ -1,0 +1,187 @@
+#include "report/text/whatif_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/bytes.h"
+#include "report/text/phrases.h"
+
+namespace gpumemprof {
+namespace {
+
+using text::counted;
+using text::grouped;
+
+constexpr std::size_t kConfColumns = 24;
+
+class Writer {
+ public:
+  Writer(const WhatIf& whatif, const TextStyle& style) : whatif_(whatif), style_(style) {}
+
+  std::string run() {
+    line(fmt::format("{}: replayed by the allocator's rules (simulated)",
+                     text::file_name(whatif_.path)));
+    for (const DeviceWhatIf& device : whatif_.devices) {
+      out_ += "\n";
+      proof(device);
+      table(device);
+      winner(device);
+    }
+    next_command();
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text) { out_ += text + "\n"; }
+  void paragraph(const std::string& text, std::size_t indent) {
+    line(std::string(indent, ' ') + text::wrapped(text, style_.width, indent));
+  }
+
+  void proof(const DeviceWhatIf& device) {
+    const sim::Verification& verified = device.verified;
+    const std::uint64_t wrong =
+        verified.address_mismatches + verified.segment_mismatches + verified.counter_mismatches;
+    const std::string compared =
+        fmt::format("{}, {} and {}", counted(verified.allocations, "allocation"),
+                    counted(verified.segment_calls, "segment call"),
+                    counted(verified.counters_compared, "counter"));
+    if (wrong == 0) {
+      paragraph(fmt::format("{}: the simulation equals the recording: {}, no mismatch.",
+                            device.name, compared),
+                0);
+    } else {
+      paragraph(
+          fmt::format(
+              "{}: the simulation differs from the recording in {} of {} placements, {} of {} "
+              "segment "
+              "calls and {} of {} counters, first at event {}: take what follows as an estimate.",
+              device.name, grouped(verified.address_mismatches), grouped(verified.allocations),
+              grouped(verified.segment_mismatches), grouped(verified.segment_calls),
+              grouped(verified.counter_mismatches), grouped(verified.counters_compared),
+              grouped(verified.first_mismatch_event)),
+          0);
+    }
+    if (device.first_event > 0) {
+      paragraph(
+          fmt::format("The history starts late: replayed from event {}, the first exact state.",
+                      grouped(device.first_event)),
+          2);
+    }
+    paragraph(fmt::format("Rules of torch {}{}; {}.", to_string(device.version),
+                          device.is_version_inferred ? " (they fit; the file does not say)" : "",
+                          limit(verified)),
+              2);
+  }
+
+  static std::string limit(const sim::Verification& verified) {
+    const std::uint64_t bytes = std::min(verified.limit.allowed_bytes, verified.limit.device_bytes);
+    if (bytes == sim::kNoLimit) return "no memory limit";
+    const char* how = verified.inferred_limit ? " (inferred from the first failure)" : "";
+    return fmt::format("memory limit {}{}", format_bytes(bytes), how);
+  }
+
+  void table(const DeviceWhatIf& device) {
+    out_ += "\n";
+    line(fmt::format("  {} {:>8} {:>7} {:>7} {:>5} {:>5} {:>5} {:>8}",
+                     text::left("settings", kConfColumns), "reserved", "change", "unused", "retry",
+                     "OOMs", "calls", "least"));
+    for (const WhatIfRun& run : device.runs) row(device, run);
+    const bool has_oom =
+        std::any_of(device.runs.begin(), device.runs.end(),
+                    [](const WhatIfRun& run) { return run.result.num_ooms() > 0; });
+    if (has_oom) ooms(device);
+  }
+
+  void row(const DeviceWhatIf& device, const WhatIfRun& run) {
+    const sim::SimulationResult& result = run.result;
+    const std::uint64_t recorded = device.runs.front().result.peak_reserved_bytes;
+    const double change = recorded == 0 ? 0
+                                        : 100.0 *
+                                              (static_cast<double>(result.peak_reserved_bytes) -
+                                               static_cast<double>(recorded)) /
+                                              static_cast<double>(recorded);
+    const std::string figures = fmt::format(
+        " {:>8} {:>7} {:>7} {:>5} {:>5} {:>5} {:>8}", format_bytes(result.peak_reserved_bytes),
+        run.is_recorded ? "" : fmt::format("{:+.1f} %", change),
+        fmt::format("{:.1f} %", 100.0 * result.fragmentation_at_peak()),
+        grouped(result.counters.num_alloc_retries), grouped(result.num_ooms()),
+        grouped(result.counters.num_device_alloc + result.counters.num_device_free),
+        run.min_memory_bytes ? format_bytes(*run.min_memory_bytes) : "-");
+    const std::string name = name_of(device, run);
+    if (name.size() <= kConfColumns) {
+      line("  " + text::left(name, kConfColumns) + figures);
+    } else {
+      line("  " + text::shortened(name, style_.width - 2));
+      line("  " + std::string(kConfColumns, ' ') + figures);
+    }
+  }
+
+  static std::string name_of(const DeviceWhatIf& device, const WhatIfRun& run) {
+    std::string name = run.is_recorded          ? "as recorded"
+                       : run.alloc_conf.empty() ? "defaults"
+                                                : run.alloc_conf;
+    const std::uint64_t recorded_limit = device.runs.front().memory_limit_bytes;
+    if (run.memory_limit_bytes != recorded_limit && run.memory_limit_bytes != sim::kNoLimit) {
+      name += ", limit " + format_bytes(run.memory_limit_bytes);
+    }
+    return name;
+  }
+
+  void ooms(const DeviceWhatIf& device) {
+    std::map<std::uint32_t, std::uint64_t> runs_by_event;
+    for (const WhatIfRun& run : device.runs) {
+      if (run.result.first_oom_event != kNoEvent) ++runs_by_event[run.result.first_oom_event];
+    }
+    for (const auto& [event, runs] : runs_by_event) {
+      paragraph(fmt::format("{} of {} out of memory first at event {}.", grouped(runs),
+                            runs == 1 ? "these runs" : "these run", grouped(event)),
+                2);
+    }
+    if (device.runs.front().result.num_ooms() > 0) {
+      paragraph(
+          "The recording itself ran out: what the program would have asked for after that is not "
+          "known.",
+          2);
+    }
+  }
+
+  void winner(const DeviceWhatIf& device) {
+    if (!device.is_ranked || device.runs.size() < 2) return;
+    const WhatIfRun& recorded = device.runs.front();
+    const WhatIfRun& best = device.runs[1];
+    out_ += "\n";
+    const std::string name = best.alloc_conf.empty() ? "the defaults" : best.alloc_conf;
+    std::string text = fmt::format("Best: {}.", name);
+    if (best.min_memory_bytes)
+      text = fmt::format("Best: {}, which runs in {}", name, format_bytes(*best.min_memory_bytes));
+    if (best.min_memory_bytes && recorded.min_memory_bytes) {
+      text += fmt::format("; as recorded it takes {}.", format_bytes(*recorded.min_memory_bytes));
+    }
+    paragraph(text, 2);
+    line(fmt::format("    export PYTORCH_CUDA_ALLOC_CONF={}", text::quoted(best.alloc_conf)));
+  }
+
+  void next_command() {
+    const bool is_ranked = !whatif_.devices.empty() && whatif_.devices.front().is_ranked;
+    const std::string file = text::quoted(whatif_.path);
+    out_ += "\n";
+    line(is_ranked ? "Next: what the run itself held"
+                   : "Next: which settings would serve this run best");
+    line(fmt::format("  gpumemprof {} {}{}", is_ranked ? "report" : "replay", file,
+                     is_ranked ? "" : " --search"));
+  }
+
+  const WhatIf& whatif_;
+  const TextStyle& style_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string whatif_text(const WhatIf& whatif, const TextStyle& style) {
+  return Writer(whatif, style).run();
+}
+
+}  // namespace gpumemprof

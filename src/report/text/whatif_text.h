@@ -1,0 +1,14 @@
+// The what-if report as a person reads it: does the simulator agree with the recording, the table
+// of runs, the winner and the line to set.
+#pragma once
+
+#include <string>
+
+#include "analysis/whatif/whatif.h"
+#include "report/text/overview_text.h"
+
+namespace gpumemprof {
+
+std::string whatif_text(const WhatIf& whatif, const TextStyle& style);
+
+}  // namespace gpumemprof

@@ -1,0 +1,65 @@
+// PickleWriter: plain Python values → a protocol-4 pickle, streamed to a file.
+//
+// Only opcodes that PyTorch's memory_viz knows are used: its web page has an unpickler of its own.
+// Errors are kept until finish().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file_sink.h"
+
+namespace gpumemprof {
+
+class PickleWriter {
+ public:
+  // A place in the pickle's memo; what is there can be named again.
+  using Memo = std::uint32_t;
+
+  explicit PickleWriter(std::unique_ptr<FileSink> file);
+
+  void integer(std::int64_t value);
+  void integer(std::uint64_t value);
+  void boolean(bool value) { byte(value ? 0x88 : 0x89); }
+  void real(double value);
+  void text(std::string_view value);
+  // For the few texts that come again and again: dict keys, actions, states.
+  void common_text(std::string_view value);
+
+  // Items between begin_… and end_…; a dict takes keys and values in turn.
+  void begin_dict();
+  void end_dict() { byte('u'); }
+  void begin_list();
+  void end_list();
+  // To be called after each item of a list that may be long: the stack of whoever reads it stays
+  // small.
+  void end_item();
+  // After two values.
+  void end_pair() { byte(0x86); }
+  void empty_list() { byte(']'); }
+
+  // Remembers the value written last.
+  Memo memoize();
+  void get(Memo memo);
+
+  Status finish();
+
+ private:
+  void byte(std::uint8_t value) { buffer_.push_back(value); }
+  void number(std::uint64_t value, std::size_t bytes);
+  void spill();
+
+  std::unique_ptr<FileSink> file_;
+  std::vector<std::uint8_t> buffer_;
+  std::vector<std::uint32_t> items_in_batch_;  // of the lists that are open
+  std::unordered_map<std::string_view, Memo> common_;
+  Memo next_memo_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace gpumemprof

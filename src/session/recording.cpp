@@ -1,0 +1,105 @@
+#include "session/recording.h"
+
+#include <array>
+#include <new>
+
+#include "base/byte_source.h"
+#include "ingest/torch_snapshot.h"
+#include "store/store_source.h"
+#include "trace/reader.h"
+#include "trace/writer.h"
+
+namespace gpumemprof {
+namespace {
+
+// What a file is follows from its first bytes, not from its name.
+Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
+                                                 const OpenOptions& options) {
+  Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+  if (!file) return file.error();
+  std::array<std::byte, 8> start{};
+  const Result<std::size_t> got = file.value()->read(start);
+  if (!got) return got.error();
+  if (looks_like_trace(std::span(start).first(got.value()))) {
+    Result<std::unique_ptr<TraceReader>> trace = TraceReader::open(path, options.progress);
+    if (!trace) return trace.error();
+    return std::unique_ptr<EventSource>(std::move(trace).value());
+  }
+  Result<std::unique_ptr<TorchSnapshot>> snapshot = TorchSnapshot::open(path, options.progress);
+  if (!snapshot) return snapshot.error();
+  return std::unique_ptr<EventSource>(std::move(snapshot).value());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path,
+                                                         const OpenOptions& options) {
+  try {
+    Result<std::unique_ptr<EventSource>> source = open_source(path, options);
+    if (!source) return source.error();
+    const std::shared_ptr<Recording> recording(new Recording());
+    recording->path_ = path;
+    const Status delivered = source.value()->deliver(recording->store_);
+    if (!delivered) return delivered.error();
+    source.value().reset();
+    for (const auto& record : recording->store_.devices()) {
+      recording->replays_.push_back(
+          replay_device(*record, recording->store_.settings(), recording->store_.origin()));
+    }
+    return std::shared_ptr<const Recording>(recording);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::environment, "this machine has not enough memory to open it", path,
+                 "open it on a larger one"};
+  }
+}
+
+Result<Overview> Recording::overview(const OverviewOptions& options) const {
+  return make_overview(store_, replays_, path_, options);
+}
+
+Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
+  return make_whatif(store_, replays_, path_, options);
+}
+
+Status Recording::write_simulated(const WhatIfOptions& options, const std::string& path,
+                                  bool overwrites) const {
+  StoreSource source(store_);
+  AllocatorSettings settings = store_.settings();
+  for (std::size_t index = 0; index < store_.devices().size(); ++index) {
+    const DeviceRecord& record = *store_.devices()[index];
+    if (!replays_[index].has_history || record.device == kHostDevice) continue;
+    if (options.device && *options.device != record.device) continue;
+    Result<SimulatedDevice> run = simulated_run(store_, record, replays_[index], options);
+    if (!run) return run.error();
+    settings = run.value().settings;
+    source.replace_events(record.device, std::move(run.value().run.events));
+  }
+  Origin origin = store_.origin();
+  origin.kind = "simulated";
+  origin.has_segments = false;
+  origin.has_start = true;
+  origin.cut.reset();
+  if (!options.alloc_confs.empty()) {
+    origin.settings = {{"PYTORCH_CUDA_ALLOC_CONF", options.alloc_confs.front()}};
+  }
+  TraceOptions trace_options;
+  if (overwrites) trace_options.existing = FileSink::Existing::replace;
+  Result<std::unique_ptr<TraceWriter>> writer =
+      TraceWriter::open(path, origin, settings, trace_options);
+  if (!writer) return writer.error();
+  source.set_origin(origin);
+  source.set_settings(settings);
+  const Status delivered = source.deliver(*writer.value());
+  if (!delivered) return delivered;
+  return writer.value()->close("simulated");
+}
+
+std::optional<Error> Recording::cut() const {
+  const std::optional<CutPoint>& cut = store_.origin().cut;
+  if (!cut) return std::nullopt;
+  return Error{
+      ErrorCode::bad_input, cut->reason, path_ + ", byte " + std::to_string(cut->byte_offset),
+      "what came before it is reported; copy the file again, or dump it again, for the rest"};
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,48 @@
+// Recording: any input, opened and replayed. The one façade of the command line and the Python
+// package.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/overview/overview.h"
+#include "analysis/whatif/whatif.h"
+#include "base/result.h"
+#include "replay/replay.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+struct OpenOptions {
+  // Called now and then with the bytes read so far and in all.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+class Recording {
+ public:
+  static Result<std::shared_ptr<const Recording>> open(const std::string& path,
+                                                       const OpenOptions& options = {});
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const Store& store() const { return store_; }
+  // One for each of store().devices().
+  [[nodiscard]] const std::vector<DeviceReplay>& replays() const { return replays_; }
+
+  [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
+  [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
+  // Writes the first of the options' runs as a recording of its own.
+  [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
+                                       bool overwrites) const;
+  // A sentence where the file broke off; nothing where it is whole.
+  [[nodiscard]] std::optional<Error> cut() const;
+
+ private:
+  Recording() = default;
+  std::string path_;
+  Store store_;
+  std::vector<DeviceReplay> replays_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,97 @@
+// The pieces the simulated allocator is made of: blocks that tile segments, and lanes that own
+// them.
+//
+//   segment  |  block  |  block (free)  |  block  |        plain: one cudaMalloc
+//   segment  |  block  |  block (free)  |  unmapped … |    expandable: a range of addresses, partly
+//   mapped
+//
+// Blocks of a segment form a doubly linked list by address, through indexes into one vector.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/id.h"
+#include "event/allocator_settings.h"
+#include "sim/counters.h"
+#include "sim/free_set.h"
+
+namespace gpumemprof::sim {
+
+using BlockId = Id<struct BlockTag>;
+using LaneId = Id<struct LaneTag>;
+using PoolIndex = Id<struct PoolTag>;
+
+inline constexpr PoolIndex kDefaultPool{std::size_t{0}};
+
+enum class BlockUse : std::uint8_t {
+  free,  // cached, in a FreeSet; or unmapped, in the lane's list of unmapped blocks
+  handed_out,
+  pending,  // its owner let go of it, another stream still uses it
+  retired,  // no block: the row waits to be reused
+};
+
+struct Block {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t cached_at_search = 0;  // how often its pool had been searched when it was cached
+  BlockId previous;
+  BlockId next;
+  SegmentId segment;
+  LaneId lane;
+  AllocationId owner;
+  BlockUse use = BlockUse::retired;
+  PoolHalf half = PoolHalf::small;
+  bool is_mapped = true;
+  bool is_expandable = false;
+
+  [[nodiscard]] bool is_split() const { return !previous.is_none() || !next.is_none(); }
+  [[nodiscard]] bool is_free() const { return use == BlockUse::free; }
+};
+
+struct Segment {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;  // of an expandable segment: the range of addresses, mapped or not
+  std::uint64_t page_bytes = 0;  // 0: plain
+  std::uint64_t order = 0;       // how many segments were created before it
+  BlockId first;
+  LaneId lane;
+  PoolHalf half = PoolHalf::small;
+  bool is_live = false;
+
+  [[nodiscard]] bool is_expandable() const { return page_bytes != 0; }
+};
+
+// Block sizes as the free sets count them.
+constexpr std::uint32_t size_units(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(bytes / kMinBlockBytes);
+}
+
+// What one stream may use of one pool. Blocks never change lanes.
+struct LaneKey {
+  std::uint32_t stream = 0;
+  PoolIndex pool = kDefaultPool;
+  bool operator==(const LaneKey&) const = default;
+};
+
+enum class PoolKind : std::uint8_t {
+  standard,  // where everything goes by default
+  graph,     // made by a graph capture
+  user,      // made by the user
+};
+
+struct LaneState {
+  LaneKey key;
+  std::array<FreeSet, 2> free;                   // by half
+  std::array<std::vector<BlockId>, 2> unmapped;  // by half; in address order
+};
+
+struct PoolState {
+  PoolKind kind = PoolKind::standard;
+  bool is_released = false;  // a private pool nobody uses any more: its memory may be returned
+  std::array<std::uint64_t, 2> searches{};  // by half
+  std::vector<LaneId> lanes;
+};
+
+}  // namespace gpumemprof::sim

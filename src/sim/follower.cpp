@@ -1,0 +1,256 @@
+#include "sim/follower.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpumemprof::sim {
+namespace {
+
+// Times are in whole microseconds: two events of one call differ by one at most.
+constexpr std::int64_t kSameCallNs = 1000;
+
+}  // namespace
+
+void RecordedAddresses::offer(Action action, std::uint64_t address, std::uint64_t size_bytes) {
+  offers_.push_back({action, address, size_bytes});
+}
+
+std::uint64_t RecordedAddresses::place_segment(std::uint64_t size_bytes) {
+  const auto offer = std::find_if(offers_.begin(), offers_.end(), [&](const Offer& candidate) {
+    return candidate.action == Action::segment_alloc && candidate.size_bytes == size_bytes;
+  });
+  if (offer == offers_.end()) return invented_.place_segment(size_bytes);
+  const std::uint64_t address = offer->address;
+  offers_.erase(offer);
+  return address;
+}
+
+std::uint64_t RecordedAddresses::place_range(std::uint64_t size_bytes) {
+  const auto offer = std::find_if(offers_.begin(), offers_.end(), [](const Offer& candidate) {
+    return candidate.action == Action::segment_map;
+  });
+  return offer == offers_.end() ? invented_.place_range(size_bytes) : offer->address;
+}
+
+Follower::Follower(const RecordedRun& run, const VerifyOptions& options, const MemoryLimit& limit)
+    : run_(run),
+      events_(*run.events),
+      options_(options),
+      allocator_({options.settings, options.rules, limit, options.device_total_bytes}, addresses_) {
+  allocator_.keep_calls(true);
+  result_.limit = limit;
+}
+
+// The requests get the blocks that were live as allocations made before the first event, in address
+// order.
+Status Follower::adopt_start() {
+  for (std::size_t row = 0; row < run_.start.segments.size(); ++row) {
+    const SegmentState& segment = run_.start.segments[row];
+    const std::span<const BlockState> blocks = run_.start.blocks_of(row);
+    std::uint64_t end = segment.address;
+    bool is_tiled = true;
+    for (const BlockState& block : blocks) {
+      is_tiled = is_tiled && block.address == end && block.size_bytes > 0 &&
+                 block.size_bytes % kMinBlockBytes == 0;
+      end += block.size_bytes;
+    }
+    if (!is_tiled || end != segment.address + segment.size_bytes) {
+      return Error{ErrorCode::bad_input, "the blocks of a segment do not fill it",
+                   "segment at " + std::to_string(segment.address), "the recording is damaged"};
+    }
+    const LaneId lane = lane_for({segment.stream, pool_of(segment.pool)});
+    const AllocationId first_id(result_.requests.allocation_count());
+    for (const BlockState& block : blocks) {
+      if (block.state != BlockStateKind::inactive) add_earlier_allocation(block, lane);
+    }
+    allocator_.adopt_segment(segment, blocks, lane, first_id);
+  }
+  allocator_.clear_calls();
+  return Done{};
+}
+
+void Follower::add_earlier_allocation(const BlockState& block, LaneId lane) {
+  const AllocationId id = result_.requests.add_allocation(block.requested_bytes, lane);
+  allocation_at_.insert_or_assign(block.address, id.index);
+  result_.requests.add(RequestKind::allocate, id.index, kNoEvent);
+  if (block.state == BlockStateKind::active_pending_free) {
+    result_.requests.add(RequestKind::request_free, id.index, kNoEvent);
+  }
+}
+
+void Follower::follow() {
+  GMP_CHECK(events_.size() < kNoEvent);
+  const auto count = static_cast<std::uint32_t>(events_.size());
+  for (std::uint32_t row = run_.first_event; row < count; ++row) read(row);
+  settle_burst_without_allocation();
+  for (const std::uint32_t row : fresh_) note_mismatch(row);
+  result_.segment_mismatches += fresh_.size();
+}
+
+void Follower::read(std::uint32_t row) {
+  switch (events_.action[row]) {
+    case Action::alloc:
+      read_allocation(row, false);
+      break;
+    case Action::oom:
+      read_allocation(row, true);
+      break;
+    case Action::free_requested:
+      read_free_requested(row);
+      break;
+    case Action::free_completed:
+      read_free_completed(row);
+      break;
+    case Action::segment_alloc:
+    case Action::segment_map:
+      fresh_.push_back(row);
+      ++result_.segment_calls;
+      break;
+    case Action::segment_free:
+    case Action::segment_unmap:
+      if (releases_.empty()) completions_before_first_release_ = completions_.size();
+      releases_.push_back(row);
+      completions_before_release_ = completions_.size();
+      ++result_.segment_calls;
+      break;
+    default:
+      break;
+  }
+}
+
+void Follower::read_free_requested(std::uint32_t row) {
+  settle_burst_without_allocation();
+  const std::uint32_t* found = allocation_at_.find(events_.address[row]);
+  if (found == nullptr) {
+    ++result_.unknown_frees;
+    if (completes_at_once(row)) told_completion_ = row + 1;
+    return;
+  }
+  const AllocationId id(*found);
+  if (!completes_at_once(row)) {
+    allocator_.request_free(id);
+    result_.requests.add(RequestKind::request_free, id.index, row);
+    return;
+  }
+  allocator_.free(id);
+  result_.requests.add(RequestKind::free, id.index, row);
+  allocation_at_.erase(events_.address[row]);
+  told_completion_ = row + 1;
+}
+
+// A completion right behind its request is most often the same call. It can also be the next
+// allocation's, for another stream used the block: another stack or a later time tells. Without
+// times, it is left open before an event that only such an allocation makes, for the burst to
+// settle; taking the one for the other changes nothing but what is active in between.
+bool Follower::completes_at_once(std::uint32_t row) const {
+  const std::uint32_t completion = row + 1;
+  if (completion >= events_.size() || events_.action[completion] != Action::free_completed ||
+      events_.address[completion] != events_.address[row]) {
+    return false;
+  }
+  if (events_.stack[completion] != events_.stack[row]) return false;
+  const std::int64_t time_ns = events_.time_ns[row];
+  if (time_ns != kUnknownTime) return events_.time_ns[completion] - time_ns <= kSameCallNs;
+  if (completion + 1 >= events_.size()) return true;
+  const Action next = events_.action[completion + 1];
+  return next == Action::alloc || next == Action::free_requested;
+}
+
+void Follower::read_free_completed(std::uint32_t row) {
+  if (row != told_completion_) completions_.push_back(row);
+}
+
+PoolIndex Follower::pool_of(std::uint32_t pool_row) {
+  if (pool_row == kNoPool || pool_row >= run_.pools.size()) return kDefaultPool;
+  const PoolId& pool = run_.pools[pool_row];
+  if (pool == PoolId{}) return kDefaultPool;
+  if (pool_row >= pool_of_row_.size()) pool_of_row_.resize(pool_row + std::size_t{1});
+  PoolIndex& index = pool_of_row_[pool_row];
+  if (index.is_none()) {
+    const PoolKind kind = pool.graph != 0 ? PoolKind::graph : PoolKind::user;
+    index = result_.requests.add_pool(kind);
+    allocator_.add_pool(kind);
+  }
+  return index;
+}
+
+LaneId Follower::lane_for(const LaneKey& key) {
+  const std::size_t lanes_before = result_.requests.lanes.size();
+  const LaneId lane = result_.requests.add_lane(key);
+  if (result_.requests.lanes.size() > lanes_before) allocator_.add_lane(key);
+  return lane;
+}
+
+LaneId Follower::lane_of(std::uint32_t row) {
+  const std::uint32_t stream = events_.stream[row];
+  const std::uint32_t pool_row = run_.pool_row(row);
+  if (last_lane_.is_none() || stream != last_stream_ || pool_row != last_pool_row_) {
+    last_lane_ = lane_for({stream, pool_of(pool_row)});
+    last_stream_ = stream;
+    last_pool_row_ = pool_row;
+  }
+  return last_lane_;
+}
+
+// An address is handed out while somebody still has it: its free was not recorded.
+void Follower::forget_address(std::uint32_t row) {
+  const std::uint32_t* found = allocation_at_.find(events_.address[row]);
+  if (found == nullptr) return;
+  const AllocationId id(*found);
+  ++result_.implied_frees;
+  allocator_.free(id);
+  allocator_.complete_free(id);
+  result_.requests.add(RequestKind::free, id.index, row);
+  result_.requests.add(RequestKind::complete_free, id.index, row);
+  allocation_at_.erase(events_.address[row]);
+}
+
+void Follower::read_allocation(std::uint32_t row, bool failed) {
+  const LaneId lane = lane_of(row);
+  const std::uint64_t requested_bytes = events_.size_bytes[row];
+  if (!completions_.empty() || has_releases()) settle_burst_before(row, requested_bytes, lane);
+  if (!failed) forget_address(row);
+  const AllocationId id = result_.requests.add_allocation(requested_bytes, lane);
+  for (const std::uint32_t call : fresh_) {
+    addresses_.offer(events_.action[call], events_.address[call], events_.size_bytes[call]);
+  }
+  place(row, id, lane, failed);
+  const bool has_calls = !fresh_.empty() || has_releases() || !allocator_.calls().empty();
+  if (has_calls) {
+    fresh_.insert(fresh_.end(), releases_.begin(), releases_.end());
+    compare_calls(fresh_, fresh_.size());
+    releases_.clear();
+    addresses_.clear();
+  }
+  result_.requests.add(failed ? RequestKind::failed_allocate : RequestKind::allocate, id.index,
+                       row);
+  if (!failed) allocation_at_.insert_or_assign(events_.address[row], id.index);
+}
+
+void Follower::place(std::uint32_t row, AllocationId id, LaneId lane, bool failed) {
+  const std::uint64_t requested_bytes = events_.size_bytes[row];
+  const bool succeeds = allocator_.allocate(id, requested_bytes, lane);
+  result_.allocations += failed ? 0 : 1;
+  if (succeeds != failed && (failed || allocator_.placement(id).address == events_.address[row]))
+    return;
+  ++result_.address_mismatches;
+  note_mismatch(row);
+  allocator_.free(id);
+  // From here on as recorded, so that one difference is counted once.
+  if (failed) return;
+  if (!allocator_.allocate_at(id, requested_bytes, lane, events_.address[row]) && succeeds) {
+    allocator_.allocate(id, requested_bytes, lane);
+  }
+}
+
+void Follower::note_mismatch(std::uint32_t row) {
+  result_.first_mismatch_event = std::min(result_.first_mismatch_event, row);
+}
+
+Verification Follower::take_result() && {
+  result_.counters = allocator_.counters();
+  return std::move(result_);
+}
+
+}  // namespace gpumemprof::sim

@@ -1,0 +1,26 @@
+// The memory limit a recording ran under, where nothing says it: what its out-of-memory events and
+// retries prove.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sim/recorded_run.h"
+#include "sim/rules.h"
+
+namespace gpumemprof::sim {
+
+struct InferredLimit {
+  MemoryLimit
+      limit;  // the most that the recording agrees with; a device's is told by what it had free
+  std::uint64_t low_bytes = 0;     // as much was reserved, or asked for with success
+  std::uint64_t high_bytes = 0;    // with one byte more, what failed would have succeeded
+  std::uint32_t event = kNoEvent;  // the first event that proves there was a limit
+  bool is_from_oom = false;        // false: from a retry
+};
+
+// Nothing where no event proves a limit: an empty_cache without stacks looks like a retry, so only
+// out-of-memory events, and releases with the stack of the allocation they precede, count.
+std::optional<InferredLimit> infer_limit(const RecordedRun& run, const AllocatorSettings& settings);
+
+}  // namespace gpumemprof::sim

@@ -1,0 +1,57 @@
+// What a program asked of its allocator, and nothing the allocator decided: the input of every
+// what-if run.
+//
+// Requests are rows in time order; allocations have columns of their own, indexed by AllocationId,
+// which is dense and in order of allocation. Tens of millions of rows: 9 bytes a request and 12 an
+// allocation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/column.h"
+#include "base/id.h"
+#include "sim/allocator.h"
+#include "sim/block.h"
+
+namespace gpumemprof::sim {
+
+enum class RequestKind : std::uint8_t {
+  allocate,         // operand: allocation
+  free,             // the block can be reused at once
+  request_free,     // the owner let go; another stream still uses the block
+  complete_free,    // and now no stream does
+  failed_allocate,  // ran out of memory when it was recorded: tried, and given back at once where
+                    // it succeeds now
+  empty_cache,
+  release_pool,  // operand: pool; nobody uses it any more
+  empty_pool,    // operand: pool; its memory is returned, the others' is not
+};
+
+struct RequestColumns {
+  Column<RequestKind> kind;
+  Column<std::uint32_t> operand;
+  Column<std::uint32_t>
+      event;  // the recorded event it comes from; kNoEvent for what was there before
+  // ---
+  Column<std::uint64_t> size_bytes;  // requested, by allocation
+  Column<LaneId> lane;               // by allocation
+  std::vector<LaneKey> lanes;
+  std::vector<PoolKind> pools;  // row 0 is the default pool
+
+  RequestColumns() : pools{PoolKind::standard} {}
+
+  [[nodiscard]] std::size_t size() const { return kind.size(); }
+  [[nodiscard]] std::size_t allocation_count() const { return size_bytes.size(); }
+
+  PoolIndex add_pool(PoolKind kind);
+  LaneId add_lane(const LaneKey& key);  // the lane with this key, made where it is not there yet
+  AllocationId add_allocation(std::uint64_t requested_bytes, LaneId lane);
+  void add(RequestKind kind, std::uint32_t operand, std::uint32_t event);
+  // Makes the pools and lanes of these requests in an allocator that has none yet; ids stay the
+  // same.
+  void declare_lanes(Allocator& allocator) const;
+};
+
+}  // namespace gpumemprof::sim

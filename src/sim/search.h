@@ -1,0 +1,49 @@
+// Which settings would serve this run best: the sensible ones tried, each with the least memory it
+// survives on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "event/alloc_conf.h"
+#include "sim/simulate.h"
+
+namespace gpumemprof::sim {
+
+struct MinMemory {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t num_alloc_retries = 0;  // under that limit: many mean a slow run
+};
+
+// The least limit on reserved memory under which the run never runs out, found by bisection to the
+// granularity. Survival is taken to be monotone in the limit, which best fit nearly always is.
+// Nothing where even no limit does not help: a request larger than any device.
+std::optional<MinMemory> find_min_memory(const RequestColumns& requests,
+                                         const SimulationOptions& options,
+                                         std::uint64_t granularity_bytes = 2 * kMiB);
+
+// A dozen or more settings worth trying, the defaults first; only what the version knows.
+std::vector<AllocConf> sensible_settings(TorchVersion version);
+
+struct Candidate {
+  AllocConf conf;
+  SimulationResult result;  // under the limit asked for
+  std::optional<MinMemory> min_memory;
+};
+
+struct SearchOptions {
+  TorchVersion version;
+  MemoryLimit limit;
+  std::uint64_t device_total_bytes = 0;                               // 0: unknown
+  std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
+};
+
+// Best first: those that never run out of memory under the limit, then by least memory, retries and
+// device calls.
+Result<std::vector<Candidate>> search(const RequestColumns& requests,
+                                      const std::vector<AllocConf>& settings,
+                                      const SearchOptions& options);
+
+}  // namespace gpumemprof::sim

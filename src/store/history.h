@@ -1,0 +1,81 @@
+// What replay makes of a device's events: every allocation and every piece of reserved memory, with
+// its lifetime.
+//
+// A lifetime is a pair of event rows: the thing exists after `birth` and no longer after `death`.
+// kNoEvent as a birth means "before the history began", as a death "still there at the end".
+#pragma once
+
+#include <cstdint>
+
+#include "event/event.h"
+
+namespace gpumemprof {
+
+// A moment of a history: after some event, before all of them, or after all of them.
+class Moment {
+ public:
+  static constexpr Moment start() { return Moment(kNoEvent); }
+  static constexpr Moment end() { return Moment(kNoEvent - 1); }
+  static constexpr Moment after(std::uint32_t event) { return Moment(event); }
+
+  // Whether something with this lifetime exists then.
+  [[nodiscard]] constexpr bool is_within(std::uint32_t birth, std::uint32_t death) const {
+    if (event_ == kNoEvent) return birth == kNoEvent;
+    return (birth == kNoEvent || birth <= event_) && death > event_;
+  }
+  constexpr bool operator==(const Moment&) const = default;
+
+ private:
+  constexpr explicit Moment(std::uint32_t event) : event_(event) {}
+  std::uint32_t event_;
+};
+
+struct AllocationColumns {
+  Column<std::uint64_t> address;
+  Column<std::uint64_t> size_bytes;       // of the block: what it takes from the pool
+  Column<std::uint64_t> requested_bytes;  // what was asked for
+  Column<std::uint32_t> alloc_event;
+  Column<std::uint32_t> free_requested_event;
+  Column<std::uint32_t> free_completed_event;
+  Column<std::uint32_t> stream;
+  Column<StackId> stack;
+  Column<SegmentId> segment;  // the reserved piece it lies in (or starts in)
+  // Let go before the first event but still in use by a stream then: their free_requested_event is
+  // 0. Few if any.
+  Column<AllocationId> pending_at_start;
+
+  [[nodiscard]] std::size_t size() const { return address.size(); }
+  // Handed out and not yet let go.
+  [[nodiscard]] bool is_allocated_at(std::size_t row, Moment moment) const {
+    return moment.is_within(alloc_event[row], free_requested_event[row]) &&
+           !(moment == Moment::start() && was_pending_at_start(row));
+  }
+  // Not reusable: allocated, or let go but still in use by a stream.
+  [[nodiscard]] bool is_active_at(std::size_t row, Moment moment) const {
+    return moment.is_within(alloc_event[row], free_completed_event[row]);
+  }
+  [[nodiscard]] bool was_pending_at_start(std::size_t row) const;
+  void clear();
+  void shrink_to_fit();
+};
+
+// Plain segments, and mapped pieces of expandable ones.
+struct SegmentColumns {
+  Column<std::uint64_t> address;
+  Column<std::uint64_t> size_bytes;
+  Column<std::uint32_t> birth_event;
+  Column<std::uint32_t> death_event;
+  Column<std::uint32_t> stream;
+  Column<std::uint32_t> pool;  // kNoPool where it is not known
+  Column<std::uint8_t> is_expandable;
+  Column<std::uint8_t> is_small;
+  Column<StackId> stack;
+
+  [[nodiscard]] std::size_t size() const { return address.size(); }
+  [[nodiscard]] bool is_reserved_at(std::size_t row, Moment moment) const {
+    return moment.is_within(birth_event[row], death_event[row]);
+  }
+  void clear();
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,105 @@
+// Store: a whole recording in memory, as append-only columns. Fed by any EventSource, completed by
+// replay.
+//
+// One thread fills it; afterwards any number may read it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/interner.h"
+#include "event/event_sink.h"
+#include "store/history.h"
+#include "store/stack_trie.h"
+
+namespace gpumemprof {
+
+// The segments listed at one edge of a recording; segment i owns blocks [first_block[i],
+// first_block[i + 1]).
+struct ListedState {
+  std::vector<SegmentState> segments;
+  std::vector<std::uint32_t> first_block = {0};
+  std::vector<BlockState> blocks;
+
+  [[nodiscard]] std::span<const BlockState> blocks_of(std::size_t segment) const {
+    return std::span(blocks).subspan(first_block[segment],
+                                     first_block[segment + 1] - first_block[segment]);
+  }
+};
+
+struct DeviceRecord {
+  DeviceIndex device = 0;
+  EventColumns events;
+  ListedState start_state;
+  ListedState final_state;
+  std::vector<Gap> gaps;
+  // Made by replay:
+  AllocationColumns allocations;
+  SegmentColumns segments;
+};
+
+class Store final : public EventSink {
+ public:
+  StringId add_string(std::string_view text) override { return strings_.intern(text); }
+  FrameId add_frame(const Frame& frame) override;
+  StackId add_stack(StackId caller, FrameId frame) override { return stacks_.add(caller, frame); }
+  std::uint32_t add_stream(std::uint64_t handle) override;
+  std::uint32_t add_pool(PoolId pool) override;
+  void add_events(DeviceIndex device, EventColumns&& events) override;
+  void add_segment(StateEdge edge, const SegmentState& segment,
+                   std::span<const BlockState> blocks) override;
+  void add_annotation(const Annotation& annotation) override { annotations_.push_back(annotation); }
+  void add_gap(const Gap& gap) override { device_record(gap.device).gaps.push_back(gap); }
+  void add_sample(const DeviceSample& sample) override { samples_.push_back(sample); }
+  void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
+  void set_origin(const Origin& origin) override { origin_ = origin; }
+
+  [[nodiscard]] std::string_view text(StringId id) const override {
+    return id.is_none() ? "" : strings_.text(id);
+  }
+  [[nodiscard]] const Interner& strings() const { return strings_; }
+  [[nodiscard]] const Frame& frame(FrameId id) const { return frames_[id.index]; }
+  [[nodiscard]] const Column<Frame>& frames() const { return frames_; }
+  [[nodiscard]] const StackTrie& stacks() const { return stacks_; }
+  [[nodiscard]] std::uint64_t stream_handle(std::uint32_t row) const { return streams_[row]; }
+  [[nodiscard]] std::size_t stream_count() const { return streams_.size(); }
+  [[nodiscard]] PoolId pool(std::uint32_t row) const {
+    return row == kNoPool ? PoolId{} : pools_[row];
+  }
+  [[nodiscard]] std::size_t pool_count() const { return pools_.size(); }
+  [[nodiscard]] const std::vector<Annotation>& annotations() const { return annotations_; }
+  [[nodiscard]] const std::vector<DeviceSample>& samples() const { return samples_; }
+  [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
+  [[nodiscard]] const Origin& origin() const { return origin_; }
+
+  // In order of device number.
+  [[nodiscard]] const std::vector<std::unique_ptr<DeviceRecord>>& devices() const {
+    return devices_;
+  }
+  [[nodiscard]] std::string device_name(DeviceIndex device) const;
+  [[nodiscard]] std::uint64_t event_count() const;
+
+ private:
+  DeviceRecord& device_record(DeviceIndex device);
+
+  Interner strings_;
+  Column<Frame> frames_;
+  FlatMap<std::uint32_t> frames_by_hash_;
+  Column<std::uint32_t> next_same_frame_hash_;
+  StackTrie stacks_;
+  Column<std::uint64_t> streams_;
+  FlatMap<std::uint32_t> streams_by_handle_;
+  Column<PoolId> pools_;
+  std::map<PoolId, std::uint32_t> pool_rows_;
+  std::uint32_t last_pool_ = 0;  // most events are of the same pool as the one before
+  std::vector<std::unique_ptr<DeviceRecord>> devices_;
+  std::vector<Annotation> annotations_;
+  std::vector<DeviceSample> samples_;
+  AllocatorSettings settings_;
+  Origin origin_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,86 @@
+#include "store/store_source.h"
+
+namespace gpumemprof {
+
+void StoreSource::replace_events(DeviceIndex device, EventColumns events) {
+  replaced_.insert_or_assign(device, std::move(events));
+}
+
+Status StoreSource::deliver(EventSink& sink) {
+  sink.set_origin(origin_);
+  sink.set_settings(settings_);
+  deliver_definitions(sink);
+  for (const auto& record : store_.devices()) {
+    const auto replacement = replaced_.find(record->device);
+    if (replacement != replaced_.end()) {
+      deliver_events(sink, record->device, replacement->second);
+      continue;
+    }
+    if (!replaced_.empty()) continue;
+    deliver_state(sink, StateEdge::start, record->start_state);
+    deliver_events(sink, record->device, record->events);
+    for (const Gap& gap : record->gaps) sink.add_gap(gap);
+    deliver_state(sink, StateEdge::end, record->final_state);
+  }
+  for (Annotation annotation : store_.annotations()) {
+    annotation.name = string(annotation.name);
+    sink.add_annotation(annotation);
+  }
+  for (const DeviceSample& sample : store_.samples()) sink.add_sample(sample);
+  return Done{};
+}
+
+void StoreSource::deliver_definitions(EventSink& sink) {
+  for (std::size_t row = 0; row < store_.strings().size(); ++row) {
+    strings_.push_back(sink.add_string(store_.text(StringId(row))));
+  }
+  for (Frame frame : store_.frames()) {
+    frame.name = string(frame.name);
+    frame.file = string(frame.file);
+    frames_.push_back(sink.add_frame(frame));
+  }
+  const StackTrie& stacks = store_.stacks();
+  for (std::size_t row = 0; row < stacks.size(); ++row) {
+    const StackId id(row);
+    // A caller always has a lower number than what it calls, so it is known already.
+    stacks_.push_back(sink.add_stack(stack(stacks.caller(id)), frames_[stacks.frame(id).index]));
+  }
+  for (std::uint32_t row = 0; row < store_.stream_count(); ++row) {
+    streams_.push_back(sink.add_stream(store_.stream_handle(row)));
+  }
+  for (std::uint32_t row = 0; row < store_.pool_count(); ++row) {
+    pools_.push_back(sink.add_pool(store_.pool(row)));
+  }
+}
+
+void StoreSource::deliver_state(EventSink& sink, StateEdge edge, const ListedState& state) {
+  for (std::size_t index = 0; index < state.segments.size(); ++index) {
+    SegmentState segment = state.segments[index];
+    segment.stream = streams_[segment.stream];
+    segment.pool = pool(segment.pool);
+    segment.stack = stack(segment.stack);
+    std::vector<BlockState> blocks(state.blocks_of(index).begin(), state.blocks_of(index).end());
+    for (BlockState& block : blocks) block.stack = stack(block.stack);
+    sink.add_segment(edge, segment, blocks);
+  }
+}
+
+void StoreSource::deliver_events(EventSink& sink, DeviceIndex device, const EventColumns& events) {
+  constexpr std::size_t kBatch = std::size_t{1} << 16;
+  for (std::size_t first = 0; first < events.size(); first += kBatch) {
+    EventColumns batch;
+    for (std::size_t row = first; row < std::min(events.size(), first + kBatch); ++row) {
+      Event event = events.row(row);
+      event.stream = streams_[event.stream];
+      event.pool = pool(event.pool);
+      event.stack = stack(event.stack);
+      event.forward_stack = stack(event.forward_stack);
+      event.compile_context = string(event.compile_context);
+      event.user_metadata = string(event.user_metadata);
+      batch.push_back(event);
+    }
+    sink.add_events(device, std::move(batch));
+  }
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,53 @@
+// StoreSource: delivers what a store holds into another sink, so that any recording can be written
+// again, as it is or with other events in the place of its own.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "event/event_sink.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class StoreSource final : public EventSource {
+ public:
+  // The store must outlive the source.
+  explicit StoreSource(const Store& store)
+      : store_(store), origin_(store.origin()), settings_(store.settings()) {}
+
+  // The origin to deliver; the store's own unless set.
+  void set_origin(Origin origin) { origin_ = std::move(origin); }
+  void set_settings(const AllocatorSettings& settings) { settings_ = settings; }
+  // Events that refer to this store's stacks, streams and pools. Devices without replacement
+  // deliver their own; once any device's events are replaced, no state at the start or the end is
+  // delivered: it would not be theirs.
+  void replace_events(DeviceIndex device, EventColumns events);
+
+  Status deliver(EventSink& sink) override;
+
+ private:
+  void deliver_definitions(EventSink& sink);
+  void deliver_state(EventSink& sink, StateEdge edge, const ListedState& state);
+  void deliver_events(EventSink& sink, DeviceIndex device, const EventColumns& events);
+  [[nodiscard]] StackId stack(StackId id) const { return id.is_none() ? id : stacks_[id.index]; }
+  [[nodiscard]] StringId string(StringId id) const {
+    return id.is_none() ? id : strings_[id.index];
+  }
+  [[nodiscard]] std::uint32_t pool(std::uint32_t row) const {
+    return row == kNoPool ? row : pools_[row];
+  }
+
+  const Store& store_;
+  Origin origin_;
+  AllocatorSettings settings_;
+  std::map<DeviceIndex, EventColumns> replaced_;
+  // Ours → the sink's.
+  std::vector<StringId> strings_;
+  std::vector<FrameId> frames_;
+  std::vector<StackId> stacks_;
+  std::vector<std::uint32_t> streams_;
+  std::vector<std::uint32_t> pools_;
+};
+
+}  // namespace gpumemprof

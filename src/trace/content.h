@@ -1,0 +1,88 @@
+// The blocks besides definitions and events: what the recording is about, the allocator's state at
+// its edges, marks, and the end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "event/allocator_settings.h"
+#include "event/recording.h"
+#include "trace/bytes_io.h"
+#include "trace/definitions.h"
+
+namespace gpumemprof::trace {
+
+void encode_about(OutBytes& out, const Origin& origin, const AllocatorSettings& settings);
+bool decode_about(InBytes in, Origin& origin, AllocatorSettings& settings);
+
+// A run of segments at one edge, being put together. A segment with very many blocks takes several
+// records.
+class StateEncoder {
+ public:
+  explicit StateEncoder(StateEdge edge) : edge_(edge) {}
+
+  // Adds as many of the blocks, from `first` on, as fit one record, and returns how many; all of
+  // them unless there are very many.
+  std::size_t add(const SegmentState& segment, std::span<const BlockState> blocks,
+                  std::size_t first);
+  // Something waits to be written, if only that the list is whole.
+  [[nodiscard]] bool is_due() const { return count_ != 0 || owes_whole_; }
+  [[nodiscard]] bool is_full() const { return records_.size() >= kBytesPerBlock; }
+  // Appends the block's content and starts afresh. `is_whole`: no further segment of this edge is
+  // waiting.
+  void encode(OutBytes& out, bool is_whole);
+
+ private:
+  static constexpr std::size_t kBytesPerBlock = std::size_t{1} << 20;
+  StateEdge edge_;
+  OutBytes records_;
+  std::size_t count_ = 0;
+  bool owes_whole_ = false;
+};
+
+class StateDecoder {
+ public:
+  // Hands every whole segment to the sink. False where the content is not what it should be; what
+  // came before is good.
+  bool decode(InBytes in, const DefinitionMap& definitions, EventSink& sink);
+  // The last block of this edge said that nothing was left out.
+  [[nodiscard]] bool is_whole(StateEdge edge) const {
+    return is_whole_[static_cast<std::size_t>(edge)];
+  }
+  [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  bool decode_segment(InBytes& in, const DefinitionMap& definitions);
+
+  SegmentState segment_;
+  std::vector<BlockState> blocks_;
+  bool is_segment_whole_ = true;
+  bool is_whole_[2] = {false, false};
+  std::uint64_t memory_bytes_ = 0;
+};
+
+struct Marks {
+  std::vector<Annotation> annotations;
+  std::vector<Gap> gaps;
+  std::vector<DeviceSample> samples;
+
+  [[nodiscard]] std::size_t size() const {
+    return annotations.size() + gaps.size() + samples.size();
+  }
+  void clear();
+};
+
+void encode_marks(OutBytes& out, const Marks& marks);
+bool decode_marks(InBytes in, const DefinitionMap& definitions, Marks& marks);
+
+struct Ending {
+  std::string reason;
+  std::uint64_t events = 0;  // of all devices
+};
+
+void encode_end(OutBytes& out, const Ending& ending);
+bool decode_end(InBytes in, Ending& ending);
+
+}  // namespace gpumemprof::trace

@@ -1,0 +1,46 @@
+// EventDecoder: the content of an events block → events, with every number checked before it is
+// used.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "event/event.h"
+#include "trace/bytes_io.h"
+#include "trace/definitions.h"
+#include "trace/format.h"
+
+namespace gpumemprof::trace {
+
+class EventDecoder {
+ public:
+  explicit EventDecoder(const DefinitionMap& definitions) : definitions_(definitions) {}
+
+  // False where the content is not what it should be; then nothing of it may be used.
+  bool decode(InBytes head, DeviceIndex& device, EventColumns& events);
+
+ private:
+  InBytes& column(EventColumn which) { return columns_[static_cast<std::size_t>(which)]; }
+  bool take_columns(InBytes& head, std::size_t count);
+  bool decode_operations(EventColumns& events, std::size_t count, unsigned address_shift);
+  bool decode_place(EventColumns& events, std::uint8_t operation, unsigned address_shift,
+                    Event& event);
+  std::uint64_t take_size();
+  bool decode_times(EventColumns& events, std::uint64_t mode, std::int64_t first_ns,
+                    std::int64_t unit_ns);
+  std::uint64_t take_time_step();
+  template <typename T>
+  bool decode_optional(EventColumn which, Column<T>& values, std::size_t count,
+                       const std::vector<T>& known, T none);
+
+  const DefinitionMap& definitions_;
+  std::array<InBytes, kEventColumnCount> columns_;
+  std::span<const std::uint8_t> operations_;
+  std::vector<std::uint32_t> anchors_;  // their rows
+  std::vector<std::uint64_t> sizes_;
+  std::uint64_t last_address_ = 0;
+  std::uint32_t last_stream_ = 0;
+};
+
+}  // namespace gpumemprof::trace

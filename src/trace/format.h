@@ -1,0 +1,94 @@
+// The .gmp file in numbers: magic, versions, block kinds, limits. docs/format.md describes every
+// bit of it.
+//
+//   file header | block | block | …        each block: header (28 bytes), then its content, stored
+//   or compressed
+//
+// All fixed-width numbers are little-endian.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemprof::trace {
+
+inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r', '\n', 0x1A, '\n'};
+inline constexpr std::size_t kFileHeaderBytes = 16;
+
+// Version 1: gpumemprof 0.1. A change that an older reader would misread takes the next number, and
+// the decoders keep the old way under its own.
+inline constexpr std::uint16_t kOldestVersion = 1;
+inline constexpr std::uint16_t kVersion = 1;
+
+enum class BlockKind : std::uint8_t {
+  about = 1,        // origin, facts, allocator settings; the last one counts
+  definitions = 2,  // strings, frames, stacks, streams, pools that later blocks refer to
+  events = 3,       // of one device
+  state = 4,        // segments and blocks at one edge of the recording
+  marks = 5,        // annotations, gaps, device samples
+  end = 6,          // closed cleanly; the last block
+};
+// A reader passes over a kind from here on that it does not know; any other unknown kind is damage.
+inline constexpr std::uint8_t kFirstOptionalKind = 0x80;
+
+enum class Encoding : std::uint8_t { stored = 0, zstd = 1 };
+
+inline constexpr std::array<std::uint8_t, 4> kSync = {'G', 'M', 'P', 'B'};
+inline constexpr std::size_t kBlockHeaderBytes = 28;
+inline constexpr std::size_t kMaxBlockBytes = std::size_t{16}
+                                              << 20;  // of content, before compression
+inline constexpr std::size_t kMaxBlockEvents = std::size_t{1} << 17;
+// Longer texts are cut, so that every block keeps to its limit.
+inline constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;
+
+// The columns of an events block, in file order.
+enum class EventColumn : std::uint8_t {
+  operation,
+  distance,
+  address,
+  size,
+  stream,
+  stack,
+  time_low,     // bits 0–6 of each time step, and whether more follow
+  time_middle,  // bits 7–13
+  time_high,    // bits 14–20
+  time_rest,    // all above
+  pair_time,
+  has_time,
+  compile_context,
+  user_metadata,
+  pool,
+  forward_stack,
+};
+inline constexpr std::size_t kEventColumnCount = 16;
+
+// An operation is an action in the low four bits, and these.
+inline constexpr std::uint8_t kActionMask = 0x0F;
+inline constexpr std::uint8_t kByReference = 0x10;  // address and stream are those of an anchor
+inline constexpr std::uint8_t kSameStack = 0x20;    // as the event before
+inline constexpr std::uint8_t kSame =
+    0x40;  // by reference: the anchor's size; else: the stream of the last explicit one
+inline constexpr std::uint8_t kPair =
+    0x80;  // free_requested, and the same block's free_completed right behind
+
+constexpr std::string_view block_kind_name(BlockKind kind) {
+  switch (kind) {
+    case BlockKind::about:
+      return "about";
+    case BlockKind::definitions:
+      return "definitions";
+    case BlockKind::events:
+      return "events";
+    case BlockKind::state:
+      return "state";
+    case BlockKind::marks:
+      return "marks";
+    case BlockKind::end:
+      return "end";
+  }
+  return "unknown";
+}
+
+}  // namespace gpumemprof::trace

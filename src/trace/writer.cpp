@@ -1,0 +1,317 @@
+#include "trace/writer.h"
+
+#include <algorithm>
+#include <new>
+
+#include "trace/block.h"
+#include "trace/content.h"
+#include "trace/definitions.h"
+#include "trace/event_encoder.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::size_t kMarksPerBlock = std::size_t{1} << 14;
+
+void clear(EventColumns& events) {
+  events.action.clear();
+  events.address.clear();
+  events.size_bytes.clear();
+  events.stream.clear();
+  events.time_ns.clear();
+  events.stack.clear();
+  events.compile_context.clear();
+  events.user_metadata.clear();
+  events.pool.clear();
+  events.forward_stack.clear();
+}
+
+// Whether every row is less than the limit or none. None is the largest number there is.
+template <typename T, typename RowOf>
+bool all_below(const Column<T>& column, std::size_t first, std::size_t count, std::size_t limit,
+               RowOf row_of) {
+  if (column.empty()) return true;
+  bool is_good = true;
+  for (const T& value : column.span().subspan(first, count)) {
+    const std::uint32_t row = row_of(value);
+    is_good &= row < limit || row == StackId::kNone;
+  }
+  return is_good;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path,
+                                                       const Origin& origin,
+                                                       const AllocatorSettings& settings,
+                                                       const TraceOptions& options) {
+  Result<std::unique_ptr<FileSink>> file = FileSink::create(path, options.existing);
+  if (!file) return file.error();
+  std::unique_ptr<TraceWriter> writer(
+      new TraceWriter(std::move(file).value(), origin, settings, options));
+  trace::append_file_header(*writer->packed_);
+  const Status started = writer->flush();
+  if (!started) return started.error();
+  return writer;
+}
+
+TraceWriter::TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
+                         const AllocatorSettings& settings, const TraceOptions& options)
+    : file_(std::move(file)),
+      options_(options),
+      origin_(origin),
+      settings_(settings),
+      definitions_(std::make_unique<trace::DefinitionTable>()),
+      encoder_(std::make_unique<trace::EventEncoder>()),
+      packer_(std::make_unique<trace::BlockPacker>(options.compression_level)),
+      states_{std::make_unique<trace::StateEncoder>(StateEdge::start),
+              std::make_unique<trace::StateEncoder>(StateEdge::end)},
+      marks_(std::make_unique<trace::Marks>()),
+      content_(std::make_unique<trace::OutBytes>()),
+      packed_(std::make_unique<trace::OutBytes>()) {
+  options_.events_per_block =
+      std::clamp<std::size_t>(options.events_per_block, 1, trace::kMaxBlockEvents);
+}
+
+TraceWriter::~TraceWriter() {
+  if (!is_closed_ && file_->is_ours()) (void)flush();
+}
+
+StringId TraceWriter::add_string(std::string_view text) { return definitions_->add_string(text); }
+std::string_view TraceWriter::text(StringId id) const { return definitions_->text(id); }
+FrameId TraceWriter::add_frame(const Frame& frame) { return definitions_->add_frame(frame); }
+StackId TraceWriter::add_stack(StackId caller, FrameId frame) {
+  return definitions_->add_stack(caller, frame);
+}
+std::uint32_t TraceWriter::add_stream(std::uint64_t handle) {
+  return definitions_->add_stream(handle);
+}
+std::uint32_t TraceWriter::add_pool(PoolId pool) { return definitions_->add_pool(pool); }
+
+TraceWriter::DeviceQueue& TraceWriter::queue_of(DeviceIndex device) {
+  for (const auto& queue : queues_) {
+    if (queue->device == device) return *queue;
+  }
+  queues_.push_back(std::make_unique<DeviceQueue>());
+  queues_.back()->device = device;
+  return *queues_.back();
+}
+
+void TraceWriter::add_events(DeviceIndex device, EventColumns&& events) {
+  const EventColumns taken = std::move(events);
+  append_events(device, taken);
+}
+
+void TraceWriter::append_events(DeviceIndex device, const EventColumns& events) {
+  if (failure_ || is_closed_) return;
+  guarded([&] { take_events(device, events); });
+}
+
+void TraceWriter::take_events(DeviceIndex device, const EventColumns& events) {
+  DeviceQueue& queue = queue_of(device);
+  const std::size_t per_block = options_.events_per_block;
+  std::size_t done = 0;
+  while (done < events.size()) {
+    const std::size_t left = events.size() - done;
+    if (queue.events.empty() && left >= per_block) {
+      write_events(device, events, done, per_block);  // no need to copy them first
+      done += per_block;
+      continue;
+    }
+    const std::size_t count = std::min(left, per_block - queue.events.size());
+    queue.events.append(events, done, count);
+    done += count;
+    if (queue.events.size() < per_block) continue;
+    write_events(device, queue.events, 0, per_block);
+    clear(queue.events);
+  }
+  event_count_ += events.size();
+}
+
+void TraceWriter::write_events(DeviceIndex device, const EventColumns& events, std::size_t first,
+                               std::size_t count) {
+  if (failure_ || count == 0) return;
+  if (definitions_->stream_count() == 0) definitions_->add_stream(0);
+  if (!refers_to_known(events, first, count)) {
+    return fail(unknown_reference());
+  }
+  pack_context();
+  packer_->pack(trace::BlockKind::events, encoder_->encode(device, events, first, count), *packed_);
+  send();
+}
+
+bool TraceWriter::refers_to_known(const EventColumns& events, std::size_t first,
+                                  std::size_t count) const {
+  const auto id_row = [](const auto id) { return id.index; };
+  const auto plain = [](std::uint32_t row) { return row; };
+  const auto streams = events.stream.span().subspan(first, count);
+  return *std::max_element(streams.begin(), streams.end()) < definitions_->stream_count() &&
+         all_below(events.stack, first, count, definitions_->stack_count(), id_row) &&
+         all_below(events.forward_stack, first, count, definitions_->stack_count(), id_row) &&
+         all_below(events.pool, first, count, definitions_->pool_count(), plain) &&
+         all_below(events.compile_context, first, count, definitions_->string_count(), id_row) &&
+         all_below(events.user_metadata, first, count, definitions_->string_count(), id_row);
+}
+
+bool TraceWriter::refers_to_known(const SegmentState& segment,
+                                  std::span<const BlockState> blocks) const {
+  const auto is_stack = [&](StackId id) {
+    return id.is_none() || id.index < definitions_->stack_count();
+  };
+  return segment.stream < definitions_->stream_count() &&
+         (segment.pool == kNoPool || segment.pool < definitions_->pool_count()) &&
+         is_stack(segment.stack) &&
+         std::all_of(
+             blocks.begin(), blocks.end(),
+             [&](const BlockState& block) { return is_stack(block.stack); });
+}
+
+Error TraceWriter::unknown_reference() const {
+  return {ErrorCode::bug,
+          "something to be written refers to a stack, stream, pool or text that was never added",
+          path(), ""};
+}
+
+void TraceWriter::add_segment(StateEdge edge, const SegmentState& segment,
+                              std::span<const BlockState> blocks) {
+  if (failure_ || is_closed_) return;
+  guarded([&] { take_segment(edge, segment, blocks); });
+}
+
+void TraceWriter::take_segment(StateEdge edge, const SegmentState& segment,
+                               std::span<const BlockState> blocks) {
+  trace::StateEncoder& state = *states_[static_cast<std::size_t>(edge)];
+  if (definitions_->stream_count() == 0) definitions_->add_stream(0);
+  if (!refers_to_known(segment, blocks)) return fail(unknown_reference());
+  std::size_t done = 0;
+  do {
+    done += state.add(segment, blocks, done);
+    if (state.is_full() && !failure_) {
+      pack_context();
+      pack_state(state, false);
+      send();
+    }
+  } while (done < blocks.size());
+}
+
+void TraceWriter::add_annotation(const Annotation& annotation) {
+  if (failure_ || is_closed_) return;
+  if (!annotation.name.is_none() && annotation.name.index >= definitions_->string_count()) {
+    return fail(unknown_reference());
+  }
+  marks_->annotations.push_back(annotation);
+  if (marks_->size() >= kMarksPerBlock) (void)flush();
+}
+
+void TraceWriter::add_gap(const Gap& gap) {
+  if (failure_ || is_closed_) return;
+  marks_->gaps.push_back(gap);
+  if (marks_->size() >= kMarksPerBlock) (void)flush();
+}
+
+void TraceWriter::add_sample(const DeviceSample& sample) {
+  if (failure_ || is_closed_) return;
+  marks_->samples.push_back(sample);
+  if (marks_->size() >= kMarksPerBlock) (void)flush();
+}
+
+void TraceWriter::set_settings(const AllocatorSettings& settings) {
+  settings_ = settings;
+  has_new_about_ = true;
+}
+
+void TraceWriter::set_origin(const Origin& origin) {
+  origin_ = origin;
+  has_new_about_ = true;
+}
+
+void TraceWriter::pack_context() {
+  if (has_new_about_) {
+    content_->clear();
+    trace::encode_about(*content_, origin_, settings_);
+    packer_->pack(trace::BlockKind::about, content_->span(), *packed_);
+    has_new_about_ = false;
+  }
+  for (content_->clear(); definitions_->encode_next(*content_); content_->clear()) {
+    packer_->pack(trace::BlockKind::definitions, content_->span(), *packed_);
+  }
+  trace::StateEncoder& start = *states_[static_cast<std::size_t>(StateEdge::start)];
+  if (start.is_due() && !start.is_full()) pack_state(start, true);
+}
+
+void TraceWriter::pack_state(trace::StateEncoder& state, bool is_whole) {
+  content_->clear();
+  state.encode(*content_, is_whole);
+  packer_->pack(trace::BlockKind::state, content_->span(), *packed_);
+}
+
+void TraceWriter::pack_pending() {
+  pack_context();
+  trace::StateEncoder& end = *states_[static_cast<std::size_t>(StateEdge::end)];
+  if (end.is_due()) pack_state(end, true);
+  if (marks_->size() == 0) return;
+  content_->clear();
+  trace::encode_marks(*content_, *marks_);
+  packer_->pack(trace::BlockKind::marks, content_->span(), *packed_);
+  marks_->clear();
+}
+
+Status TraceWriter::flush() {
+  if (failure_ || is_closed_) return status();
+  guarded([&] {
+    for (const auto& queue : queues_) {
+      write_events(queue->device, queue->events, 0, queue->events.size());
+      clear(queue->events);
+    }
+    if (failure_) return;
+    pack_pending();
+    send();
+  });
+  return status();
+}
+
+Status TraceWriter::close(std::string_view reason) {
+  if (is_closed_) return status();
+  if (flush()) {
+    guarded([&] {
+      content_->clear();
+      trace::encode_end(*content_, {std::string(reason), event_count_});
+      packer_->pack(trace::BlockKind::end, content_->span(), *packed_);
+      send();
+    });
+  }
+  is_closed_ = true;
+  const Status closed = file_->close();
+  if (!closed) fail(closed.error());
+  return status();
+}
+
+// Out of memory, a block may be half packed: it never reaches the file.
+template <typename Work>
+void TraceWriter::guarded(Work&& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    packed_->clear();
+    fail({ErrorCode::environment, "there is not enough memory to write on", path(),
+          "record less at once"});
+  }
+}
+
+void TraceWriter::send() {
+  if (packed_->size() == 0) return;
+  const Status written = file_->write(std::as_bytes(packed_->span()));
+  packed_->clear();
+  if (!written) fail(written.error());
+}
+
+void TraceWriter::fail(Error error) {
+  if (!failure_) failure_ = std::move(error);
+}
+
+Status TraceWriter::status() const {
+  if (failure_) return *failure_;
+  return Done{};
+}
+
+}  // namespace gpumemprof

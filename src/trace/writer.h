@@ -1,0 +1,127 @@
+// TraceWriter: a recording → a .gmp file, as it happens.
+//
+// It is an EventSink, so any EventSource can be written by delivering into it; a live recorder adds
+// batches again and again and calls flush() as often as it can bear to lose what came since. What
+// is added is written in whole blocks, at the latest when a block is full: the file is valid at
+// every moment, and memory is bounded by one block of events a device and by what is distinct
+// (strings, frames, stacks).
+//
+// The first failure (a full disk, say) is kept: later calls do nothing and status(), flush() and
+// close() tell it. The file then ends with the last whole block. One thread at a time. A forked
+// child that inherits a writer cannot write with it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_sink.h"
+#include "event/event_sink.h"
+
+namespace gpumemprof {
+
+namespace trace {
+class BlockPacker;
+class DefinitionTable;
+class EventEncoder;
+class OutBytes;
+class StateEncoder;
+struct Marks;
+}  // namespace trace
+
+struct TraceOptions {
+  int compression_level = 1;                // zstd's; 0 stores blocks as they are
+  std::size_t events_per_block = 1U << 16;  // at most 1 << 17
+  FileSink::Existing existing = FileSink::Existing::refuse;
+};
+
+class TraceWriter final : public EventSink {
+ public:
+  // The file then holds what is known of the recording: kind, device type, facts, settings.
+  // set_origin() and set_settings() replace it later.
+  static Result<std::unique_ptr<TraceWriter>> open(const std::string& path, const Origin& origin,
+                                                   const AllocatorSettings& settings = {},
+                                                   const TraceOptions& options = {});
+  // Writes what is pending, but does not close the recording: a reader sees that nobody did.
+  ~TraceWriter() override;
+
+  StringId add_string(std::string_view text) override;
+  [[nodiscard]] std::string_view text(StringId id) const override;
+  FrameId add_frame(const Frame& frame) override;
+  StackId add_stack(StackId caller, FrameId frame) override;
+  std::uint32_t add_stream(std::uint64_t handle) override;
+  std::uint32_t add_pool(PoolId pool) override;
+
+  void add_events(DeviceIndex device, EventColumns&& events) override;
+  void add_segment(StateEdge edge, const SegmentState& segment,
+                   std::span<const BlockState> blocks) override;
+  void add_annotation(const Annotation& annotation) override;
+  void add_gap(const Gap& gap) override;
+  void add_sample(const DeviceSample& sample) override;
+  void set_settings(const AllocatorSettings& settings) override;
+  void set_origin(const Origin& origin) override;
+
+  // As add_events(), for a caller who keeps the columns.
+  void append_events(DeviceIndex device, const EventColumns& events);
+
+  // Writes everything pending.
+  Status flush();
+  // Writes everything pending and how the recording ended ("exit 0", "exception"), and closes the
+  // file.
+  Status close(std::string_view reason);
+  [[nodiscard]] Status status() const;
+
+  [[nodiscard]] const std::string& path() const { return file_->path(); }
+  [[nodiscard]] std::uint64_t size_bytes() const { return file_->size_bytes(); }
+  [[nodiscard]] std::uint64_t event_count() const { return event_count_; }
+
+ private:
+  struct DeviceQueue {
+    DeviceIndex device = 0;
+    EventColumns events;
+  };
+
+  TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
+              const AllocatorSettings& settings, const TraceOptions& options);
+
+  DeviceQueue& queue_of(DeviceIndex device);
+  template <typename Work>
+  void guarded(Work&& work);
+  void take_events(DeviceIndex device, const EventColumns& events);
+  void take_segment(StateEdge edge, const SegmentState& segment,
+                    std::span<const BlockState> blocks);
+  void write_events(DeviceIndex device, const EventColumns& events, std::size_t first,
+                    std::size_t count);
+  // Packs everything events may refer to; the order in the file is the order of use.
+  void pack_context();
+  void pack_state(trace::StateEncoder& state, bool is_whole);
+  void pack_pending();
+  void send();
+  void fail(Error error);
+  // A row that was never added would make the rest of the file unreadable.
+  [[nodiscard]] bool refers_to_known(const EventColumns& events, std::size_t first,
+                                     std::size_t count) const;
+  [[nodiscard]] bool refers_to_known(const SegmentState& segment,
+                                     std::span<const BlockState> blocks) const;
+  [[nodiscard]] Error unknown_reference() const;
+
+  std::unique_ptr<FileSink> file_;
+  TraceOptions options_;
+  Origin origin_;
+  AllocatorSettings settings_;
+  bool has_new_about_ = true;
+  std::unique_ptr<trace::DefinitionTable> definitions_;
+  std::unique_ptr<trace::EventEncoder> encoder_;
+  std::unique_ptr<trace::BlockPacker> packer_;
+  std::unique_ptr<trace::StateEncoder> states_[2];
+  std::unique_ptr<trace::Marks> marks_;
+  std::unique_ptr<trace::OutBytes> content_;  // of the block being made
+  std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::uint64_t event_count_ = 0;
+  std::optional<Error> failure_;
+  bool is_closed_ = false;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,163 @@
+"""Builds gpumemprof offline, runs every device test and prints one table. Needs a GPU; never in CI.
+
+Usage: python tests/device/run_all.py [--no-build] [--only NAME...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+ROWS: list[tuple[str, str, str, bool]] = []
+LIMIT_SECONDS = 400
+
+
+def build() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-build-isolation",
+        "--no-deps",
+    ]
+    subprocess.run([*command, "--break-system-packages", str(ROOT)], check=True)
+
+
+def ask(script: str, *arguments: str, settings: str = "") -> dict[str, Any]:
+    """The JSON a script printed, or what went wrong."""
+    environment = dict(os.environ)
+    if settings:
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = settings
+    try:
+        done = subprocess.run(
+            [sys.executable, str(HERE / script), *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LIMIT_SECONDS,
+            cwd=HERE,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": "ran too long"}
+    if done.returncode != 0:
+        return {"failed": f"exit code {done.returncode}: {done.stderr[-1500:]}"}
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def row(what: str, measured: str, bar: str, is_met: bool) -> None:
+    ROWS.append((what, measured, bar, is_met))
+    print(f"{'ok  ' if is_met else 'FAIL'}  {what:<42} {measured:<58} {bar}", flush=True)
+
+
+def broken(what: str, result: dict[str, Any]) -> bool:
+    if "failed" in result:
+        row(what, result["failed"], "", False)
+    return "failed" in result
+
+
+def exactness() -> None:
+    sys.path.insert(0, str(HERE))
+    from workloads import SETTINGS, WORKLOADS
+
+    for name in WORKLOADS:
+        result = ask("exact.py", name, settings=SETTINGS.get(name, ""))
+        if broken(f"exact: {name}", result):
+            continue
+        wrong = [*result["wrong"], *result["notes"]]
+        told = (
+            "; ".join(wrong) or f"{result['events']} events, {result['bytes_per_event']:.2f} B each"
+        )
+        row(f"exact: {name}", told, "torch's counters", not wrong and result["lost"] == 0)
+
+
+def overhead() -> None:
+    result = ask("overhead.py")
+    if broken("overhead", result):
+        return
+    steps, pair = result["steps"], result["pair_us"]
+    share = steps["stacks"] / steps["torch"]
+    told = (
+        f"{steps['stacks']:+.2%} of {steps['step_ms']:.1f} ms "
+        f"(torch {steps['torch']:+.1%}, {share:.2f} of it)"
+    )
+    row(
+        "step with stacks",
+        told,
+        "<= 3 %, <= 1/6 of torch's",
+        steps["stacks"] <= 0.03 and share <= 1 / 6,
+    )
+    row("step without stacks", f"{steps['no_stacks']:+.2%}", "<= 1 %", steps["no_stacks"] <= 0.01)
+    told = (
+        f"{pair['stacks']:.3f} us (torch {pair['torch']:.2f}, "
+        f"without stacks {pair['no_stacks']:.3f})"
+    )
+    row("allocate/free pair, 30 frames deep", told, "<= 0.4 us", pair["stacks"] <= 0.4)
+
+
+def bounded() -> None:
+    result = ask("bounded.py")
+    if broken("bounded", result):
+        return
+    told = f"{result['grown_mib']:.1f} MiB over {result['events']:,} events, {result['lost']} lost"
+    row("resident growth", told, "< 64 MiB", result["grown_mib"] < 64 and result["lost"] == 0)
+    told = f"{result['gpt_bytes_per_event']:.2f} B over {result['gpt_events']:,} events"
+    row("disk an event, GPT-2 with stacks", told, "<= 5 B", result["gpt_bytes_per_event"] <= 5)
+
+
+def endings() -> None:
+    result = ask("endings.py", "cuda")
+    if not broken("endings", result):
+        told = (
+            "; ".join(result["wrong"])
+            or f"at most {max(result['seconds_lost'].values()):.2f} s lost"
+        )
+        row("kill -9, SIGTERM, exit, _exit, raise, crash", told, "< 1 s", not result["wrong"])
+
+
+def coexistence() -> None:
+    result = ask("coexist.py")
+    if not broken("coexist", result):
+        told = "; ".join(result["wrong"]) or f"{result['events']} events"
+        row(
+            "beside torch's recorder and profiler",
+            told,
+            "all see what they should",
+            not result["wrong"],
+        )
+
+
+TESTS = {
+    "exactness": exactness,
+    "overhead": overhead,
+    "bounded": bounded,
+    "endings": endings,
+    "coexistence": coexistence,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--only", nargs="*", choices=list(TESTS), default=list(TESTS))
+    options = parser.parse_args()
+    if not options.no_build:
+        build()
+    for name in options.only:
+        TESTS[name]()
+    failed = sum(not is_met for *_, is_met in ROWS)
+    print(f"\n{len(ROWS) - failed} of {len(ROWS)} bars are met")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Recorded snapshots with PyTorch's own counters beside them, and the command as a process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gpumemprof
+import pytest
+
+SNAPSHOTS = Path(__file__).resolve().parents[1] / "data" / "snapshots"
+NAMES = sorted(path.stem for path in SNAPSHOTS.glob("*.json"))
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def snapshot_path(name: str) -> Path:
+    return SNAPSHOTS / f"{name}.pickle.gz"
+
+
+@cache
+def recording_of(name: str) -> gpumemprof.Recording:
+    return gpumemprof.load(snapshot_path(name))
+
+
+@cache
+def truth_of(name: str) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads((SNAPSHOTS / f"{name}.json").read_text())
+    return truth
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Every recorded run in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def recording(name: str) -> gpumemprof.Recording:
+    return recording_of(name)
+
+
+@pytest.fixture
+def truth(name: str) -> dict[str, Any]:
+    return truth_of(name)
+
+
+@pytest.fixture
+def oom_run() -> gpumemprof.Recording:
+    """GPT-2 in training, until it ran out of memory."""
+    return recording_of("gpt2_b32_fp32_adamw_oom")
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Runs ``python -m gpumemprof ARGUMENTS`` and gives its code and output."""
+
+    def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "gpumemprof", *map(str, arguments)]
+        return subprocess.run(
+            words, capture_output=True, text=True, timeout=60, check=False, **options
+        )
+
+    return run

@@ -1,0 +1,209 @@
+"""gpumemprof run: what passes through, how programs end, what goes wrong."""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import gpumemprof
+import pytest
+from capture_programs import run_program, run_recorded
+
+TRAIN = """
+import sys, torch
+kept = torch.empty(int(sys.argv[1]), dtype=torch.uint8)
+print("out", sys.argv, __name__)
+print("err", file=sys.stderr)
+sys.exit(int(sys.argv[2]))
+"""
+ENDINGS = """
+import ctypes, os, signal, sys, time, torch
+import gpumemprof
+gpumemprof.start("run.gmp", cpu=True)
+end = time.time() + 1.5
+while time.time() < end:
+    x = torch.empty(10_000)
+    time.sleep(0.001)
+print(time.time(), flush=True)
+way = sys.argv[1]
+if way == "kill": os.kill(os.getpid(), signal.SIGKILL)
+if way == "term": os.kill(os.getpid(), signal.SIGTERM)
+if way == "exit": sys.exit(3)
+if way == "_exit": os._exit(3)
+if way == "exception": raise ValueError("on purpose")
+if way == "crash": ctypes.string_at(0)
+"""
+
+
+def write(folder: Path, program: str, name: str = "train.py") -> None:
+    (folder / name).write_text(program)
+
+
+def test_passes_arguments_streams_and_exit_code(tmp_path: Path) -> None:
+    write(tmp_path, TRAIN)
+    done = run_recorded(tmp_path, "-o", "run.gmp", "train.py", "1000", "5", "-o", "mine")
+    assert done.returncode == 5
+    assert done.stdout == "out ['train.py', '1000', '5', '-o', 'mine'] __main__\n"
+    lines = done.stderr.splitlines()
+    assert lines[0] == "err"
+    assert lines[1].startswith("gpumemprof: 1 events in run.gmp")
+    assert "peak 1000 B on cpu:0" in lines[1]
+    assert lines[2] == "Next: gpumemprof report run.gmp"
+    assert gpumemprof.load(tmp_path / "run.gmp").devices[0].peak.allocated_bytes == 1000
+
+
+def test_names_the_file_after_script_and_process(tmp_path: Path) -> None:
+    write(tmp_path, TRAIN)
+    run_recorded(tmp_path, "train.py", "10", "0")
+    (path,) = tmp_path.glob("train.*.gmp")
+    assert path.name.split(".")[1].isdecimal()
+
+
+def test_names_rank_and_host_among_several(tmp_path: Path) -> None:
+    write(tmp_path, TRAIN)
+    run_recorded(tmp_path, "train.py", "10", "0", environment={"WORLD_SIZE": "2", "RANK": "1"})
+    assert len(list(tmp_path.glob("train.*.rank1.*.gmp"))) == 1
+
+
+def test_runs_a_module(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    write(tmp_path, "", "package/__init__.py")
+    write(tmp_path, TRAIN, "package/train.py")
+    done = run_recorded(tmp_path, "-o", "run.gmp", "-m", "package.train", "1000", "4")
+    assert done.returncode == 4
+    assert gpumemprof.load(tmp_path / "run.gmp").devices[0].peak.allocated_bytes == 1000
+
+
+def test_an_exception_is_printed_as_python_would(tmp_path: Path) -> None:
+    write(tmp_path, "import torch\nkept = torch.empty(10)\nraise ValueError('mine')\n")
+    done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "train.py" in lines[1]
+    assert "ValueError: mine" in lines
+    assert (tmp_path / "run.gmp").exists()
+
+
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [
+        ("kill", -signal.SIGKILL),
+        ("term", -signal.SIGTERM),
+        ("exit", 3),
+        ("_exit", 3),
+        ("exception", 1),
+        ("crash", -signal.SIGSEGV),
+    ],
+)
+def test_the_file_reaches_to_the_end_however_it_ends(tmp_path: Path, way: str, code: int) -> None:
+    done = run_program(tmp_path, ENDINGS, way)
+    assert done.returncode == code
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gpumemprof.CutFileWarning)
+        recording = gpumemprof.load(tmp_path / "run.gmp")
+    count = recording.report()["devices"][0]["events"]
+    last_us = recording.report(at=count - 1)["devices"][0]["at"]["time_us"]
+    assert -0.1 < float(done.stdout) - last_us / 1e6 < 1
+    assert recording.devices[0].exact_from_event == 0
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    done = run_program(
+        tmp_path,
+        """
+        import os, torch, gpumemprof
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        with gpumemprof.record("run.gmp", cpu=True) as recording:
+            for _ in range(50_000):
+                torch.empty(100)
+            before = resident()
+            for _ in range(600_000):
+                torch.empty(100)
+            grown = resident() - before
+        assert recording.summary["lost_events"] == 0, recording.summary
+        print(grown, recording.summary["size_bytes"] / recording.summary["events"])
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    grown, bytes_per_event = (float(word) for word in done.stdout.split())
+    assert grown < 64 * 2**20
+    assert bytes_per_event < 5
+
+
+def test_a_program_that_forks_workers(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    data = TensorDataset(torch.randn(100, 10))
+    print(sum(1 for _ in DataLoader(data, batch_size=10, num_workers=2)))
+""",
+    )
+    done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
+    assert (done.returncode, done.stdout) == (0, "10\n")
+    assert done.stderr.count("Next: gpumemprof report run.gmp") == 1
+    assert gpumemprof.load(tmp_path / "run.gmp").devices[0].exact_from_event == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "run needs a script"),
+        (("missing.py",), "missing.py: no such script"),
+        (("--what", "train.py"), "run does not know --what"),
+        (("-o",), "-o needs a value"),
+        (("-o", "train.py", "train.py"), "train.py exists; add -f"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    write(tmp_path, TRAIN)
+    done = run_recorded(tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"gpumemprof: {sentence}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_program_without_torch_runs_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path, "import sys\nprint('hello')\nsys.exit(6)\n")
+    done = run_recorded(tmp_path, "train.py")
+    assert (done.returncode, done.stdout) == (6, "hello\n")
+    assert "never imported torch" in done.stderr
+    assert list(tmp_path.glob("*.gmp")) == []
+
+
+def test_an_unwritable_place_does_not_stop_the_program(tmp_path: Path) -> None:
+    write(tmp_path, TRAIN)
+    done = run_recorded(tmp_path, "-o", "nowhere/run.gmp", "train.py", "10", "7")
+    assert done.returncode == 7
+    assert "the program runs without being recorded" in done.stderr
+
+
+def test_a_full_disk_does_not_stop_the_program(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+import resource, signal, torch
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for size in range(20_000):
+    torch.empty(1 + size * 37 % 10_007)
+print("done")
+""",
+    )
+    done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "run.gmp" in done.stderr
+    assert (tmp_path / "run.gmp").stat().st_size <= 4096
+
+
+def test_starting_is_quick(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
+        pass
+    assert time.perf_counter() - start < 1

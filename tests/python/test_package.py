@@ -1,0 +1,72 @@
+"""The package as Python users see it: documented, typed, and its examples run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import typing
+
+import gpumemprof
+import pytest
+
+PUBLIC = [name for name in gpumemprof.__all__ if name != "__version__"]
+
+
+def members_of(value):
+    """The public functions and properties that a class or function consists of."""
+    if not inspect.isclass(value):
+        return [value]
+    own = [member for name, member in vars(value).items() if not name.startswith("_")]
+    return [
+        getattr(member, "fget", None) or getattr(member, "func", None) or member
+        for member in own
+        if callable(member) or isinstance(member, property) or hasattr(member, "func")
+    ]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented(name):
+    value = getattr(gpumemprof, name)
+    assert inspect.getdoc(value)
+    for member in members_of(value):
+        assert inspect.getdoc(member), member
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - {"Table"}))
+def test_every_public_function_has_type_hints(name):
+    value = getattr(gpumemprof, name)
+    functions = [member for member in members_of(value) if inspect.isfunction(member)]
+    for function in functions:
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not signature.empty, function
+        arguments = [p for p in signature.parameters if p not in {"self", "cls"}]
+        assert set(arguments) <= set(typing.get_type_hints(function)), function
+
+
+def test_says_nothing_it_does_not_have():
+    assert sorted(gpumemprof.__all__) == gpumemprof.__all__
+    assert gpumemprof.__version__.count(".") == 2
+    assert gpumemprof.__doc__
+
+
+def test_the_examples_run():
+    failures, examples = doctest.testmod(gpumemprof)
+    assert (failures, examples > 3) == (0, True)
+
+
+def test_tables_describe_each_of_their_columns():
+    recording = gpumemprof.load(gpumemprof.demo_path())
+    for name in ["events", "allocations", "segments", "stacks", "frames"]:
+        text = inspect.getdoc(getattr(gpumemprof.Recording, name)) or ""
+        for column in getattr(recording, name).column_names:
+            assert f"\n``{column}``" in text, f"{name}.{column}"
+
+
+def test_bugs_ask_to_be_reported():
+    from gpumemprof.errors import from_native
+
+    bug = from_native("internal check failed at a.cpp:1: x", "bug", "", "")
+    assert isinstance(bug, gpumemprof.InternalError)
+    assert isinstance(bug, RuntimeError)
+    assert "please report it" in str(bug)
+    assert isinstance(from_native("no room", "environment", "", ""), gpumemprof.EnvironmentProblem)

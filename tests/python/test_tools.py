@@ -1,0 +1,118 @@
+"""The checkers of tools/: what they catch, and what they let pass."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import check_docs
+import check_includes
+import check_tree
+import count_tests
+
+
+def include_problems(path: str, text: str) -> list[str]:
+    return list(check_includes.check_file(Path(path), text, set()))
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/base/a.cpp", '"base/bytes.h"'),
+        ("src/base/a.cpp", "<string_view>"),
+        ("src/ingest/pickle/a.cpp", "<zlib.h>"),
+        ("src/replay/a.cpp", '"store/store.h"'),
+        ("src/report/text/a.cpp", '"analysis/peak/peak.h"'),
+        ("python/bindings/a.cpp", "<nanobind/nanobind.h>"),
+        ("python/bindings/a.cpp", '"bind_report.h"'),
+    ],
+)
+def test_lets_pass_what_the_design_allows(path, include):
+    assert include_problems(path, f"#include {include}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/base/a.cpp", '"event/event.h"'),
+        ("src/event/a.cpp", '"store/store.h"'),
+        ("src/store/a.cpp", "<zlib.h>"),
+        ("src/analysis/peak/a.cpp", "<nlohmann/json.hpp>"),
+        ("src/report/a.cpp", '"replay/replay.h"'),
+        ("src/capture/a.cpp", '"trace/reader.h"'),
+        ("src/session/a.cpp", "<Python.h>"),
+        ("src/cli/a.cpp", '"verbs.h"'),
+        ("src/cli/a.cpp", "<unheard/of.h>"),
+    ],
+)
+def test_refuses_an_include_against_the_design(path, include):
+    problems = include_problems(path, f"\n#include {include}\n")
+    assert len(problems) == 1
+    assert problems[0].startswith(f"{path}:2: ")
+
+
+def test_asks_every_header_for_its_guard():
+    assert include_problems("src/base/a.h", "#pragma once\n") == []
+    assert include_problems("src/base/a.h", "int x;\n") != []
+
+
+def test_reports_homeless_folders_and_paid_debts(tmp_path, monkeypatch):
+    (tmp_path / "src/ingest/util").mkdir(parents=True)
+    (tmp_path / "src/ingest/a.cpp").write_text("#include <vector>\n")
+    debt = check_includes.Debt("ingest", r"fmt/.*", "a reason")
+    monkeypatch.setattr(check_includes, "DEBTS", [debt])
+    folder, paid = check_includes.check_tree(tmp_path)
+    assert "no folder is called util" in folder
+    assert "drop the debt" in paid
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "same"),
+    [
+        (["a", "b"], ["a", "b"], True),
+        (["a", "b"], ["a", "c"], False),
+        (["a", "…", "d"], ["a", "b", "c", "d"], True),
+        (["a", "…"], ["a"], True),
+        (["…", "d"], ["a", "b"], False),
+        (["a"], ["a", "b"], False),
+    ],
+)
+def test_compares_shown_output_with_the_real_one(expected, actual, same):
+    assert check_docs.matches(expected, actual) is same
+
+
+def test_reads_commands_and_their_output_from_a_block():
+    text = "<!-- run exit=3 -->\n```console\n$ one \\\n  --more\nout\n$ two\n```\n```sh\nthree\n```"
+    shown, plain = check_docs.parse_blocks(text)
+    first, second = check_docs.parse_commands(shown)
+    assert shown.run == ["exit=3"]
+    assert (first.text, first.output, first.line) == ("one \\\n  --more", ["out"], 3)
+    assert (second.text, second.output) == ("two", [])
+    assert plain.run is None
+    assert [command.text for command in check_docs.parse_commands(plain)] == ["three"]
+
+
+def test_finds_paths_and_links_that_lead_nowhere(tmp_path):
+    text = "`tools/check` `tools/nothing` `docs/cli/<verb>`\n[gone](gone.md) [web](https://x.y)\n"
+    assert [line for line, _ in check_docs.check_paths(text, tmp_path)] == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["cd " + "/work" + "/main", "https://pypi" + ".org/x", "a\x1bb"])
+def test_finds_what_must_not_stand_in_the_tree(text):
+    assert len(list(check_tree.check_text("file", f"fine\n{text}\n"))) == 1
+
+
+def test_sums_counts_and_shows_failed_steps(tmp_path, capsys):
+    junit = tmp_path / "ctest.xml"
+    junit.write_text(
+        "<testsuite><testcase/><testcase><failure/></testcase><testcase><skipped/></testcase>"
+        "</testsuite>"
+    )
+    assert count_tests.main(0, [junit]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+    assert count_tests.main(0, [junit, tmp_path / "missing.xml"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 2 failed, 1 skipped"

@@ -1,0 +1,163 @@
+"""Checks who includes whom: rooms, foreign headers, names of folders, header guards.
+
+Every include in src/ and python/bindings must be allowed by ROOMS or FOREIGN below. A debt is an
+include that breaks the rule and is known: it stands in DEBTS with the reason, and a debt that
+nobody uses any more is reported too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# A room may include the rooms named here. "room/pattern" allows only the headers that match.
+# report, cli and bindings take only the report structs of analysis, which share a header with their
+# function.
+ROOMS: dict[str, list[str]] = {
+    "base": [],
+    "event": ["base"],
+    "trace": ["base", "event"],
+    "ingest": ["base", "event"],
+    "estimate": ["base", "event"],
+    "sim": ["base", "event"],
+    "store": ["base", "event"],
+    "capture": ["base", "event", r"trace/writer\.h"],
+    "replay": ["base", "event", "store"],
+    "analysis": ["base", "event", "store", "replay", "sim"],
+    "report": ["base", "event", "store", "analysis"],
+    "session": [
+        *("base", "event", "trace", "ingest", "estimate", "sim", "store"),
+        *("capture", "replay", "analysis", "report"),
+    ],
+    "cli": ["base", "event", "session", "report", "analysis"],
+    "bindings": [
+        *("base", "event", "session", "report", "cli", "analysis"),
+        r"capture/capture\.h",
+    ],
+}
+
+# Foreign headers and the rooms that may include them. The C++ standard library is everyone's.
+FOREIGN: list[tuple[str, set[str]]] = [
+    (r"fmt/.*", {"base", "report", "cli"}),
+    (r"zlib\.h", {"ingest"}),
+    (r"zstd(_errors)?\.h", {"trace"}),
+    (r"(dlfcn|link)\.h", {"capture"}),
+    (r"pthread\.h|sys/syscall\.h", {"capture"}),
+    (r"(fcntl|unistd)\.h|sys/(mman|stat|types)\.h", {"base", "capture", "cli"}),
+    (r"sys/ioctl\.h|termios\.h|signal\.h", {"cli"}),
+    (r"nlohmann/.*", {"report"}),
+    (r"CLI/.*", {"cli"}),
+    (r"httplib\.h", {"cli"}),
+    (r"nanobind/.*|Python\.h", {"bindings"}),
+]
+
+
+class Debt(NamedTuple):
+    room: str
+    header: str  # a pattern
+    reason: str
+
+
+ERROR_SENTENCES = "error sentences are formatted where they arise"
+DEBTS: list[Debt] = [
+    Debt("ingest", r"fmt/.*", ERROR_SENTENCES),
+]
+
+# The C++ standard library alone has headers with no suffix.
+STANDARD = re.compile(r"[a-z_]+")
+
+# Folders that hold whatever has no home: when a thing has no home, its room is missing.
+HOMELESS = {"util", "utils", "common", "helpers", "misc", "core"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+class Include(NamedTuple):
+    line: int
+    header: str
+    quoted: bool
+
+
+def parse_includes(text: str) -> Iterator[Include]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := INCLUDE.match(line):
+            yield Include(number, match[2], match[1] == '"')
+
+
+def room_of(path: Path) -> str | None:
+    """The room of a path relative to the root: src/<room>/..., or python/bindings."""
+    parts = path.parts
+    if parts[:2] == ("python", "bindings"):
+        return "bindings"
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def may_include_room(room: str, header: str) -> bool:
+    target = header.split("/")[0]
+    if target == room:
+        return True
+    return any(
+        re.fullmatch(rule, header) if "/" in rule else rule == target for rule in ROOMS[room]
+    )
+
+
+def judge(room: str, include: Include) -> str | None:
+    """Why a room may not have this include; None when it may."""
+    header = include.header
+    if header.split("/")[0] in ROOMS and include.quoted:
+        return None if may_include_room(room, header) else f"{room} may not include {header}"
+    if room == "bindings" and include.quoted and "/" not in header:
+        return None  # python/bindings is one flat folder and no include root
+    if include.quoted:
+        return f'"{header}" is no header of ours; an include reads "room/file.h"'
+    if STANDARD.fullmatch(header):
+        return None
+    for pattern, rooms in FOREIGN:
+        if re.fullmatch(pattern, header):
+            return None if room in rooms else f"<{header}> belongs to {', '.join(sorted(rooms))}"
+    return f"<{header}> is in no list of foreign headers"
+
+
+def check_file(path: Path, text: str, used_debts: set[Debt]) -> Iterator[str]:
+    room = room_of(path)
+    if room is None or room not in ROOMS:
+        yield f"{path}:1: this file is in no room of the design"
+        return
+    if path.suffix == ".h" and "#pragma once" not in text:
+        yield f"{path}:1: a header needs #pragma once"
+    for include in parse_includes(text):
+        problem = judge(room, include)
+        if problem is None:
+            continue
+        debts = [d for d in DEBTS if d.room == room and re.fullmatch(d.header, include.header)]
+        used_debts.update(debts)
+        if not debts:
+            yield f"{path}:{include.line}: {problem}"
+
+
+def check_tree(root: Path) -> Iterator[str]:
+    used_debts: set[Debt] = set()
+    for top in ("src", "python/bindings"):
+        for path in sorted((root / top).rglob("*")):
+            relative = path.relative_to(root)
+            if path.is_dir() and path.name in HOMELESS:
+                yield f"{relative}: no folder is called {path.name}; name the room that is missing"
+            elif path.suffix in {".h", ".cpp"}:
+                yield from check_file(relative, path.read_text(encoding="utf-8"), used_debts)
+    for debt in DEBTS:
+        # A room that is not written yet cannot have paid its debt.
+        if debt not in used_debts and any((root / "src" / debt.room).rglob("*.cpp")):
+            yield f"{debt.room} no longer includes {debt.header}; drop the debt from DEBTS"
+
+
+def main(root: Path) -> int:
+    problems = list(check_tree(root))
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent.parent))

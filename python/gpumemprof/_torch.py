@@ -1,4 +1,4 @@
-"""Everything gpumemprof asks of torch; no other module imports it, and nothing here imports it first.
+"""Everything gpumemprof asks of torch; no other module imports it, and nothing here does so first.
 
 torch is used once the program itself has imported it, and CUDA once the program has initialised it:
 asking earlier would create contexts on the wrong card and break programs that fork.

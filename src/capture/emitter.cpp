@@ -94,24 +94,24 @@ StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
   const Walk walk = walker.walk(slot.scratch, slot.frames, slot.depth);
   if (walk.count == 0) return StackWord::none;
   const std::uint64_t deaths = code_deaths();
-  if (walk.is_same_below && slot.is_mirrored && slot.scratch[0].code == slot.frames[0].code &&
-      deaths == slot.deaths_seen &&
-      (knows_code_deaths() || has_same_glances(walker, slot, walk.count))) {
+  if ((walk.is_same || walk.has_moved) && slot.is_mirrored && deaths == slot.deaths_seen &&
+      (knows_code_deaths() || has_same_glances(walker, slot))) {
     if (walk.is_same) return StackWord::mirrored;
     slot.frames[0] = slot.scratch[0];
     instruction = walker.instruction_offset(slot.scratch[0]);
     return StackWord::moved;
   }
+  if (walk.is_same || walk.has_moved)
+    std::copy(slot.frames + 1, slot.frames + walk.count, slot.scratch + 1);
   slot.is_mirrored = send_changes(walker, slot, walk.count, deaths);
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }
 
-// Of the frames from the outermost on.
-bool Emitter::has_same_glances(const FrameWalker& walker, const ThreadSlot& slot,
-                               std::size_t count) const {
+// Glances are kept from the outermost frame on.
+bool Emitter::has_same_glances(const FrameWalker& walker, const ThreadSlot& slot) const {
   std::uint64_t difference = 0;
-  for (std::size_t index = 0; index < count; ++index) {
-    difference |= walker.glance(slot.scratch[index].code) ^ slot.glances[count - 1 - index];
+  for (std::size_t index = 0; index < slot.depth; ++index) {
+    difference |= walker.glance(slot.frames[index].code) ^ slot.glances[slot.depth - 1 - index];
   }
   return difference == 0;
 }

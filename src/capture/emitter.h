@@ -42,7 +42,7 @@ class Emitter {
                     std::uint64_t deaths);
   std::size_t frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot, std::size_t count,
                              std::uint64_t deaths) const;
-  bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot, std::size_t count) const;
+  bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot) const;
   // Makes sure that the drain knows what the code is called.
   bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
                  std::uint64_t deaths, Record& pending);

@@ -71,6 +71,93 @@ bool put_utf8(std::span<char> buffer, std::size_t& size, std::uint32_t character
   return true;
 }
 
+// Where 3.12 and 3.13 have them: numbers the compiler can put into its instructions.
+struct CommonOffsets {
+  static constexpr std::size_t previous = 8;
+  static constexpr std::size_t code = 0;
+  static constexpr std::size_t instruction = 56;
+  static constexpr std::size_t owner = 70;
+  static constexpr std::uintptr_t code_mask = ~std::uintptr_t{0};
+
+  static bool fit(const PythonLayout& layout) {
+    return layout.minor <= 13 && layout.previous == previous && layout.code == code &&
+           layout.instruction == instruction && layout.owner == owner;
+  }
+};
+
+struct AnyOffsets {
+  explicit AnyOffsets(const PythonLayout& layout)
+      : previous(layout.previous),
+        code(layout.code),
+        instruction(layout.instruction),
+        owner(layout.owner) {}
+  std::size_t previous;
+  std::size_t code;
+  std::size_t instruction;
+  std::size_t owner;
+  static constexpr std::uintptr_t code_mask = ~kReferenceMarks;
+};
+
+template <typename Offsets>
+class FrameChain {
+ public:
+  explicit FrameChain(Offsets offsets) : offsets_(offsets) {}
+
+  Walk walk(std::uintptr_t frame, FrameKey* frames, const FrameKey* last, std::size_t last_count) {
+    Walk walk;
+    frame = pass_bridges(frame);
+    if (frame == 0) return walk;
+    frames[0] = key_of(frame);
+    frame = previous_of(frame);
+    const std::size_t same = pass_same(frame, last, last_count);
+    walk.count = same;
+    if (frame == 0 && same == last_count) {
+      walk.is_same_below = true;
+      walk.is_same = frames[0] == last[0];
+      walk.has_moved = !walk.is_same && frames[0].code == last[0].code;
+      if (walk.is_same || walk.has_moved) return walk;
+    }
+    std::copy(last + 1, last + same, frames + 1);
+    for (; frame != 0 && walk.count < kMaxDepth; frame = pass_bridges(previous_of(frame))) {
+      frames[walk.count++] = key_of(frame);
+    }
+    return walk;
+  }
+
+ private:
+  // The hot loop. Returns how many frames are as before; `frame` is left at the first that is not.
+  std::size_t pass_same(std::uintptr_t& frame, const FrameKey* last, std::size_t last_count) {
+    std::size_t at = 1;
+    while (frame != 0) {
+      if (at < last_count && key_of(frame) == last[at]) [[likely]] {
+        ++at;
+      } else if (!is_bridge(frame)) {
+        break;
+      }
+      frame = previous_of(frame);
+    }
+    return at;
+  }
+
+  std::uintptr_t pass_bridges(std::uintptr_t frame) const {
+    while (frame != 0 && is_bridge(frame)) frame = previous_of(frame);
+    return frame;
+  }
+  [[nodiscard]] std::uintptr_t previous_of(std::uintptr_t frame) const {
+    return read_raw<std::uintptr_t>(frame + offsets_.previous);
+  }
+  [[nodiscard]] FrameKey key_of(std::uintptr_t frame) const {
+    return {read_raw<std::uintptr_t>(frame + offsets_.code) & Offsets::code_mask,
+            read_raw<std::uintptr_t>(frame + offsets_.instruction)};
+  }
+  // A frame that equals one we know has no need of this question, which saves a line of cache.
+  [[nodiscard]] bool is_bridge(std::uintptr_t frame) const {
+    return read_raw<std::uint8_t>(frame + offsets_.owner) >= kFirstBridgeOwner;
+  }
+
+  Offsets offsets_;
+};
+
 }  // namespace
 
 std::uintptr_t FrameWalker::running_frame() const {
@@ -82,52 +169,31 @@ std::uintptr_t FrameWalker::running_frame() const {
 }
 
 Walk FrameWalker::walk(FrameKey* frames, const FrameKey* last, std::size_t last_count) const {
-  std::uintptr_t difference = 0;
-  Walk walk;
-  walk.count = layout_.has_frame_objects ? walk_frame_objects(frames, last, difference)
-                                         : walk_frames(frames, last, difference);
-  walk.is_same_below = difference == 0 && walk.count == last_count;
-  walk.is_same = walk.is_same_below && frames[0] == last[0];
-  return walk;
-}
-
-// The hot loop: `difference` collects what differs below the innermost frame, without a branch.
-std::size_t FrameWalker::walk_frames(FrameKey* frames, const FrameKey* last,
-                                     std::uintptr_t& difference) const {
-  const std::size_t previous = layout_.previous;
-  const std::size_t code = layout_.code;
-  const std::size_t instruction = layout_.instruction;
-  const std::size_t owner = layout_.owner;
-  std::size_t count = 0;
-  std::uintptr_t differs = 0;
-  for (std::uintptr_t frame = running_frame(); frame != 0 && count < kMaxDepth;
-       frame = read_raw<std::uintptr_t>(frame + previous)) {
-    if (read_raw<std::uint8_t>(frame + owner) >= kFirstBridgeOwner) [[unlikely]]
-      continue;
-    const FrameKey key = {read_raw<std::uintptr_t>(frame + code) & ~kReferenceMarks,
-                          read_raw<std::uintptr_t>(frame + instruction)};
-    const std::uintptr_t here =
-        (key.code ^ last[count].code) | (key.instruction ^ last[count].instruction);
-    differs |= count == 0 ? 0 : here;
-    frames[count++] = key;
+  if (layout_.has_frame_objects) return walk_frame_objects(frames, last, last_count);
+  const std::uintptr_t innermost = running_frame();
+  if (CommonOffsets::fit(layout_)) {
+    return FrameChain<CommonOffsets>(CommonOffsets{}).walk(innermost, frames, last, last_count);
   }
-  difference = differs;
-  return count;
+  return FrameChain<AnyOffsets>(AnyOffsets(layout_)).walk(innermost, frames, last, last_count);
 }
 
-std::size_t FrameWalker::walk_frame_objects(FrameKey* frames, const FrameKey* last,
-                                            std::uintptr_t& difference) const {
-  std::size_t count = 0;
-  for (std::uintptr_t frame = running_frame(); frame != 0 && count < kMaxDepth;
+Walk FrameWalker::walk_frame_objects(FrameKey* frames, const FrameKey* last,
+                                     std::size_t last_count) const {
+  Walk walk;
+  bool differs = false;
+  for (std::uintptr_t frame = running_frame(); frame != 0 && walk.count < kMaxDepth;
        frame = read_raw<std::uintptr_t>(frame + layout_.previous)) {
     const auto instruction = read_raw<std::int32_t>(frame + layout_.instruction);
     const FrameKey key = {
         read_raw<std::uintptr_t>(frame + layout_.code),
         static_cast<std::uintptr_t>(std::max(instruction, 0)) * layout_.instruction_unit};
-    if (count > 0 && key != last[count]) difference = 1;
-    frames[count++] = key;
+    differs |= walk.count > 0 && key != last[walk.count];
+    frames[walk.count++] = key;
   }
-  return count;
+  walk.is_same_below = !differs && walk.count == last_count;
+  walk.is_same = walk.is_same_below && frames[0] == last[0];
+  walk.has_moved = walk.is_same_below && !walk.is_same && frames[0].code == last[0].code;
+  return walk;
 }
 
 std::uint64_t FrameWalker::fingerprint(std::uintptr_t code) const {

@@ -39,7 +39,8 @@ struct CodeText {
 struct Walk {
   std::size_t count = 0;
   bool is_same_below = false;  // all frames but the innermost are those of the last walk
-  bool is_same = false;
+  bool has_moved = false;      // and the innermost is, but at another instruction
+  bool is_same = false;        // and at the same
 };
 
 class FrameWalker {
@@ -49,7 +50,7 @@ class FrameWalker {
   [[nodiscard]] const PythonLayout& layout() const { return layout_; }
 
   // Innermost first, and compared with `last` on the way. No frames for a thread Python does not
-  // know.
+  // know. Where they are the same, or have only moved, no more than the innermost is written.
   Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
@@ -71,9 +72,8 @@ class FrameWalker {
 
  private:
   [[nodiscard]] std::uintptr_t running_frame() const;
-  std::size_t walk_frames(FrameKey* frames, const FrameKey* last, std::uintptr_t& difference) const;
-  std::size_t walk_frame_objects(FrameKey* frames, const FrameKey* last,
-                                 std::uintptr_t& difference) const;
+  Walk walk_frame_objects(FrameKey* frames, const FrameKey* last, std::size_t last_count) const;
+
   // The bytes of a text object as they lie in memory.
   [[nodiscard]] std::string_view raw_text(std::uintptr_t text) const;
   [[nodiscard]] std::string_view utf8(std::uintptr_t text, std::span<char> buffer) const;

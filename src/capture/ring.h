@@ -24,7 +24,7 @@ class Ring {
   // capacity is a power of two.
   explicit Ring(std::size_t capacity) : capacity_(capacity) {
     void* memory = ::mmap(nullptr, capacity * sizeof(Slot), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     slots_ = static_cast<Slot*>(memory);
   }
@@ -44,6 +44,8 @@ class Ring {
         if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
           slot.record = record;
           slot.turn.store(position + 1 - index(position), std::memory_order_release);
+          // The ring is larger than the caches: a slot that is fetched early is not waited for.
+          __builtin_prefetch(&at(position + kSlotsAhead), 1);
           return true;
         }
       } else if (turn < position) {
@@ -77,6 +79,7 @@ class Ring {
     Record record;
   };
   static_assert(sizeof(Slot) == 64);
+  static constexpr std::size_t kSlotsAhead = 8;
 
   [[nodiscard]] std::size_t index(std::uint64_t position) const {
     return position & (capacity_ - 1);

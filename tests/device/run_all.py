@@ -136,12 +136,25 @@ def coexistence() -> None:
         )
 
 
+def prediction() -> None:
+    result = ask("predicted.py")
+    if broken("predicted", result):
+        return
+    for name, run in result.items():
+        told = "; ".join(run["wrong"]) or (
+            f"{run['allocations']} allocations, {run['segment_calls']} segment calls, "
+            f"{run['ooms']} OOMs, retries {run['retries']} of {run['torch_retries']}"
+        )
+        row(f"predicted: {name}, seed {run['seed']}", told, "no mismatch", not run["wrong"])
+
+
 TESTS = {
     "exactness": exactness,
     "overhead": overhead,
     "bounded": bounded,
     "endings": endings,
     "coexistence": coexistence,
+    "prediction": prediction,
 }
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from gpumemprof import _core
 from gpumemprof._core import Table, TableKind
 from gpumemprof.errors import CutFileWarning, UsageError
 from gpumemprof.report import DeviceReport, Frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["Recording", "load"]
 

@@ -4,8 +4,8 @@
 //   each slot carries its turn: position p may be written when turn == p, read when turn == p + 1,
 //   and is free for the next lap when turn == p + capacity
 //
-// Memory is mapped once and touched as it is used; push() never waits, allocates or calls the
-// system.
+// Memory is mapped and touched once, up front: a page fault in a callback would cost more than all
+// of its work. push() never waits, allocates or calls the system.
 #pragma once
 
 #include <sys/mman.h>

@@ -88,9 +88,9 @@ def pair_costs(rounds: int) -> dict[str, float]:
 
 
 def main(rounds: int) -> None:
-    result = {"steps": steps(rounds, 6), "pair_us": pair_costs(rounds)}
+    result = {"steps": steps(rounds, 2), "pair_us": pair_costs(rounds)}
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 24)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 80)

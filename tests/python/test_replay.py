@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import gpumemprof
+import pytest
 
 SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
 

@@ -5,6 +5,7 @@
 #include "bindings.h"
 #include "capture/capture.h"
 #include "event/alloc_conf.h"
+#include "session/conversion.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -131,6 +132,19 @@ nb::list own_stack() {
   return frames;
 }
 
+// What torch's own recorder saw, in place of what we could not.
+void replace_with_snapshot(const nb::bytes& snapshot, const nb::bytes& path) {
+  const std::string from = to_text(snapshot);
+  const std::string to = to_text(path);
+  const Status written = [&]() -> Status {
+    const nb::gil_scoped_release no_gil;
+    const Result<std::shared_ptr<const Recording>> recording = Recording::open(from);
+    if (!recording) return recording.error();
+    return convert(*recording.value(), FileFormat::gmp, to, FileSink::Existing::replace);
+  }();
+  check(written);
+}
+
 void mark(const nb::str& name, bool is_start) {
   capture::mark(to_text(nb::handle(name)),
                 is_start ? Annotation::Stage::start : Annotation::Stage::end);
@@ -157,6 +171,8 @@ void bind_capture(nb::module_& module) {
   module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
   module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
   module.def("capture_own_stack", own_stack);
+  module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
+             nb::arg("path"));
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(
       "capture_enter_tag",

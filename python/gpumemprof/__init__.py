@@ -31,7 +31,8 @@ from gpumemprof.errors import (
     RecordingWarning,
     UsageError,
 )
-from gpumemprof.recorder import ActiveRecording, record, start, step, stop, tag
+from gpumemprof.marks import step, tag
+from gpumemprof.recorder import ActiveRecording, record, start, stop
 from gpumemprof.recording import Recording, load
 from gpumemprof.report import Counters, DeviceReport, End, Frame, LiveGroup, Peak
 

@@ -151,6 +151,34 @@ def allocator_settings() -> str:
     return settings or ""
 
 
+# Of torch's own recorder, which keeps everything in memory: about 100 MiB of it.
+_MOST_ENTRIES = 500_000
+
+
+def start_recorder(stacks: bool) -> bool:
+    """Switch torch's own recorder on; False where the program has it on already, and keeps it."""
+    import torch
+
+    if torch._C._cuda_isHistoryEnabled():
+        return False
+    torch.cuda.memory._record_memory_history(
+        "all",
+        context="alloc" if stacks else None,
+        stacks="python",
+        max_entries=_MOST_ENTRIES,
+    )
+    return True
+
+
+def dump_recorder(path: str, switch_off: bool) -> None:
+    """Write what torch's own recorder has, as torch would."""
+    import torch
+
+    torch.cuda.memory._dump_snapshot(path)
+    if switch_off:
+        torch.cuda.memory._record_memory_history(None)
+
+
 def facts() -> dict[str, str]:
     """Versions, for the recording's header."""
     import torch

@@ -20,6 +20,7 @@ import os
 import platform
 import socket
 import sys
+import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -29,7 +30,7 @@ from typing import Any, Callable, TypeVar, Union
 from gpumemprof import _core, _torch
 from gpumemprof.errors import Error, RecordingWarning, UsageError
 
-__all__ = ["ActiveRecording", "record", "start", "step", "stop", "tag"]
+__all__ = ["ActiveRecording", "record", "start", "stop"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Path = Union[str, "os.PathLike[str]"]
@@ -37,7 +38,6 @@ _Path = Union[str, "os.PathLike[str]"]
 _lock = threading.RLock()
 _active: list[ActiveRecording] = []
 _started: list[ActiveRecording] = []
-_steps = 0
 _stack_problem: str | None = None
 _is_prepared = False
 _MOST_JOINS = 3
@@ -122,6 +122,8 @@ class ActiveRecording:
         self.notes: list[str] = []
         """What could not be recorded as asked, a sentence each."""
         self._is_cpu = not _torch.has_cuda() if cpu is None else cpu
+        self._has_stacks = stacks
+        self._owns_recorder = False
         with _lock:
             _prepare()
             if stacks and _stack_problem is not None:
@@ -151,6 +153,8 @@ class ActiveRecording:
             if self in _started:
                 _started.remove(self)
         self.summary = dict(_core.capture_stop(number, reason))
+        if self.capture == "recorder":
+            self._take_recorder()
         problem = str(self.summary.get("problem", ""))
         lost = self.summary.get("lost_events", 0)
         if problem:
@@ -183,12 +187,37 @@ class ActiveRecording:
             self._join_native(number)
             self._set_capture("native")
         except Exception as error:
+            self._fall_back(error)
+
+    def _fall_back(self, reason: Exception) -> None:
+        """Torch's own recorder, or the card's counters alone."""
+        try:
+            if _torch.backend() != "native":
+                raise UsageError(str(reason), "usage")
+            self._owns_recorder = _torch.start_recorder(self._has_stacks)
+            self.notes.append(
+                f"torch's own recorder is used, which keeps its events in memory: {reason}"
+            )
+            self._set_capture("recorder")
+        except Exception as error:
             self.notes.append(f"allocator events are not recorded: {error}")
             self._set_capture("counters")
 
+    def _take_recorder(self) -> None:
+        """Put what torch's own recorder saw into the file."""
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                snapshot = str(Path(folder) / "snapshot.pickle")
+                _torch.dump_recorder(snapshot, self._owns_recorder)
+                _core.capture_replace_with_snapshot(os.fsencode(snapshot), os.fsencode(self.path))
+        except Exception as error:
+            self.notes.append(f"what torch's own recorder saw is lost: {error}")
+
     def _join_native(self, number: int) -> None:
         if _torch.backend() != "native":
-            raise UsageError(f"torch uses the {_torch.backend()} allocator, which tells no events")
+            raise UsageError(
+                f"torch uses the {_torch.backend()} allocator, which tells no events", "usage"
+            )
         _core.capture_attach_cuda(*_torch.version())
         for attempt in range(_MOST_JOINS):
             _core.capture_begin_join(number)
@@ -311,49 +340,3 @@ class record:  # noqa: N801 - reads as a verb
                 return function(*args, **kwargs)
 
         return recorded  # type: ignore[return-value]
-
-
-def step() -> None:
-    """Mark the beginning of a training step, and the end of the one before."""
-    global _steps
-    if not _core.capture_is_recording():
-        return
-    with _lock:
-        number = _steps
-        _steps += 1
-    if number > 0:
-        _core.capture_mark(f"step {number - 1}", False)
-    _core.capture_mark(f"step {number}", True)
-
-
-class tag:  # noqa: N801 - reads as a noun in a with statement
-    """Name what is allocated in a block of code, or in a function, by the thread that runs it.
-
-    ::
-
-        with gpumemprof.tag("kv_cache"): ...
-
-    Tags nest; the innermost counts.
-    """
-
-    def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
-            raise UsageError(f"a tag is a text that is not empty, not {name!r}", "usage")
-        self.name = name
-        self._outer = threading.local()
-
-    def __enter__(self) -> tag:
-        outer: list[int] = self._outer.__dict__.setdefault("tags", [])
-        outer.append(_core.capture_enter_tag(self.name))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _core.capture_leave_tag(self._outer.tags.pop())
-
-    def __call__(self, function: _Function) -> _Function:
-        @functools.wraps(function)
-        def tagged(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return tagged  # type: ignore[return-value]

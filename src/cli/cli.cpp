@@ -54,6 +54,9 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   add_demo_verb(app, demo_flags);
   add_replay_verb(app, replay_flags);
   add_convert_verb(app, convert_flags);
+  // Listed here, done by the Python package: the program runs in its interpreter.
+  app.add_subcommand("run", "Run a Python program and record every allocation it makes")
+      ->prefix_command();
   if (argc <= 1) {
     print_out(app.help());
     return exit_code(ErrorCode::usage);
@@ -66,6 +69,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return explain_usage(app, error);
+  }
+  if (app.got_subcommand("run")) {
+    print_error("run needs Python; type python -m gpumemprof run and the script");
+    return exit_code(ErrorCode::environment);
   }
   if (app.got_subcommand("replay")) return run_replay(replay_flags);
   if (app.got_subcommand("convert")) return run_convert(convert_flags);

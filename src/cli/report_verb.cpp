@@ -140,9 +140,7 @@ int run_demo(ReportFlags flags, const Environment& environment) {
   flags.command = "gpumemprof demo";
   const int code = run_report(flags);
   if (!flags.is_json && code == 0) {
-    print_out(
-        "\nYour own run: torch.cuda.memory._dump_snapshot(\"run.pickle\"), then\n"
-        "  gpumemprof report run.pickle\n");
+    print_out("\nYour own run:\n  gpumemprof run train.py\n");
   }
   return code;
 }

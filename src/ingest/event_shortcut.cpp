@@ -96,7 +96,7 @@ class SnapshotRecords::EventShortcut {
       case Opcode::long_binget:
         return get();
       case Opcode::binint1:
-        return integer(at_[1], 2);
+        return is_pair() ? pair() : integer(at_[1], 2);
       case Opcode::binint2:
         return integer(load<std::uint16_t>(1), 3);
       case Opcode::binint:
@@ -122,6 +122,18 @@ class SnapshotRecords::EventShortcut {
   Value integer(std::int64_t number, std::size_t length) {
     at_ += length;
     return Value::integer(number);
+  }
+
+  // A pool id, as torch 2.12 and later write it: a tuple of two small numbers.
+  [[nodiscard]] bool is_pair() const {
+    return at_[2] == static_cast<std::uint8_t>(Opcode::binint1) &&
+           at_[4] == static_cast<std::uint8_t>(Opcode::tuple2) &&
+           at_[5] == static_cast<std::uint8_t>(Opcode::memoize);
+  }
+  Value pair() {
+    const Value ids(Tag::int_pair, std::uint64_t{at_[1]} << 28 | at_[3]);
+    at_ += 6;
+    return store(ids) ? ids : Value();
   }
 
   // "N/A" and "" stand in every event; other texts are left to the machine.

@@ -31,6 +31,10 @@ class DeviceStudy {
     study_.name = store.device_name(record.device);
     study_.first_event = recorded_.run().first_event;
     study_.recorded_conf = recorded_conf();
+    study_.pins = find_pins(record, store,
+                            replay.peak_reserved_event == kNoEvent
+                                ? Moment::start()
+                                : Moment::after(replay.peak_reserved_event));
     recorded_limit_ = options.recorded_limit_bytes;
     if (!recorded_limit_) {
       const std::optional<std::uint64_t> stated =
@@ -110,6 +114,8 @@ class DeviceStudy {
     return {};
   }
 
+  // The proof has already played it, at the recorded addresses: ties between equal blocks, which go
+  // by address, came out as recorded, and near a limit everything after one of them may hang on it.
   Status add_recorded_run() {
     AllocConf conf;
     conf.settings = store_.settings();
@@ -117,8 +123,21 @@ class DeviceStudy {
     sim::SimulationOptions options = simulation(conf, sim::kNoLimit);
     options.rules = sim::rules_for(study_.version);
     if (const Status added = add_run(study_.recorded_conf, limit, options); !added) return added;
-    study_.runs.back().is_recorded = true;
+    WhatIfRun& run = study_.runs.back();
+    run.is_recorded = true;
+    run.result.counters = study_.verified.counters;
+    run.result.peak_allocated_bytes = study_.verified.counters.allocated_bytes.peak();
+    run.result.peak_reserved_bytes = study_.verified.counters.reserved_bytes.peak();
+    run.result.first_oom_event = first_recorded_oom();
     return Done{};
+  }
+
+  [[nodiscard]] std::uint32_t first_recorded_oom() const {
+    const EventColumns& events = *recorded_.run().events;
+    for (std::uint32_t event = study_.first_event; event < events.size(); ++event) {
+      if (events.action[event] == Action::oom) return event;
+    }
+    return kNoEvent;
   }
 
   Status add_runs(const std::string& text) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/fragmentation/pins.h"
 #include "base/result.h"
 #include "event/alloc_conf.h"
 #include "replay/replay.h"
@@ -51,6 +52,7 @@ struct DeviceWhatIf {
       0;                        // earlier events were passed over: their state is not known exactly
   std::vector<WhatIfRun> runs;  // the recorded settings first; after a search, best first behind it
   bool is_ranked = false;
+  PinReport pins;  // when the recorded run had reserved most
 };
 
 struct WhatIf {

@@ -59,6 +59,11 @@ std::string whatif_json(const WhatIf& whatif) {
     entry["device"] = device.name;
     entry["recorded_alloc_conf"] = device.recorded_conf;
     entry["verified"] = verified_json(device);
+    const FreeShares& shares = device.pins.shares;
+    entry["fragmentation_at_peak_reserved"] = {{"free_bytes", shares.free_bytes},
+                                               {"pinned_bytes", shares.pinned_bytes},
+                                               {"other_stream_bytes", shares.other_stream_bytes},
+                                               {"surplus_bytes", shares.surplus_bytes}};
     entry["runs"] = Json::array();
     for (const WhatIfRun& run : device.runs) entry["runs"].push_back(run_json(run));
     json["devices"].push_back(entry);

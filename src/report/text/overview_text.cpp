@@ -88,9 +88,10 @@ class Writer {
   void verdict(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
     if (replay.counters.ooms > 0) out_of_memory(device);
-    line(bold(fmt::format("{}: peak {} allocated, {} reserved", device.name,
-                          format_bytes(replay.peak.allocated_bytes),
-                          format_bytes(replay.peak_reserved_bytes))));
+    std::string text = fmt::format("{}: peak {} allocated", device.name,
+                                   format_bytes(replay.peak.allocated_bytes));
+    if (has_pool()) text += fmt::format(", {} reserved", format_bytes(replay.peak_reserved_bytes));
+    line(bold(text));
     paragraph(moment(device.peak_when, device.events), 2);
     exactness(device);
   }
@@ -239,7 +240,11 @@ class Writer {
     }
   }
 
+  // CPU tensors come straight from the C library: nothing is reserved beyond what is allocated.
+  [[nodiscard]] bool has_pool() const { return store_.origin().device_type != "cpu"; }
+
   void free_memory(const DeviceOverview& device) {
+    if (!has_pool()) return;
     const FreeMemory& memory = device.memory;
     out_ += "\n";
     const std::uint64_t unused = memory.free_bytes + memory.waiting_bytes;
@@ -307,6 +312,13 @@ class Writer {
     if (!replay.has_history) return;
     out_ += "\n";
     const EndState& end = replay.end;
+    if (!has_pool()) {
+      paragraph(fmt::format("End: {} allocated. {}, {}.", format_bytes(end.totals.allocated_bytes),
+                            counted(replay.counters.allocations, "allocation"),
+                            counted(replay.counters.frees, "free")),
+                2);
+      return;
+    }
     paragraph(
         fmt::format(
             "{}: {} allocated, {} reserved in {}.", replay.has_end ? "End" : "Last known state",

@@ -27,6 +27,7 @@ class Writer {
       out_ += "\n";
       proof(device);
       table(device);
+      fragmentation(device.pins.shares);
       winner(device);
     }
     next_command();
@@ -145,6 +146,19 @@ class Writer {
           "known.",
           2);
     }
+  }
+
+  // Why the recorded pool held more than was used when it was largest.
+  void fragmentation(const FreeShares& shares) {
+    if (shares.free_bytes == 0) return;
+    paragraph(
+        fmt::format(
+            "As recorded, {} of the reserved bytes were free when the pool was largest: {} beside "
+            "blocks in use, {} for other streams only, {} in empty segments.",
+            format_bytes(shares.free_bytes), text::percent(shares.pinned_bytes, shares.free_bytes),
+            text::percent(shares.other_stream_bytes, shares.free_bytes),
+            text::percent(shares.surplus_bytes, shares.free_bytes)),
+        2);
   }
 
   void winner(const DeviceWhatIf& device) {

@@ -98,7 +98,10 @@ Options parse(int count, char** arguments) {
   for (int index = 1; index < count; ++index) {
     const std::string_view name = arguments[index];
     const bool has_value = name.starts_with('-') && index + 1 < count;
-    if (has_value && name == "-seconds") {
+    constexpr std::string_view kLibFuzzerTime = "-max_total_time=";
+    if (name.starts_with(kLibFuzzerTime)) {  // so that both kinds of build are called alike
+      options.seconds = std::strtod(arguments[index] + kLibFuzzerTime.size(), nullptr);
+    } else if (has_value && name == "-seconds") {
       options.seconds = std::strtod(arguments[++index], nullptr);
     } else if (has_value && name == "-runs") {
       options.runs = std::strtoull(arguments[++index], nullptr, 10);

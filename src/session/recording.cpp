@@ -1,7 +1,9 @@
 #include "session/recording.h"
 
 #include <array>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/byte_source.h"
 #include "ingest/torch_snapshot.h"
@@ -15,12 +17,17 @@ namespace {
 // What a file is follows from its first bytes, not from its name.
 Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
                                                  const OpenOptions& options) {
-  Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
-  if (!file) return file.error();
   std::array<std::byte, 8> start{};
-  const Result<std::size_t> got = file.value()->read(start);
-  if (!got) return got.error();
-  if (looks_like_trace(std::span(start).first(got.value()))) {
+  std::size_t got = 0;
+  // What is read from a pipe is gone; only snapshots are read from pipes.
+  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
+    Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+    if (!file) return file.error();
+    const Result<std::size_t> read = file.value()->read(start);
+    if (!read) return read.error();
+    got = read.value();
+  }
+  if (looks_like_trace(std::span(start).first(got))) {
     Result<std::unique_ptr<TraceReader>> trace = TraceReader::open(path, options.progress);
     if (!trace) return trace.error();
     return std::unique_ptr<EventSource>(std::move(trace).value());

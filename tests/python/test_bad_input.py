@@ -151,10 +151,13 @@ def endless(tmp_path):
         except BrokenPipeError:
             pass
 
+    # A test run in the background of a shell inherits SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     writer = threading.Thread(target=write)
     writer.start()
     yield path
     writer.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_a_long_read(endless):

@@ -1,6 +1,7 @@
 #include "analysis/whatif/whatif.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "analysis/whatif/recorded_device.h"
 
@@ -35,11 +36,11 @@ class DeviceStudy {
                             replay.peak_reserved_event == kNoEvent
                                 ? Moment::start()
                                 : Moment::after(replay.peak_reserved_event));
-    recorded_limit_ = options.recorded_limit_bytes;
-    if (!recorded_limit_) {
-      const std::optional<std::uint64_t> stated =
-          parse_bytes(fact(store, "memory_limit_bytes:" + std::to_string(record.device)));
-      if (stated && *stated > 0) recorded_limit_ = stated;
+    if (options.recorded_limit_bytes) {
+      limits_ = {sim::MemoryLimit{*options.recorded_limit_bytes, sim::kNoLimit}};
+    } else if (const std::optional<sim::MemoryLimit> stated = stated_limit()) {
+      // Stated when recording began; a program may have changed it since.
+      limits_ = {*stated, std::nullopt};
     }
   }
 
@@ -64,7 +65,7 @@ class DeviceStudy {
     study_.is_version_inferred = versions.size() > 1;
     bool has_one = false;
     for (const TorchVersion version : versions) {
-      Result<sim::Verification> verified = sim::verify(recorded_.run(), verify_options(version));
+      Result<sim::Verification> verified = verify_as(version);
       if (!verified) return verified.error();
       if (!has_one || mismatches(verified.value()) < mismatches(study_.verified)) {
         study_.verified = std::move(verified).value();
@@ -92,19 +93,41 @@ class DeviceStudy {
   [[nodiscard]] const DeviceWhatIf& study() const { return study_; }
 
  private:
-  [[nodiscard]] sim::VerifyOptions verify_options(TorchVersion version) const {
+  // Under the first limit that fits the recording, or the one that fits it best.
+  [[nodiscard]] Result<sim::Verification> verify_as(TorchVersion version) const {
     sim::VerifyOptions options;
     options.settings = store_.settings();
     options.rules = sim::rules_for(version);
-    if (recorded_limit_) options.limit = sim::MemoryLimit{*recorded_limit_, sim::kNoLimit};
-    return options;
+    std::optional<sim::Verification> best;
+    for (const std::optional<sim::MemoryLimit>& limit : limits_) {
+      options.limit = limit;
+      Result<sim::Verification> verified = sim::verify(recorded_.run(), options);
+      if (!verified) return verified;
+      if (!best || mismatches(verified.value()) < mismatches(*best)) {
+        best = std::move(verified).value();
+      }
+      if (mismatches(*best) == 0) break;
+    }
+    return std::move(*best);
+  }
+
+  // Recordings of our own say how much of the card the process was allowed.
+  [[nodiscard]] std::optional<sim::MemoryLimit> stated_limit() const {
+    const std::string device = "device " + std::to_string(study_.device);
+    const std::string total = fact(store_, device + " total_bytes");
+    const std::string fraction = fact(store_, device + " memory_fraction");
+    const Result<TorchVersion> version = parse_torch_version(fact(store_, "torch"));
+    if (total.empty() || fraction.empty() || !version) return std::nullopt;
+    return sim::limit_of_fraction(std::strtod(fraction.c_str(), nullptr),
+                                  std::strtoull(total.c_str(), nullptr, 10),
+                                  sim::rules_for(version.value()));
   }
 
   [[nodiscard]] std::string recorded_conf() const {
     for (const auto& [key, value] : store_.origin().settings) {
       if (key.ends_with("ALLOC_CONF")) return value;
     }
-    return "";
+    return fact(store_, "settings");
   }
 
   // A limit alone is tried with the recorded settings.
@@ -197,7 +220,8 @@ class DeviceStudy {
   const Store& store_;
   const WhatIfOptions& options_;
   RecordedDevice recorded_;
-  std::optional<std::uint64_t> recorded_limit_;
+  std::vector<std::optional<sim::MemoryLimit>> limits_ = {
+      std::nullopt};  // to be tried; none: inferred
   DeviceWhatIf study_;
 };
 

@@ -40,7 +40,7 @@ class DeviceStudy {
       limits_ = {sim::MemoryLimit{*options.recorded_limit_bytes, sim::kNoLimit}};
     } else if (const std::optional<sim::MemoryLimit> stated = stated_limit()) {
       // Stated when recording began; a program may have changed it since.
-      limits_ = {*stated, std::nullopt};
+      limits_ = {stated, std::nullopt};
     }
   }
 
@@ -93,22 +93,24 @@ class DeviceStudy {
   [[nodiscard]] const DeviceWhatIf& study() const { return study_; }
 
  private:
-  // Under the first limit that fits the recording, or the one that fits it best.
-  [[nodiscard]] Result<sim::Verification> verify_as(TorchVersion version) const {
+  [[nodiscard]] Result<sim::Verification> verify_under(
+      TorchVersion version, const std::optional<sim::MemoryLimit>& limit) const {
     sim::VerifyOptions options;
     options.settings = store_.settings();
     options.rules = sim::rules_for(version);
-    std::optional<sim::Verification> best;
-    for (const std::optional<sim::MemoryLimit>& limit : limits_) {
-      options.limit = limit;
-      Result<sim::Verification> verified = sim::verify(recorded_.run(), options);
-      if (!verified) return verified;
-      if (!best || mismatches(verified.value()) < mismatches(*best)) {
-        best = std::move(verified).value();
-      }
-      if (mismatches(*best) == 0) break;
+    options.limit = limit;
+    return sim::verify(recorded_.run(), options);
+  }
+
+  // Under the first limit that fits the recording, or the one that fits it best.
+  [[nodiscard]] Result<sim::Verification> verify_as(TorchVersion version) const {
+    Result<sim::Verification> best = verify_under(version, limits_.front());
+    for (std::size_t index = 1; index < limits_.size(); ++index) {
+      if (!best || mismatches(best.value()) == 0) break;
+      Result<sim::Verification> other = verify_under(version, limits_[index]);
+      if (other && mismatches(other.value()) < mismatches(best.value())) best = std::move(other);
     }
-    return std::move(*best);
+    return best;
   }
 
   // Recordings of our own say how much of the card the process was allowed.

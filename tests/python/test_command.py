@@ -30,7 +30,7 @@ def test_demo_needs_nothing_but_the_package():
     assert ended.stderr == ""
     assert ended.returncode == 0
     assert "ran out of memory" in ended.stdout
-    assert "gpumemprof report run.pickle" in ended.stdout.splitlines()[-1]
+    assert "gpumemprof run train.py" in ended.stdout.splitlines()[-1]
 
 
 def test_demo_reports_the_recording_of_the_package(command):

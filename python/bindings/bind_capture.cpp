@@ -102,10 +102,32 @@ capture::ListedSegment to_segment(const nb::handle& row) {
   return segment;
 }
 
-void finish_join(int recording, int devices, const nb::list& rows) {
+std::vector<capture::ListedSegment> to_segments(const nb::list& rows) {
   std::vector<capture::ListedSegment> segments;
   for (const nb::handle row : rows) segments.push_back(to_segment(row));
-  check(capture::finish_join(recording, devices, segments));
+  return segments;
+}
+
+void finish_join(int recording, int devices, const nb::list& rows) {
+  check(capture::finish_join(recording, devices, to_segments(rows)));
+}
+
+bool wait_for_allocation(int recording, double seconds) {
+  const nb::gil_scoped_release no_gil;
+  return capture::wait_for_allocation(
+      recording, std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+}
+
+// None: it could not be done. Else why it failed, empty where it passed.
+nb::object finish_proof(int recording, int devices, const nb::list& rows) {
+  const std::vector<capture::ListedSegment> segments = to_segments(rows);
+  const Result<capture::Proof> proof = [&] {
+    const nb::gil_scoped_release no_gil;
+    return capture::finish_proof(recording, devices, segments);
+  }();
+  if (!proof) raise(proof.error());
+  if (!proof.value().is_done) return nb::none();
+  return to_str(proof.value().contradiction.value_or(""));
 }
 
 void attach_cuda(int major, int minor) {
@@ -123,6 +145,15 @@ bool set_settings(int recording, const std::string& text, int major, int minor) 
   return conf.ok();
 }
 
+// Two nodes of torch's graph, made one after the other, and their numbers as torch tells them.
+void prove_autograd(const nb::object& first, std::uint64_t first_sequence, const nb::object& second,
+                    std::uint64_t second_sequence) {
+  const auto address = [](const nb::object& node) {
+    return reinterpret_cast<std::uintptr_t>(node.ptr());
+  };
+  check(capture::prove_autograd(address(first), first_sequence, address(second), second_sequence));
+}
+
 // Innermost first, as (name, file, line).
 nb::list own_stack() {
   nb::list frames;
@@ -133,14 +164,16 @@ nb::list own_stack() {
 }
 
 // What torch's own recorder saw, in place of what we could not.
-void replace_with_snapshot(const nb::bytes& snapshot, const nb::bytes& path) {
+void replace_with_snapshot(const nb::bytes& snapshot, const nb::bytes& path,
+                           const nb::dict& more_facts) {
+  const capture::Facts facts = to_facts(more_facts);
   const std::string from = to_text(snapshot);
   const std::string to = to_text(path);
   const Status written = [&]() -> Status {
     const nb::gil_scoped_release no_gil;
     const Result<std::shared_ptr<const Recording>> recording = Recording::open(from);
     if (!recording) return recording.error();
-    return convert(*recording.value(), FileFormat::gmp, to, FileSink::Existing::replace);
+    return convert(*recording.value(), FileFormat::gmp, to, FileSink::Existing::replace, facts);
   }();
   check(written);
 }
@@ -168,11 +201,20 @@ void bind_capture(nb::module_& module) {
   module.def("capture_begin_join", capture::begin_join, nb::arg("recording"));
   module.def("capture_finish_join", finish_join, nb::arg("recording"), nb::arg("devices"),
              nb::arg("segments"));
+  module.def("capture_wait_for_allocation", wait_for_allocation, nb::arg("recording"),
+             nb::arg("seconds"));
+  module.def("capture_begin_proof", capture::begin_proof, nb::arg("recording"));
+  module.def("capture_finish_proof", finish_proof, nb::arg("recording"), nb::arg("devices"),
+             nb::arg("segments"));
+  module.def("capture_end_proof", capture::end_proof, nb::arg("recording"), nb::arg("has_passed"));
   module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
   module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
+  module.def("capture_attach_autograd", [] { check(capture::attach_autograd()); });
+  module.def("capture_prove_autograd", prove_autograd, nb::arg("first"), nb::arg("first_sequence"),
+             nb::arg("second"), nb::arg("second_sequence"));
   module.def("capture_own_stack", own_stack);
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
-             nb::arg("path"));
+             nb::arg("path"), nb::arg("facts"));
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(
       "capture_enter_tag",

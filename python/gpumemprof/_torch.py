@@ -97,6 +97,16 @@ def when_cuda_is_ready(callback: Callable[[], None]) -> None:
     torch.cuda._lazy_call(callback)
 
 
+def two_nodes() -> tuple[Any, Any]:
+    """Two autograd nodes made one after the other, on the CPU, whatever modes the program is in."""
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = torch.ones((), device="cpu", requires_grad=True)
+        first = leaf * 1
+        return first.grad_fn, (first * 1).grad_fn
+
+
 def version() -> tuple[int, int]:
     """The major and minor version."""
     import torch
@@ -186,6 +196,19 @@ def facts() -> dict[str, str]:
     found = {"torch": str(torch.__version__)}
     if torch.version.cuda:
         found["cuda"] = str(torch.version.cuda)
+    return found
+
+
+def counter_facts() -> dict[str, str]:
+    """The peaks that torch itself counted, where no event could be recorded."""
+    import torch
+
+    found = {}
+    for device in range(torch.cuda.device_count()):
+        found[f"device {device} peak_allocated_bytes"] = str(
+            torch.cuda.max_memory_allocated(device)
+        )
+        found[f"device {device} peak_reserved_bytes"] = str(torch.cuda.max_memory_reserved(device))
     return found
 
 

@@ -29,6 +29,7 @@ from typing import Any, Callable, TypeVar, Union
 
 from gpumemprof import _core, _torch
 from gpumemprof.errors import Error, RecordingWarning, UsageError
+from gpumemprof.recording import load
 
 __all__ = ["ActiveRecording", "record", "start", "stop"]
 
@@ -41,6 +42,7 @@ _started: list[ActiveRecording] = []
 _stack_problem: str | None = None
 _is_prepared = False
 _MOST_JOINS = 3
+_WAYS = ("native", "recorder", "counters")
 
 
 def _probe() -> bool:
@@ -80,6 +82,20 @@ def _prepare() -> None:
     os.register_at_fork(after_in_child=_forget)
 
 
+@functools.lru_cache(maxsize=None)
+def _why_no_forward_stacks() -> str | None:
+    """Switch forward stacks on; or why memory allocated in backward comes without them."""
+    if _stack_problem is not None:
+        return _stack_problem
+    try:
+        _core.capture_attach_autograd()
+        first, second = _torch.two_nodes()
+        _core.capture_prove_autograd(first, first._sequence_nr(), second, second._sequence_nr())
+    except Exception as error:
+        return str(error)
+    return None
+
+
 def _forget() -> None:
     """In a forked child: the recordings are the parent's."""
     global _lock
@@ -93,6 +109,14 @@ def _forget() -> None:
 def _stop_all() -> None:
     for recording in list(reversed(_active)):
         recording.stop("exit")
+
+
+def _forced_way() -> str:
+    """How events are to be had, as the environment says: to try what a torch we do not know does."""
+    way = os.environ.get("GPUMEMPROF_CAPTURE", "native")
+    if way not in _WAYS:
+        raise UsageError(f"GPUMEMPROF_CAPTURE is {way}, not one of {', '.join(_WAYS)}", "usage")
+    return way
 
 
 def _facts() -> dict[str, str]:
@@ -124,6 +148,8 @@ class ActiveRecording:
         self._is_cpu = not _torch.has_cuda() if cpu is None else cpu
         self._has_stacks = stacks
         self._owns_recorder = False
+        self._prover: threading.Thread | None = None
+        self._told_facts = _facts()
         with _lock:
             _prepare()
             if stacks and _stack_problem is not None:
@@ -133,7 +159,7 @@ class ActiveRecording:
                 self._is_cpu,
                 overwrite,
                 stacks and _stack_problem is None,
-                _facts(),
+                self._told_facts,
             )
             _active.append(self)
         _torch.when_imported(self._attach)
@@ -145,6 +171,8 @@ class ActiveRecording:
 
     def stop(self, reason: str = "stop") -> None:
         """End the recording; everything until now is in the file. Doing it twice does no harm."""
+        if self.capture == "counters":
+            self._add_facts(_torch.counter_facts())
         with _lock:
             number, self._number = self._number, None
             if number is None:
@@ -153,6 +181,8 @@ class ActiveRecording:
             if self in _started:
                 _started.remove(self)
         self.summary = dict(_core.capture_stop(number, reason))
+        if self._prover is not None and self._prover is not threading.current_thread():
+            self._prover.join()
         if self.capture == "recorder":
             self._take_recorder()
         problem = str(self.summary.get("problem", ""))
@@ -169,7 +199,11 @@ class ActiveRecording:
         try:
             if self._number is None:
                 return
-            _core.capture_add_facts(self._number, _torch.facts())
+            self._add_facts(_torch.facts())
+            if self._has_stacks:
+                problem = _why_no_forward_stacks()
+                state = "on" if problem is None else f"off: {problem}"
+                self._add_facts({"forward_stacks": state})
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")
@@ -184,15 +218,66 @@ class ActiveRecording:
         if number is None:
             return
         try:
+            self._add_facts(_torch.device_facts())
+            for device, card in _torch.card_ids().items():
+                _core.capture_watch_card(device, card)
+            way = _forced_way()
+            if way != "native":
+                raise UsageError(f"GPUMEMPROF_CAPTURE is {way}", "usage")
             self._join_native(number)
             self._set_capture("native")
+            self._prover = threading.Thread(
+                target=self._prove, args=(number,), name="gpumemprof self-test", daemon=True
+            )
+            self._prover.start()
         except Exception as error:
             self._fall_back(error)
+
+    def _prove(self, number: int) -> None:
+        """The self-test, once the program has allocated: its events must add up to torch's list."""
+        try:
+            while not _core.capture_wait_for_allocation(number, 60):
+                if self._number is None:
+                    return
+            contradiction = self._contradiction(number)
+        except Exception as error:
+            contradiction = str(error)
+        if contradiction is None:
+            _core.capture_end_proof(number, True)
+            self._add_facts({"self_test": "not done"})
+        elif not contradiction:
+            _core.capture_end_proof(number, True)
+            self._add_facts({"self_test": "passed"})
+        else:
+            _core.capture_end_proof(number, False)
+            self._add_facts({"self_test": f"failed: {contradiction}"})
+            self._fall_back(UsageError(contradiction, "usage"))
+
+    def _contradiction(self, number: int) -> str | None:
+        """Empty: none; None: could not be tested."""
+        for attempt in range(_MOST_JOINS):
+            with _lock:  # so that no other recording lists the blocks in between
+                if self._number is None:
+                    return None
+                _core.capture_begin_proof(number)
+                try:
+                    return _core.capture_finish_proof(number, *_torch.list_state())
+                except Error:
+                    # The program may have taken a snapshot at the same moment.
+                    if attempt + 1 == _MOST_JOINS:
+                        raise
+        return None
+
+    def _add_facts(self, facts: dict[str, str]) -> None:
+        self._told_facts.update(facts)
+        number = self._number
+        if number is not None:
+            _core.capture_add_facts(number, facts)
 
     def _fall_back(self, reason: Exception) -> None:
         """Torch's own recorder, or the card's counters alone."""
         try:
-            if _torch.backend() != "native":
+            if _torch.backend() != "native" or _forced_way() == "counters":
                 raise UsageError(str(reason), "usage")
             self._owns_recorder = _torch.start_recorder(self._has_stacks)
             self.notes.append(
@@ -209,7 +294,11 @@ class ActiveRecording:
             with tempfile.TemporaryDirectory() as folder:
                 snapshot = str(Path(folder) / "snapshot.pickle")
                 _torch.dump_recorder(snapshot, self._owns_recorder)
-                _core.capture_replace_with_snapshot(os.fsencode(snapshot), os.fsencode(self.path))
+                _core.capture_replace_with_snapshot(
+                    os.fsencode(snapshot), os.fsencode(self.path), self._told_facts
+                )
+            self.summary["size_bytes"] = Path(self.path).stat().st_size
+            self.summary["events"] = load(self.path).report(top=0)["input"]["events"]
         except Exception as error:
             self.notes.append(f"what torch's own recorder saw is lost: {error}")
 
@@ -232,14 +321,11 @@ class ActiveRecording:
         settings = _torch.allocator_settings()
         if not _core.capture_set_settings(number, settings, *_torch.version()):
             self.notes.append(f"the allocator settings were not understood: {settings}")
-        _core.capture_add_facts(number, {"settings": settings, **_torch.device_facts()})
-        for device, card in _torch.card_ids().items():
-            _core.capture_watch_card(device, card)
+        self._add_facts({"settings": settings})
 
     def _set_capture(self, capture: str) -> None:
         self.capture = capture
-        if self._number is not None:
-            _core.capture_add_facts(self._number, {"capture": capture})
+        self._add_facts({"capture": capture})
 
 
 def start(

@@ -205,6 +205,8 @@ class Recording:
         ``user_metadata``       the user's own label; null where none
         ``pool``                index into ``Recording.pools``; null where not recorded
         ``device_free_bytes``   what the device had free at an ``oom``; else null
+        ``forward_stack``       for memory allocated in backward, row of ``stacks``: where the
+                                forward op was called; null where not recorded
         ======================= ==========================================================
         """
         return self._table(TableKind.events)

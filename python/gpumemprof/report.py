@@ -29,6 +29,8 @@ class LiveGroup:
     """Innermost first; empty where no stack was recorded."""
     bytes: int
     blocks: int
+    is_backward: bool = False
+    """Allocated in backward: the stack is that of the forward op whose gradient was computed."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,9 @@ class DeviceReport:
     """For example ``cuda:0``; ``host`` for pinned host memory."""
     peak: Peak
     peak_reserved_bytes: int | None
+    peak_active_bytes: int | None
+    peak_requested_bytes: int | None
+    """These three each at their own moment, as PyTorch counts them."""
     end: End
     counters: Counters
     live_at_peak: list[LiveGroup]
@@ -89,6 +94,8 @@ class DeviceReport:
             device=device["device"],
             peak=Peak(**_only(device["peak"], Peak)),
             peak_reserved_bytes=device["peak_reserved_bytes"],
+            peak_active_bytes=device["peak_active_bytes"],
+            peak_requested_bytes=device["peak_requested_bytes"],
             end=End(**_only(device["end"], End)),
             counters=Counters(**_only(device["counters"], Counters)),
             live_at_peak=[_live_group(group) for group in device["live_at_peak"] or []],
@@ -103,4 +110,4 @@ def _only(values: dict[str, Any], kind: Any) -> dict[str, Any]:
 
 def _live_group(group: dict[str, Any]) -> LiveGroup:
     stack = [Frame(**frame) for frame in group["stack"]]
-    return LiveGroup(stack, group["bytes"], group["blocks"])
+    return LiveGroup(stack, group["bytes"], group["blocks"], group["is_backward"])

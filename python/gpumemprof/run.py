@@ -175,7 +175,11 @@ def _finish(recording: ActiveRecording, process: int) -> None:
         _say("the program never imported torch, so there is nothing to report")
         Path(recording.path).unlink(missing_ok=True)
         return
-    if recording.summary["events"] == 0:
+    if recording.capture == "counters":
+        _say(f"events could not be recorded; torch's own counters are in {recording.path}")
+        _say_next(recording)
+        return
+    if recording.summary["events"] == 0 and recording.capture != "recorder":
         hint = (
             "; record CPU tensors with: gpumemprof run --cpu" if recording.memory == "cuda" else ""
         )
@@ -186,6 +190,10 @@ def _finish(recording: ActiveRecording, process: int) -> None:
         f"{count:,} events in {recording.path} ({_size(recording.summary['size_bytes'])}, "
         f"capture: {recording.capture}); {_peaks(recording)}"
     )
+    _say_next(recording)
+
+
+def _say_next(recording: ActiveRecording) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(f"Next: gpumemprof report {recording.path}", file=sys.stderr, flush=True)
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <optional>
 
+#include "capture/autograd.h"
 #include "capture/code_deaths.h"
 #include "capture/cpu_hook.h"
 #include "capture/cuda_tracker.h"
@@ -122,6 +123,39 @@ Status finish_join(RecordingNumber recording, int devices,
   return checked;
 }
 
+bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most) {
+  Engine* engine = Engine::existing();
+  return engine != nullptr && engine->wait_for_allocation(recording, most);
+}
+
+void begin_proof(RecordingNumber recording) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  forget_snapshots();
+  engine->drain().submit([recording](Drain& drain) { drain.begin_proof(recording); });
+}
+
+Result<Proof> finish_proof(RecordingNumber recording, int devices,
+                           const std::vector<ListedSegment>& segments) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return Proof();
+  if (Status checked = check_snapshots(devices, segments); !checked) return checked.error();
+  Proof proof;
+  engine->run_and_wait([&](Drain& drain) {
+    drain.end_freezing();
+    if (Output* output = drain.output(recording)) proof = output->prove(segments);
+  });
+  return proof;
+}
+
+void end_proof(RecordingNumber recording, bool has_passed) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->drain().submit([recording, has_passed](Drain& drain) {
+    if (Output* output = drain.output(recording)) output->end_proof(has_passed);
+  });
+}
+
 void watch_card(DeviceIndex device, const std::string& uuid) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
@@ -154,6 +188,14 @@ std::vector<StackFrame> own_stack() {
                               walker->instruction_offset(keys[index]))});
   }
   return frames;
+}
+
+Status attach_autograd() { return attach_autograd_hook(); }
+
+Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
+                      std::uintptr_t second_grad_fn, std::uint64_t second_sequence) {
+  return prove_autograd(ToldNode{first_grad_fn, first_sequence},
+                        ToldNode{second_grad_fn, second_sequence});
 }
 
 void mark(const std::string& name, Annotation::Stage stage) {

@@ -10,7 +10,9 @@
 // with nothing recorded and cannot write its parent's file.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +97,20 @@ Status attach_cuda(TorchVersionNumber version);
 void begin_join(RecordingNumber recording);
 Status finish_join(RecordingNumber recording, int devices,
                    const std::vector<ListedSegment>& segments);
+
+// The self-test: once the program has allocated, what its events add up to must be what torch lists
+// then: begin_proof(), torch's own list of `devices` devices, finish_proof(). A contradiction ends
+// the native recording; end_proof() ends the test.
+struct Proof {
+  bool is_done = false;                      // false: events were lost before, or all is over
+  std::optional<std::string> contradiction;  // a sentence
+};
+bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most);
+void begin_proof(RecordingNumber recording);
+Result<Proof> finish_proof(RecordingNumber recording, int devices,
+                           const std::vector<ListedSegment>& segments);
+void end_proof(RecordingNumber recording, bool has_passed);
+
 // The card behind a device, by its "GPU-…" id: samples are taken about once a second.
 void watch_card(DeviceIndex device, const std::string& uuid);
 
@@ -108,6 +124,13 @@ struct StackFrame {
 // The calling thread's stack as the recorder reads it, innermost first; to compare with Python's
 // own.
 std::vector<StackFrame> own_stack();
+
+// Forward stacks of memory allocated in backward. Call once torch is loaded and a recording with
+// stacks is open, then make two nodes of autograd's graph and give both with the numbers torch
+// tells of them: only when they are read the same are forward stacks switched on.
+Status attach_autograd();
+Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
+                      std::uintptr_t second_grad_fn, std::uint64_t second_sequence);
 
 // Marks, in all open recordings.
 void mark(const std::string& name, Annotation::Stage stage);

@@ -121,6 +121,8 @@ void Drain::take(const Record& record) {
       return book_.take(record.frames);
     case RecordKind::code:
       return book_.take(record.code);
+    case RecordKind::node:
+      return take(record.node);
   }
 }
 
@@ -137,13 +139,21 @@ void Drain::take(const EventRecord& record) {
   event.pool = {record.pool_graph, record.pool_user};
   if (record.stack == StackWord::moved) book_.move(record.thread, record.instruction);
   if (record.stack != StackWord::none) event.stack = book_.stack_of(record.thread);
+  if (event.action == Action::alloc) event.forward_stack = forward_stacks_.of(record.thread);
   if (record.device == kCpuDevice) return take_cpu(record, event);
   if (event.action == Action::snapshot) {
     // torch names device 0 whatever the device; the order tells.
     if (joining_ != nullptr) joining_->join(next_to_join_++);
+    if (freezing_ != nullptr) freezing_->freeze_witness(next_to_freeze_++);
     return;
   }
   deliver(event);
+}
+
+void Drain::take(const NodeRecord& record) {
+  if (record.is_running) return forward_stacks_.runs(record.thread, record.node);
+  if (record.stack == StackWord::moved) book_.move(record.thread, record.instruction);
+  forward_stacks_.made(record.node, book_.stack_of(record.thread));
 }
 
 void Drain::take_cpu(const EventRecord& record, DrainedEvent& event) {
@@ -191,6 +201,7 @@ std::unique_ptr<Output> Drain::take_output(RecordingNumber number) {
   std::unique_ptr<Output> taken = std::move(*found);
   outputs_.erase(found);
   if (joining_ == taken.get()) joining_ = nullptr;
+  if (freezing_ == taken.get()) freezing_ = nullptr;
   if (outputs_.empty()) live_.clear();
   return taken;
 }
@@ -199,6 +210,11 @@ void Drain::begin_join(RecordingNumber number) {
   joining_ = output(number);
   next_to_join_ = 0;
   if (joining_ != nullptr) joining_->begin_join();
+}
+
+void Drain::begin_proof(RecordingNumber number) {
+  freezing_ = output(number);
+  next_to_freeze_ = 0;
 }
 
 void Drain::mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks) {

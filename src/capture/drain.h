@@ -20,6 +20,7 @@
 #include "capture/card.h"
 #include "capture/clock.h"
 #include "capture/emitter.h"
+#include "capture/forward_stacks.h"
 #include "capture/output.h"
 #include "capture/ring.h"
 #include "capture/stack_book.h"
@@ -45,6 +46,8 @@ class Drain {
   std::unique_ptr<Output> take_output(RecordingNumber number);
   void begin_join(RecordingNumber number);
   void end_join() { joining_ = nullptr; }
+  void begin_proof(RecordingNumber number);
+  void end_freezing() { freezing_ = nullptr; }
   void add_tag(std::string name) { tags_.push_back(std::move(name)); }
   void mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks);
   void watch_card(DeviceIndex device, const std::string& uuid) { cards_.watch(device, uuid); }
@@ -68,6 +71,7 @@ class Drain {
   std::uint64_t pump_until(std::uint64_t position);
   void take(const Record& record);
   void take(const EventRecord& record);
+  void take(const NodeRecord& record);
   void take_cpu(const EventRecord& record, DrainedEvent& event);
   void let_go(DrainedEvent event, std::uint64_t size_bytes);
   void deliver(const DrainedEvent& event);
@@ -84,12 +88,15 @@ class Drain {
   // Of the thread alone:
   Clock clock_;
   StackBook book_;
+  ForwardStacks forward_stacks_;
   std::vector<std::unique_ptr<Output>> outputs_;
   std::vector<std::string> tags_ = {""};
   FlatMap<LiveBlock> live_;  // CPU memory we saw allocated
   Cards cards_;
   Output* joining_ = nullptr;
   std::uint8_t next_to_join_ = 0;
+  Output* freezing_ = nullptr;  // torch is listing its devices for the self-test
+  std::uint8_t next_to_freeze_ = 0;
   std::chrono::steady_clock::time_point last_flush_;
   std::chrono::steady_clock::time_point last_sample_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/autograd.h"
 #include "capture/code_deaths.h"
 #include "event/event.h"
 
@@ -54,6 +55,7 @@ class CodeSender {
 }  // namespace
 
 void Emitter::emit(EventRecord& event, StackUse use) {
+  bool is_ready = true;
   if (ThreadSlot* slot = slots_.mine(); slot != nullptr) [[likely]] {
     event.thread = slot->number;
     event.tag = slot->tag;
@@ -61,6 +63,8 @@ void Emitter::emit(EventRecord& event, StackUse use) {
     if (walker != nullptr) {
       if (use == StackUse::walk) {
         event.stack = send_stack(*walker, *slot, event.instruction);
+        if (event.action == static_cast<std::uint8_t>(Action::alloc))
+          is_ready = send_running_node(*slot);
       } else if (use == StackUse::if_paired && slot->is_mirrored &&
                  slot->last_freed == event.address) {
         event.stack = StackWord::mirrored;
@@ -74,10 +78,37 @@ void Emitter::emit(EventRecord& event, StackUse use) {
     event.lost_before = lost.exchange(0, std::memory_order_relaxed);
   Record record;
   record.event = event;
-  if (ring_.push(record)) return;
+  if (is_ready && ring_.push(record)) return;
   lost.fetch_add(event.lost_before + 1, std::memory_order_relaxed);
   if (event.stack == StackWord::moved)
     slots_.mine()->is_mirrored = false;  // the drain did not hear of it
+}
+
+void Emitter::note_node(NodeKey node) {
+  ThreadSlot* slot = slots_.mine();
+  const FrameWalker* walker = walker_.load(std::memory_order_acquire);
+  if (slot == nullptr || walker == nullptr) return;
+  Record record;
+  record.node = NodeRecord();
+  record.node.thread = slot->number;
+  record.node.node = node;
+  record.node.stack = send_stack(*walker, *slot, record.node.instruction);
+  if (record.node.stack == StackWord::none) return;
+  if (!ring_.push(record) && record.node.stack == StackWord::moved) slot->is_mirrored = false;
+}
+
+bool Emitter::send_running_node(ThreadSlot& slot) {
+  const NodeKey node = current_node();
+  if (node == slot.running_node) [[likely]]
+    return true;
+  Record record;
+  record.node = NodeRecord();
+  record.node.is_running = true;
+  record.node.thread = slot.number;
+  record.node.node = node;
+  if (!ring_.push(record)) return false;
+  slot.running_node = node;
+  return true;
 }
 
 void Emitter::set_tag(std::uint16_t tag) {

@@ -27,6 +27,8 @@ class Emitter {
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
   void emit(EventRecord& event, StackUse use);
+  // This thread has made a node of autograd's graph.
+  void note_node(NodeKey node);
   // Names everything this thread allocates from now on; 0 ends it.
   void set_tag(std::uint16_t tag);
   [[nodiscard]] std::uint16_t tag();
@@ -37,6 +39,8 @@ class Emitter {
   }
 
  private:
+  // Makes sure that the drain knows which node this thread runs.
+  bool send_running_node(ThreadSlot& slot);
   StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction);
   bool send_changes(const FrameWalker& walker, ThreadSlot& slot, std::size_t count,
                     std::uint64_t deaths);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 
+#include "capture/autograd.h"
 #include "capture/cpu_hook.h"
 #include "capture/cuda_tracker.h"
 
@@ -21,6 +22,7 @@ std::atomic<Engine*> g_engine{nullptr};
 void leave_to_parent() {
   set_cpu_emitter(nullptr);
   set_cuda_emitter(nullptr);
+  set_autograd_emitter(nullptr);
   g_engine.store(nullptr, std::memory_order_release);
 }
 
@@ -69,11 +71,12 @@ Result<RecordingNumber> Engine::start(const StartOptions& options) {
   const std::lock_guard lock(mutex_);
   const RecordingNumber number = ++last_number_;
   // std::function wants something it can copy.
-  auto output = std::make_shared<std::unique_ptr<Output>>(
-      std::make_unique<Output>(number, std::move(writer).value(), options, origin));
+  auto first_allocation = std::make_shared<FirstAllocation>();
+  auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
+      number, std::move(writer).value(), options, origin, first_allocation));
   drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
   drain_.start_thread();
-  open_[number] = {options.memory, options.with_stacks};
+  open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
   settle();
   return number;
 }
@@ -82,7 +85,10 @@ Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
   bool is_last = false;
   {
     const std::lock_guard lock(mutex_);
-    if (open_.erase(recording) == 0) return {};
+    const auto open = open_.find(recording);
+    if (open == open_.end()) return {};
+    open->second.first_allocation->come(false);
+    open_.erase(open);
     is_last = open_.empty();
     settle();
   }
@@ -123,6 +129,18 @@ void Engine::settle() {
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
+  set_autograd_emitter(has_stacks ? &emitter_ : nullptr);
+}
+
+bool Engine::wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most) {
+  std::shared_ptr<FirstAllocation> first;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto open = open_.find(recording);
+    if (open == open_.end()) return false;
+    first = open->second.first_allocation;
+  }
+  return first->wait(most);
 }
 
 void Engine::run_and_wait(const Drain::Command& command) {

@@ -5,7 +5,9 @@
 // it.
 #pragma once
 
+#include <chrono>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "capture/capture.h"
@@ -31,6 +33,7 @@ class Engine {
 
   [[nodiscard]] Emitter& emitter() { return emitter_; }
   [[nodiscard]] Drain& drain() { return drain_; }
+  bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most);
   // Runs a command on the drain thread and waits for it.
   void run_and_wait(const Drain::Command& command);
   std::uint16_t tag_number(const std::string& name);
@@ -39,6 +42,7 @@ class Engine {
   struct Open {
     MemoryKind memory = MemoryKind::cpu;
     bool with_stacks = true;
+    std::shared_ptr<FirstAllocation> first_allocation;
   };
 
   // Callbacks on or off, as the open recordings need; with mutex_ held.

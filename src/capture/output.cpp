@@ -11,14 +11,30 @@ constexpr std::size_t kBatchEvents = 16'384;
 
 }  // namespace
 
+void FirstAllocation::come(bool is_there) {
+  const std::lock_guard lock(mutex_);
+  (is_there ? is_there_ : is_over_) = true;
+  wakes_.notify_all();
+}
+
+bool FirstAllocation::wait(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  wakes_.wait_for(lock, most, [&] { return is_there_ || is_over_; });
+  return is_there_ && !is_over_;
+}
+
 Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
-               const StartOptions& options, Origin origin)
+               const StartOptions& options, Origin origin,
+               std::shared_ptr<FirstAllocation> first_allocation)
     : number_(number),
       writer_(std::move(writer)),
       path_(options.path),
       memory_(options.memory),
       has_stacks_(options.with_stacks),
-      origin_(std::move(origin)) {}
+      origin_(std::move(origin)),
+      first_allocation_(std::move(first_allocation)) {
+  if (memory_ == MemoryKind::cuda) witness_.emplace();
+}
 
 Output::Device& Output::device(std::uint8_t number) {
   if (!devices_[number]) devices_[number] = std::make_unique<Device>();
@@ -47,6 +63,11 @@ void Output::take(const DrainedEvent& event, const StackBook& book,
     return;
   }
   if (event.lost_before > 0) note_lost(event.device, event.lost_before);
+  if (witness_) witness_->take(event.device, event.action, event.address, event.size_bytes);
+  if (!has_allocated_ && event.action == Action::alloc) {
+    has_allocated_ = true;
+    first_allocation_->come(true);
+  }
 
   Event row;
   row.action = event.action;
@@ -79,15 +100,14 @@ void Output::take(const Annotation& annotation, std::string_view name) {
 }
 
 void Output::take(const DeviceSample& sample) {
-  if (memory_ == MemoryKind::cuda && device(static_cast<std::uint8_t>(sample.device)).is_joined) {
-    writer_->add_sample(sample);
-  }
+  if (memory_ == MemoryKind::cuda) writer_->add_sample(sample);
 }
 
 void Output::note_lost(std::uint8_t number, std::uint32_t lost) {
   const bool is_cpu = number == kCpuDevice;
   if (lost == 0 || is_cpu != (memory_ == MemoryKind::cpu)) return;
   lost_events_ += lost;
+  if (witness_) witness_->go_blind();
   writer_->add_gap({index_of(number), static_cast<std::uint32_t>(device(number).rows), lost});
 }
 
@@ -101,7 +121,25 @@ void Output::join(std::uint8_t number) {
   if (number < kCpuDevice) device(number).is_joined = true;
 }
 
+void Output::freeze_witness(std::uint8_t device) {
+  if (witness_ && device < kCpuDevice) witness_->freeze(device);
+}
+
+Proof Output::prove(const std::vector<ListedSegment>& segments) {
+  if (!witness_) return {};
+  Proof proof;
+  proof.is_done = !witness_->is_blind();
+  if (proof.is_done) proof.contradiction = witness_->contradiction(segments);
+  return proof;
+}
+
+void Output::end_proof(bool has_passed) {
+  witness_.reset();
+  if (!has_passed) begin_join();
+}
+
 void Output::add_start(const std::vector<ListedSegment>& segments) {
+  if (witness_) witness_->begin(segments);
   std::vector<BlockState> blocks;
   for (const ListedSegment& listed : segments) {
     SegmentState segment;

@@ -4,7 +4,11 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "capture/capture.h"
 #include "capture/record.h"
 #include "capture/stack_book.h"
+#include "capture/witness.h"
 #include "trace/writer.h"
 
 namespace gpumemprof::capture {
@@ -31,10 +36,24 @@ struct DrainedEvent {
   StackId forward_stack;
 };
 
+// Whether a recording has seen an allocation yet, for those who wait for one.
+class FirstAllocation {
+ public:
+  void come(bool is_there);
+  // False: none came in that time, or none will.
+  bool wait(std::chrono::milliseconds most);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool is_there_ = false;
+  bool is_over_ = false;
+};
+
 class Output {
  public:
   Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer, const StartOptions& options,
-         Origin origin);
+         Origin origin, std::shared_ptr<FirstAllocation> first_allocation);
 
   [[nodiscard]] RecordingNumber number() const { return number_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
@@ -49,6 +68,10 @@ class Output {
   void begin_join();
   void join(std::uint8_t device);
   void add_start(const std::vector<ListedSegment>& segments);
+  // The self-test: torch lists the devices, one after the other, then all it listed is compared.
+  void freeze_witness(std::uint8_t device);
+  void end_proof(bool has_passed);
+  Proof prove(const std::vector<ListedSegment>& segments);
   void set_settings(const AllocatorSettings& settings) { writer_->set_settings(settings); }
   void add_facts(const Facts& facts);
 
@@ -84,6 +107,9 @@ class Output {
   MemoryKind memory_;
   bool has_stacks_;
   Origin origin_;
+  std::shared_ptr<FirstAllocation> first_allocation_;
+  bool has_allocated_ = false;
+  std::optional<Witness> witness_;  // until the self-test is over
   std::array<std::unique_ptr<Device>, kDeviceSlots> devices_;
   std::vector<StackId> stacks_;    // by the book's id
   std::vector<StringId> strings_;  // by the book's id

@@ -2,8 +2,8 @@
 //
 // A thread's stack is not repeated with every event: the drain holds a mirror of each thread's
 // stack, and a thread only sends how its stack changed (frames) and, once for each code object,
-// what the code is called (code). An event then means "with the stack this thread has now". Times
-// are ticks of the processor's clock.
+// what the code is called (code). An event then means "with the stack this thread has now", and, in
+// backward, "for the node this thread runs now" (node). Times are ticks of the processor's clock.
 #pragma once
 
 #include <array>
@@ -18,7 +18,16 @@ enum class StackWord : std::uint8_t {
   moved,     // the same, but the innermost frame is at another instruction
 };
 
-enum class RecordKind : std::uint8_t { event, frames, code };
+enum class RecordKind : std::uint8_t { event, frames, code, node };
+
+// A node of autograd's graph: the how-manieth its thread made, and torch's number of that thread.
+inline constexpr std::uint64_t kNoSequence = 0xFFFF'FFFF'FFFF'FFFF;
+struct NodeKey {
+  std::uint64_t sequence = kNoSequence;  // also of nodes that torch does not number
+  std::uint32_t thread = 0;
+  [[nodiscard]] bool is_none() const { return sequence == kNoSequence; }
+  bool operator==(const NodeKey&) const = default;
+};
 
 // Stands for CPU tensors where CUDA devices have their number.
 inline constexpr std::uint8_t kCpuDevice = 0x7F;
@@ -77,11 +86,23 @@ struct CodeHead {
   std::uint16_t file_bytes = 0;
 };
 
+// A node of autograd's graph was made with the stack its thread has now, or is the one its thread
+// runs from now on.
+struct NodeRecord {
+  RecordKind kind = RecordKind::node;
+  bool is_running = false;
+  std::uint16_t thread = kNoThread;
+  StackWord stack = StackWord::none;
+  std::uint32_t instruction = 0;
+  NodeKey node;
+};
+
 union Record {
   RecordKind kind;
   EventRecord event;
   FramesRecord frames;
   CodeRecord code;
+  NodeRecord node;
 
   Record() : event() {}
 };

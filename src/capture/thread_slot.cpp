@@ -58,6 +58,7 @@ ThreadSlot* ThreadSlots::claim() {
     if (slot.frames == nullptr) {
       slot.frames = slot.both_stacks.data();
       slot.scratch = slot.both_stacks.data() + kMaxDepth;
+      slot.running_node = NodeKey();
     }
     t_claim = {&slot, &is_taken_[number], this};
     ::pthread_setspecific(release_key(), &is_taken_[number]);

@@ -33,6 +33,7 @@ struct ThreadSlot {
   std::size_t depth = 0;
   std::uint64_t deaths_seen = 0;  // of code objects, when the last stack was taken
   std::uint64_t last_freed = 0;   // address of the last free_requested
+  NodeKey running_node;           // as the drain knows it
   FrameKey* frames = nullptr;     // the last stack, innermost first
   FrameKey* scratch = nullptr;
   std::array<FrameKey, 2 * kMaxDepth> both_stacks;

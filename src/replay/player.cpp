@@ -59,6 +59,8 @@ bool Player::begin_with(const HistoryStart& start) {
   }
   result_.start = result_.peak = now_;
   result_.peak_reserved_bytes = now_.reserved_bytes;
+  result_.peak_active_bytes = now_.active_bytes;
+  result_.peak_requested_bytes = now_.requested_bytes;
   return blocks_.is_valid();
 }
 
@@ -123,6 +125,8 @@ bool Player::alloc(std::uint32_t event) {
   now_.allocated_bytes += size_bytes;
   now_.active_bytes += size_bytes;
   now_.requested_bytes += requested_bytes;
+  result_.peak_active_bytes = std::max(result_.peak_active_bytes, now_.active_bytes);
+  result_.peak_requested_bytes = std::max(result_.peak_requested_bytes, now_.requested_bytes);
   ++result_.counters.allocations;
   if (now_.allocated_bytes > result_.peak.allocated_bytes) {
     result_.peak = now_;

@@ -61,6 +61,7 @@ class PoollessPlayer {
       result.peak_event = event;
       result.peak_reserved_bytes = live_bytes_;
       result.peak_reserved_event = event;
+      result.peak_active_bytes = result.peak_requested_bytes = live_bytes_;
     }
     result.end.totals = totals_of(live_bytes_);
   }

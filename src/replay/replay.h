@@ -52,6 +52,9 @@ struct DeviceReplay {
   std::uint32_t peak_event = kNoEvent;
   std::uint64_t peak_reserved_bytes = 0;
   std::uint32_t peak_reserved_event = kNoEvent;
+  // Each at its own moment, as PyTorch counts them.
+  std::uint64_t peak_active_bytes = 0;
+  std::uint64_t peak_requested_bytes = 0;
   MemoryTotals start;  // before the first event
   EndState end;
   EventCounters counters;

@@ -11,7 +11,7 @@
 namespace gpumemprof {
 namespace {
 
-Status write_trace(const Store& store, const std::string& path) {
+Status write_trace(const Store& store, const std::string& path, const Facts& more_facts) {
   TraceOptions options;
   options.existing = FileSink::Existing::replace;
   Result<std::unique_ptr<TraceWriter>> writer =
@@ -19,6 +19,11 @@ Status write_trace(const Store& store, const std::string& path) {
   if (!writer) return writer.error();
   Status delivered = StoreSource(store).deliver(*writer.value());
   if (!delivered) return delivered;
+  if (!more_facts.empty()) {
+    Origin origin = store.origin();
+    origin.facts.insert(origin.facts.end(), more_facts.begin(), more_facts.end());
+    writer.value()->set_origin(origin);
+  }
   std::string ended = "converted";
   for (const auto& [fact, value] : store.origin().facts) {
     if (fact == kEndedFact) ended = value;
@@ -26,15 +31,16 @@ Status write_trace(const Store& store, const std::string& path) {
   return writer.value()->close(ended);
 }
 
-Status write_as(const Store& store, FileFormat format, const std::string& path) {
-  if (format == FileFormat::gmp) return write_trace(store, path);
+Status write_as(const Store& store, FileFormat format, const std::string& path,
+                const Facts& more_facts) {
+  if (format == FileFormat::gmp) return write_trace(store, path, more_facts);
   return write_torch_snapshot(store, path, FileSink::Existing::replace);
 }
 
 }  // namespace
 
 Status convert(const Recording& recording, FileFormat format, const std::string& path,
-               FileSink::Existing existing) {
+               FileSink::Existing existing, const Facts& more_facts) {
   std::error_code ignored;
   const std::filesystem::file_status there = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(there) && existing == FileSink::Existing::refuse) {
@@ -44,9 +50,9 @@ Status convert(const Recording& recording, FileFormat format, const std::string&
   // A pipe or a device is written to, never replaced.
   const bool is_special =
       std::filesystem::exists(there) && !std::filesystem::is_regular_file(there);
-  if (is_special) return write_as(recording.store(), format, path);
+  if (is_special) return write_as(recording.store(), format, path, more_facts);
   const std::string part = path + ".part";
-  Status written = write_as(recording.store(), format, part);
+  Status written = write_as(recording.store(), format, part, more_facts);
   if (!written) {
     std::filesystem::remove(part, ignored);
     return written;

@@ -3,16 +3,21 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/file_sink.h"
 #include "session/recording.h"
 
 namespace gpumemprof {
 
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
 enum class FileFormat : std::uint8_t { gmp, torch_snapshot };
 
 // The file appears under its name only when it is whole; what was there before stays until then.
+// more_facts are added to what a .gmp says of itself.
 Status convert(const Recording& recording, FileFormat format, const std::string& path,
-               FileSink::Existing existing);
+               FileSink::Existing existing, const Facts& more_facts = {});
 
 }  // namespace gpumemprof

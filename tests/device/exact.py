@@ -27,6 +27,8 @@ def compare(path: str, stats: dict[str, int], has_whole_history: bool) -> list[s
     if has_whole_history:
         pairs["peak allocated"] = (device.peak.allocated_bytes, stats["allocated_bytes.all.peak"])
         pairs["peak reserved"] = (device.peak_reserved_bytes, stats["reserved_bytes.all.peak"])
+        pairs["peak active"] = (device.peak_active_bytes, stats["active_bytes.all.peak"])
+        pairs["peak requested"] = (device.peak_requested_bytes, stats["requested_bytes.all.peak"])
         pairs["allocations"] = (device.counters.allocations, stats["allocation.all.allocated"])
     wrong = [
         f"{name}: {ours} not {theirs}" for name, (ours, theirs) in pairs.items() if ours != theirs

@@ -8,17 +8,31 @@
 namespace gpumemprof {
 namespace {
 
+// Where an allocation came from: its own stack, or that of the forward op it serves.
+struct Whence {
+  StackId stack;
+  bool is_backward = false;
+};
+
+Whence whence(const DeviceRecord& record, std::size_t row) {
+  const StackId own = record.allocations.stack[row];
+  const Column<StackId>& forward = record.events.forward_stack;
+  const std::uint32_t event = record.allocations.alloc_event[row];
+  if (!own.is_none() || event >= forward.size()) return {own, false};
+  return {forward[event], !forward[event].is_none()};
+}
+
 class Grouping {
  public:
-  explicit Grouping(std::size_t stacks) : group_of_stack_(stacks + 1, kNone) {}
+  explicit Grouping(std::size_t stacks) : group_of_stack_(2 * (stacks + 1), kNone) {}
 
-  void add(StackId stack, std::uint64_t bytes, std::uint64_t blocks,
+  void add(Whence whence, std::uint64_t bytes, std::uint64_t blocks,
            std::uint64_t requested_bytes) {
-    std::uint32_t& group =
-        group_of_stack_[stack.is_none() ? group_of_stack_.size() - 1 : stack.index];
+    const std::size_t row = whence.stack.is_none() ? 0 : whence.stack.index + std::size_t{1};
+    std::uint32_t& group = group_of_stack_[2 * row + (whence.is_backward ? 1 : 0)];
     if (group == kNone) {
       group = static_cast<std::uint32_t>(live_.groups.size());
-      live_.groups.push_back({stack, 0, 0, 0});
+      live_.groups.push_back({whence.stack, whence.is_backward, 0, 0, 0});
     }
     LiveGroup& sum = live_.groups[group];
     sum.bytes += bytes;
@@ -60,31 +74,34 @@ void add_to(LivePlace& place, const LiveGroup& group) {
 
 LiveSet live_at(const DeviceRecord& record, Moment moment) {
   const AllocationColumns& allocations = record.allocations;
-  Grouping grouping(stack_bound(allocations.stack));
+  Grouping grouping(
+      std::max(stack_bound(allocations.stack), stack_bound(record.events.forward_stack)));
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (!allocations.is_allocated_at(row, moment)) continue;
-    grouping.add(allocations.stack[row], allocations.size_bytes[row], 1,
+    grouping.add(whence(record, row), allocations.size_bytes[row], 1,
                  allocations.requested_bytes[row]);
   }
   return grouping.finish();
 }
 
 std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store) {
-  std::unordered_map<std::uint32_t, std::size_t> line_of_frame;
+  std::unordered_map<std::uint64_t, std::size_t> line_of_frame;
   std::vector<LiveLine> lines;
   for (const LiveGroup& group : live.groups) {
     const bool has_stack = !group.stack.is_none();
     const FrameId user =
         has_stack ? store.stacks().frame(user_part(store, group.stack)) : FrameId();
     const FrameId innermost = has_stack ? store.stacks().frame(group.stack) : FrameId();
-    const auto [known, is_new] = line_of_frame.try_emplace(user.index, lines.size());
-    if (is_new) lines.push_back({{user, 0, 0}, {}});
+    const std::uint64_t key = std::uint64_t{user.index} << 1U | (group.is_backward ? 1 : 0);
+    const auto [known, is_new] = line_of_frame.try_emplace(key, lines.size());
+    if (is_new) lines.push_back({{user, group.is_backward, 0, 0}, {}});
     LiveLine& line = lines[known->second];
     add_to(line.line, group);
     auto place =
         std::find_if(line.places.begin(), line.places.end(),
                      [&](const LivePlace& candidate) { return candidate.frame == innermost; });
-    if (place == line.places.end()) place = line.places.insert(place, {innermost, 0, 0});
+    if (place == line.places.end())
+      place = line.places.insert(place, {innermost, group.is_backward, 0, 0});
     add_to(*place, group);
   }
   const auto more_bytes = [](const auto& a, const auto& b) { return bytes_of(a) > bytes_of(b); };

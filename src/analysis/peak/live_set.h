@@ -9,6 +9,9 @@ namespace gpumemprof {
 
 struct LiveGroup {
   StackId stack;  // none: no stack was recorded
+  // Allocated in backward, where no Python runs: the stack is that of the forward op whose gradient
+  // was computed.
+  bool is_backward = false;
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t requested_bytes = 0;
@@ -25,6 +28,7 @@ LiveSet live_at(const DeviceRecord& record, Moment moment);
 // A line of code, and the bytes that are live because of it.
 struct LivePlace {
   FrameId frame;  // none: no stack was recorded
+  bool is_backward = false;
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
 };

@@ -98,6 +98,8 @@ constexpr std::array kEventColumns = {
                 event_or_absent<&EventColumns::user_metadata, StringId{}>},
     TableColumn{{"pool", kUInt32, kNullable}, event_or_absent<&EventColumns::pool, kNoPool>},
     TableColumn{{"device_free_bytes", kUInt64, kNullable}, device_free_bytes},
+    TableColumn{{"forward_stack", kUInt32, kNullable},
+                event_or_absent<&EventColumns::forward_stack, StackId{}>},
 };
 
 constexpr std::array kAllocationColumns = {

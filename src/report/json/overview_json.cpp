@@ -39,6 +39,7 @@ Json live_json(const Store& store, const LiveSet& live, std::size_t top) {
   for (std::size_t index = 0; index < std::min(top, live.groups.size()); ++index) {
     const LiveGroup& group = live.groups[index];
     groups.push_back({{"stack", stack_json(store, group.stack)},
+                      {"is_backward", group.is_backward},
                       {"bytes", group.bytes},
                       {"blocks", group.blocks}});
   }
@@ -198,7 +199,10 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["events"] = device.events;
   json["exact_from_event"] = exact_from(replay);
   json["peak"] = peak_json(store, device);
-  json["peak_reserved_bytes"] = replay.has_history ? Json(replay.peak_reserved_bytes) : Json();
+  const auto peak = [&](std::uint64_t bytes) { return replay.has_history ? Json(bytes) : Json(); };
+  json["peak_reserved_bytes"] = peak(replay.peak_reserved_bytes);
+  json["peak_active_bytes"] = peak(replay.peak_active_bytes);
+  json["peak_requested_bytes"] = peak(replay.peak_requested_bytes);
   json["end"] = end_json(replay.end);
   json["counters"] = counters_json(replay);
   const bool is_simulated = store.origin().kind == "simulated";
@@ -241,6 +245,9 @@ Json input_json(const Overview& overview, const Store& store) {
   Json settings = Json::object();
   for (const auto& [key, value] : origin.settings) settings[key] = value;
   input["allocator_settings"] = settings;
+  Json facts = Json::object();
+  for (const auto& [key, value] : origin.facts) facts[key] = value;
+  input["facts"] = facts;
   return input;
 }
 

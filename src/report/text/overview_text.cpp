@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
@@ -17,6 +19,7 @@ using text::grouped;
 using text::percent;
 
 constexpr std::size_t kPlacesShown = 3;
+constexpr int kMostDevices = 64;
 
 class Writer {
  public:
@@ -65,7 +68,33 @@ class Writer {
                             grouped(cut.byte_offset), cut.reason),
                 0);
     }
-    if (overview_.devices.empty()) line("It holds no device's memory.");
+    if (overview_.devices.empty() && !counted_peaks()) line("It holds no device's memory.");
+  }
+
+  // Where no events could be recorded, torch's own peaks may still be known.
+  bool counted_peaks() {
+    const auto& facts = store_.origin().facts;
+    const auto found = [&](const std::string& name) -> std::optional<std::uint64_t> {
+      const auto fact = std::find_if(facts.begin(), facts.end(),
+                                     [&](const auto& one) { return one.first == name; });
+      std::uint64_t bytes = 0;
+      if (fact == facts.end()) return std::nullopt;
+      const char* end = fact->second.data() + fact->second.size();
+      const auto parsed = std::from_chars(fact->second.data(), end, bytes);
+      return parsed.ptr == end ? std::optional(bytes) : std::nullopt;
+    };
+    bool has_any = false;
+    for (int device = 0; device < kMostDevices; ++device) {
+      const auto allocated = found(fmt::format("device {} peak_allocated_bytes", device));
+      const auto reserved = found(fmt::format("device {} peak_reserved_bytes", device));
+      if (!allocated || !reserved) break;
+      if (!has_any)
+        paragraph("Allocator events could not be recorded; torch's own counters say:", 0);
+      line(fmt::format("  cuda:{}  peak {} allocated, {} reserved", device,
+                       format_bytes(*allocated), format_bytes(*reserved)));
+      has_any = true;
+    }
+    return has_any;
   }
 
   [[nodiscard]] std::string kind() const {
@@ -219,7 +248,7 @@ class Writer {
 
   void live_line(const DeviceOverview& device, const LiveLine& live) {
     row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes, live.line.blocks,
-        text::place(store_, live.line.frame));
+        (live.line.is_backward ? "backward of " : "") + text::place(store_, live.line.frame));
     const bool is_its_own_place =
         live.places.size() == 1 && live.places[0].frame == live.line.frame;
     if (is_its_own_place) return;

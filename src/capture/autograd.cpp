@@ -1,0 +1,139 @@
+#include "capture/autograd.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "capture/call_table.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+constexpr char kLibrary[] = "libtorch_cpu.so";
+// Makes the nodes of Python's own autograd functions.
+constexpr char kPythonLibrary[] = "libtorch_python.so";
+constexpr char kTakeNumber[] = "_ZN2at15sequence_number17get_and_incrementEv";
+constexpr char kThreadNumber[] = "_ZN2at14RecordFunction15currentThreadIdEv";
+constexpr char kRunNode[] =
+    "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
+    "11InputBufferERKS2_INS0_10ReadyQueueEE";
+
+// Bytes into torch's Node.
+struct NodeLayout {
+  std::size_t sequence = 0;
+  std::size_t thread = 0;
+};
+// Behind a table of functions, a node has a count of its holders (torch 2.13) or a pointer to
+// itself (before).
+constexpr std::array<NodeLayout, 2> kLayouts = {{{16, 40}, {24, 48}}};
+// Bytes into the Python object: its head, then the pointer to the node.
+constexpr std::size_t kNodeOfObject = 16;
+
+using RunNode = void (*)(void*, void*, void*, void*, void*);
+
+std::uint64_t (*g_take_number)() = nullptr;
+std::uint64_t (*g_thread_number)() = nullptr;
+RunNode g_run_node = nullptr;
+NodeLayout g_layout;  // once g_is_proven
+std::atomic<bool> g_is_proven{false};
+std::atomic<Emitter*> g_emitter{nullptr};
+thread_local NodeKey t_last_made;  // before the proof
+thread_local NodeKey t_running;
+
+std::uint64_t word_at(const void* object, std::size_t offset) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, static_cast<const char*>(object) + offset, sizeof(word));
+  return word;
+}
+
+NodeKey read_node(const void* node, const NodeLayout& layout) {
+  const std::uint64_t sequence = word_at(node, layout.sequence);
+  if (sequence == kNoSequence) return {};
+  return {sequence, static_cast<std::uint32_t>(word_at(node, layout.thread))};
+}
+
+const void* node_behind(std::uintptr_t python_object) {
+  const auto* object = reinterpret_cast<const void*>(python_object);
+  return reinterpret_cast<const void*>(word_at(object, kNodeOfObject));
+}
+
+// In torch's place: a node is being made.
+std::uint64_t take_number() {
+  const std::uint64_t number = g_take_number();
+  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  if (emitter == nullptr) return number;
+  const NodeKey node = {number, static_cast<std::uint32_t>(g_thread_number())};
+  if (g_is_proven.load(std::memory_order_acquire)) [[likely]] {
+    emitter->note_node(node);
+  } else {
+    t_last_made = node;
+  }
+  return number;
+}
+
+// In torch's place: a node is run. One node may run others: a backward inside a backward.
+void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
+  struct Running {
+    NodeKey outer = t_running;
+    ~Running() { t_running = outer; }
+  } running;
+  if (g_is_proven.load(std::memory_order_acquire)) t_running = read_node(node, g_layout);
+  g_run_node(engine, task, node, inputs, queue);
+}
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+template <typename Function>
+bool redirect(const char* library, const char* name, Function function) {
+  return redirect_calls(library, name, reinterpret_cast<void*>(function)) > 0;
+}
+
+Error cannot_attach(std::string message) {
+  return {ErrorCode::environment, std::move(message), kLibrary, ""};
+}
+
+}  // namespace
+
+Status attach_autograd_hook() {
+  static std::mutex mutex;
+  static bool is_attached = false;
+  const std::lock_guard lock(mutex);
+  if (is_attached) return Done{};
+  void* library = ::dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return cannot_attach("torch's library is not loaded");
+  if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
+      !find(library, kThreadNumber, g_thread_number)) {
+    return cannot_attach("torch does not export how autograd numbers and runs its nodes");
+  }
+  if (!redirect(kLibrary, kTakeNumber, take_number) || !redirect(kLibrary, kRunNode, run_node))
+    return cannot_attach("torch numbers or runs its autograd nodes in a way that is not followed");
+  redirect(kPythonLibrary, kTakeNumber, take_number);
+  is_attached = true;
+  return Done{};
+}
+
+Status prove_autograd(ToldNode first, ToldNode second) {
+  for (const NodeLayout& layout : kLayouts) {
+    const NodeKey before = read_node(node_behind(first.grad_fn), layout);
+    const NodeKey after = read_node(node_behind(second.grad_fn), layout);
+    if (before.sequence != first.sequence || after.sequence != second.sequence) continue;
+    if (before.thread != after.thread || after != t_last_made) continue;
+    g_layout = layout;
+    g_is_proven.store(true, std::memory_order_release);
+    return Done{};
+  }
+  return cannot_attach("torch keeps its autograd nodes in an unknown way");
+}
+
+NodeKey current_node() { return t_running; }
+
+void set_autograd_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
+
+}  // namespace gpumemprof::capture

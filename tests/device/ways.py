@@ -1,0 +1,136 @@
+"""The ways events are had, and what each says of itself. Prints one line of JSON.
+
+Native with its self-test and its forward stacks; torch's own recorder; torch's counters, asked for
+and because of the allocator in use; several ranks under torchrun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gpumemprof
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = """
+import sys
+import torch
+sys.path.insert(0, {here!r})
+from workloads import small_training
+step = small_training()
+for _ in range(5):
+    step()
+torch.cuda.synchronize()
+print("peak", torch.cuda.max_memory_allocated())
+"""
+
+
+def rows(path: str) -> list[dict[str, Any]]:
+    import pyarrow
+
+    return list(pyarrow.table(gpumemprof.load(path).events).to_pylist())
+
+
+def run(
+    folder: Path, environment: dict[str, str], launcher: tuple[str, ...] = ()
+) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM.format(here=str(HERE)))
+    done = subprocess.run(
+        [sys.executable, *launcher, "-m", "gpumemprof", "run", "train.py"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    return done, sorted(folder.glob("*.gmp"))
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    found: dict[str, str] = gpumemprof.load(path).report(top=0)["input"]["facts"]
+    return found
+
+
+def peaks_printed(text: str) -> list[int]:
+    return [int(line.split()[1]) for line in text.splitlines() if line.startswith("peak")]
+
+
+def check(
+    folder: Path, environment: dict[str, str], expected: dict[str, str], has_events: bool = True
+) -> dict[str, Any]:
+    done, files = run(folder, environment)
+    if done.returncode != 0 or len(files) != 1:
+        return {"wrong": [f"exit {done.returncode}, {len(files)} files: {done.stderr[-800:]}"]}
+    facts = facts_of(files[0])
+    wrong = [
+        f"{key}: {facts.get(key)!r} not {value!r}"
+        for key, value in expected.items()
+        if facts.get(key) != value
+    ]
+    (peak,) = peaks_printed(done.stdout)
+    if has_events:
+        (device,) = gpumemprof.load(files[0]).devices
+        if device.peak.allocated_bytes != peak:
+            wrong.append(f"peak {device.peak.allocated_bytes} not {peak}")
+        if has_events and "self_test" in expected:
+            wrong += forward_problems(str(files[0]))
+    elif facts.get("device 0 peak_allocated_bytes") != str(peak):
+        wrong.append(f"counted {facts.get('device 0 peak_allocated_bytes')} not {peak}")
+    told = [line for line in done.stderr.splitlines() if "gpumemprof" in line]
+    return {"wrong": wrong, "told": told[0][:100] if told else ""}
+
+
+def forward_problems(path: str) -> list[str]:
+    """Backward runs without Python: nearly all of its memory must name a forward line."""
+    allocated = [row for row in rows(path) if row["action"] == "alloc" and row["stack"] is None]
+    named = [row for row in allocated if row["forward_stack"] is not None]
+    recording = gpumemprof.load(path)
+    names = {frame.name for row in named for frame in recording.stack(row["forward_stack"])}
+    wrong = []
+    if len(named) < 0.8 * len(allocated) or not allocated:
+        wrong.append(f"{len(named)} of {len(allocated)} allocations in backward name their forward")
+    if not any(name.endswith("forward") for name in names):
+        wrong.append(f"forward stacks name {sorted(names)[:5]}")
+    return wrong
+
+
+def torchrun(folder: Path) -> dict[str, Any]:
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    done, files = run(folder, {}, launcher)
+    ranks = sorted(facts_of(path).get("rank", "?") for path in files)
+    wrong = [] if ranks == ["0", "1"] else [f"ranks {ranks}: {done.stderr[-800:]}"]
+    for path in files:
+        (device,) = gpumemprof.load(path).devices
+        if device.peak.allocated_bytes not in peaks_printed(done.stdout):
+            wrong.append(f"{path.name}: peak {device.peak.allocated_bytes}")
+    return {"wrong": wrong, "told": ", ".join(path.name for path in files)}
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp())
+    native = {"capture": "native", "self_test": "passed", "forward_stacks": "on"}
+    asynchronous = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    counters = {"GPUMEMPROF_CAPTURE": "counters"}
+    results = {
+        "native": check(folder / "native", {}, native),
+        "torch's recorder": check(
+            folder / "recorder", {"GPUMEMPROF_CAPTURE": "recorder"}, {"capture": "recorder"}
+        ),
+        "counters": check(folder / "counters", counters, {"capture": "counters"}, False),
+        "cudaMallocAsync": check(folder / "async", asynchronous, {"capture": "counters"}, False),
+        "torchrun, two ranks": torchrun(folder / "torchrun"),
+    }
+    for result in results.values():
+        result.setdefault("bar", "says what it is, peak as torch's")
+        result.setdefault("told", "")
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

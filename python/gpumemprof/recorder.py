@@ -143,6 +143,9 @@ class ActiveRecording:
         """What was recorded; filled by `stop`."""
         self.capture: str | None = None
         """How events are had: ``native``, ``recorder`` or ``counters``; None before memory is."""
+        self.self_test: str | None = None
+        """Whether the events were seen to add up to torch's own list of blocks: ``passed``,
+        ``not done`` or ``failed: …``; None before the program's first allocation."""
         self.notes: list[str] = []
         """What could not be recorded as asked, a sentence each."""
         self._is_cpu = not _torch.has_cuda() if cpu is None else cpu
@@ -242,16 +245,15 @@ class ActiveRecording:
             contradiction = self._contradiction(number)
         except Exception as error:
             contradiction = str(error)
+        _core.capture_end_proof(number, not contradiction)
         if contradiction is None:
-            _core.capture_end_proof(number, True)
-            self._add_facts({"self_test": "not done"})
-        elif not contradiction:
-            _core.capture_end_proof(number, True)
-            self._add_facts({"self_test": "passed"})
+            verdict = "not done"
         else:
-            _core.capture_end_proof(number, False)
-            self._add_facts({"self_test": f"failed: {contradiction}"})
+            verdict = f"failed: {contradiction}" if contradiction else "passed"
+        self._add_facts({"self_test": verdict})
+        if contradiction:
             self._fall_back(UsageError(contradiction, "usage"))
+        self.self_test = verdict
 
     def _contradiction(self, number: int) -> str | None:
         """Empty: none; None: could not be tested."""

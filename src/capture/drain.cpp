@@ -81,7 +81,9 @@ std::optional<Drain::Command> Drain::next_command(std::uint64_t& position) {
 }
 
 bool Drain::pump() {
-  const std::uint64_t most = ring_.tail() + kMostRecordsAtOnce;
+  // Before the commands are looked at: one that is submitted later stands at or behind this, so no
+  // record that came after it is taken before it, however fast they come.
+  const std::uint64_t most = std::min(ring_.head(), ring_.tail() + kMostRecordsAtOnce);
   std::uint64_t position = most;
   if (const std::optional<Command> command = next_command(position)) {
     (*command)(*this);

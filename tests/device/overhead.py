@@ -35,7 +35,11 @@ def recording(way: str) -> Iterator[None]:
         yield
         torch.cuda.memory._record_memory_history(None)
     else:
-        with gpumemprof.record(FOLDER / f"{way}.gmp", stacks=way == "stacks", overwrite=True):
+        path = FOLDER / f"{way}.gmp"
+        with gpumemprof.record(path, stacks=way == "stacks", overwrite=True) as recording:
+            torch.empty(1, device="cuda")
+            while recording.self_test is None:  # once a run, not once a step
+                time.sleep(0.001)
             yield
 
 

@@ -1,0 +1,39 @@
+#include "capture/drain.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace gpumemprof::capture {
+namespace {
+
+TEST(Drain, ACommandRunsAfterWhatCameBeforeItAndBeforeWhatComesAfter) {
+  constexpr int kRecords = 1'000'000;
+  constexpr int kEvery = 5'000;  // seldom, so that the drain is mostly busy with records
+  Ring ring(1U << 12);
+  ThreadSlots slots;
+  Emitter emitter(ring, slots);
+  std::atomic<int> run{0};
+  std::atomic<int> misplaced{0};
+  {
+    Drain drain(ring, emitter);
+    drain.start_thread();
+    for (int index = 0; index < kRecords; ++index) {
+      Record record;
+      record.event.device = kCpuDevice;
+      while (!ring.push(record)) {
+      }
+      if (index % kEvery != 0) continue;
+      drain.submit([&, position = ring.head()](Drain&) {
+        ++run;
+        // This thread alone pushes, so the place of the command is known exactly.
+        if (ring.tail() != position) ++misplaced;
+      });
+    }
+  }
+  EXPECT_EQ(run, kRecords / kEvery);
+  EXPECT_EQ(misplaced, 0);
+}
+
+}  // namespace
+}  // namespace gpumemprof::capture

@@ -1,10 +1,11 @@
 // Sources: what the memory of a recording is used for, at every moment of the run: parameters,
 // gradients, optimizer state, activations, inputs, workspace, temporaries, and what is unknown.
 //
-// Every allocation has exactly one source, so at every moment the sources add up to the allocated
-// bytes. Where the recording holds labels of storages they decide (measured); everything else
-// follows from stacks, sizes, lifetimes and repetition (inferred). What nothing tells stays
-// unknown.
+// Every allocation has exactly one source. Figures are in requested bytes, so that they equal the
+// storages of the tensors; what the blocks are larger is told apart as rounding. At every moment
+// the sources and the rounding add up to the allocated bytes. Where the recording holds labels of
+// storages they decide (measured); everything else follows from stacks, sizes, lifetimes and
+// repetition (inferred). What nothing tells stays unknown.
 #pragma once
 
 #include <array>
@@ -19,7 +20,35 @@
 
 namespace gpumemprof {
 
-using SourceBytes = std::array<std::uint64_t, kMemorySourceCount>;  // by MemorySource
+// Requested bytes by MemorySource, and what the blocks are larger.
+struct SourceBytes {
+  std::array<std::uint64_t, kMemorySourceCount> by_source{};
+  std::uint64_t rounding = 0;
+
+  std::uint64_t& operator[](MemorySource source) {
+    return by_source[static_cast<std::size_t>(source)];
+  }
+  const std::uint64_t& operator[](MemorySource source) const {
+    return by_source[static_cast<std::size_t>(source)];
+  }
+  // A damaged recording may claim that more was requested than the block has.
+  void add(MemorySource source, std::uint64_t requested_bytes, std::uint64_t block_bytes) {
+    const std::uint64_t used_bytes = requested_bytes < block_bytes ? requested_bytes : block_bytes;
+    (*this)[source] += used_bytes;
+    rounding += block_bytes - used_bytes;
+  }
+  void remove(MemorySource source, std::uint64_t requested_bytes, std::uint64_t block_bytes) {
+    const std::uint64_t used_bytes = requested_bytes < block_bytes ? requested_bytes : block_bytes;
+    (*this)[source] -= used_bytes;
+    rounding -= block_bytes - used_bytes;
+  }
+  [[nodiscard]] std::uint64_t allocated() const {
+    std::uint64_t sum = rounding;
+    for (const std::uint64_t bytes : by_source) sum += bytes;
+    return sum;
+  }
+  bool operator==(const SourceBytes&) const = default;
+};
 
 // What the program was doing. other: setting up, loading data, evaluating a metric, …
 enum class Phase : std::uint8_t { other, forward, backward, optimizer_step };
@@ -36,18 +65,6 @@ struct PhaseSpan {
   std::uint32_t first_event = 0;
   Phase phase = Phase::other;
   std::uint32_t step = 0;  // training step, from 1; 0: before the first
-};
-
-// One row for each row of the device's allocations.
-struct AllocationLabels {
-  static constexpr std::uint8_t kMeasured = 1;  // a label of the recording says so
-  static constexpr std::uint8_t kBuffer = 2;    // of parameters: a module's buffer
-  Column<MemorySource> source;
-  Column<std::uint8_t> flags;
-  // "h.3.mlp.c_fc.weight", with ".grad" or " exp_avg" behind it; empty column: no row has a name.
-  Column<StringId> name;
-
-  [[nodiscard]] bool is_measured(std::size_t row) const { return (flags[row] & kMeasured) != 0; }
 };
 
 struct SourceFigure {
@@ -108,13 +125,14 @@ struct SourcesOptions {
 
 struct DeviceSources {
   DeviceIndex device = 0;
-  std::uint64_t peak_bytes = 0;  // the sum of bytes_at_peak
+  std::uint64_t peak_bytes = 0;  // allocated: the sum of bytes_at_peak, and of the rounding
   std::uint32_t peak_event = kNoEvent;
   Phase peak_phase = Phase::other;
   std::uint32_t peak_step = 0;
   bool is_end_of_forward = false;  // the peak lies in the last part of a forward, or the first of
                                    // the backward that follows it
   std::array<SourceFigure, kMemorySourceCount> figures;  // by MemorySource
+  SourceFigure rounding;
   // Of parameters at the peak; none where it is not known which they are.
   std::optional<std::uint64_t> buffer_bytes_at_peak;
   bool has_labels = false;
@@ -136,6 +154,9 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
 
 // The phases of a device's history, from stacks (and from marks where a recording has them).
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record);
+
+// What each source holds at a moment.
+SourceBytes sources_at(const DeviceRecord& record, const AllocationLabels& labels, Moment moment);
 
 // The figures of one device. The labels must be those of its allocations.
 DeviceSources find_sources(const Store& store, const DeviceRecord& record,

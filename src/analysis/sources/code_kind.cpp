@@ -82,7 +82,7 @@ bool is_backward(std::string_view file, std::string_view name) {
   if (file.ends_with("torch/autograd/__init__.py")) return name == "grad" || name == "_make_grads";
   if (file.ends_with("torch/utils/checkpoint.py"))
     return name == "unpack_hook" || name == "recompute_fn";
-  return name == "_engine_run_backward" || is_native_backward(name);
+  return name == "_engine_run_backward";
 }
 
 bool is_forward(std::string_view file, std::string_view name) {
@@ -92,7 +92,15 @@ bool is_forward(std::string_view file, std::string_view name) {
   return file.ends_with("torch/nn/functional.py");
 }
 
-FrameKind frame_kind(std::string_view file, std::string_view name) {
+// A recording of our own has the qualified name, "Linear.forward"; a snapshot only "forward".
+std::string_view plain_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+FrameKind frame_kind(std::string_view file, std::string_view full_name) {
+  if (is_native_backward(full_name)) return FrameKind::backward;
+  const std::string_view name = plain_name(full_name);
   if (is_root(name)) return FrameKind::root;
   if (is_optimizer_file(file)) {
     if (name == "zero_grad") return FrameKind::zero_grad;
@@ -176,7 +184,22 @@ std::vector<CodeKind> code_kinds(const Store& store) {
 }
 
 bool is_module_forward(const Store& store, FrameId frame) {
-  return store.text(store.frame(frame).name) == "forward";
+  return plain_name(store.text(store.frame(frame).name)) == "forward";
+}
+
+bool is_module_call(const Store& store, FrameId frame) {
+  return plain_name(store.text(store.frame(frame).name)) == "_wrapped_call_impl" &&
+         store.text(store.frame(frame).file).ends_with("torch/nn/modules/module.py");
+}
+
+bool is_line_of_module(const Store& store, FrameId frame) {
+  const std::string_view name = plain_name(store.text(store.frame(frame).name));
+  return name != "forward" && name != "__call__" && name != "wrapper" &&
+         !lies_in(store.text(store.frame(frame).file), "torch/");
+}
+
+bool is_torch_module(const Store& store, FrameId frame) {
+  return !frame.is_none() && lies_in(store.text(store.frame(frame).file), "torch/nn/");
 }
 
 }  // namespace gpumemprof

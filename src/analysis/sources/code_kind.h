@@ -34,5 +34,11 @@ std::vector<CodeKind> code_kinds(const Store& store);
 
 // A forward() of a module: a step of the path to the module that allocated.
 bool is_module_forward(const Store& store, FrameId frame);
+// Torch's own frame between the line that calls a module and the module's forward().
+bool is_module_call(const Store& store, FrameId frame);
+// A line that may call a module by itself: not forward(), nor what stands between two of them.
+bool is_line_of_module(const Store& store, FrameId frame);
+// A line of torch.nn, which serves very many modules.
+bool is_torch_module(const Store& store, FrameId frame);
 
 }  // namespace gpumemprof

@@ -57,6 +57,8 @@ class Inference {
   [[nodiscard]] std::uint64_t size(std::size_t row) const { return rows_.requested_bytes[row]; }
   [[nodiscard]] bool is_from_before(std::size_t row) const { return birth(row) == kNoEvent; }
   [[nodiscard]] bool stays(std::size_t row) const { return death(row) == kNoEvent; }
+  // There until the program's work is done, whether it ends by tearing everything down or not.
+  [[nodiscard]] bool lasts(std::size_t row) const { return death(row) >= end_of_work_; }
   [[nodiscard]] std::size_t run_of(std::size_t row) const {
     return is_from_before(row) ? 0 : spans_.run_of(birth(row));
   }
@@ -111,15 +113,37 @@ class Inference {
       const Action action = events_.action[event];
       if (action == Action::oom) ooms_.push_back(event);
       const StackId stack = events_.stack[event];
-      if (action == Action::alloc && stacks_.requests)
-        note_recompute(event, stack.is_none() ? CodeKind::backward : kinds_of_stacks_[stack.index]);
+      if (action != Action::alloc || !stacks_.requests) continue;
+      const CodeKind kind = stack.is_none() ? CodeKind::backward : kinds_of_stacks_[stack.index];
+      note_recompute(event, kind);
+      note_forward(event, kind);
     }
     look_at_annotations();
     for (std::size_t run = 0; run < spans_.count(); ++run) {
-      has_phases_ = has_phases_ || spans_.phase(run) != Phase::other;
+      if (spans_.phase(run) != Phase::other) {
+        has_phases_ = true;
+        end_of_work_ = spans_.end(run);
+      }
       if (spans_.phase(run) == Phase::backward)
         first_backward_ = std::min(first_backward_, spans_.first(run));
     }
+  }
+
+  // Forward code, as far as it goes without the user's own code allocating between.
+  void note_forward(std::uint32_t event, CodeKind kind) {
+    if (kind == CodeKind::forward) {
+      if (!is_in_forward_) forwards_.push_back({event, event});
+      forwards_.back().last = event;
+    }
+    is_in_forward_ = kind == CodeKind::forward;
+  }
+  // A forward began while the row was there: it may have read it.
+  [[nodiscard]] bool saw_forward(std::size_t row) const {
+    const auto after =
+        std::upper_bound(forwards_.begin(), forwards_.end(), birth(row),
+                         [](std::uint32_t event, const Stretch& s) { return event < s.first; });
+    return after != forwards_.end() && after->first < death(row) &&
+           after->first < spans_.end(run_of(row));
   }
 
   // Forward that backward runs again, as far as it goes without backward's own work between.
@@ -186,10 +210,10 @@ class Inference {
       default:
         return false;
     }
-    if (is_from_before(row)) return stays(row);
+    if (is_from_before(row)) return lasts(row);
     const std::size_t run = run_of(row);
     return birth(row) < first_backward_ && spans_.phase(run) == Phase::other &&
-           (stays(row) || outlives_next_backward(row, next_backward(run)));
+           (lasts(row) || outlives_next_backward(row, next_backward(run)));
   }
 
   [[nodiscard]] CodeKind kind(std::size_t row) const { return kinds_[row]; }
@@ -232,7 +256,7 @@ class Inference {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (is_gradient(row)) sizes_.at(size(row)).count_gradient(run_of(row));
       if (kind(row) == CodeKind::none && is_zeroed(row))
-        sizes_.at(size(row)).count_gradient(zeroing_at(death(row)));
+        sizes_.at(size(row)).count_gradient(spans_.count() + zeroing_at(death(row)));
     }
   }
 
@@ -281,14 +305,16 @@ class Inference {
   [[nodiscard]] bool is_state(std::size_t row) const {
     if (is_from_before(row)) return false;
     const std::size_t run = run_of(row);
-    return death(row) >= spans_.end(run) && (stays(row) || death(row) > next_work(run));
+    if (death(row) < spans_.end(run)) return false;
+    // Without the stacks of frees the end of the step is not sharp.
+    return stays(row) || stacks_.frees || death(row) > next_work(run);
   }
 
   MemorySource from_forward(std::size_t row) {
     const std::size_t run = run_of(row);
     const std::size_t backward = next_backward(run);
     if (backward == spans_.count()) {  // never reached
-      if (saw_oom(row)) return MemorySource::activations;
+      if (saw_oom(row) && !stays(row)) return MemorySource::activations;
       if (death(row) < spans_.end(run)) return MemorySource::temporaries;
       return kept_by_forward(row, run);
     }
@@ -339,12 +365,8 @@ class Inference {
     const std::size_t run = run_of(row);
     if (!has_phases_) return MemorySource::unknown;
     switch (spans_.phase(run)) {
-      case Phase::forward: {
-        const std::uint32_t backward = spans_.start_of(next_backward(run));
-        const bool is_kept =
-            backward == kNoEvent ? death(row) >= spans_.end(run) : death(row) > backward;
-        return is_kept || saw_oom(row) ? MemorySource::activations : MemorySource::temporaries;
-      }
+      case Phase::forward:
+        return from_plain_forward(row, run);
       case Phase::backward:
         return survives_backward(row, run) ? MemorySource::inputs : MemorySource::temporaries;
       case Phase::optimizer_step:
@@ -361,6 +383,18 @@ class Inference {
     if (is_old && birth(row) > first_backward_ && info != nullptr && info->gradients > 0)
       return MemorySource::optimizer_state;
     return MemorySource::inputs;
+  }
+
+  // The user's own lines inside forward: the loss, or another batch for another forward.
+  MemorySource from_plain_forward(std::size_t row, std::size_t run) {
+    const std::size_t backward = next_backward(run);
+    const bool is_for_backward = backward < spans_.count() && death(row) > spans_.first(backward) &&
+                                 death(row) < spans_.end(backward);
+    if (is_for_backward) return MemorySource::activations;
+    if (saw_forward(row)) return MemorySource::inputs;
+    const std::uint32_t end = backward < spans_.count() ? spans_.first(backward) : spans_.end(run);
+    return death(row) >= end || saw_oom(row) ? MemorySource::activations
+                                             : MemorySource::temporaries;
   }
 
   // Made before training and kept: a parameter where backward makes a gradient of its size.
@@ -381,7 +415,7 @@ class Inference {
     const StackTrie& stacks = store_.stacks();
     for (StackId stack = rows_.stack[row]; !stack.is_none(); stack = stacks.caller(stack)) {
       const Frame& frame = store_.frame(stacks.frame(stack));
-      if (store_.text(frame.name) == "__init__") return frame.file;
+      if (store_.text(frame.name).ends_with("__init__")) return frame.file;
     }
     return {};
   }
@@ -414,7 +448,7 @@ class Inference {
         break;
     }
     SizeInfo* info = sizes_.find(size(row));
-    if (!stays(row)) {
+    if (!lasts(row)) {
       if (is_zeroed(row)) return MemorySource::gradients;
       if (spans_.phase(spans_.run_of(death(row))) == Phase::backward)
         return MemorySource::activations;
@@ -471,10 +505,13 @@ class Inference {
   Column<CodeKind> kinds_;  // by row
   bool has_phases_ = false;
   bool is_recomputing_ = false;
+  bool is_in_forward_ = false;
   bool keeps_gradients_ = false;
   std::uint32_t first_backward_ = kNoEvent;
+  std::uint32_t end_of_work_ = 0;  // behind the last phase
   std::vector<std::uint32_t> ooms_;
   std::vector<Stretch> recomputes_;
+  std::vector<Stretch> forwards_;
   std::vector<Stretch> zeroings_;
   SizeBook sizes_;
   FlatMap<std::uint32_t> lasting_;

@@ -63,10 +63,19 @@ class Tree {
     std::uint32_t node = at.is_none() ? ModuleNode::kNoParent : node_of_stack_[at.index];
     for (auto step = path.rbegin(); step != path.rend(); ++step) {
       const FrameId frame = store_.stacks().frame(*step);
+      if (is_module_call(store_, frame)) node = child_of_caller(node, *step);
       if (is_module_forward(store_, frame)) node = child(node, frame);
       node_of_stack_[step->index] = node;
     }
     return node;
+  }
+
+  // The line that calls a module, where it is not in a forward() itself.
+  std::uint32_t child_of_caller(std::uint32_t parent, StackId call) {
+    const StackId caller = store_.stacks().caller(call);
+    if (caller.is_none()) return parent;
+    const FrameId frame = store_.stacks().frame(caller);
+    return is_line_of_module(store_, frame) ? child(parent, frame) : parent;
   }
 
   std::uint32_t child(std::uint32_t parent, FrameId frame) {
@@ -100,13 +109,17 @@ std::vector<ModuleNode> modules_at(const Store& store, const DeviceRecord& recor
   return tree.finish();
 }
 
-std::optional<std::size_t> main_module(const std::vector<ModuleNode>& modules, MemorySource source,
-                                       std::uint64_t source_bytes) {
+std::optional<std::size_t> main_module(const Store& store, const std::vector<ModuleNode>& modules,
+                                       MemorySource source, std::uint64_t source_bytes) {
   std::optional<std::size_t> main;
-  for (std::size_t node = 0; node < modules.size(); ++node) {
-    const bool is_inside = modules[node].parent == (main ? *main : ModuleNode::kNoParent);
-    if (is_inside && source_bytes > 0 && 2 * modules[node].by_source[source] >= source_bytes)
-      main = node;
+  std::uint32_t inside = ModuleNode::kNoParent;
+  for (std::uint32_t node = 0; node < modules.size() && source_bytes > 0; ++node) {
+    if (modules[node].parent != inside || 2 * modules[node].by_source[source] < source_bytes)
+      continue;
+    inside = node;
+    // A line of torch.nn is many modules: what calls them says more.
+    const bool is_named = !modules[node].name.empty();
+    if (is_named || !is_torch_module(store, modules[node].frame)) main = node;
   }
   return main;
 }

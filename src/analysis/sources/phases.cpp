@@ -88,11 +88,12 @@ class PhaseFinder {
       if (is_in_step && (phase == Phase::other || kind == CodeKind::none))
         phase = Phase::optimizer_step;
       if (phase == Phase::other) {
-        is_parted = is_parted || (is_request(action) && (kind == CodeKind::plain));
+        is_parted = is_parted ||
+                    (is_request(action) && (kind == CodeKind::plain || kind == CodeKind::none));
         continue;
       }
       const bool continues = !regions_.empty() && regions_.back().phase == phase &&
-                             !(is_parted && phase == Phase::backward);
+                             !(is_parted && phase != Phase::forward);
       if (continues) {
         regions_.back().last = event;
       } else {
@@ -173,7 +174,7 @@ class PhaseFinder {
     const auto first = std::find_if(spans_.begin(), spans_.end(), [](const PhaseSpan& span) {
       return span.phase != Phase::other;
     });
-    if (begins.empty() || first == spans_.end()) return;
+    if (first == spans_.end()) return;
     begins.push_back(first->first_event);
     std::sort(begins.begin(), begins.end());
     begins.erase(std::unique(begins.begin(), begins.end()), begins.end());

@@ -12,16 +12,17 @@
 namespace gpumemprof {
 
 struct SizeInfo {
-  static constexpr std::uint32_t kStatesPerParameter = 3;  // Adam with amsgrad
+  static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; what is beyond may be a copy
 
   std::uint32_t made = 0;        // parameters by the code that made them
   std::uint32_t possible = 0;    // other blocks that may be parameters
-  std::uint32_t gradients = 0;   // the most that one backward made
+  std::uint32_t gradients = 0;   // the most there were at once
   bool states_are_born = false;  // the optimizer's state was made while recording
 
-  void count_gradient(std::size_t backward) {
-    if (backward != backward_) now_ = 0;
-    backward_ = backward;
+  // `generation` is the same for gradients that are there together.
+  void count_gradient(std::size_t generation) {
+    if (generation != generation_) now_ = 0;
+    generation_ = generation;
     gradients = std::max(gradients, ++now_);
   }
   // Whether one more block of this size is a parameter: there are more gradients than parameters.
@@ -38,7 +39,7 @@ struct SizeInfo {
   }
 
  private:
-  std::size_t backward_ = static_cast<std::size_t>(-1);
+  std::size_t generation_ = static_cast<std::size_t>(-1);
   std::uint32_t now_ = 0;
   std::uint32_t taken_ = 0;
   std::uint32_t states_ = 0;

@@ -61,8 +61,6 @@ std::optional<std::uint64_t> buffer_bytes(const DeviceRecord& record,
   return bytes;
 }
 
-// The peak of a step is told as "at the end of forward" also where the first thing backward
-// allocates makes it.
 void place_peak(DeviceSources& sources) {
   const auto holds = [&](const PhaseFigures& phase) {
     return sources.peak_event >= phase.first_event && sources.peak_event <= phase.last_event;
@@ -77,7 +75,7 @@ void place_peak(DeviceSources& sources) {
   if (phase->phase == Phase::forward) sources.is_end_of_forward = into * kParts >= length * 9;
   if (phase->phase == Phase::backward && phase != sources.phases.begin() &&
       std::prev(phase)->phase == Phase::forward)
-    sources.is_end_of_forward = into * kParts <= length;
+    sources.is_start_of_backward = into * kParts <= length;
 }
 
 }  // namespace

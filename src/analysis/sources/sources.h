@@ -120,7 +120,7 @@ struct ModuleNode {
 };
 
 struct SourcesOptions {
-  std::size_t series_points = 2000;  // at most
+  std::size_t series_points = 500;  // at most
 };
 
 struct DeviceSources {
@@ -129,8 +129,9 @@ struct DeviceSources {
   std::uint32_t peak_event = kNoEvent;
   Phase peak_phase = Phase::other;
   std::uint32_t peak_step = 0;
-  bool is_end_of_forward = false;  // the peak lies in the last part of a forward, or the first of
-                                   // the backward that follows it
+  // The peak lies in the last tenth of a forward, or in the first of the backward behind it.
+  bool is_end_of_forward = false;
+  bool is_start_of_backward = false;
   std::array<SourceFigure, kMemorySourceCount> figures;  // by MemorySource
   SourceFigure rounding;
   // Of parameters at the peak; none where it is not known which they are.

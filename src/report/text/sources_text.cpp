@@ -33,6 +33,7 @@ std::string part_of_whole(std::uint64_t part, std::uint64_t whole) {
 
 std::string peak_place(const DeviceSources& sources) {
   if (sources.is_end_of_forward) return ", at the end of forward";
+  if (sources.is_start_of_backward) return ", at the start of backward";
   switch (sources.peak_phase) {
     case Phase::forward:
       return ", in forward";
@@ -176,7 +177,7 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
   std::string sentence =
       fmt::format("{} {} the peak: {}{}", capitalized(spoken(main)), is_plural ? "make" : "makes",
                   part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
-  if (const auto module = main_module(sources.modules, main, bytes)) {
+  if (const auto module = main_module(store, sources.modules, main, bytes)) {
     const ModuleNode& node = sources.modules[*module];
     sentence += fmt::format("; {} of {} in {}", percent(node.by_source[main], bytes),
                             is_plural ? "them" : "it", module_name(node, store));
@@ -193,8 +194,8 @@ std::string module_tree(const DeviceOverview& device, const Store& store, const 
   const std::vector<ModuleNode>& modules = device.sources.modules;
   if (modules.empty()) return "  No forward() of a module made what was live at the peak.\n";
   std::string out =
-      "  Live at the peak, by the forward() that made it (a module is known by the\n"
-      "  line it is called from, so layers of one kind are one entry)\n";
+      "  Live at the peak, by module (known by the line that calls it, so layers\n"
+      "  called in a loop are one entry)\n";
   std::vector<std::size_t> depth(modules.size(), 0);
   constexpr std::uint64_t kSmallest = 1000;  // parts of the peak that are not worth a line
   for (std::size_t index = 0; index < modules.size(); ++index) {

@@ -452,7 +452,10 @@ class Inference {
       if (is_zeroed(row)) return MemorySource::gradients;
       if (spans_.phase(spans_.run_of(death(row))) == Phase::backward)
         return MemorySource::activations;
-      return MemorySource::unknown;
+      // The history began inside a forward that ran out of memory: what went with it was its own.
+      const bool is_unwound = !ooms_.empty() && ooms_.front() < death(row) &&
+                              spans_.phase(0) == Phase::forward && ooms_.front() <= spans_.end(0);
+      return is_unwound ? MemorySource::activations : MemorySource::unknown;
     }
     if (may_be_parameter(row) && info != nullptr && info->gradients > 0) {
       if (info->takes_parameter()) return MemorySource::parameters;

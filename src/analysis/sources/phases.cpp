@@ -181,8 +181,8 @@ class PhaseFinder {
     split_at(begins);
   }
 
-  // The first event after each step: after the optimizer's, or after a backward where no optimizer
-  // was seen.
+  // The first event after each step: after the optimizer's, as annotations mark it or as its code
+  // shows outside of the time they cover, or after a backward where no optimizer was seen.
   [[nodiscard]] std::vector<std::uint32_t> ends_of_steps() const {
     std::vector<std::uint32_t> ends;
     const auto& times = record_.events.time_ns;
@@ -190,13 +190,15 @@ class PhaseFinder {
       const std::int64_t* after = std::upper_bound(times.begin(), times.end(), step.end_ns);
       ends.push_back(static_cast<std::uint32_t>(after - times.begin()));
     }
-    if (!ends.empty()) return ends;
+    const std::uint32_t marked_from = ends.empty() ? kNoEvent : ends.front();
+    const std::uint32_t marked_to = ends.empty() ? 0 : ends.back();
     const auto collect = [&](Phase last) {
       for (std::size_t index = 0; index < spans_.size(); ++index) {
         if (spans_[index].phase != last) continue;
-        ends.push_back(index + 1 < spans_.size()
-                           ? spans_[index + 1].first_event
-                           : static_cast<std::uint32_t>(record_.events.size()));
+        const std::uint32_t end = index + 1 < spans_.size()
+                                      ? spans_[index + 1].first_event
+                                      : static_cast<std::uint32_t>(record_.events.size());
+        if (end < marked_from || spans_[index].first_event > marked_to) ends.push_back(end);
       }
     };
     collect(Phase::optimizer_step);

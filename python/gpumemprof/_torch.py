@@ -6,6 +6,7 @@ asking earlier would create contexts on the wrong card and break programs that f
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -225,3 +226,168 @@ def device_facts() -> dict[str, str]:
         if fraction is not None:
             found[f"device {device} memory_fraction"] = str(fraction(device))
     return found
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a tensor of any kind."""
+    import torch
+
+    return issubclass(type(value), torch.Tensor)
+
+
+def live_modules() -> list[Any]:
+    """Every module there is; slow."""
+    import torch
+
+    module_type = torch.nn.Module
+    # The type decides: isinstance() would ask proxies, which may do anything.
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
+
+
+def is_in_backward() -> bool:
+    """Whether autograd is running in this thread, as when it computes a checkpoint again."""
+    import torch
+
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+_HOST = -1
+_DEEPEST_WRAPPER = 4
+
+
+def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
+    """The storages behind a tensor, as (device, address); of a CPU tensor the device is -1.
+
+    A sharded, quantized or otherwise wrapped tensor has those of the tensors in it.
+    """
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        flatten = getattr(tensor, "__tensor_flatten__", None)
+        if flatten is not None and depth < _DEEPEST_WRAPPER:
+            names, _ = flatten()
+            parts = [getattr(tensor, name) for name in names]
+            return [place for part in parts for place in storages_of(part, depth + 1)]
+    if tensor.layout is not torch.strided:
+        return _sparse_storages(tensor)
+    if tensor.device.type not in ("cpu", "cuda"):
+        return []
+    address = tensor.untyped_storage().data_ptr()
+    return [(tensor.get_device(), address)] if address else []
+
+
+def _sparse_storages(tensor: Any) -> list[tuple[int, int]]:
+    names = ("_indices", "_values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+    found = []
+    for name in names:
+        try:
+            part = getattr(tensor, name)()
+        except (AttributeError, RuntimeError):
+            continue
+        if part.layout is not tensor.layout:
+            found += storages_of(part)
+    return found
+
+
+def offset_of(tensor: Any) -> int:
+    """Where in its storage a tensor begins; -1 where that means nothing."""
+    try:
+        return int(tensor.storage_offset())
+    except (RuntimeError, NotImplementedError):
+        return -1
+
+
+def watch_optimizers(before: Callable[[Any], None], after: Callable[[Any], None]) -> list[Any]:
+    """Call back around every optimizer's step; what comes back takes the hooks off."""
+    import torch
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    # Asked first, so that a compiled step has nothing of ours in it.
+    def step_pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(optimizer)
+
+    def step_post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            after(optimizer)
+
+    return [
+        register_optimizer_step_pre_hook(step_pre_hook),
+        register_optimizer_step_post_hook(step_post_hook),
+    ]
+
+
+def _keywords_of_call() -> dict[str, Any]:
+    """The keyword arguments of the module call that runs our hook: the hook is not given them."""
+    frame = sys._getframe(2)
+    for _ in range(2):
+        if frame is None:
+            break
+        if frame.f_code.co_name in ("inner", "_call_impl"):
+            keywords = frame.f_locals.get("kwargs")
+            if isinstance(keywords, dict):
+                return keywords
+        frame = frame.f_back  # type: ignore[assignment]
+    return {}
+
+
+class _Restored:
+    """Puts torch.compile back, unless somebody else replaced it meanwhile."""
+
+    def __init__(self, ours: Any, original: Any) -> None:
+        self._ours, self._original = ours, original
+
+    def remove(self) -> None:
+        import torch
+
+        if torch.compile is self._ours:
+            torch.compile = self._original
+
+
+def watch_forward(
+    before: Callable[[Any, Any, Any], None], compiled: Callable[[Any], None]
+) -> list[Any]:
+    """Call back before the forward of every module, until the program compiles something.
+
+    A hook on all modules that is there while torch compiles would be compiled in, and taking it off
+    would compile all again; so `compiled` is called just before, with the compiled module if it is
+    one just after.
+    """
+    import functools
+
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    def forward_pre_hook(module: Any, args: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(module, args, _keywords_of_call())
+
+    compile_it = torch.compile
+
+    @functools.wraps(compile_it)
+    def compile_without_hooks(*args: Any, **kwargs: Any) -> Any:
+        compiled(None)
+        result = compile_it(*args, **kwargs)
+        if issubclass(type(result), torch.nn.Module):
+            compiled(result)
+        return result
+
+    torch.compile = compile_without_hooks
+    return [
+        register_module_forward_pre_hook(forward_pre_hook),
+        _Restored(compile_without_hooks, compile_it),
+    ]
+
+
+def watch_module(module: Any, before: Callable[[Any, Any, Any], None]) -> Any:
+    """Call back before the forward of one module."""
+    import torch
+
+    def forward_pre_hook(module: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(module, args, kwargs)
+
+    return module.register_forward_pre_hook(forward_pre_hook, with_kwargs=True)

@@ -205,6 +205,40 @@ void mark(const std::string& name, Annotation::Stage stage) {
       [name, stage, ticks = read_ticks()](Drain& drain) { drain.mark(name, stage, ticks); });
 }
 
+LabelSetNumber define_labels(std::vector<StorageLabel> labels) {
+  static std::atomic<LabelSetNumber> next{0};
+  const LabelSetNumber number = next.fetch_add(1, std::memory_order_relaxed);
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return number;
+  engine->drain().submit_calmly([number, set = std::move(labels)](Drain& drain) mutable {
+    drain.define_labels(number, std::move(set));
+  });
+  return number;
+}
+
+void apply_labels(LabelSetNumber set) {
+  if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
+    engine->drain().submit_calmly([set](Drain& drain) { drain.apply_labels(set); });
+}
+
+void forget_labels(LabelSetNumber set) {
+  if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
+    engine->drain().submit_calmly([set](Drain& drain) { drain.forget_labels(set); });
+}
+
+void mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit_calmly([kind, number](Drain& drain) { drain.mark_phase(kind, number); });
+}
+
+void describe_modules(std::vector<ModuleDescription> modules) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit_calmly(
+      [all = std::move(modules)](Drain& drain) { drain.describe_modules(all); });
+}
+
 std::uint16_t enter_tag(const std::string& name) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return 0;

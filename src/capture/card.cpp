@@ -51,6 +51,7 @@ void ask_memory(void* handle, DeviceSample& sample) {
   if (g_nvml.memory_v2 != nullptr && g_nvml.memory_v2(handle, &info) == kSuccess) {
     sample.total_bytes = info.total;
     sample.used_bytes = info.used;
+    sample.firmware_bytes = info.reserved;
     return;
   }
   MemoryInfo old{};
@@ -70,8 +71,17 @@ void ask_process(void* handle, DeviceSample& sample) {
   const auto mine = std::find_if(infos.begin(), end, [](const ProcessInfo& info) {
     return info.pid == static_cast<unsigned>(::getpid());
   });
-  // In a container NVML may count processes by numbers we do not know.
-  if (mine != end && mine->used_bytes != kNotAvailable) sample.process_bytes = mine->used_bytes;
+  // In a container NVML may count processes by numbers we do not know, and then who is who is
+  // unknown.
+  if (mine == end) return;
+  if (mine->used_bytes != kNotAvailable) sample.process_bytes = mine->used_bytes;
+  std::uint64_t others = 0;
+  for (auto info = infos.begin(); info != end; ++info) {
+    if (info == mine) continue;
+    if (info->used_bytes == kNotAvailable) return;
+    others += info->used_bytes;
+  }
+  sample.other_processes_bytes = others;
 }
 
 }  // namespace

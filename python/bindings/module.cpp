@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GPUMEMPROF_VERSION;
   gpumemprof::bindings::bind_errors(module);
   gpumemprof::bindings::bind_recording(module);
+  gpumemprof::bindings::bind_labels(module);
   gpumemprof::bindings::bind_report(module);
   gpumemprof::bindings::bind_whatif(module);
   gpumemprof::bindings::bind_tables(module);

@@ -31,6 +31,7 @@ from gpumemprof.errors import (
     RecordingWarning,
     UsageError,
 )
+from gpumemprof.labels import Label
 from gpumemprof.marks import step, tag
 from gpumemprof.recorder import ActiveRecording, record, start, stop
 from gpumemprof.recording import Recording, load
@@ -58,6 +59,7 @@ __all__ = [
     "EnvironmentProblem",
     "Error",
     "Frame",
+    "Label",
     "InputError",
     "InternalError",
     "LiveGroup",

@@ -297,8 +297,13 @@ def offset_of(tensor: Any) -> int:
         return -1
 
 
-def watch_optimizers(before: Callable[[Any], None], after: Callable[[Any], None]) -> list[Any]:
-    """Call back around every optimizer's step; what comes back takes the hooks off."""
+def watch_optimizers(
+    before: Callable[[Any], None], after: Callable[[Any, bool], None]
+) -> list[Any]:
+    """Call back around every optimizer's step; what comes back takes the hooks off.
+
+    After it also with whether the step ran a closure, which may compute gradients itself.
+    """
     import torch
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
@@ -312,7 +317,7 @@ def watch_optimizers(before: Callable[[Any], None], after: Callable[[Any], None]
 
     def step_post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
         if not torch.compiler.is_compiling():
-            after(optimizer)
+            after(optimizer, len(args) > 1 or kwargs.get("closure") is not None)
 
     return [
         register_optimizer_step_pre_hook(step_pre_hook),

@@ -109,7 +109,6 @@ AllocationLabels Recording::recorded_labels(std::size_t device) const {
   AllocationLabels labels;
   labels.source.resize(record.allocations.size(), MemorySource::unknown);
   labels.flags.resize(record.allocations.size(), 0);
-  labels.name.resize(record.allocations.size(), StringId());
   take_labels(store_, record, labels);
   return labels;
 }

@@ -64,17 +64,15 @@ class WatchedOptimizer:
         else:
             self._labels.say_again()
             self._modules.say_again()
-        places = pointers(gradients)
-        if places != self._gradient_places:
-            self._say_gradients(parameters, gradients)
-            self._gradient_places = places
-        else:
-            self._gradient_labels.say_again()
+        self._say_gradients(parameters, gradients)
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
-    def after_step(self, optimizer: Any) -> None:
-        """The state is what the step made of it."""
+    def after_step(self, optimizer: Any, has_closure: bool) -> None:
+        """The state is what the step made of it; so are gradients, where the step computes them."""
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
+        if has_closure:
+            parameters = _parameters(optimizer)
+            self._say_gradients(parameters, [parameter.grad for parameter in parameters])
         state = optimizer.state
         is_due = len(state) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
@@ -116,6 +114,11 @@ class WatchedOptimizer:
         self._labels.say(named_storages(rows))
 
     def _say_gradients(self, parameters: list[Any], gradients: list[Any]) -> None:
+        places = pointers(gradients)
+        if places == self._gradient_places:
+            self._gradient_labels.say_again()
+            return
+        self._gradient_places = places
         names = self._modules.parameter_names()
         rows: list[Named] = [
             (GRADIENT, names.get(id(parameter), f"parameter {index}") + ".grad", gradient)

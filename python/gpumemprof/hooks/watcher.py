@@ -98,12 +98,12 @@ class Watcher:
             except Exception as error:
                 self._give_up(error)
 
-    def _after_step(self, optimizer: Any) -> None:
+    def _after_step(self, optimizer: Any, has_closure: bool) -> None:
         with self._lock:
             if not self._is_on:
                 return
             try:
-                self._watched(optimizer).after_step(optimizer)
+                self._watched(optimizer).after_step(optimizer, has_closure)
             except Exception as error:
                 self._give_up(error)
 

@@ -206,33 +206,26 @@ std::vector<MarkedStep> marked_optimizer_steps(const DeviceRecord& record) {
 }
 
 std::vector<std::uint32_t> marked_step_begins(const DeviceRecord& record) {
-  std::vector<std::uint32_t> said;
-  std::vector<std::uint32_t> found;
-  std::set<std::uint32_t> stepped;  // the optimizers that made a step since the last one began
+  std::vector<std::uint32_t> begins;
+  for (const PhaseMark& mark : record.phase_marks) {
+    if (mark.kind == PhaseMark::Kind::step_start) begins.push_back(mark.before_event);
+  }
+  return begins;
+}
+
+std::vector<std::uint32_t> marked_step_ends(const DeviceRecord& record) {
+  std::vector<std::uint32_t> ends;
+  std::set<std::uint32_t> stepped;  // the optimizers that made a step since the last one ended
   std::uint32_t last_end = 0;
   for (const PhaseMark& mark : record.phase_marks) {
-    switch (mark.kind) {
-      case PhaseMark::Kind::step_start:
-        said.push_back(mark.before_event);
-        break;
-      case PhaseMark::Kind::optimizer_start:
-        if (!stepped.insert(mark.number).second) {
-          found.push_back(last_end);
-          stepped = {mark.number};
-        }
-        break;
-      case PhaseMark::Kind::optimizer_end:
-        last_end = mark.before_event;
-        break;
-    }
+    if (mark.kind == PhaseMark::Kind::optimizer_end) last_end = mark.before_event;
+    if (mark.kind != PhaseMark::Kind::optimizer_start || stepped.insert(mark.number).second)
+      continue;
+    ends.push_back(last_end);
+    stepped = {mark.number};
   }
-  if (!said.empty()) {
-    said.erase(said.begin());
-    return said;
-  }
-  // What follows the last step is none of it.
-  if (!stepped.empty() && last_end < record.events.size()) found.push_back(last_end);
-  return found;
+  if (!stepped.empty()) ends.push_back(last_end);
+  return ends;
 }
 
 }  // namespace gpumemprof

@@ -27,8 +27,11 @@ struct MarkedStep {
 };
 std::vector<MarkedStep> marked_optimizer_steps(const DeviceRecord& record);
 
-// The first event of every step but the first that the program or its optimizers marked, in order.
-// Where several optimizers take turns a step ends with the last of them.
+// The first event of every step that the program marked by gpumemprof.step(), in order.
 std::vector<std::uint32_t> marked_step_begins(const DeviceRecord& record);
+
+// The first event after every training step, as the program's optimizers tell it: where several take
+// turns, after the last of them.
+std::vector<std::uint32_t> marked_step_ends(const DeviceRecord& record);
 
 }  // namespace gpumemprof

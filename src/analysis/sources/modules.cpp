@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/module_names.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
@@ -11,7 +12,7 @@ namespace {
 class Tree {
  public:
   Tree(const Store& store, const AllocationColumns& rows)
-      : store_(store), rows_(rows), node_of_stack_(store.stacks().size(), kNotAsked) {}
+      : store_(store), rows_(rows), names_(store), node_of_stack_(store.stacks().size(), kNotAsked) {}
 
   void add(std::size_t row, MemorySource source) {
     const StackId stack = rows_.stack[row];
@@ -53,6 +54,7 @@ class Tree {
 
  private:
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
+  static constexpr std::size_t kMostNamed = 20'000;
 
   // From the outermost frame whose node is not known yet inwards: stacks may be deep.
   std::uint32_t node_of(StackId stack) {
@@ -86,13 +88,23 @@ class Tree {
       ModuleNode made;
       made.parent = parent;
       made.frame = frame;
+      const bool is_outermost = parent == ModuleNode::kNoParent;
+      const std::vector<std::uint32_t> callers =
+          is_outermost ? std::vector<std::uint32_t>() : candidates_[parent];
+      std::vector<std::uint32_t> modules;
+      if (nodes_.size() < kMostNamed) modules = names_.inside(callers, frame);
+      made.name = names_.name_of(modules);
       nodes_.push_back(made);
+      // A forward() that another one of the same module calls, as by super(), is of that module.
+      candidates_.push_back(modules.empty() ? callers : modules);
     }
     return node;
   }
 
   const Store& store_;
   const AllocationColumns& rows_;
+  ModuleNames names_;
+  std::vector<std::vector<std::uint32_t>> candidates_;  // by node: the modules it may be
   std::vector<std::uint32_t> node_of_stack_;
   FlatMap<std::uint32_t> by_step_;
   std::vector<ModuleNode> nodes_;

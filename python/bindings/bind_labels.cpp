@@ -1,4 +1,5 @@
 #include "bindings.h"
+#include "event/provenance.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -7,21 +8,22 @@ nb::object event_or_none(std::uint32_t event) {
   return event == kNoEvent ? nb::none() : nb::object(nb::int_(event));
 }
 
-// Rows of (device, source, name, is_buffer, address, requested_bytes, size_bytes, alloc_event,
-// free_requested_event).
+// Rows of (device, source, name, is_buffer, provenance, address, requested_bytes, size_bytes,
+// alloc_event, free_requested_event).
 void add_labels(const Recording& recording, std::size_t device, nb::list& rows) {
   const DeviceRecord& record = *recording.store().devices()[device];
   const AllocationColumns& allocations = record.allocations;
-  const AllocationLabels labels = [&] {
-    const nb::gil_scoped_release no_gil;
-    return recording.recorded_labels(device);
-  }();
+  const AllocationLabels& labels = record.labels;
+  if (labels.name.empty()) return;
   const nb::str device_name = to_str(recording.store().device_name(record.device));
   for (std::size_t row = 0; row < allocations.size(); ++row) {
-    if (!labels.is_measured(row)) continue;
+    if (labels.name[row].is_none()) continue;
     rows.append(nb::make_tuple(device_name, to_str(memory_source_name(labels.source[row])),
                                to_str(recording.store().text(labels.name[row])),
                                (labels.flags[row] & AllocationLabels::kBuffer) != 0,
+                               to_str(provenance_name(labels.is_measured(row)
+                                                          ? Provenance::measured
+                                                          : Provenance::inferred)),
                                allocations.address[row], allocations.requested_bytes[row],
                                allocations.size_bytes[row],
                                event_or_none(allocations.alloc_event[row]),

@@ -16,6 +16,8 @@ class Label(NamedTuple):
     name: str
     """Such as ``h.3.mlp.c_fc.weight``, ``h.3.mlp.c_fc.weight.grad`` or ``… exp_avg``."""
     is_buffer: bool
+    provenance: str
+    """``measured``, or ``inferred`` for a batch known by the line that brings it."""
     address: int
     requested_bytes: int
     """The size of the tensor's storage."""

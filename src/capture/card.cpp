@@ -1,10 +1,15 @@
 #include "capture/card.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
 
 namespace gpumemprof::capture {
 namespace {
@@ -84,7 +89,38 @@ void ask_process(void* handle, DeviceSample& sample) {
   sample.other_processes_bytes = others;
 }
 
+// Libraries that are loaded when they are first used: torch's own part for linear algebra brings
+// cuSOLVER, and cuDNN loads its kernels in parts.
+int look_at_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
+  auto& libraries = *static_cast<std::uint8_t*>(data);
+  const std::string_view path(info->dlpi_name == nullptr ? "" : info->dlpi_name);
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.starts_with("libcudnn_")) libraries |= DeviceSample::kCudnn;
+  if (name.starts_with("libcusolver") || name.starts_with("libtorch_cuda_linalg"))
+    libraries |= DeviceSample::kCusolver;
+  return 0;
+}
+
+// NCCL is there from the start; a communicator shows by the threads it starts.
+bool has_nccl_threads() {
+  std::error_code failure;
+  for (std::filesystem::directory_iterator task("/proc/self/task", failure), end;
+       !failure && task != end; task.increment(failure)) {
+    std::ifstream file(task->path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name.starts_with("NCCL")) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::uint8_t libraries_in_use() {
+  std::uint8_t libraries = 0;
+  ::dl_iterate_phdr(look_at_library, &libraries);
+  if (has_nccl_threads()) libraries |= DeviceSample::kNccl;
+  return libraries;
+}
 
 bool Cards::open() {
   if (was_opened_) return is_open_;
@@ -109,8 +145,10 @@ void Cards::watch(DeviceIndex device, const std::string& uuid) {
 
 std::vector<DeviceSample> Cards::sample() const {
   std::vector<DeviceSample> samples;
+  const std::uint8_t libraries = cards_.empty() ? std::uint8_t{0} : libraries_in_use();
   for (const Card& card : cards_) {
     DeviceSample sample;
+    sample.libraries = libraries;
     sample.device = card.device;
     ask_memory(card.handle, sample);
     ask_process(card.handle, sample);

@@ -11,6 +11,9 @@
 
 namespace gpumemprof::capture {
 
+// Bits of DeviceSample::libraries.
+std::uint8_t libraries_in_use();
+
 class Cards {
  public:
   // uuid as in "GPU-1234…"; a card NVML does not know is left out.

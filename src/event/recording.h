@@ -63,6 +63,11 @@ struct DeviceSample {
   std::uint64_t other_processes_bytes = kUnknownBytes;
   std::uint64_t firmware_bytes = kUnknownBytes;
   std::uint32_t before_event = kNoEvent;  // the device's next event; kNoEvent: only the time tells
+  std::uint8_t libraries = 0;             // that the process had taken up by then, of these:
+
+  static constexpr std::uint8_t kCudnn = 1;
+  static constexpr std::uint8_t kCusolver = 2;
+  static constexpr std::uint8_t kNccl = 4;
 };
 
 struct Annotation {

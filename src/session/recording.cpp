@@ -5,7 +5,6 @@
 #include <new>
 #include <system_error>
 
-#include "analysis/sources/measured.h"
 #include "base/byte_source.h"
 #include "ingest/torch_snapshot.h"
 #include "store/store_source.h"
@@ -102,15 +101,6 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
   const Status delivered = source.deliver(*writer.value());
   if (!delivered) return delivered;
   return writer.value()->close("simulated");
-}
-
-AllocationLabels Recording::recorded_labels(std::size_t device) const {
-  const DeviceRecord& record = *store_.devices()[device];
-  AllocationLabels labels;
-  labels.source.resize(record.allocations.size(), MemorySource::unknown);
-  labels.flags.resize(record.allocations.size(), 0);
-  take_labels(store_, record, labels);
-  return labels;
 }
 
 std::optional<Error> Recording::cut() const {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/gap/gap.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -37,9 +36,6 @@ class Recording {
   // Writes the first of the options' runs as a recording of its own.
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;
-  // What the program itself said of the allocations of one of store().devices(); a row that it did
-  // not name is unknown.
-  [[nodiscard]] AllocationLabels recorded_labels(std::size_t device) const;
   // A sentence where the file broke off; nothing where it is whole.
   [[nodiscard]] std::optional<Error> cut() const;
 

@@ -145,6 +145,7 @@ void encode_marks(OutBytes& out, const Marks& marks) {
     out.varint(sample.other_processes_bytes + 1);
     out.varint(sample.firmware_bytes + 1);
     out.varint(std::uint64_t{static_cast<std::uint32_t>(sample.before_event + 1)});
+    out.byte(sample.libraries);
   }
 }
 
@@ -180,6 +181,7 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
       sample.firmware_bytes = in.varint() - 1;
       sample.before_event =
           static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32)) - std::uint32_t{1};
+      sample.libraries = in.byte();
     }
     marks.samples.push_back(sample);
   }

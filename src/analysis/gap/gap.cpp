@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "replay/layout.h"
 
@@ -86,8 +87,9 @@ class Witness {
     }
   }
 
-  // Of the events [first, end). A library is taken up once; what comes after is other code.
-  OutsideGrowth explain(std::uint32_t first, std::uint32_t end) {
+  // Of the events [first, end) and the libraries taken up meanwhile. A library is taken up once; what
+  // comes after is other code.
+  OutsideGrowth explain(std::uint32_t first, std::uint32_t end, std::uint8_t new_libraries) {
     OutsideGrowth growth;
     growth.before_event = end;
     std::array<StackId, kOutsideKindCount> seen;
@@ -103,10 +105,17 @@ class Witness {
       is_seen[index] = true;
       seen[index] = stack;
     }
-    for (const OutsideKind kind : {OutsideKind::nccl, OutsideKind::cublas, OutsideKind::cudnn}) {
+    constexpr std::array kLibraries = {
+        std::pair(OutsideKind::nccl, DeviceSample::kNccl),
+        std::pair(OutsideKind::cublas, std::uint8_t{0}),
+        std::pair(OutsideKind::cusolver, DeviceSample::kCusolver),
+        std::pair(OutsideKind::cudnn, DeviceSample::kCudnn),
+    };
+    for (const auto& [kind, library] : kLibraries) {
       const auto index = static_cast<std::size_t>(kind);
+      const bool is_taken_up = is_seen[index] || (new_libraries & library) != 0;
       const bool may_grow_again = kind == OutsideKind::nccl;  // a communicator more
-      if (!is_seen[index] || (was_used_[index] && !may_grow_again)) continue;
+      if (!is_taken_up || (was_used_[index] && !may_grow_again)) continue;
       was_used_[index] = true;
       growth.kind = kind;
       growth.stack = seen[index];
@@ -147,6 +156,7 @@ void follow_outside(const Store& store, const DeviceRecord& record,
   Witness witness(store, record.events);
   gap.outside_by_kind.assign(kOutsideKindCount, 0);
   std::uint32_t last_position = 0;
+  std::uint8_t last_libraries = 0;
   std::optional<std::int64_t> last;
   for (const DeviceSample& sample : samples) {
     const std::uint32_t position = position_of(sample, record.events);
@@ -160,7 +170,8 @@ void follow_outside(const Store& store, const DeviceRecord& record,
       gap.growth.push_back({kind, outside, position, StackId()});
       gap.outside_by_kind[static_cast<std::size_t>(kind)] = static_cast<std::uint64_t>(outside);
     } else if (outside > *last) {
-      OutsideGrowth growth = witness.explain(last_position, position);
+      const auto new_libraries = static_cast<std::uint8_t>(sample.libraries & ~last_libraries);
+      OutsideGrowth growth = witness.explain(last_position, position, new_libraries);
       growth.bytes = outside - *last;
       gap.outside_by_kind[static_cast<std::size_t>(growth.kind)] +=
           static_cast<std::uint64_t>(growth.bytes);
@@ -170,6 +181,7 @@ void follow_outside(const Store& store, const DeviceRecord& record,
     }
     last = outside;
     last_position = position;
+    last_libraries = sample.libraries;
   }
 }
 
@@ -216,7 +228,7 @@ void look_at_card(const DeviceSample& sample, DeviceGap& gap) {
 
 std::string_view outside_kind_name(OutsideKind kind) {
   constexpr std::array<std::string_view, kOutsideKindCount> kNames = {
-      "context", "before_recording", "kernels", "cublas", "cudnn", "nccl"};
+      "context", "before_recording", "kernels", "cublas", "cudnn", "cusolver", "nccl"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -27,9 +27,10 @@ enum class OutsideKind : std::uint8_t {
   kernels,           // code, loaded when it first ran
   cublas,
   cudnn,
+  cusolver,
   nccl,
 };
-inline constexpr std::size_t kOutsideKindCount = 6;
+inline constexpr std::size_t kOutsideKindCount = 7;
 std::string_view outside_kind_name(OutsideKind kind);
 
 struct OutsideGrowth {

@@ -179,10 +179,11 @@ void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& 
     const bool is_gone_with_its_phase = death != kNoEvent && runs.run_of(death) == born_in;
     const bool is_kept_by_forward =
         runs.phase(born_in) == Phase::forward && !is_gone_with_its_phase;
-    // Of what backward computes again only inference tells what it keeps.
+    // What backward computes again it uses at once.
+    const bool is_recomputed = runs.phase(born_in) == Phase::backward && is_gone_with_its_phase;
     const MemorySource source = labels.source[row];
     if ((source == MemorySource::temporaries && is_gone_with_its_phase) ||
-        (source == MemorySource::activations && is_kept_by_forward)) {
+        (source == MemorySource::activations && (is_kept_by_forward || is_recomputed))) {
       labels.flags[row] = static_cast<std::uint8_t>(labels.flags[row] | AllocationLabels::kMeasured);
     }
   }

@@ -17,6 +17,11 @@ namespace {
 // Made once and kept, since callbacks use it.
 std::atomic<const FrameWalker*> g_walker{nullptr};
 
+LabelSetNumber new_label_set() {
+  static std::atomic<LabelSetNumber> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 Error our_bug(const std::exception& bug) {
   return {ErrorCode::bug, bug.what(), "", "please report it"};
 }
@@ -206,12 +211,21 @@ void mark(const std::string& name, Annotation::Stage stage) {
 }
 
 LabelSetNumber define_labels(std::vector<StorageLabel> labels) {
-  static std::atomic<LabelSetNumber> next{0};
-  const LabelSetNumber number = next.fetch_add(1, std::memory_order_relaxed);
+  const LabelSetNumber number = new_label_set();
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return number;
   engine->drain().submit_calmly([number, set = std::move(labels)](Drain& drain) mutable {
     drain.define_labels(number, std::move(set));
+  });
+  return number;
+}
+
+LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addresses) {
+  const LabelSetNumber number = new_label_set();
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return number;
+  engine->drain().submit_calmly([set, number, places = std::move(addresses)](Drain& drain) {
+    drain.move_labels(set, number, places);
   });
   return number;
 }

@@ -151,6 +151,9 @@ struct StorageLabel {
 };
 using LabelSetNumber = std::uint32_t;
 LabelSetNumber define_labels(std::vector<StorageLabel> labels);
+// A set like another with these addresses in the place of its own, in its order; the other is
+// forgotten.
+LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addresses);
 void apply_labels(LabelSetNumber set);
 void forget_labels(LabelSetNumber set);
 void mark_phase(PhaseMark::Kind kind, std::uint32_t number);

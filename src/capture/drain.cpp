@@ -152,6 +152,17 @@ void Drain::define_labels(LabelSetNumber set, std::vector<StorageLabel> labels) 
   label_sets_.insert_or_assign(set, std::move(labels));
 }
 
+void Drain::move_labels(LabelSetNumber set, LabelSetNumber to,
+                        const std::vector<std::uint64_t>& addresses) {
+  const auto found = label_sets_.find(set);
+  if (found == label_sets_.end()) return;
+  std::vector<StorageLabel> labels = std::move(found->second);
+  forget_labels(set);
+  if (labels.size() != addresses.size()) return;
+  for (std::size_t row = 0; row < labels.size(); ++row) labels[row].address = addresses[row];
+  define_labels(to, std::move(labels));
+}
+
 void Drain::apply_labels(LabelSetNumber set) {
   const auto found = label_sets_.find(set);
   if (found == label_sets_.end()) return;

@@ -56,6 +56,8 @@ class Drain {
   void watch_card(DeviceIndex device, const std::string& uuid);
   void sample_cards();
   void define_labels(LabelSetNumber set, std::vector<StorageLabel> labels);
+  void move_labels(LabelSetNumber set, LabelSetNumber to,
+                   const std::vector<std::uint64_t>& addresses);
   void apply_labels(LabelSetNumber set);
   void forget_labels(LabelSetNumber set);
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);

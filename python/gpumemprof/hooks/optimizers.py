@@ -14,6 +14,7 @@ from gpumemprof.hooks.storages import (
     Named,
     named_storages,
     pointers,
+    starts,
     tensors_in,
 )
 
@@ -23,8 +24,8 @@ OPTIMIZER_START, OPTIMIZER_END = range(2)
 
 
 def _is_seldom(count: int) -> bool:
-    """At the first steps, then at every power of two."""
-    return count < 4 or count & (count - 1) == 0
+    """At the first steps, then at the larger powers of two."""
+    return count < 3 or (count >= 32 and count & (count - 1) == 0)
 
 
 def _parameters(optimizer: Any) -> list[Any]:
@@ -44,7 +45,9 @@ class WatchedOptimizer:
         self._modules = modules
         self._steps = 0
         self._places: list[int] = []
+        self._names: list[str] = []
         self._gradient_places: list[int] = []
+        self._gradient_rows: list[int] | None = None
         self._state_places: list[int] = []
         self._state_size = -1
         self._is_state_exchanged = False
@@ -64,15 +67,14 @@ class WatchedOptimizer:
         else:
             self._labels.say_again()
             self._modules.say_again()
-        self._say_gradients(parameters, gradients)
+        self._say_gradients(gradients)
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
         """The state is what the step made of it; so are gradients, where the step computes them."""
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
         if has_closure:
-            parameters = _parameters(optimizer)
-            self._say_gradients(parameters, [parameter.grad for parameter in parameters])
+            self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
         state = optimizer.state
         is_due = len(state) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
@@ -106,23 +108,34 @@ class WatchedOptimizer:
         self._modules.say()
         names = self._modules.parameter_names()
         # Those that no module owns; the modules name the others.
-        rows: list[Named] = [
-            (PARAMETER, f"parameter {index}", parameter)
+        self._names = [
+            names.get(id(parameter), f"parameter {index}")
             for index, parameter in enumerate(parameters)
+        ]
+        self._gradient_rows = None
+        rows: list[Named] = [
+            (PARAMETER, name, parameter)
+            for name, parameter in zip(self._names, parameters)
             if id(parameter) not in names
         ]
         self._labels.say(named_storages(rows))
 
-    def _say_gradients(self, parameters: list[Any], gradients: list[Any]) -> None:
+    def _say_gradients(self, gradients: list[Any]) -> None:
         places = pointers(gradients)
-        if places == self._gradient_places:
+        if places == self._gradient_places and self._gradient_rows is not None:
             self._gradient_labels.say_again()
             return
         self._gradient_places = places
-        names = self._modules.parameter_names()
-        rows: list[Named] = [
-            (GRADIENT, names.get(id(parameter), f"parameter {index}") + ".grad", gradient)
-            for index, (parameter, gradient) in enumerate(zip(parameters, gradients))
-            if gradient is not None
+        rows = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        there = [gradients[index] for index in rows]
+        is_plain = len(places) == len(gradients) and 0 not in pointers(there)
+        if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
+            # As at the step before, but elsewhere: the allocator gave other blocks.
+            self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))
+            return
+        self._gradient_rows = rows
+        named: list[Named] = [
+            (GRADIENT, self._names[index] + ".grad", gradients[index]) for index in rows
         ]
-        self._gradient_labels.say(named_storages(rows))
+        self._gradient_labels.forget()
+        self._gradient_labels.say(named_storages(named))

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpumemprof import _core, _torch
 
-__all__ = ["LabelSet", "named_storages", "pointers", "tensors_in"]
+__all__ = ["LabelSet", "named_storages", "pointers", "starts", "tensors_in"]
 
 PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT = range(5)
 _DEEPEST = 6
@@ -18,7 +18,7 @@ Named = tuple[int, str, Any]
 """The kind of a tensor, its name, and the tensor."""
 
 
-def pointers(tensors: Iterable[Any]) -> list[int]:
+def pointers(tensors: list[Any]) -> list[int]:
     """Where each tensor's memory is, 0 for none: enough to see that something moved, and cheap."""
     try:
         return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
@@ -30,6 +30,14 @@ def pointers(tensors: Iterable[Any]) -> list[int]:
             if tensor is not None
             for _, address in _torch.storages_of(tensor)
         ]
+
+
+def starts(tensors: list[Any], places: list[int]) -> list[int]:
+    """Where the storages begin that these tensors, which lie at these places, are views of."""
+    return [
+        place - offset * tensor.element_size() if (offset := tensor.storage_offset()) else place
+        for tensor, place in zip(tensors, places)
+    ]
 
 
 def tensors_in(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -73,6 +81,9 @@ class LabelSet:
         self._rows: list[Row] = []
         self._number: int | None = None
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def say(self, rows: list[Row]) -> None:
         """These hold now; the tensors behind them must be alive until this returns."""
         if self._number is None or rows != self._rows:
@@ -82,6 +93,12 @@ class LabelSet:
             self._number = _core.capture_define_labels(rows)
             self._rows = rows
         _core.capture_apply_labels(self._number)
+
+    def say_moved(self, addresses: list[int]) -> None:
+        """The same as before, row by row, but at these addresses."""
+        if self._number is not None and len(addresses) == len(self._rows):
+            self._number = _core.capture_move_labels(self._number, addresses)
+            _core.capture_apply_labels(self._number)
 
     def say_again(self) -> None:
         """The same as before holds now."""

@@ -17,7 +17,7 @@ __all__ = ["Watcher"]
 
 # A hook on every module is dear, so it is taken off after the first calls of the roots. Later
 # batches are known by the line of the program that brings them.
-_CALLS_TO_SEE = 3
+_CALLS_TO_SEE = 2
 _MOST_CALLS = 20_000
 
 

@@ -124,6 +124,11 @@ void add_labels(EventSink& sink) {
   sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40});
 }
 
+void add_second_version(EventSink& sink) {
+  sink.add_sample({1, 12346, 80, 70, 60, 5, 4, 12, DeviceSample::kNccl});
+  add_labels(sink);
+}
+
 void describe_labels(std::ostream& out, const Store& store) {
   for (std::uint32_t set = 0; set < store.label_set_count(); ++set) {
     out << "label set " << set << "\n";
@@ -176,7 +181,7 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
   return std::move(writer).value();
 }
 
-void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between) {
+void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between, int version) {
   Origin origin;
   origin.kind = "gpumemprof";
   origin.has_start = true;
@@ -222,8 +227,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
       {sink.add_string("gpumemprof.step#1"), Annotation::Stage::end, 1, kUnknownTime});
   sink.add_sample({0, 12345, std::uint64_t{80} << 30, std::uint64_t{3} << 30, kUnknownBytes});
   sink.add_sample({kHostDevice, -1, 0, kUnknownBytes, 0});
-  sink.add_sample({1, 12346, 80, 70, 60, 5, 4, 12, DeviceSample::kNccl});
-  add_labels(sink);
+  if (version >= 2) add_second_version(sink);
   between();
 
   const BlockState last{0x7f5500000000, 2 << 20, 77, BlockStateKind::active_allocated, optimizer};

@@ -1,7 +1,7 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
 All ways of recording take turns in one process, in many short rounds, each between two rounds
-without any; the median of the differences counts, with the range it may lie in. Prints
+without any; medians are compared, with the range the difference may lie in. Prints
 one line of JSON.
 """
 
@@ -25,7 +25,8 @@ from workloads import make_training
 
 FOLDER = Path(tempfile.mkdtemp())
 WAYS = ("stacks", "no_stacks", "torch")
-Measured = dict[str, list[tuple[float, float]]]
+Round = tuple[list[float], list[float]]  # seconds with recording, and of its neighbours without
+Rounds = dict[str, list[Round]]
 
 
 @contextmanager
@@ -43,18 +44,20 @@ def recording(way: str) -> Iterator[None]:
             yield
 
 
-def time_steps(step, count: int) -> float:
+def time_each(step: Callable[[], object], count: int) -> list[float]:
+    times = []
     torch.cuda.synchronize()
-    start = time.perf_counter()
     for _ in range(count):
+        start = time.perf_counter()
         step()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / count
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return times
 
 
-def compare(measure: Callable[[], float], warm: Callable[[], object], rounds: int) -> Measured:
+def compare(measure: Callable[[], list[float]], warm: Callable[[], object], rounds: int) -> Rounds:
     """Each way between two runs without recording: what drifts drifts for both neighbours."""
-    measured: Measured = {way: [] for way in WAYS}
+    measured: Rounds = {way: [] for way in WAYS}
     warm()
     before = measure()
     for turn in range(rounds):
@@ -64,26 +67,35 @@ def compare(measure: Callable[[], float], warm: Callable[[], object], rounds: in
                 during = measure()
             warm()
             after = measure()
-            measured[way].append((during, (before + after) / 2))
+            measured[way].append((during, before + after))
             before = after
     return measured
 
 
-def middle(values: list[float]) -> dict[str, float]:
-    """The median, and the range it lies in with 95 % certainty (by drawing again, 1000 times)."""
+def added(rounds: list[Round], difference: Callable[[float, float], float]) -> dict[str, float]:
+    """The difference of the medians, and the range it lies in with 95 % certainty.
+
+    The range is that of 500 draws of as many rounds, each taken whole.
+    """
+
+    def of(chosen: list[Round]) -> float:
+        during = statistics.median(time for one, _ in chosen for time in one)
+        off = statistics.median(time for _, other in chosen for time in other)
+        return difference(during, off)
+
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(1000))
-    return {"median": statistics.median(values), "low": medians[25], "high": medians[975]}
+    drawn = sorted(of(draw.choices(rounds, k=len(rounds))) for _ in range(500))
+    return {"median": of(rounds), "low": drawn[12], "high": drawn[487]}
 
 
-def steps(rounds: int, per_round: int) -> dict[str, Any]:
+def steps(rounds: int) -> dict[str, Any]:
     step = make_training()
     for _ in range(10):
         step()
-    measured = compare(lambda: time_steps(step, per_round), step, rounds)
-    added = {way: middle([t / off - 1 for t, off in pairs]) for way, pairs in measured.items()}
-    off = [off for pairs in measured.values() for _, off in pairs]
-    return {"step_ms": statistics.median(off) * 1e3, **added}
+    measured = compare(lambda: time_each(step, 3), step, rounds)
+    off = statistics.median(time for _, other in measured["stacks"] for time in other)
+    costs = {way: added(done, lambda t, off: t / off - 1) for way, done in measured.items()}
+    return {"step_ms": off * 1e3, **costs}
 
 
 def deep(depth: int, function, *arguments):
@@ -98,14 +110,14 @@ def pairs(count: int) -> float:
 
 
 def pair_costs(rounds: int) -> dict[str, Any]:
-    measured = compare(lambda: deep(30, pairs, 5000), lambda: deep(30, pairs, 100), rounds)
-    return {way: middle([(t - off) * 1e6 for t, off in rows]) for way, rows in measured.items()}
+    measured = compare(lambda: [deep(30, pairs, 5000)], lambda: deep(30, pairs, 100), rounds)
+    return {way: added(done, lambda t, off: (t - off) * 1e6) for way, done in measured.items()}
 
 
 def main(rounds: int) -> None:
     gc.collect()
     gc.disable()  # its pauses fall on whoever comes first
-    result = {"steps": steps(rounds, 3), "pair_us": pair_costs(rounds)}
+    result = {"steps": steps(rounds), "pair_us": pair_costs(rounds)}
     print(json.dumps(result))
 
 

@@ -87,8 +87,8 @@ def overhead() -> None:
     steps, pair = result["steps"], result["pair_us"]
     with_stacks, torchs = steps["stacks"]["median"], steps["torch"]["median"]
     told = (
-        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms; torch {percent(steps['torch'])}, "
-        f"{with_stacks / torchs:.3f} of it"
+        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms; "
+        f"torch {percent(steps['torch'])}, {with_stacks / torchs:.3f} of it"
     )
     is_met = with_stacks <= 0.03 and with_stacks <= torchs / 6
     row("step with stacks", told, "<= 3 %, <= 1/6 of torch's", is_met)

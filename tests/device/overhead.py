@@ -1,7 +1,7 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
-All ways of recording take turns in one process, in many short rounds, each between two rounds
-without any; medians are compared, with the range the difference may lie in. Prints
+All ways of recording take turns in one process, in many short rounds, each beside one without any;
+medians are compared, with the range the difference may lie in. Prints
 one line of JSON.
 """
 
@@ -25,7 +25,7 @@ from workloads import make_training
 
 FOLDER = Path(tempfile.mkdtemp())
 WAYS = ("stacks", "no_stacks", "torch")
-Round = tuple[list[float], list[float]]  # seconds with recording, and of its neighbours without
+Round = tuple[list[float], list[float]]  # seconds with recording, and right after it without
 Rounds = dict[str, list[Round]]
 
 
@@ -56,44 +56,42 @@ def time_each(step: Callable[[], object], count: int) -> list[float]:
 
 
 def compare(measure: Callable[[], list[float]], warm: Callable[[], object], rounds: int) -> Rounds:
-    """Each way between two runs without recording: what drifts drifts for both neighbours."""
+    """Each way beside a run without recording: what drifts drifts for both."""
     measured: Rounds = {way: [] for way in WAYS}
-    warm()
-    before = measure()
     for turn in range(rounds):
         for way in WAYS[turn % len(WAYS) :] + WAYS[: turn % len(WAYS)]:
             with recording(way):
                 warm()
                 during = measure()
+            time.sleep(0.005)  # as long as a recording takes to begin
             warm()
-            after = measure()
-            measured[way].append((during, before + after))
-            before = after
+            measured[way].append((during, measure()))
     return measured
 
 
 def added(rounds: list[Round], difference: Callable[[float, float], float]) -> dict[str, float]:
     """The difference of the medians, and the range it lies in with 95 % certainty.
 
-    The range is that of 500 draws of as many rounds, each taken whole.
+    A round counts with its fastest run: others use the machine too, and only ever slow a run down.
+    The range is that of 500 draws of as many rounds.
     """
+    fastest = [(min(during), min(off)) for during, off in rounds]
 
-    def of(chosen: list[Round]) -> float:
-        during = statistics.median(time for one, _ in chosen for time in one)
-        off = statistics.median(time for _, other in chosen for time in other)
-        return difference(during, off)
+    def of(chosen: list[tuple[float, float]]) -> float:
+        during, off = zip(*chosen)
+        return difference(statistics.median(during), statistics.median(off))
 
     draw = random.Random(0)
-    drawn = sorted(of(draw.choices(rounds, k=len(rounds))) for _ in range(500))
-    return {"median": of(rounds), "low": drawn[12], "high": drawn[487]}
+    drawn = sorted(of(draw.choices(fastest, k=len(fastest))) for _ in range(500))
+    return {"median": of(fastest), "low": drawn[12], "high": drawn[487]}
 
 
 def steps(rounds: int) -> dict[str, Any]:
     step = make_training()
     for _ in range(10):
         step()
-    measured = compare(lambda: time_each(step, 3), step, rounds)
-    off = statistics.median(time for _, other in measured["stacks"] for time in other)
+    measured = compare(lambda: time_each(step, 5), step, rounds)
+    off = statistics.median(min(times) for _, times in measured["stacks"])
     costs = {way: added(done, lambda t, off: t / off - 1) for way, done in measured.items()}
     return {"step_ms": off * 1e3, **costs}
 
@@ -122,4 +120,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 120)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 90)

@@ -82,7 +82,7 @@ def _prepare() -> None:
     os.register_at_fork(after_in_child=_forget)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _why_no_forward_stacks() -> str | None:
     """Switch forward stacks on; or why memory allocated in backward comes without them."""
     if _stack_problem is not None:
@@ -113,7 +113,7 @@ def _stop_all() -> None:
 
 
 def _forced_way() -> str:
-    """How events are to be had, as the environment says: to try what a torch we do not know does."""
+    """How events are to be had, as the environment says: to try what an unknown torch would get."""
     way = os.environ.get("GPUMEMPROF_CAPTURE", "native")
     if way not in _WAYS:
         raise UsageError(f"GPUMEMPROF_CAPTURE is {way}, not one of {', '.join(_WAYS)}", "usage")

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <optional>
 
 #include "capture/autograd.h"
@@ -182,7 +183,8 @@ std::vector<StackFrame> own_stack() {
   if (walker == nullptr) return frames;
   std::vector<FrameKey> keys(kMaxDepth);
   std::vector<char> buffer(2 * FrameWalker::kTextBytes);
-  const std::size_t count = walker->walk(keys.data(), keys.data(), 0).count;
+  const auto trail = std::make_unique<Trail>();
+  const std::size_t count = walker->walk(keys.data(), keys.data(), 0, *trail).count;
   for (std::size_t index = 0; index < count; ++index) {
     CodeText text;
     if (!walker->read_code(keys[index].code, text,

@@ -1,8 +1,8 @@
-"""The measured breakdown against the truth: storages of tensors, NVML, and what the hooks cost.
+"""The measured breakdown against the truth: the storages of tensors, and NVML.
 
 ``sources.py case MODEL PRECISION OPTIMIZER`` records one training run and prints one line of JSON;
-``sources.py gap`` sets the table from the pool to the card beside NVML; ``sources.py overhead``
-compares steps with the hooks and without; ``sources.py`` alone runs everything and prints a table.
+``sources.py gap`` sets the table from the pool to the card beside NVML; ``sources.py`` alone runs
+everything and prints a table. What labels cost is in overhead.py.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Callable
 
@@ -376,43 +375,6 @@ def gap() -> dict[str, Any]:
     return {"wrong": wrong, "truth": truth, "gap": found}
 
 
-# ---- what it costs -------------------------------------------------------------------------------
-
-
-@contextmanager
-def recording(way: str) -> Iterator[None]:
-    if way == "off":
-        yield
-        return
-    with gpumemprof.record(FOLDER / f"{way}.gmp", labels=way == "labels", overwrite=True):
-        yield
-
-
-def overhead(rounds: int) -> dict[str, Any]:
-    """Steps with labels, with events alone and without any recording, taking turns."""
-    from overhead import time_steps
-    from workloads import make_training
-
-    step = make_training()
-    for _ in range(10):
-        step()
-    ways = ("off", "events", "labels")
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    for turn in range(rounds):
-        for way in ways[turn % 3 :] + ways[: turn % 3]:
-            with recording(way):
-                # The first calls carry a hook on every module; what stays is measured.
-                for _ in range(5):
-                    step()
-                times[way].append(time_steps(step, 3))
-    added = {
-        way: statistics.median(t / off - 1 for t, off in zip(times[way], times["off"]))
-        for way in ways[1:]
-    }
-    hooks = statistics.median(a / b - 1 for a, b in zip(times["labels"], times["events"]))
-    return {"step_ms": statistics.median(times["off"]) * 1e3, "hooks": hooks, **added}
-
-
 # ---- all of it -----------------------------------------------------------------------------------
 
 
@@ -454,10 +416,9 @@ def everything() -> int:
         print(f"{name:<32} {result['peak'] / 2**20:>9.1f} {share:>8}  {told}")
         if not is_good:
             print(json.dumps(result, indent=1), flush=True)
-    for name, words in (("gap", ("gap",)), ("overhead", ("overhead",))):
-        result = ask(*words)
-        print(f"\n{name}: {json.dumps(result, indent=1)}", flush=True)
-        failures += "failed" in result or bool(result.get("wrong"))
+    result = ask("gap")
+    print(f"\ngap: {json.dumps(result, indent=1)}", flush=True)
+    failures += "failed" in result or bool(result.get("wrong"))
     print(f"\n{failures} failed")
     return 1 if failures else 0
 
@@ -467,12 +428,7 @@ def main() -> int:
     if not words:
         return everything()
     try:
-        if words[0] == "case":
-            result = case(*words[1:])
-        elif words[0] == "gap":
-            result = gap()
-        else:
-            result = overhead(int(words[1]) if len(words) > 1 else 60)
+        result = case(*words[1:]) if words[0] == "case" else gap()
     except Exception:
         traceback.print_exc()
         return 1

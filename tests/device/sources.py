@@ -209,14 +209,20 @@ def truth_of(model: nn.Module, optimizer: Any, inputs: dict[str, torch.Tensor]) 
     }
 
 
-def labelled(recording: gpumemprof.Recording) -> dict[str, int]:
-    """What the recording says is alive at its end."""
-    sums = dict.fromkeys(("parameters", "buffers", "gradients", "optimizer_state", "inputs"), 0)
-    for label in recording.labels():
-        if label.free_requested_event is None:
-            source = "buffers" if label.is_buffer else label.source
-            sums[source] += label.requested_bytes
-    return sums
+def found_in(recording: gpumemprof.Recording) -> dict[str, int]:
+    """What the recording says is alive at its end: by the report, and buffers by their labels."""
+    (device,) = (d for d in recording.report(at="end")["devices"] if d["device"] == "cuda:0")
+    buffers = sum(
+        label.requested_bytes
+        for label in recording.labels()
+        if label.is_buffer and label.free_requested_event is None
+    )
+    at_end = device["at"]["sources"]
+    return {
+        "parameters": at_end["parameters"] - buffers,
+        "buffers": buffers,
+        **{name: at_end[name] for name in ("gradients", "optimizer_state", "inputs")},
+    }
 
 
 def train(model: str, precision: str, optimizer_name: str) -> tuple[Any, Any, Any, dict[str, int]]:
@@ -252,7 +258,7 @@ def case(model: str, precision: str, optimizer_name: str) -> dict[str, Any]:
     del recording
     read = gpumemprof.load(path)
     (device,) = (d for d in read.report()["devices"] if d["device"] == "cuda:0")
-    found, truth = labelled(read), kept[3]
+    found, truth = found_in(read), kept[3]
     wrong = [
         f"{source} {found[source]:,} of {truth[source]:,}"
         for source in truth

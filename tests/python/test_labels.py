@@ -130,7 +130,7 @@ def state_tensors(optimizers):
         found += [v for v in (value if isinstance(value, list) else [value])
                   if isinstance(v, torch.Tensor)]
     return found
-tell([model], [optimizer], [ids])
+tell([model], [optimizer], [ids, labels])
 """,
     "tied_weights": """
 model = Net(); model.head.weight = model.embed.weight
@@ -175,7 +175,7 @@ for step in range(3):
         loss = nn.functional.cross_entropy(model(ids), labels)
     loss.backward()
     optimizer.step()
-tell([model], [optimizer], [ids])
+tell([model], [optimizer], [ids, labels])
 """,
     "checkpointed": """
 from torch.utils.checkpoint import checkpoint
@@ -196,9 +196,9 @@ tell([model], [optimizer], [ids])
     "no_optimizer": """
 model = Net().eval()
 with torch.no_grad():
-    ids, _ = batch()
+    ids, labels = batch()
     out = model(ids)
-tell([model], [], [ids])
+tell([model], [], [ids, labels])
 """,
     "never_called": """
 model = Net()
@@ -262,7 +262,7 @@ for p in model.parameters():
 for _ in range(3):
     ids, labels = batch()
     nn.functional.cross_entropy(model(ids), labels).backward()
-tell([model], optimizers.values(), [ids])
+tell([model], optimizers.values(), [ids, labels])
 """,
 }
 

@@ -295,6 +295,8 @@ class Inference {
         return MemorySource::parameters;
       case CodeKind::make_buckets:
         return from_buckets(row);
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       case CodeKind::forward:
@@ -445,9 +447,9 @@ class Inference {
   MemorySource from_nowhere(std::size_t row) {
     if (is_zeroed(row)) return MemorySource::gradients;
     SizeInfo* info = sizes_.find(size(row));
-    if (info != nullptr && info->gradients > 0 && may_be_parameter(row) && info->takes_parameter())
-      return MemorySource::parameters;
-    return MemorySource::unknown;
+    if (info == nullptr || info->gradients == 0) return MemorySource::unknown;
+    if (may_be_parameter(row) && info->takes_parameter()) return MemorySource::parameters;
+    return lives_through_a_step(row, run_of(row)) ? MemorySource::gradients : MemorySource::unknown;
   }
 
   MemorySource from_before(std::size_t row) {
@@ -457,6 +459,8 @@ class Inference {
       case CodeKind::optimizer_step:
       case CodeKind::optimizer_setup:
         return MemorySource::optimizer_state;
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       default:

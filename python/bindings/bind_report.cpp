@@ -41,12 +41,14 @@ nb::str report_json(const RecordingHandle& handle, const std::string& moment, st
 
 nb::str report_text(const RecordingHandle& handle, const std::string& moment, std::uint32_t event,
                     std::optional<DeviceIndex> device, std::optional<std::size_t> top,
-                    std::size_t width) {
+                    std::size_t width, bool shows_modules, bool shows_steps) {
   return report(handle, options_from(moment, event, device),
                 [&](const Overview& overview, const Store& store) {
                   TextStyle style;
                   style.width = width;
                   style.top = top.value_or(style.top);
+                  style.shows_modules = shows_modules;
+                  style.shows_steps = shows_steps;
                   return overview_text(overview, store, style);
                 });
 }
@@ -57,7 +59,8 @@ void bind_report(nb::module_& module) {
   module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
              nb::arg("device").none(), nb::arg("top").none());
   module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
-             nb::arg("device").none(), nb::arg("top").none(), nb::arg("width"));
+             nb::arg("device").none(), nb::arg("top").none(), nb::arg("width"),
+             nb::arg("shows_modules"), nb::arg("shows_steps"));
 }
 
 }  // namespace gpumemprof::bindings

@@ -34,13 +34,26 @@ from gpumemprof.errors import (
 from gpumemprof.marks import step, tag
 from gpumemprof.recorder import ActiveRecording, record, start, stop
 from gpumemprof.recording import Recording, load
-from gpumemprof.report import Counters, DeviceReport, End, Frame, LiveGroup, Peak
+from gpumemprof.report import (
+    Counters,
+    DeviceReport,
+    DeviceSources,
+    End,
+    Frame,
+    LiveGroup,
+    Module,
+    Peak,
+    Phase,
+    SourceFigure,
+    Step,
+)
 
 __all__ = [
     "ActiveRecording",
     "Counters",
     "CutFileWarning",
     "DeviceReport",
+    "DeviceSources",
     "End",
     "EnvironmentProblem",
     "Error",
@@ -49,9 +62,13 @@ __all__ = [
     "InternalError",
     "LiveGroup",
     "MissingFileError",
+    "Module",
     "Peak",
+    "Phase",
     "Recording",
     "RecordingWarning",
+    "SourceFigure",
+    "Step",
     "Table",
     "UsageError",
     "__version__",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from gpumemprof import _core
 from gpumemprof._core import Table, TableKind
 from gpumemprof.errors import CutFileWarning, UsageError
-from gpumemprof.report import DeviceReport, Frame
+from gpumemprof.report import DeviceReport, DeviceSources, Frame
 
 __all__ = ["Recording", "load"]
 
@@ -74,6 +74,21 @@ class Recording:
         """The report of every device."""
         return [DeviceReport.from_json(device) for device in self.report()["devices"]]
 
+    def sources(self, device: str | int | None = None) -> list[DeviceSources]:
+        """What the memory was for: at the peak, over time, by step and by module.
+
+        Figures are inferred from stacks, sizes and lifetimes, or measured where the recording
+        names its storages; what nothing tells is ``unknown``::
+
+            for device in recording.sources():
+                for name, figure in device.sources.items():
+                    print(name, figure.bytes_at_peak, figure.provenance)
+
+        Args:
+            device: only this device, such as ``0``, ``"cuda:0"`` or ``"host"``.
+        """
+        return [DeviceSources.from_json(entry) for entry in self.report(device=device)["devices"]]
+
     def report(
         self,
         at: str | int = "peak",
@@ -110,10 +125,21 @@ class Recording:
         device: str | int | None = None,
         top: int | None = None,
         width: int = _TEXT_WIDTH,
+        modules: bool = False,
+        steps: bool = False,
     ) -> str:
-        """The report that ``gpumemprof report`` prints, for people; see `report`."""
+        """The report that ``gpumemprof report`` prints, for people; see `report`.
+
+        ``modules`` and ``steps`` add what each module held at the peak, and every step's phases.
+        """
         return _core.report_text(
-            self._handle, *_moment(at), _device_number(device), _at_least_0(top), width
+            self._handle,
+            *_moment(at),
+            _device_number(device),
+            _at_least_0(top),
+            width,
+            modules,
+            steps,
         )
 
     def replay(
@@ -226,6 +252,9 @@ class Recording:
         ``stream``                index into ``Recording.streams``
         ``stack``                 row of ``stacks``; null where not recorded
         ``segment``               of the same device's ``segments``; null where not known
+        ``source``                what it is for: ``parameters``, ``gradients``,
+                                  ``optimizer_state``, ``activations``, ``inputs``,
+                                  ``workspace``, ``temporaries`` or ``unknown``
         ========================= ========================================================
 
         A block is allocated after event *e* where ``alloc_event`` is null or at most *e*, and

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["Counters", "DeviceReport", "End", "Frame", "LiveGroup", "Peak"]
+__all__ = [
+    "Counters",
+    "DeviceReport",
+    "DeviceSources",
+    "End",
+    "Frame",
+    "LiveGroup",
+    "Module",
+    "Peak",
+    "Phase",
+    "SourceFigure",
+    "Step",
+]
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,97 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class SourceFigure:
+    """What one source of memory holds, in requested bytes: the size of its tensors' storages."""
+
+    bytes_at_peak: int
+    """At the moment of most allocated bytes."""
+    bytes_max: int
+    """The most it ever was, which in general was at another moment."""
+    provenance: str
+    """``measured`` where the recording names every one of its storages, else ``inferred``."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of one training step."""
+
+    phase: str
+    """``forward``, ``backward``, ``optimizer_step`` or ``other``."""
+    first_event: int
+    last_event: int
+    peak_bytes: int
+    """The most that was allocated in it."""
+    live_bytes: int
+    """What was allocated after its last event."""
+    saved_for_backward_bytes: int | None
+    """Activations at the end of a forward; ``None`` for other phases."""
+    sources_at_peak: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step; step 0 is what came before the first."""
+
+    step: int
+    first_event: int
+    last_event: int
+    peak_bytes: int
+    live_bytes: int
+    saved_for_backward_bytes: int
+    sources_at_peak: dict[str, int]
+    phases: list[Phase]
+
+
+@dataclass(frozen=True)
+class Module:
+    """What was live at the peak because of one module, with what is inside it."""
+
+    name: str | None
+    """The module's path where it was recorded, such as ``h.3.mlp``."""
+    frame: Frame | None
+    """The line that calls it: all that a snapshot tells of a module."""
+    parent: int | None
+    """Index of the module around it; ``None`` at the top."""
+    bytes: int
+    blocks: int
+    sources: dict[str, int]
+
+
+@dataclass(frozen=True)
+class DeviceSources:
+    """What a device's memory was for. Made by `gpumemprof.Recording.sources`."""
+
+    device: str
+    peak_phase: str | None
+    sources: dict[str, SourceFigure]
+    """By name: ``parameters``, ``gradients``, ``optimizer_state``, ``activations``, ``inputs``,
+    ``workspace``, ``temporaries`` and ``unknown``."""
+    rounding: SourceFigure
+    """What blocks are larger than what was asked for; with the sources it adds up to what is
+    allocated."""
+    series: dict[str, list[int]]
+    """Bytes over time by source, and ``event_index``: in each stretch of the history the moment of
+    most allocated bytes."""
+    steps: list[Step]
+    modules: list[Module]
+    """A tree: parents before their children, the largest child first."""
+
+    @classmethod
+    def from_json(cls, device: dict[str, Any]) -> DeviceSources:
+        """From one of the ``devices`` of the JSON report."""
+        return cls(
+            device=device["device"],
+            peak_phase=device["peak"]["phase"],
+            sources={name: SourceFigure(**figure) for name, figure in device["sources"].items()},
+            rounding=SourceFigure(**device["rounding"]),
+            series=device["source_series"],
+            steps=[_step(step) for step in device["steps"]],
+            modules=[_module(module) for module in device["modules"]],
+        )
+
+
+@dataclass(frozen=True)
 class DeviceReport:
     """What happened on one device."""
 
@@ -106,6 +209,16 @@ class DeviceReport:
 def _only(values: dict[str, Any], kind: Any) -> dict[str, Any]:
     # The JSON report may say more than the class does.
     return {field.name: values[field.name] for field in fields(kind)}
+
+
+def _step(step: dict[str, Any]) -> Step:
+    phases = [Phase(**_only(phase, Phase)) for phase in step["phases"]]
+    return Step(**{**_only(step, Step), "phases": phases})
+
+
+def _module(module: dict[str, Any]) -> Module:
+    frame = None if module["frame"] is None else Frame(**module["frame"])
+    return Module(**{**_only(module, Module), "frame": frame})
 
 
 def _live_group(group: dict[str, Any]) -> LiveGroup:

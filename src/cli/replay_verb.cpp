@@ -111,7 +111,9 @@ int run_replay(const ReplayFlags& flags) {
     return recording.value()->whatif(options.value());
   }();
   if (!whatif) return fail(whatif.error());
-  const TextStyle style{terminal.width, terminal.has_color, 0, ""};
+  TextStyle style;
+  style.width = terminal.width;
+  style.has_color = terminal.has_color;
   print_out(flags.is_json ? whatif_json(whatif.value()) + "\n"
                           : whatif_text(whatif.value(), style));
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);

@@ -68,8 +68,13 @@ class ReportRun {
     if (flags_.is_json) {
       reports_.push_back(overview_json(overview.value(), store, flags_.top.value_or(kAllGroups)));
     } else {
-      const TextStyle style{terminal_.width, terminal_.has_color,
-                            flags_.top.value_or(TextStyle().top), flags_.command};
+      TextStyle style;
+      style.width = terminal_.width;
+      style.has_color = terminal_.has_color;
+      style.top = flags_.top.value_or(style.top);
+      style.shows_modules = flags_.shows_modules;
+      style.shows_steps = flags_.shows_steps;
+      style.command = flags_.command;
       print_out((count_++ == 0 ? "" : "\n") + overview_text(overview.value(), store, style));
     }
     if (const std::optional<Error> cut = recording.value()->cut()) fail(*cut);
@@ -99,6 +104,10 @@ void add_common_flags(CLI::App& verb, ReportFlags& flags) {
       ->type_name("EVENT|peak|end");
   verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
+  verb.add_flag("--modules", flags.shows_modules,
+                "Also show what each module's forward() held at the peak");
+  verb.add_flag("--steps", flags.shows_steps,
+                "Also show peak and live memory of every step and phase");
   verb.add_flag("--json", flags.is_json, "Print the report as JSON");
 }
 

@@ -19,6 +19,8 @@ struct ReportFlags {
   std::string at = "peak";
   std::string device;
   bool is_json = false;
+  bool shows_modules = false;
+  bool shows_steps = false;
   std::string command;  // how to say this again; empty: by its files
 };
 

@@ -52,6 +52,8 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
     for (const auto& record : recording->store_.devices()) {
       recording->replays_.push_back(
           replay_device(*record, recording->store_.settings(), recording->store_.origin()));
+      recording->phases_.push_back(find_phases(recording->store_, *record));
+      record->labels = label_allocations(recording->store_, *record, recording->phases_.back());
     }
     return std::shared_ptr<const Recording>(recording);
   } catch (const std::bad_alloc&) {
@@ -61,7 +63,7 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
 }
 
 Result<Overview> Recording::overview(const OverviewOptions& options) const {
-  return make_overview(store_, replays_, path_, options);
+  return make_overview(store_, replays_, phases_, path_, options);
 }
 
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {

@@ -43,6 +43,7 @@ class Recording {
   std::string path_;
   Store store_;
   std::vector<DeviceReplay> replays_;
+  std::vector<std::vector<PhaseSpan>> phases_;  // by device
 };
 
 }  // namespace gpumemprof

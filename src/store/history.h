@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "event/event.h"
+#include "event/memory_source.h"
 
 namespace gpumemprof {
 
@@ -57,6 +58,20 @@ struct AllocationColumns {
   [[nodiscard]] bool was_pending_at_start(std::size_t row) const;
   void clear();
   void shrink_to_fit();
+};
+
+// What each allocation is for: one row for each row of the device's allocations. Empty until
+// analysis/sources made it.
+struct AllocationLabels {
+  static constexpr std::uint8_t kMeasured = 1;  // a label of the recording says so
+  static constexpr std::uint8_t kBuffer = 2;    // of parameters: a module's buffer
+  Column<MemorySource> source;
+  Column<std::uint8_t> flags;
+  // "h.3.mlp.c_fc.weight", with ".grad" or " exp_avg" behind it; empty column: no row has a name.
+  Column<StringId> name;
+  bool has_recorded = false;  // the recording itself has labels
+
+  [[nodiscard]] bool is_measured(std::size_t row) const { return (flags[row] & kMeasured) != 0; }
 };
 
 // Plain segments, and mapped pieces of expandable ones.

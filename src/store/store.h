@@ -39,6 +39,8 @@ struct DeviceRecord {
   // Made by replay:
   AllocationColumns allocations;
   SegmentColumns segments;
+  // Made by analysis/sources:
+  AllocationLabels labels;
 };
 
 class Store final : public EventSink {

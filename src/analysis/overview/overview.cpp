@@ -30,7 +30,8 @@ MemoryTotals totals_of(const FreeMemory& memory) {
 }
 
 DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
-                           const DeviceReplay& replay, AskedMoment asked) {
+                           const DeviceReplay& replay, const std::vector<PhaseSpan>& phases,
+                           AskedMoment asked) {
   if (asked.kind == AskedMoment::Kind::peak && !replay.has_history)
     asked.kind = AskedMoment::Kind::end;
   DeviceOverview overview;
@@ -51,6 +52,8 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.memory = free_memory_at(record, store, moment);
   overview.pins = find_pins(record, store, moment);
   overview.totals = totals_of(overview.memory);
+  overview.asked_sources = sources_at(record, record.labels, moment);
+  overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.ooms = find_ooms(record, store, kOomsShown);
   for (const OomReport& oom : overview.ooms)
     overview.oom_whens.push_back(when_of(store, record, oom.event));
@@ -60,7 +63,8 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
 }  // namespace
 
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
-                               std::string path, const OverviewOptions& options) {
+                               const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
+                               const OverviewOptions& options) {
   Overview overview;
   overview.path = std::move(path);
   overview.events = store.event_count();
@@ -78,7 +82,8 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
                        store.device_name(record.device),
                    overview.path, range + "; name another one, or --at end"};
     }
-    overview.devices.push_back(overview_of(store, record, replays[index], options.at));
+    overview.devices.push_back(
+        overview_of(store, record, replays[index], phases[index], options.at));
   }
   if (options.device && overview.devices.empty()) {
     return Error{ErrorCode::usage,

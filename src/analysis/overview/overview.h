@@ -10,6 +10,7 @@
 #include "analysis/fragmentation/pins.h"
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
+#include "analysis/sources/sources.h"
 #include "replay/replay.h"
 #include "store/store.h"
 
@@ -52,6 +53,8 @@ struct DeviceOverview {
   std::vector<LiveLine> live_lines;
   FreeMemory memory;
   PinReport pins;
+  SourceBytes asked_sources;  // at the moment asked about
+  DeviceSources sources;      // at the peak and over time
 
   std::vector<OomReport> ooms;  // the first few
   std::vector<When> oom_whens;  // one for each of them
@@ -63,8 +66,10 @@ struct Overview {
   std::vector<DeviceOverview> devices;
 };
 
+// `phases` are those of each device, as find_phases() has them; the records must have labels.
 // An Error where the options name a device or event that is not there.
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
-                               std::string path, const OverviewOptions& options);
+                               const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
+                               const OverviewOptions& options);
 
 }  // namespace gpumemprof

@@ -55,21 +55,34 @@ std::unique_ptr<ArrayParts> parts_for(const std::shared_ptr<const Store>& store,
   return parts;
 }
 
-Values action_names() {
-  Buffer offsets = zeroed_buffer((kActionCount + 1) * sizeof(std::int32_t));
+// The texts of a small enumeration, back to back.
+template <typename NameAt>
+Values names_of(std::size_t count, NameAt name_at) {
+  Buffer offsets = zeroed_buffer((count + 1) * sizeof(std::int32_t));
   auto* offset = static_cast<std::int32_t*>(offsets.get());
   std::string names;
-  for (std::size_t index = 0; index < kActionCount; ++index) {
-    names += action_name(static_cast<Action>(index));
+  for (std::size_t index = 0; index < count; ++index) {
+    names += name_at(index);
     offset[index + 1] = static_cast<std::int32_t>(names.size());
   }
   Buffer bytes = zeroed_buffer(names.size());
   names.copy(static_cast<char*>(bytes.get()), names.size());
   Values values;
-  values.length = kActionCount;
+  values.length = count;
   values.buffers.push_back(values.own(std::move(offsets)));
   values.buffers.push_back(values.own(std::move(bytes)));
   return values;
+}
+
+Values action_names() {
+  return names_of(kActionCount,
+                  [](std::size_t index) { return action_name(static_cast<Action>(index)); });
+}
+
+Values source_names() {
+  return names_of(kMemorySourceCount, [](std::size_t index) {
+    return memory_source_name(static_cast<MemorySource>(index));
+  });
 }
 
 Values texts_of(const Store& store) {
@@ -84,8 +97,9 @@ std::unique_ptr<ArrowArray> dictionary_for(const std::shared_ptr<const Store>& s
                                            Dictionary kind) {
   if (kind == Dictionary::none) return nullptr;
   auto dictionary = std::make_unique<ArrowArray>();
-  finish(dictionary.get(),
-         parts_for(store, kind == Dictionary::actions ? action_names() : texts_of(*store)));
+  finish(dictionary.get(), parts_for(store, kind == Dictionary::actions   ? action_names()
+                                            : kind == Dictionary::sources ? source_names()
+                                                                          : texts_of(*store)));
   return dictionary;
 }
 

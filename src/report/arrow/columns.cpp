@@ -25,6 +25,17 @@ Values device_free_bytes(const Store& /*store*/, const DeviceRecord* device) {
   return values;
 }
 
+// Unknown where the store was not asked what its allocations are for.
+Values allocation_sources(const Store& /*store*/, const DeviceRecord* device) {
+  const std::size_t rows = device->allocations.size();
+  if (device->labels.source.size() == rows) return borrowed(device->labels.source);
+  static_assert(static_cast<std::uint8_t>(MemorySource::unknown) == 0);
+  Values values;
+  values.length = rows;
+  values.buffers.push_back(values.own(zeroed_buffer(rows)));
+  return values;
+}
+
 using Texts = StringId Frame::*;
 
 template <Texts kPart>
@@ -117,6 +128,7 @@ constexpr std::array kAllocationColumns = {
     TableColumn{{"stack", kUInt32, kNullable}, with_none<&AllocationColumns::stack, StackId{}>},
     TableColumn{{"segment", kUInt32, kNullable},
                 with_none<&AllocationColumns::segment, SegmentId{}>},
+    TableColumn{{"source", kInt8, false, Dictionary::sources}, allocation_sources},
 };
 
 constexpr std::array kSegmentColumns = {

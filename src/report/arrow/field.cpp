@@ -45,7 +45,7 @@ void export_field(const Field& field, ArrowSchema* out) {
   auto parts = std::make_unique<SchemaParts>();
   if (field.dictionary != Dictionary::none) {
     parts->dictionary = std::make_unique<ArrowSchema>();
-    const char* format = field.dictionary == Dictionary::actions ? kUtf8 : kLargeUtf8;
+    const char* format = field.dictionary == Dictionary::texts ? kLargeUtf8 : kUtf8;
     finish(parts->dictionary.get(), format, "", false, std::make_unique<SchemaParts>());
   }
   finish(out, field.format, field.name, field.is_nullable, std::move(parts));

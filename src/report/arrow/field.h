@@ -12,6 +12,7 @@ namespace gpumemprof::arrow {
 enum class Dictionary : std::uint8_t {
   none,
   actions,  // the names of the actions
+  sources,  // the names of the memory sources
   texts,    // every text of the store
 };
 

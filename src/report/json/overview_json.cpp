@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/json/sources_json.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -10,8 +12,37 @@ using Json = nlohmann::ordered_json;
 
 // Text from a file is valid UTF-8 by the time it is stored, but a path from the command line need
 // not be.
+std::string dump_value(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool is_list_of_numbers(const Json& json) {
+  return json.is_array() &&
+         std::all_of(json.begin(), json.end(), [](const Json& value) { return value.is_number(); });
+}
+
+// Indented for people, but a list of numbers on one line: series have thousands.
+void dump_to(const Json& json, std::size_t indent, std::string& out) {
+  if (!json.is_structured() || json.empty() || is_list_of_numbers(json)) {
+    out += dump_value(json);
+    return;
+  }
+  const std::string margin(indent + 2, ' ');
+  out += json.is_object() ? '{' : '[';
+  bool is_first = true;
+  for (const auto& [key, value] : json.items()) {
+    out += (is_first ? "\n" : ",\n") + margin;
+    if (json.is_object()) out += dump_value(Json(key)) + ": ";
+    dump_to(value, indent + 2, out);
+    is_first = false;
+  }
+  out += "\n" + std::string(indent, ' ') + (json.is_object() ? '}' : ']');
+}
+
 std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  dump_to(json, 0, out);
+  return out;
 }
 
 Json bytes_or_null(std::uint64_t bytes) { return bytes == kUnknownBytes ? Json() : Json(bytes); }
@@ -69,6 +100,7 @@ Json free_json(const Store& store, const FreeMemory& memory) {
 }
 
 constexpr std::size_t kPinnedSegmentsListed = 100;
+constexpr std::size_t kStepsListed = 1000;
 
 Json pins_json(const Store& store, const PinReport& pins) {
   Json segments = Json::array();
@@ -127,14 +159,12 @@ Json totals_json(const MemoryTotals& totals) {
 
 Json peak_json(const Store& store, const DeviceOverview& device) {
   if (!device.replay.has_history) {
-    return {{"allocated_bytes", nullptr},
-            {"reserved_bytes", nullptr},
-            {"requested_bytes", nullptr},
-            {"event_index", nullptr},
-            {"time_us", nullptr}};
+    return {{"allocated_bytes", nullptr}, {"reserved_bytes", nullptr}, {"requested_bytes", nullptr},
+            {"event_index", nullptr},     {"time_us", nullptr},        {"phase", nullptr}};
   }
   Json peak = totals_json(device.replay.peak);
   peak.update(when_json(store, device.peak_when));
+  peak["phase"] = phase_name(device.sources.peak_phase);
   return peak;
 }
 
@@ -212,16 +242,24 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
                         {"end", provenance(replay.has_end)},
                         {"alloc_retries", "inferred"}};
+  json["sources"] = sources_json(device.sources);
+  json["rounding"] = figure_json(device.sources.rounding);
+  const auto& buffers = device.sources.buffer_bytes_at_peak;
+  json["buffer_bytes_at_peak"] = buffers ? Json(*buffers) : Json();
   json["live_at_peak"] = asked_peak ? live_json(store, device.live, top) : Json();
   Json at = {{"moment", moment_json(device.asked)}};
   at.update(when_json(store, device.asked_when));
   at.update(totals_json(device.totals));
   at["active_bytes"] = device.totals.active_bytes;
+  at["sources"] = source_bytes_json(device.asked_sources);
   at["free"] = free_json(store, device.memory);
   at["pins"] = pins_json(store, device.pins);
   if (!asked_peak) at["live"] = live_json(store, device.live, top);
   json["at"] = at;
   json["oom_reports"] = ooms_json(store, device);
+  json["source_series"] = series_json(device.sources.series);
+  json["steps"] = steps_json(device.sources, kStepsListed);
+  json["modules"] = modules_json(device.sources, store);
   return json;
 }
 

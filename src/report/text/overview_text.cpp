@@ -9,6 +9,7 @@
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
 #include "report/text/phrases.h"
+#include "report/text/sources_text.h"
 
 namespace gpumemprof {
 namespace {
@@ -35,6 +36,7 @@ class Writer {
       } else {
         verdict(device);
       }
+      sources(device);
       live(device);
       free_memory(device);
       rest(device);
@@ -122,6 +124,8 @@ class Writer {
     if (has_pool()) text += fmt::format(", {} reserved", format_bytes(replay.peak_reserved_bytes));
     line(bold(text));
     paragraph(moment(device.peak_when, device.events), 2);
+    if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
+      paragraph(sentence, 2);
     exactness(device);
   }
 
@@ -217,6 +221,12 @@ class Writer {
         break;
     }
     return fmt::format("after event {}", grouped(device.asked.event));
+  }
+
+  void sources(const DeviceOverview& device) {
+    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
+    if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
+    if (style_.shows_steps) out_ += "\n" + text::step_table(device, style_);
   }
 
   void live(const DeviceOverview& device) {

@@ -14,7 +14,9 @@ struct TextStyle {
   std::size_t width = 80;
   bool has_color = false;
   std::size_t top = 10;  // lines of code shown
-  std::string command;   // that made this report; empty: "gpumemprof report FILE"
+  bool shows_modules = false;
+  bool shows_steps = false;
+  std::string command;  // that made this report; empty: "gpumemprof report FILE"
 };
 
 std::string overview_text(const Overview& overview, const Store& store, const TextStyle& style);

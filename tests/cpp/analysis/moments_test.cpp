@@ -148,7 +148,7 @@ TEST_F(Moments, the_layout_tiles_every_segment) {
 TEST_F(Moments, an_event_that_is_not_there_is_named_with_the_range) {
   OverviewOptions options;
   options.at = {AskedMoment::Kind::event, 99};
-  const Result<Overview> overview = make_overview(store_, {replay_}, "run.pickle", options);
+  const Result<Overview> overview = make_overview(store_, {replay_}, {{}}, "run.pickle", options);
   ASSERT_FALSE(overview.ok());
   EXPECT_EQ(overview.error().code, ErrorCode::usage);
   EXPECT_NE(overview.error().sentence().find("0 to 11"), std::string::npos);

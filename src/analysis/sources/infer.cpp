@@ -1,0 +1,553 @@
+#include "analysis/sources/infer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "analysis/sources/code_kind.h"
+#include "analysis/sources/event_stacks.h"
+#include "analysis/sources/size_book.h"
+#include "analysis/sources/span_index.h"
+#include "base/bytes.h"
+
+namespace gpumemprof {
+namespace {
+
+// What cuBLAS and cuBLASLt keep for themselves unless told otherwise, by generation of card.
+bool is_usual_workspace(std::uint64_t bytes) {
+  constexpr std::array<std::uint64_t, 3> kUsual = {kMiB, 2 * 4096 * kKiB + 8 * 16 * kKiB,
+                                                   32 * kMiB};
+  return std::find(kUsual.begin(), kUsual.end(), bytes) != kUsual.end();
+}
+
+struct Stretch {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
+class Inference {
+ public:
+  Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
+            AllocationLabels& labels)
+      : store_(store),
+        events_(record.events),
+        rows_(record.allocations),
+        device_(record.device),
+        spans_(spans, record.events.size()),
+        stacks_(find_event_stacks(record)),
+        kinds_of_stacks_(code_kinds(store)),
+        labels_(labels) {}
+
+  void run() {
+    look_at_events();
+    look_at_births();
+    look_at_gradients();
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (!labels_.is_measured(row)) labels_.source[row] = source_of(row);
+    }
+    settle_lasting();
+  }
+
+ private:
+  // --- What the rules ask of a row ---
+
+  [[nodiscard]] std::uint32_t birth(std::size_t row) const { return rows_.alloc_event[row]; }
+  [[nodiscard]] std::uint32_t death(std::size_t row) const {
+    return rows_.free_requested_event[row];
+  }
+  [[nodiscard]] std::uint64_t size(std::size_t row) const { return rows_.requested_bytes[row]; }
+  [[nodiscard]] bool is_from_before(std::size_t row) const { return birth(row) == kNoEvent; }
+  [[nodiscard]] bool stays(std::size_t row) const { return death(row) == kNoEvent; }
+  // There until the program's work is done, whether it ends by tearing everything down or not.
+  [[nodiscard]] bool lasts(std::size_t row) const { return death(row) >= end_of_work_; }
+  [[nodiscard]] std::size_t run_of(std::size_t row) const {
+    return is_from_before(row) ? 0 : spans_.run_of(birth(row));
+  }
+  // Where the next backward behind the row's birth begins, and the one after that.
+  [[nodiscard]] std::size_t next_backward(std::size_t run) const {
+    return run < spans_.count() ? spans_.next_backward(run) : run;
+  }
+  // Where the next iteration's work begins.
+  [[nodiscard]] std::uint32_t next_work(std::size_t run) const {
+    return std::min(spans_.start_of(spans_.next_forward(run)),
+                    spans_.start_of(spans_.next_backward(run)));
+  }
+  [[nodiscard]] bool outlives_next_backward(std::size_t row, std::size_t run) const {
+    const std::size_t next = next_backward(run);
+    return next < spans_.count() && death(row) > spans_.first(next);
+  }
+  // Let go of where gradients are zeroed.
+  [[nodiscard]] bool is_zeroed(std::size_t row) const {
+    const std::uint32_t at = death(row);
+    if (at >= events_.size()) return false;
+    const StackId stack = events_.stack[at];
+    if (stacks_.frees && !stack.is_none())
+      return kinds_of_stacks_[stack.index] == CodeKind::zero_grad;
+    const std::size_t zeroing = zeroing_at(at);
+    return zeroing > 0 && at <= zeroings_[zeroing - 1].last;
+  }
+  // How many times gradients had begun to be zeroed by then.
+  [[nodiscard]] std::size_t zeroing_at(std::uint32_t event) const {
+    const auto after =
+        std::upper_bound(zeroings_.begin(), zeroings_.end(), event,
+                         [](std::uint32_t at, const Stretch& s) { return at < s.first; });
+    return static_cast<std::size_t>(after - zeroings_.begin());
+  }
+  // Alive from before an optimizer's step until after it.
+  [[nodiscard]] bool lives_through_a_step(std::size_t row, std::size_t run) const {
+    for (std::size_t next = run + 1; next < spans_.count(); ++next) {
+      const Phase phase = spans_.phase(next);
+      if (phase == Phase::optimizer_step) return death(row) >= spans_.end(next);
+      if (phase != Phase::other) return false;
+    }
+    return false;
+  }
+  [[nodiscard]] bool saw_oom(std::size_t row) const {
+    const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
+    return oom != ooms_.end() && *oom < death(row);
+  }
+
+  // --- Evidence ---
+
+  void look_at_events() {
+    for (std::uint32_t event = 0; event < events_.size(); ++event) {
+      const Action action = events_.action[event];
+      if (action == Action::oom) ooms_.push_back(event);
+      const StackId stack = events_.stack[event];
+      if (action == Action::free_requested && stacks_.frees && !stack.is_none() &&
+          kinds_of_stacks_[stack.index] == CodeKind::zero_grad)
+        note_zeroing(event);
+      if (action != Action::alloc) continue;
+      is_zeroing_ = false;
+      if (!stacks_.requests) continue;
+      const CodeKind kind = stack.is_none() ? CodeKind::backward : kinds_of_stacks_[stack.index];
+      note_recompute(event, kind);
+      note_forward(event, kind);
+    }
+    if (zeroings_.empty()) look_at_annotations();
+    for (std::size_t run = 0; run < spans_.count(); ++run) {
+      if (spans_.phase(run) != Phase::other) {
+        has_phases_ = true;
+        end_of_work_ = spans_.end(run);
+      }
+      if (spans_.phase(run) == Phase::backward)
+        first_backward_ = std::min(first_backward_, spans_.first(run));
+    }
+  }
+
+  // Frees of one zero_grad(): nothing is allocated between them.
+  void note_zeroing(std::uint32_t event) {
+    if (!is_zeroing_) zeroings_.push_back({event, event});
+    zeroings_.back().last = event;
+    is_zeroing_ = true;
+  }
+
+  // Forward code, as far as it goes without the user's own code allocating between.
+  void note_forward(std::uint32_t event, CodeKind kind) {
+    if (kind == CodeKind::forward) {
+      if (!is_in_forward_) forwards_.push_back({event, event});
+      forwards_.back().last = event;
+    }
+    is_in_forward_ = kind == CodeKind::forward;
+  }
+  // A forward began while the row was there: it may have read it.
+  [[nodiscard]] bool saw_forward(std::size_t row) const {
+    const auto after =
+        std::upper_bound(forwards_.begin(), forwards_.end(), birth(row),
+                         [](std::uint32_t event, const Stretch& s) { return event < s.first; });
+    return after != forwards_.end() && after->first < death(row) &&
+           after->first < spans_.end(run_of(row));
+  }
+
+  // Forward that backward runs again, as far as it goes without backward's own work between.
+  void note_recompute(std::uint32_t event, CodeKind kind) {
+    if (kind == CodeKind::recompute) {
+      if (!is_recomputing_) recomputes_.push_back({event, event});
+      recomputes_.back().last = event;
+    }
+    is_recomputing_ = kind == CodeKind::recompute;
+  }
+
+  void look_at_annotations() {
+    const auto& times = events_.time_ns;
+    const auto event_at = [&](std::int64_t time_ns) {
+      return static_cast<std::uint32_t>(std::lower_bound(times.begin(), times.end(), time_ns) -
+                                        times.begin());
+    };
+    for (const Annotation& annotation : store_.annotations()) {
+      if (annotation.device != device_ || annotation.time_ns == kUnknownTime) continue;
+      if (!store_.text(annotation.name).starts_with("Optimizer.zero_grad#")) continue;
+      const std::uint32_t event = event_at(annotation.time_ns);
+      if (annotation.stage == Annotation::Stage::start) {
+        zeroings_.push_back({event, event});
+      } else if (!zeroings_.empty() && event > 0) {
+        zeroings_.back().last = event - 1;
+      }
+    }
+  }
+
+  [[nodiscard]] CodeKind kind_by_phase(Phase phase) const {
+    switch (phase) {
+      case Phase::forward:
+        return CodeKind::forward;
+      case Phase::backward:
+        return CodeKind::backward;
+      case Phase::optimizer_step:
+        return CodeKind::optimizer_step;
+      case Phase::other:
+        break;
+    }
+    return CodeKind::none;
+  }
+
+  [[nodiscard]] CodeKind find_kind(std::size_t row) const {
+    const StackId stack = rows_.stack[row];
+    const CodeKind kind = stack.is_none() ? CodeKind::none : kinds_of_stacks_[stack.index];
+    if (is_from_before(row)) return kind;
+    const Phase phase = spans_.phase(run_of(row));
+    if (kind == CodeKind::none) {
+      // Where stacks are recorded, only autograd's own threads have none.
+      return stacks_.requests ? CodeKind::backward : kind_by_phase(phase);
+    }
+    return kind == CodeKind::plain && phase == Phase::optimizer_step ? CodeKind::optimizer_step
+                                                                     : kind;
+  }
+
+  // Made before the first backward by code that may make parameters, and kept.
+  [[nodiscard]] bool may_be_parameter(std::size_t row) const {
+    switch (kind(row)) {
+      case CodeKind::none:
+      case CodeKind::plain:
+      case CodeKind::constructor:
+        break;
+      default:
+        return false;
+    }
+    if (is_from_before(row)) return lasts(row);
+    const std::size_t run = run_of(row);
+    return birth(row) < first_backward_ && spans_.phase(run) == Phase::other &&
+           (lasts(row) || outlives_next_backward(row, next_backward(run)));
+  }
+
+  [[nodiscard]] CodeKind kind(std::size_t row) const { return kinds_[row]; }
+
+  void look_at_births() {
+    kinds_.reserve(rows_.size());
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      kinds_.push_back(find_kind(row));
+      if (labels_.is_measured(row)) {
+        if (labels_.source[row] == MemorySource::parameters) ++sizes_.at(size(row)).made;
+      } else if (kind(row) == CodeKind::make_parameters) {
+        ++sizes_.at(size(row)).made;
+      } else if (may_be_parameter(row)) {
+        ++sizes_.at(size(row)).possible;
+      }
+    }
+  }
+
+  // Born in backward and still there behind it.
+  [[nodiscard]] bool survives_backward(std::size_t row, std::size_t run) const {
+    return death(row) >= spans_.end(run);
+  }
+
+  // How many gradients of each size there are at once; whether zeroing keeps them.
+  void look_at_gradients() {
+    std::uint64_t kept_bytes = 0;
+    std::uint64_t dropped_bytes = 0;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (kind(row) == CodeKind::optimizer_step && is_state(row)) {
+        if (SizeInfo* info = sizes_.find(size(row))) info->states_are_born = true;
+      }
+      if (kind(row) != CodeKind::backward || is_from_before(row)) continue;
+      const std::size_t run = run_of(row);
+      SizeInfo* info = sizes_.find(size(row));
+      if (info == nullptr || !survives_backward(row, run)) continue;
+      if (next_backward(run) < spans_.count())
+        (outlives_next_backward(row, run) ? kept_bytes : dropped_bytes) += size(row);
+    }
+    keeps_gradients_ = kept_bytes > dropped_bytes;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const bool is_of_before = kind(row) == CodeKind::none && is_zeroed(row);
+      if (!is_of_before && !is_gradient(row)) continue;
+      // Those that are zeroed together were there together, whichever backward made them.
+      const std::size_t generation =
+          is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
+      sizes_.at(size(row)).count_gradient(generation);
+    }
+  }
+
+  [[nodiscard]] bool is_gradient(std::size_t row) {
+    if (kind(row) != CodeKind::backward || is_from_before(row)) return false;
+    const std::size_t run = run_of(row);
+    if (!survives_backward(row, run)) return is_zeroed(row);
+    const SizeInfo* info = sizes_.find(size(row));
+    const bool fits = info != nullptr && info->made + info->possible > 0;
+    if (fits) return keeps_gradients_ || !outlives_next_backward(row, run);
+    if (stays(row)) return false;
+    return is_zeroed(row) || lives_through_a_step(row, run);
+  }
+
+  // --- Rules, by the code that allocated ---
+
+  MemorySource source_of(std::size_t row) {
+    if (is_from_before(row)) return from_before(row);
+    switch (kind(row)) {
+      case CodeKind::make_parameters:
+        return MemorySource::parameters;
+      case CodeKind::make_buckets:
+        return from_buckets(row);
+      case CodeKind::workspace:
+        return MemorySource::workspace;
+      case CodeKind::load_data:
+        return MemorySource::inputs;
+      case CodeKind::forward:
+        return from_forward(row);
+      case CodeKind::recompute:
+        return from_recompute(row);
+      case CodeKind::backward:
+        return from_backward(row);
+      case CodeKind::optimizer_step:
+        return is_state(row) ? MemorySource::optimizer_state : MemorySource::temporaries;
+      case CodeKind::optimizer_setup:
+        return MemorySource::optimizer_state;
+      case CodeKind::zero_grad:
+      case CodeKind::plain:
+      case CodeKind::constructor:
+        return from_plain(row);
+      case CodeKind::none:
+        break;
+    }
+    return from_nowhere(row);
+  }
+
+  [[nodiscard]] bool is_state(std::size_t row) const {
+    if (is_from_before(row)) return false;
+    const std::size_t run = run_of(row);
+    if (death(row) < spans_.end(run)) return false;
+    // Without the stacks of frees the end of the step is not sharp.
+    return stays(row) || stacks_.frees || death(row) > next_work(run);
+  }
+
+  MemorySource from_forward(std::size_t row) {
+    const std::size_t run = run_of(row);
+    const std::size_t backward = next_backward(run);
+    if (backward == spans_.count()) {  // never reached
+      if (saw_oom(row) && !stays(row)) return MemorySource::activations;
+      if (death(row) < spans_.end(run)) return MemorySource::temporaries;
+      return kept_by_forward(row, run);
+    }
+    if (death(row) < spans_.first(backward))
+      return saw_oom(row) ? MemorySource::activations : MemorySource::temporaries;
+    return stays(row) ? kept_by_forward(row, run) : MemorySource::activations;
+  }
+
+  // Still there at the end: scratch memory of a library, or outputs that somebody holds.
+  MemorySource kept_by_forward(std::size_t row, std::size_t run) {
+    if (!stays(row)) return MemorySource::activations;
+    const bool is_old = outlives_next_backward(row, next_backward(run));
+    if (is_old) return lasting(row);
+    return is_usual_workspace(size(row)) ? MemorySource::workspace : MemorySource::activations;
+  }
+
+  MemorySource from_recompute(std::size_t row) {
+    const auto after =
+        std::upper_bound(recomputes_.begin(), recomputes_.end(), birth(row),
+                         [](std::uint32_t event, const Stretch& s) { return event < s.first; });
+    if (after != recomputes_.begin() && death(row) <= std::prev(after)->last)
+      return MemorySource::temporaries;
+    if (!stays(row)) return MemorySource::activations;
+    return kept_by_forward(row, run_of(row));
+  }
+
+  MemorySource from_backward(std::size_t row) {
+    const std::size_t run = run_of(row);
+    if (is_gradient(row)) return MemorySource::gradients;
+    if (!survives_backward(row, run)) return MemorySource::temporaries;
+    if (saw_oom(row) && death(row) < next_work(run)) return MemorySource::temporaries;
+    if (stays(row)) {
+      if (is_usual_workspace(size(row))) return MemorySource::workspace;
+      return outlives_next_backward(row, run) ? lasting(row) : MemorySource::unknown;
+    }
+    // Without the stacks of frees the end of backward is not sharp.
+    if (!stacks_.frees && death(row) < next_work(run)) return MemorySource::temporaries;
+    return MemorySource::unknown;
+  }
+
+  MemorySource from_buckets(std::size_t row) {
+    if (!stays(row) && death(row) < next_work(run_of(row))) return MemorySource::temporaries;
+    // Gradients are views of the buckets, or copied into them.
+    return sizes_.has_gradients() ? MemorySource::workspace : MemorySource::gradients;
+  }
+
+  MemorySource from_plain(std::size_t row) {
+    const std::size_t run = run_of(row);
+    if (!has_phases_) return MemorySource::unknown;
+    switch (spans_.phase(run)) {
+      case Phase::forward:
+        return from_plain_forward(row, run);
+      case Phase::backward:
+        return survives_backward(row, run) ? MemorySource::inputs : MemorySource::temporaries;
+      case Phase::optimizer_step:
+      case Phase::other:
+        break;
+    }
+    const std::uint32_t work = next_work(run);
+    if (work == kNoEvent) return stays(row) ? MemorySource::unknown : MemorySource::temporaries;
+    if (death(row) < work) return MemorySource::temporaries;
+    if (may_be_parameter(row)) return kept_by_user(row);
+    const bool is_old = outlives_next_backward(row, next_backward(run));
+    const SizeInfo* info = sizes_.find(size(row));
+    // An optimizer of the user's own: as large as a parameter, and kept from step to step.
+    if (is_old && birth(row) > first_backward_ && info != nullptr && info->gradients > 0)
+      return MemorySource::optimizer_state;
+    return MemorySource::inputs;
+  }
+
+  // The user's own lines inside forward: the loss, or another batch for another forward.
+  MemorySource from_plain_forward(std::size_t row, std::size_t run) {
+    const std::size_t backward = next_backward(run);
+    const bool is_for_backward = backward < spans_.count() && death(row) > spans_.first(backward) &&
+                                 death(row) < spans_.end(backward);
+    if (is_for_backward) return MemorySource::activations;
+    if (saw_forward(row)) return MemorySource::inputs;
+    const std::uint32_t end = backward < spans_.count() ? spans_.first(backward) : spans_.end(run);
+    return death(row) >= end || saw_oom(row) ? MemorySource::activations
+                                             : MemorySource::temporaries;
+  }
+
+  // Made before training and kept: a parameter where backward makes a gradient of its size.
+  MemorySource kept_by_user(std::size_t row) {
+    SizeInfo* info = sizes_.find(size(row));
+    if (info != nullptr && info->takes_parameter()) {
+      if (kind(row) == CodeKind::constructor) note_constructor(row);
+      return MemorySource::parameters;
+    }
+    if (kind(row) == CodeKind::constructor) {
+      open_constructors_.push_back(AllocationId(row));
+      return MemorySource::inputs;
+    }
+    return MemorySource::inputs;
+  }
+
+  [[nodiscard]] StringId constructor_file(std::size_t row) const {
+    const StackTrie& stacks = store_.stacks();
+    for (StackId stack = rows_.stack[row]; !stack.is_none(); stack = stacks.caller(stack)) {
+      const Frame& frame = store_.frame(stacks.frame(stack));
+      if (store_.text(frame.name).ends_with("__init__")) return frame.file;
+    }
+    return {};
+  }
+  void note_constructor(std::size_t row) {
+    const StringId file = constructor_file(row);
+    if (std::find(constructor_files_.begin(), constructor_files_.end(), file) ==
+        constructor_files_.end())
+      constructor_files_.push_back(file);
+  }
+
+  // Recorded without any stack and outside of all phases.
+  MemorySource from_nowhere(std::size_t row) {
+    if (is_zeroed(row)) return MemorySource::gradients;
+    SizeInfo* info = sizes_.find(size(row));
+    if (info == nullptr || info->gradients == 0) return MemorySource::unknown;
+    if (may_be_parameter(row) && info->takes_parameter()) return MemorySource::parameters;
+    return lives_through_a_step(row, run_of(row)) ? MemorySource::gradients : MemorySource::unknown;
+  }
+
+  MemorySource from_before(std::size_t row) {
+    switch (kind(row)) {
+      case CodeKind::make_parameters:
+        return MemorySource::parameters;
+      case CodeKind::optimizer_step:
+      case CodeKind::optimizer_setup:
+        return MemorySource::optimizer_state;
+      case CodeKind::workspace:
+        return MemorySource::workspace;
+      case CodeKind::load_data:
+        return MemorySource::inputs;
+      default:
+        break;
+    }
+    SizeInfo* info = sizes_.find(size(row));
+    if (!lasts(row)) {
+      if (is_zeroed(row)) return MemorySource::gradients;
+      if (spans_.phase(spans_.run_of(death(row))) == Phase::backward)
+        return MemorySource::activations;
+      // The history began inside a forward that ran out of memory: what went with it was its own.
+      const bool is_unwound = !ooms_.empty() && ooms_.front() < death(row) &&
+                              spans_.phase(0) == Phase::forward && ooms_.front() <= spans_.end(0);
+      return is_unwound ? MemorySource::activations : MemorySource::unknown;
+    }
+    if (may_be_parameter(row) && info != nullptr && info->gradients > 0) {
+      if (info->takes_parameter()) return MemorySource::parameters;
+      if (info->takes_state()) return MemorySource::optimizer_state;
+    }
+    if (is_usual_workspace(size(row))) return MemorySource::workspace;
+    return MemorySource::unknown;
+  }
+
+  // Made inside an operation and never let go of. Made once: scratch memory of a library. Made
+  // again and again: something the program holds on to.
+  MemorySource lasting(std::size_t row) {
+    const std::uint64_t key =
+        (std::uint64_t{rows_.stack[row].index} << 32U) ^ (size(row) * 0x9E3779B97F4A7C15ULL >> 32U);
+    ++lasting_.find_or_insert(key, 0);
+    lasting_rows_.push_back({AllocationId(row), key});
+    return MemorySource::workspace;
+  }
+
+  void settle_lasting() {
+    constexpr std::uint32_t kFew = 2;  // one for each of two streams
+    for (const auto& [row, key] : lasting_rows_) {
+      if (*lasting_.find(key) <= kFew) continue;
+      labels_.source[row.index] =
+          kind(row.index) == CodeKind::backward ? MemorySource::unknown : MemorySource::activations;
+    }
+    // A constructor that makes parameters makes buffers too.
+    for (const AllocationId row : open_constructors_) {
+      const StringId file = constructor_file(row.index);
+      if (std::find(constructor_files_.begin(), constructor_files_.end(), file) !=
+          constructor_files_.end())
+        labels_.source[row.index] = MemorySource::parameters;
+    }
+  }
+
+  struct LastingRow {
+    AllocationId row;
+    std::uint64_t key = 0;
+  };
+
+  const Store& store_;
+  const EventColumns& events_;
+  const AllocationColumns& rows_;
+  DeviceIndex device_;
+  SpanIndex spans_;
+  EventStacks stacks_;
+  std::vector<CodeKind> kinds_of_stacks_;
+  AllocationLabels& labels_;
+
+  Column<CodeKind> kinds_;  // by row
+  bool has_phases_ = false;
+  bool is_recomputing_ = false;
+  bool is_zeroing_ = false;
+  bool is_in_forward_ = false;
+  bool keeps_gradients_ = false;
+  std::uint32_t first_backward_ = kNoEvent;
+  std::uint32_t end_of_work_ = 0;  // behind the last phase
+  std::vector<std::uint32_t> ooms_;
+  std::vector<Stretch> recomputes_;
+  std::vector<Stretch> forwards_;
+  std::vector<Stretch> zeroings_;
+  SizeBook sizes_;
+  FlatMap<std::uint32_t> lasting_;
+  std::vector<LastingRow> lasting_rows_;
+  std::vector<AllocationId> open_constructors_;
+  std::vector<StringId> constructor_files_;
+};
+
+}  // namespace
+
+void infer_sources(const Store& store, const DeviceRecord& record,
+                   const std::vector<PhaseSpan>& spans, AllocationLabels& labels) {
+  Inference(store, record, spans, labels).run();
+}
+
+}  // namespace gpumemprof

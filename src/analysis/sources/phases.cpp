@@ -1,0 +1,251 @@
+// Phases from stacks. Events whose code is plainly forward, backward or an optimizer's step mark
+// regions; what lies between them is decided by its neighbours: from a forward to its backward it
+// is forward (the loss), otherwise it is something else (loading data, zeroing gradients, …).
+#include <algorithm>
+#include <optional>
+
+#include "analysis/sources/code_kind.h"
+#include "analysis/sources/event_stacks.h"
+#include "analysis/sources/measured.h"
+#include "analysis/sources/sources.h"
+
+namespace gpumemprof {
+namespace {
+
+struct Region {
+  Phase phase = Phase::other;
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
+// The optimizer steps that a recording marks by torch's own annotations, in order of time.
+struct MarkedStep {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+std::vector<MarkedStep> marked_steps(const Store& store, DeviceIndex device) {
+  std::vector<MarkedStep> steps;
+  for (const Annotation& annotation : store.annotations()) {
+    if (annotation.device != device || annotation.time_ns == kUnknownTime) continue;
+    if (!store.text(annotation.name).starts_with("Optimizer.step#")) continue;
+    if (annotation.stage == Annotation::Stage::start) {
+      steps.push_back({annotation.time_ns, annotation.time_ns});
+    } else if (!steps.empty()) {
+      steps.back().end_ns = annotation.time_ns;
+    }
+  }
+  return steps;
+}
+
+class PhaseFinder {
+ public:
+  PhaseFinder(const Store& store, const DeviceRecord& record)
+      : store_(store),
+        record_(record),
+        stacks_(find_event_stacks(record)),
+        kinds_(code_kinds(store)) {}
+
+  std::vector<PhaseSpan> run() {
+    find_regions();
+    find_plain_forwards();
+    lay_spans();
+    count_steps();
+    return std::move(spans_);
+  }
+
+ private:
+  // Threads of autograd's own have no Python stack; where stacks are recorded at all, an event
+  // without one is theirs.
+  [[nodiscard]] CodeKind kind_of(std::size_t event) const {
+    if (!stacks_.has(record_.events.action[event])) return CodeKind::none;
+    const StackId stack = record_.events.stack[event];
+    return stack.is_none() ? CodeKind::backward : kinds_[stack.index];
+  }
+
+  [[nodiscard]] static Phase phase_of(CodeKind kind) {
+    if (is_in_backward(kind)) return Phase::backward;
+    if (kind == CodeKind::forward) return Phase::forward;
+    return kind == CodeKind::optimizer_step ? Phase::optimizer_step : Phase::other;
+  }
+
+  void find_regions() {
+    const EventColumns& events = record_.events;
+    bool is_parted = false;  // the user's own code allocated since the last mark
+    const std::vector<MarkedStep> steps = marked_steps(store_, record_.device);
+    std::size_t step = 0;
+    for (std::uint32_t event = 0; event < events.size(); ++event) {
+      const Action action = events.action[event];
+      if (action == Action::snapshot || action == Action::oom || action == Action::annotate ||
+          action == Action::other)
+        continue;
+      const CodeKind kind = kind_of(event);
+      Phase phase = phase_of(kind);
+      const std::int64_t time = events.time_ns[event];
+      while (step < steps.size() && time != kUnknownTime && steps[step].end_ns < time) ++step;
+      const bool is_in_step =
+          step < steps.size() && time != kUnknownTime && steps[step].start_ns <= time;
+      if (is_in_step && (phase == Phase::other || kind == CodeKind::none))
+        phase = Phase::optimizer_step;
+      if (phase == Phase::other) {
+        is_parted = is_parted ||
+                    (is_request(action) && (kind == CodeKind::plain || kind == CodeKind::none));
+        continue;
+      }
+      const bool continues = !regions_.empty() && regions_.back().phase == phase &&
+                             !(is_parted && phase != Phase::forward);
+      if (continues) {
+        regions_.back().last = event;
+      } else {
+        regions_.push_back({phase, event, event});
+      }
+      is_parted = false;
+    }
+  }
+
+  // A forward that no module runs: the user's lines between two regions that make what the
+  // following backward lets go of.
+  void find_plain_forwards() {
+    std::vector<std::uint32_t> first_birth(regions_.size(), kNoEvent);  // by backward region
+    const AllocationColumns& allocations = record_.allocations;
+    for (std::size_t row = 0; row < allocations.size(); ++row) {
+      const std::uint32_t birth = allocations.alloc_event[row];
+      const std::uint32_t death = allocations.free_requested_event[row];
+      if (birth == kNoEvent || death == kNoEvent || kind_of(birth) != CodeKind::plain) continue;
+      const std::size_t after = region_after(birth);
+      if (after == regions_.size() || regions_[after].phase != Phase::backward) continue;
+      if (after > 0 && regions_[after - 1].phase == Phase::forward) continue;
+      if (death < regions_[after].first || death > regions_[after].last) continue;
+      first_birth[after] = std::min(first_birth[after], birth);
+    }
+    std::vector<Region> regions;
+    for (std::size_t index = 0; index < regions_.size(); ++index) {
+      if (first_birth[index] != kNoEvent)
+        regions.push_back({Phase::forward, first_birth[index], regions_[index].first - 1});
+      regions.push_back(regions_[index]);
+    }
+    regions_ = std::move(regions);
+  }
+
+  // The first region that begins after the event.
+  [[nodiscard]] std::size_t region_after(std::uint32_t event) const {
+    const auto after =
+        std::upper_bound(regions_.begin(), regions_.end(), event,
+                         [](std::uint32_t at, const Region& region) { return at < region.first; });
+    return static_cast<std::size_t>(after - regions_.begin());
+  }
+
+  void lay_spans() {
+    std::uint32_t next = 0;  // the first event that is in no span yet
+    for (std::size_t index = 0; index < regions_.size(); ++index) {
+      const Region& region = regions_[index];
+      if (next < region.first) {
+        const bool is_loss = index > 0 && regions_[index - 1].phase == Phase::forward &&
+                             region.phase == Phase::backward;
+        if (!is_loss) add_span(next, Phase::other);
+      }
+      add_span(region.first, region.phase);
+      next = region.last + 1;
+      if (!stacks_.frees) next = after_frees(next);
+    }
+    if (next < record_.events.size()) add_span(next, Phase::other);
+  }
+
+  // Where frees carry no stack, those right behind a region are the region's own.
+  [[nodiscard]] std::uint32_t after_frees(std::uint32_t event) const {
+    const EventColumns& events = record_.events;
+    while (event < events.size() && (events.action[event] == Action::free_requested ||
+                                     events.action[event] == Action::free_completed))
+      ++event;
+    return event;
+  }
+
+  void add_span(std::uint32_t first, Phase phase) {
+    if (!spans_.empty() && spans_.back().phase == phase) return;
+    spans_.push_back({first, phase, 0});
+  }
+
+  // The first step begins with the first phase; another begins where something is allocated again
+  // after a step was over. What is freed until then, gradients mostly, still belongs to the step
+  // before.
+  void count_steps() {
+    std::vector<std::uint32_t> begins = ends_of_steps();
+    for (std::uint32_t& event : begins) event = first_request(event);
+    const auto first = std::find_if(spans_.begin(), spans_.end(), [](const PhaseSpan& span) {
+      return span.phase != Phase::other;
+    });
+    if (first == spans_.end()) return;
+    begins.push_back(first->first_event);
+    std::sort(begins.begin(), begins.end());
+    begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+    split_at(begins);
+  }
+
+  // The first event after each step: after the optimizer's, as annotations mark it or as its code
+  // shows outside of the time they cover, or after a backward where no optimizer was seen.
+  [[nodiscard]] std::vector<std::uint32_t> ends_of_steps() const {
+    std::vector<std::uint32_t> ends;
+    const auto& times = record_.events.time_ns;
+    for (const MarkedStep& step : marked_steps(store_, record_.device)) {
+      const std::int64_t* after = std::upper_bound(times.begin(), times.end(), step.end_ns);
+      ends.push_back(static_cast<std::uint32_t>(after - times.begin()));
+    }
+    const std::uint32_t marked_from = ends.empty() ? kNoEvent : ends.front();
+    const std::uint32_t marked_to = ends.empty() ? 0 : ends.back();
+    const auto collect = [&](Phase last) {
+      for (std::size_t index = 0; index < spans_.size(); ++index) {
+        if (spans_[index].phase != last) continue;
+        const std::uint32_t end = index + 1 < spans_.size()
+                                      ? spans_[index + 1].first_event
+                                      : static_cast<std::uint32_t>(record_.events.size());
+        if (end < marked_from || spans_[index].first_event > marked_to) ends.push_back(end);
+      }
+    };
+    collect(Phase::optimizer_step);
+    if (ends.empty()) collect(Phase::backward);
+    return ends;
+  }
+
+  // Numbers the spans by step, cutting them where a step begins.
+  void split_at(const std::vector<std::uint32_t>& begins) {
+    std::vector<PhaseSpan> spans;
+    std::uint32_t step = 0;
+    for (std::size_t index = 0; index < spans_.size(); ++index) {
+      PhaseSpan span = spans_[index];
+      const std::uint32_t end = index + 1 < spans_.size()
+                                    ? spans_[index + 1].first_event
+                                    : static_cast<std::uint32_t>(record_.events.size());
+      while (step < begins.size() && begins[step] <= span.first_event) ++step;
+      span.step = step;
+      spans.push_back(span);
+      for (; step < begins.size() && begins[step] < end; ++step) {
+        span.first_event = begins[step];
+        span.step = step + 1;
+        spans.push_back(span);
+      }
+    }
+    spans_ = std::move(spans);
+  }
+
+  [[nodiscard]] std::uint32_t first_request(std::uint32_t event) const {
+    while (event < record_.events.size() && !is_request(record_.events.action[event])) ++event;
+    return event;
+  }
+
+  const Store& store_;
+  const DeviceRecord& record_;
+  EventStacks stacks_;
+  std::vector<CodeKind> kinds_;
+  std::vector<Region> regions_;
+  std::vector<PhaseSpan> spans_;
+};
+
+}  // namespace
+
+std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record) {
+  std::vector<PhaseSpan> marked = marked_phases(store, record);
+  if (!marked.empty()) return marked;
+  return PhaseFinder(store, record).run();
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,72 @@
+// SizeBook: how many parameters and gradients of each size there are. Gradients have the sizes of
+// their parameters, and so has what most optimizers keep for them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/flat_map.h"
+
+namespace gpumemprof {
+
+struct SizeInfo {
+  static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; what is beyond may be a copy
+
+  std::uint32_t made = 0;        // parameters by the code that made them
+  std::uint32_t possible = 0;    // other blocks that may be parameters
+  std::uint32_t gradients = 0;   // the most there were at once
+  bool states_are_born = false;  // the optimizer's state was made while recording
+
+  // `generation` is the same for gradients that are there together.
+  void count_gradient(std::size_t generation) {
+    if (generation != generation_) now_ = 0;
+    generation_ = generation;
+    gradients = std::max(gradients, ++now_);
+  }
+  // Whether one more block of this size is a parameter: there are more gradients than parameters.
+  bool takes_parameter() {
+    if (made + taken_ >= gradients) return false;
+    ++taken_;
+    return true;
+  }
+  // Whether one more block from before the recording is state of the optimizer.
+  bool takes_state() {
+    if (states_are_born || states_ >= kStatesPerParameter * gradients) return false;
+    ++states_;
+    return true;
+  }
+
+ private:
+  std::size_t generation_ = static_cast<std::size_t>(-1);
+  std::uint32_t now_ = 0;
+  std::uint32_t taken_ = 0;
+  std::uint32_t states_ = 0;
+};
+
+class SizeBook {
+ public:
+  SizeInfo& at(std::uint64_t size_bytes) {
+    const auto fresh = static_cast<std::uint32_t>(infos_.size());
+    // The map cannot hold the key of all ones.
+    const std::uint32_t row = rows_.find_or_insert(size_bytes & ~(std::uint64_t{1} << 63U), fresh);
+    if (row == fresh) infos_.emplace_back();
+    return infos_[row];
+  }
+  SizeInfo* find(std::uint64_t size_bytes) {
+    const std::uint32_t* row = rows_.find(size_bytes & ~(std::uint64_t{1} << 63U));
+    return row == nullptr ? nullptr : &infos_[*row];
+  }
+  // Gradients in blocks of their own for at least one size of parameter.
+  [[nodiscard]] bool has_gradients() const {
+    return std::any_of(infos_.begin(), infos_.end(),
+                       [](const SizeInfo& info) { return info.gradients > 0; });
+  }
+
+ private:
+  FlatMap<std::uint32_t> rows_;
+  std::vector<SizeInfo> infos_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,110 @@
+#include "analysis/sources/sources.h"
+
+#include <algorithm>
+
+#include "analysis/sources/infer.h"
+#include "analysis/sources/measured.h"
+#include "analysis/sources/modules.h"
+#include "analysis/sources/sweep.h"
+
+namespace gpumemprof {
+
+AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
+                                   const std::vector<PhaseSpan>& spans) {
+  AllocationLabels labels;
+  labels.source.resize(record.allocations.size(), MemorySource::unknown);
+  labels.flags.resize(record.allocations.size(), 0);
+  labels.has_recorded = take_labels(store, record, labels);
+  infer_sources(store, record, spans, labels);
+  return labels;
+}
+
+SourceBytes sources_at(const DeviceRecord& record, const AllocationLabels& labels, Moment moment) {
+  SourceBytes bytes;
+  const AllocationColumns& rows = record.allocations;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (!rows.is_allocated_at(row, moment)) continue;
+    bytes.add(labels.source[row], rows.requested_bytes[row], rows.size_bytes[row]);
+  }
+  return bytes;
+}
+
+namespace {
+
+Moment peak_moment(const DeviceReplay& replay) {
+  if (!replay.has_history) return Moment::end();
+  return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
+}
+
+void find_provenance(const DeviceRecord& record, const AllocationLabels& labels,
+                     DeviceSources& sources) {
+  std::array<bool, kMemorySourceCount> has_inferred{};
+  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+    if (!labels.is_measured(row)) has_inferred[static_cast<std::size_t>(labels.source[row])] = true;
+  }
+  for (std::size_t index = 0; index < kMemorySourceCount; ++index) {
+    sources.figures[index].provenance =
+        labels.has_recorded && !has_inferred[index] ? Provenance::measured : Provenance::inferred;
+  }
+  sources.rounding.provenance = Provenance::measured;
+}
+
+std::optional<std::uint64_t> buffer_bytes(const DeviceRecord& record,
+                                          const AllocationLabels& labels, Moment moment) {
+  if (!labels.has_recorded) return std::nullopt;
+  std::uint64_t bytes = 0;
+  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+    if ((labels.flags[row] & AllocationLabels::kBuffer) != 0 &&
+        record.allocations.is_allocated_at(row, moment))
+      bytes += record.allocations.requested_bytes[row];
+  }
+  return bytes;
+}
+
+void place_peak(DeviceSources& sources) {
+  const auto holds = [&](const PhaseFigures& phase) {
+    return sources.peak_event >= phase.first_event && sources.peak_event <= phase.last_event;
+  };
+  const auto phase = std::find_if(sources.phases.begin(), sources.phases.end(), holds);
+  if (sources.peak_event == kNoEvent || phase == sources.phases.end()) return;
+  sources.peak_phase = phase->phase;
+  sources.peak_step = phase->step;
+  const std::uint64_t length = phase->last_event - phase->first_event + 1;
+  const std::uint64_t into = sources.peak_event - phase->first_event;
+  constexpr std::uint64_t kParts = 10;
+  const bool goes_backward =
+      std::next(phase) != sources.phases.end() && std::next(phase)->phase == Phase::backward;
+  if (phase->phase == Phase::forward && goes_backward)
+    sources.is_end_of_forward = into * kParts >= length * (kParts - 1);
+  if (phase->phase == Phase::backward && phase != sources.phases.begin() &&
+      std::prev(phase)->phase == Phase::forward)
+    sources.is_start_of_backward = into * kParts <= length;
+}
+
+}  // namespace
+
+DeviceSources find_sources(const Store& store, const DeviceRecord& record,
+                           const DeviceReplay& replay, const AllocationLabels& labels,
+                           std::vector<PhaseSpan> spans, const SourcesOptions& options) {
+  DeviceSources sources;
+  sources.device = record.device;
+  sources.has_labels = labels.has_recorded;
+  sources.has_stacks = std::any_of(record.allocations.stack.begin(), record.allocations.stack.end(),
+                                   [](StackId stack) { return !stack.is_none(); });
+  const Moment peak = peak_moment(replay);
+  const SourceBytes at_peak = sources_at(record, labels, peak);
+  sources.peak_bytes = at_peak.allocated();
+  sources.peak_event = replay.has_history ? replay.peak_event : kNoEvent;
+  sources.spans = std::move(spans);
+  Sweep(record, labels, options).run(sources);
+  for (std::size_t index = 0; index < kMemorySourceCount; ++index)
+    sources.figures[index].bytes_at_peak = at_peak.by_source[index];
+  sources.rounding.bytes_at_peak = at_peak.rounding;
+  find_provenance(record, labels, sources);
+  sources.buffer_bytes_at_peak = buffer_bytes(record, labels, peak);
+  place_peak(sources);
+  sources.modules = modules_at(store, record, labels, peak);
+  return sources;
+}
+
+}  // namespace gpumemprof

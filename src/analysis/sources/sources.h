@@ -1,0 +1,167 @@
+// Sources: what the memory of a recording is used for, at every moment of the run: parameters,
+// gradients, optimizer state, activations, inputs, workspace, temporaries, and what is unknown.
+//
+// Every allocation has exactly one source. Figures are in requested bytes, so that they equal the
+// storages of the tensors; what the blocks are larger is told apart as rounding. At every moment
+// the sources and the rounding add up to the allocated bytes. Where the recording holds labels of
+// storages they decide (measured); everything else follows from stacks, sizes, lifetimes and
+// repetition (inferred). What nothing tells stays unknown.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "event/memory_source.h"
+#include "event/provenance.h"
+#include "replay/replay.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// Requested bytes by MemorySource, and what the blocks are larger.
+struct SourceBytes {
+  std::array<std::uint64_t, kMemorySourceCount> by_source{};
+  std::uint64_t rounding = 0;
+
+  std::uint64_t& operator[](MemorySource source) {
+    return by_source[static_cast<std::size_t>(source)];
+  }
+  const std::uint64_t& operator[](MemorySource source) const {
+    return by_source[static_cast<std::size_t>(source)];
+  }
+  // A damaged recording may claim that more was requested than the block has.
+  void add(MemorySource source, std::uint64_t requested_bytes, std::uint64_t block_bytes) {
+    const std::uint64_t used_bytes = requested_bytes < block_bytes ? requested_bytes : block_bytes;
+    (*this)[source] += used_bytes;
+    rounding += block_bytes - used_bytes;
+  }
+  void remove(MemorySource source, std::uint64_t requested_bytes, std::uint64_t block_bytes) {
+    const std::uint64_t used_bytes = requested_bytes < block_bytes ? requested_bytes : block_bytes;
+    (*this)[source] -= used_bytes;
+    rounding -= block_bytes - used_bytes;
+  }
+  [[nodiscard]] std::uint64_t allocated() const {
+    std::uint64_t sum = rounding;
+    for (const std::uint64_t bytes : by_source) sum += bytes;
+    return sum;
+  }
+  bool operator==(const SourceBytes&) const = default;
+};
+
+// What the program was doing. other: setting up, loading data, evaluating a metric, …
+enum class Phase : std::uint8_t { other, forward, backward, optimizer_step };
+inline constexpr std::size_t kPhaseCount = 4;
+
+constexpr std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, kPhaseCount> kNames = {"other", "forward", "backward",
+                                                                "optimizer_step"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+// Consecutive events of one phase, up to the next span's first event. Spans cover all events.
+struct PhaseSpan {
+  std::uint32_t first_event = 0;
+  Phase phase = Phase::other;
+  std::uint32_t step = 0;  // training step, from 1; 0: before the first
+};
+
+struct SourceFigure {
+  std::uint64_t bytes_at_peak = 0;
+  std::uint64_t bytes_max = 0;  // the most it ever was; not at the peak of the whole, in general
+  std::uint32_t max_event = kNoEvent;
+  Provenance provenance = Provenance::inferred;  // measured only where every row of it is
+};
+
+// In each stretch of the history the moment of most allocated bytes: the peak is one of them.
+struct SourceSeries {
+  std::vector<std::uint32_t> event;
+  std::vector<SourceBytes> bytes;
+};
+
+// One phase of one step; consecutive spans of the same phase are joined.
+struct PhaseFigures {
+  Phase phase = Phase::other;
+  std::uint32_t step = 0;
+  std::uint32_t first_event = 0;
+  std::uint32_t last_event = 0;
+  std::uint64_t live_bytes = 0;  // after its last event
+  std::uint64_t peak_bytes = 0;  // the most allocated in it
+  std::uint32_t peak_event = kNoEvent;
+  SourceBytes at_peak{};  // of the phase
+  // At the end of a forward: activations that live on. None for other phases.
+  std::optional<std::uint64_t> saved_for_backward_bytes;
+};
+
+struct StepFigures {
+  std::uint32_t step = 0;  // from 1; 0: before the first step
+  std::uint32_t first_event = 0;
+  std::uint32_t last_event = 0;
+  std::uint64_t live_bytes = 0;  // after its last event
+  std::uint64_t peak_bytes = 0;
+  std::uint32_t peak_event = kNoEvent;
+  SourceBytes at_peak{};
+  std::uint64_t saved_for_backward_bytes = 0;  // the most at the end of one of its forwards
+  std::uint32_t first_phase = 0;               // row of phases
+  std::uint32_t phase_count = 0;
+};
+
+// What was live at the peak by the module that made it: a tree, parents before children. From a
+// snapshot a module is known by the place of its code, so the layers of one kind are one node.
+struct ModuleNode {
+  static constexpr std::uint32_t kNoParent = 0xffffffffU;
+  std::uint32_t parent = kNoParent;
+  std::string name;  // the module's path where it was recorded; else empty and `frame` says where
+  FrameId frame;     // the line of a forward() that led to the allocations
+  std::uint64_t bytes = 0;  // with those of its children
+  std::uint64_t blocks = 0;
+  SourceBytes by_source{};
+};
+
+struct SourcesOptions {
+  std::size_t series_points = 500;  // at most
+};
+
+struct DeviceSources {
+  DeviceIndex device = 0;
+  std::uint64_t peak_bytes = 0;  // allocated: the sum of bytes_at_peak, and of the rounding
+  std::uint32_t peak_event = kNoEvent;
+  Phase peak_phase = Phase::other;
+  std::uint32_t peak_step = 0;
+  // The peak lies in the last tenth of a forward, or in the first of the backward behind it.
+  bool is_end_of_forward = false;
+  bool is_start_of_backward = false;
+  std::array<SourceFigure, kMemorySourceCount> figures;  // by MemorySource
+  SourceFigure rounding;
+  // Of parameters at the peak; none where it is not known which they are.
+  std::optional<std::uint64_t> buffer_bytes_at_peak;
+  bool has_labels = false;
+  bool has_stacks = false;  // false: everything follows from sizes and lifetimes alone
+  std::vector<PhaseSpan> spans;
+  std::vector<PhaseFigures> phases;
+  std::vector<StepFigures> steps;
+  SourceSeries series;
+  std::vector<ModuleNode> modules;
+
+  [[nodiscard]] const SourceFigure& figure(MemorySource source) const {
+    return figures[static_cast<std::size_t>(source)];
+  }
+};
+
+// What each allocation is for: labels first, inference for the rest.
+AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
+                                   const std::vector<PhaseSpan>& spans);
+
+// The phases of a device's history, from stacks (and from marks where a recording has them).
+std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record);
+
+// What each source holds at a moment.
+SourceBytes sources_at(const DeviceRecord& record, const AllocationLabels& labels, Moment moment);
+
+// The figures of one device. The labels must be those of its allocations.
+DeviceSources find_sources(const Store& store, const DeviceRecord& record,
+                           const DeviceReplay& replay, const AllocationLabels& labels,
+                           std::vector<PhaseSpan> spans, const SourcesOptions& options = {});
+
+}  // namespace gpumemprof

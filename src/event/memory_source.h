@@ -1,0 +1,36 @@
+// What memory is used for: the sources of GPU memory that a training run has.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemprof {
+
+enum class MemorySource : std::uint8_t {
+  unknown,          // nothing says what it is for; never hidden in another source
+  parameters,       // weights, and the buffers of modules
+  gradients,        // .grad of parameters
+  optimizer_state,  // what the optimizer keeps from step to step: exp_avg, momentum_buffer, …
+  activations,      // made by forward, kept for backward
+  inputs,           // batches brought to the device
+  workspace,        // scratch memory that cuBLAS, cuDNN and others keep
+  temporaries,      // born and gone inside one phase
+};
+inline constexpr std::size_t kMemorySourceCount = 8;
+
+// In the order in which they are shown; unknown last.
+inline constexpr std::array<MemorySource, kMemorySourceCount> kMemorySources = {
+    MemorySource::parameters,  MemorySource::gradients, MemorySource::optimizer_state,
+    MemorySource::activations, MemorySource::inputs,    MemorySource::workspace,
+    MemorySource::temporaries, MemorySource::unknown};
+
+constexpr std::string_view memory_source_name(MemorySource source) {
+  constexpr std::array<std::string_view, kMemorySourceCount> kNames = {
+      "unknown",     "parameters", "gradients", "optimizer_state",
+      "activations", "inputs",     "workspace", "temporaries"};
+  return kNames[static_cast<std::size_t>(source)];
+}
+
+}  // namespace gpumemprof

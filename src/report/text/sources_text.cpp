@@ -1,0 +1,250 @@
+#include "report/text/sources_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/sources/modules.h"
+#include "base/bytes.h"
+#include "report/text/phrases.h"
+
+namespace gpumemprof::text {
+namespace {
+
+std::string_view spoken(MemorySource source) {
+  return source == MemorySource::optimizer_state ? "optimizer state" : memory_source_name(source);
+}
+
+std::string capitalized(std::string_view text) {
+  std::string result(text);
+  if (!result.empty() && result[0] >= 'a' && result[0] <= 'z')
+    result[0] = static_cast<char>(result[0] - 'a' + 'A');
+  return result;
+}
+
+// "3.1 of 4.8 GiB": the unit once where both have the same.
+std::string part_of_whole(std::uint64_t part, std::uint64_t whole) {
+  std::string small = format_bytes(part);
+  const std::string large = format_bytes(whole);
+  const std::size_t blank = small.rfind(' ');
+  if (blank != std::string::npos && large.ends_with(small.substr(blank))) small.resize(blank);
+  return small + " of " + large;
+}
+
+std::string peak_place(const DeviceSources& sources) {
+  if (sources.is_end_of_forward) return ", at the end of forward";
+  if (sources.is_start_of_backward) return ", at the start of backward";
+  switch (sources.peak_phase) {
+    case Phase::forward:
+      return ", in forward";
+    case Phase::backward:
+      return ", in backward";
+    case Phase::optimizer_step:
+      return ", in the optimizer's step";
+    case Phase::other:
+      break;
+  }
+  return sources.peak_event != kNoEvent && sources.peak_step == 0 && !sources.steps.empty()
+             ? ", before the first step"
+             : "";
+}
+
+MemorySource largest_source(const DeviceSources& sources) {
+  return *std::max_element(
+      kMemorySources.begin(), kMemorySources.end(), [&](MemorySource a, MemorySource b) {
+        return sources.figure(a).bytes_at_peak < sources.figure(b).bytes_at_peak;
+      });
+}
+
+std::string unknown_sentence(const DeviceSources& sources) {
+  const std::uint64_t bytes = sources.figure(MemorySource::unknown).bytes_at_peak;
+  return fmt::format("What most of the peak is for is unknown: {}{}.",
+                     part_of_whole(bytes, sources.peak_bytes),
+                     sources.has_stacks ? "" : "; no stacks were recorded");
+}
+
+std::uint64_t bytes_of(const SourceBytes& bytes, MemorySource source) { return bytes[source]; }
+
+class SourceTable {
+ public:
+  SourceTable(const DeviceOverview& device, const TextStyle& style)
+      : device_(device), style_(style), whole_(device.memory.reserved_bytes) {}
+
+  std::string run(const std::string& moment, bool has_pool) {
+    if (!has_pool) whole_ = device_.memory.allocated_bytes;
+    heading(moment);
+    for (const MemorySource source : sorted()) source_row(source);
+    if (device_.asked_sources.rounding > 0) {
+      row(device_.asked_sources.rounding, "rounding: blocks are larger than asked for",
+          device_.sources.rounding.bytes_max, "");
+    }
+    if (has_pool) pool_rows();
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::size_t kFigures = 22;  // share and bytes, with the blanks behind them
+  static constexpr std::size_t kAtMost = 10;
+
+  void heading(const std::string& moment) {
+    const bool is_measured = std::all_of(
+        device_.sources.figures.begin(), device_.sources.figures.end(),
+        [](const SourceFigure& figure) { return figure.provenance == Provenance::measured; });
+    const std::string_view how = is_measured                  ? "measured"
+                                 : device_.sources.has_labels ? "measured where not marked"
+                                                              : "inferred";
+    const std::string title = fmt::format("  What it is for {} ({})", moment, how);
+    out_ += left(title, name_end()) + right("at most", kAtMost) + "\n";
+  }
+
+  [[nodiscard]] std::size_t name_end() const {
+    const std::size_t wide = std::min<std::size_t>(style_.width, 80);
+    return wide - kAtMost;
+  }
+
+  // Most bytes first; what is unknown behind them.
+  [[nodiscard]] std::vector<MemorySource> sorted() const {
+    std::vector<MemorySource> order(kMemorySources.begin(), kMemorySources.end() - 1);
+    std::stable_sort(order.begin(), order.end(), [&](MemorySource a, MemorySource b) {
+      return bytes_of(device_.asked_sources, a) > bytes_of(device_.asked_sources, b);
+    });
+    order.push_back(MemorySource::unknown);
+    return order;
+  }
+
+  void source_row(MemorySource source) {
+    const SourceFigure& figure = device_.sources.figure(source);
+    if (figure.bytes_max == 0 && source != MemorySource::unknown) return;
+    std::string name(spoken(source));
+    if (source == MemorySource::parameters && device_.sources.buffer_bytes_at_peak.value_or(0) > 0)
+      name +=
+          fmt::format(", {} of them buffers", format_bytes(*device_.sources.buffer_bytes_at_peak));
+    if (device_.sources.has_labels && figure.provenance != Provenance::measured &&
+        figure.bytes_max > 0)
+      name += fmt::format(" ({})", provenance_name(figure.provenance));
+    row(bytes_of(device_.asked_sources, source), name, figure.bytes_max, "");
+  }
+
+  void row(std::uint64_t bytes, const std::string& name, std::optional<std::uint64_t> most,
+           const std::string& share) {
+    std::string line = "  " + right(share.empty() ? percent(bytes, whole_) : share, 7) + " " +
+                       right(format_bytes(bytes), 9) + "  " + name;
+    if (most) {
+      const std::size_t used = line.size();
+      line += std::string(used < name_end() ? name_end() - used : 1, ' ') +
+              right(format_bytes(*most), kAtMost);
+    }
+    out_ += line + "\n";
+  }
+
+  // What is reserved beyond what is allocated: a pool keeps memory that it was given back. Whole
+  // segments serve any request of their pool; a hole only what fits into it.
+  void pool_rows() {
+    const FreeMemory& memory = device_.memory;
+    if (memory.waiting_bytes > 0)
+      row(memory.waiting_bytes, "freed, but another stream still uses it", std::nullopt, "");
+    if (memory.whole_segment_bytes > 0)
+      row(memory.whole_segment_bytes, "cached: whole free segments, reusable", std::nullopt, "");
+    if (memory.hole_bytes > 0) {
+      row(memory.hole_bytes,
+          fmt::format("fragmentation: holes beside blocks in use, up to {}",
+                      format_bytes(memory.largest_hole_bytes)),
+          std::nullopt, "");
+    }
+    row(memory.reserved_bytes, "reserved by PyTorch", std::nullopt, "");
+    out_ += std::string(kFigures - 14, ' ') + "not recorded  outside of PyTorch's pool\n";
+  }
+
+  const DeviceOverview& device_;
+  const TextStyle& style_;
+  std::uint64_t whole_;
+  std::string out_;
+};
+
+std::string module_name(const ModuleNode& node, const Store& store) {
+  return node.name.empty() ? place(store, node.frame) : node.name;
+}
+
+}  // namespace
+
+std::string source_sentence(const DeviceOverview& device, const Store& store) {
+  const DeviceSources& sources = device.sources;
+  if (sources.peak_bytes == 0) return "";
+  const MemorySource main = largest_source(sources);
+  if (main == MemorySource::unknown) return unknown_sentence(sources);
+  const std::uint64_t bytes = sources.figure(main).bytes_at_peak;
+  const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace;
+  std::string sentence =
+      fmt::format("{} {} the peak: {}{}", capitalized(spoken(main)), is_plural ? "make" : "makes",
+                  part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
+  if (const auto module = main_module(store, sources.modules, main, bytes)) {
+    const ModuleNode& node = sources.modules[*module];
+    sentence += fmt::format("; {} of {} in {}", percent(node.by_source[main], bytes),
+                            is_plural ? "them" : "it", module_name(node, store));
+  }
+  return sentence + ".";
+}
+
+std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
+                         const TextStyle& style) {
+  return SourceTable(device, style).run(moment, has_pool);
+}
+
+std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style) {
+  const std::vector<ModuleNode>& modules = device.sources.modules;
+  if (modules.empty()) return "  No forward() of a module made what was live at the peak.\n";
+  std::string out =
+      "  Live at the peak, by module (known by the line that calls it, so layers\n"
+      "  called in a loop are one entry)\n";
+  std::vector<std::size_t> depth(modules.size(), 0);
+  constexpr std::uint64_t kSmallest = 1000;  // parts of the peak that are not worth a line
+  for (std::size_t index = 0; index < modules.size(); ++index) {
+    const ModuleNode& node = modules[index];
+    if (node.parent != ModuleNode::kNoParent) depth[index] = depth[node.parent] + 1;
+    if (node.bytes < device.sources.peak_bytes / kSmallest) continue;
+    const std::string figures =
+        fmt::format("  {} {} {}  ", right(percent(node.bytes, device.sources.peak_bytes), 7),
+                    right(format_bytes(node.bytes), 9), right(grouped(node.blocks), 7));
+    const std::size_t indent = std::min<std::size_t>(2 * depth[index], 24);
+    out += figures + std::string(indent, ' ') +
+           shortened(module_name(node, store), style.width - figures.size() - indent) + "\n";
+  }
+  return out;
+}
+
+std::string step_table(const DeviceOverview& device, const TextStyle& style) {
+  const DeviceSources& sources = device.sources;
+  if (sources.steps.empty()) return "  No training step was recognised.\n";
+  // "kept": activations at the end of a forward, which its backward needs.
+  std::string out =
+      fmt::format("  {} {} {} {} {}  {}\n", left("step", 6), left("phase", 14), right("peak", 9),
+                  right("at end", 9), right("kept", 9), "most of the peak");
+  constexpr std::size_t kEnds = 5;  // steps shown at both ends of a long run
+  for (std::size_t index = 0; index < sources.steps.size(); ++index) {
+    if (sources.steps.size() > 2 * kEnds + 1 && index == kEnds) {
+      const std::size_t skipped = sources.steps.size() - 2 * kEnds;
+      out += fmt::format("  … {} more\n", counted(skipped, "step"));
+      index += skipped;
+    }
+    const StepFigures& step = sources.steps[index];
+    for (std::uint32_t row = 0; row < step.phase_count; ++row) {
+      const PhaseFigures& phase = sources.phases[step.first_phase + row];
+      const std::string number = step.step == 0 ? "before" : grouped(step.step);
+      std::string name(phase_name(phase.phase));
+      std::replace(name.begin(), name.end(), '_', ' ');
+      const auto most =
+          std::max_element(phase.at_peak.by_source.begin(), phase.at_peak.by_source.end());
+      const auto source = static_cast<MemorySource>(most - phase.at_peak.by_source.begin());
+      const std::string line = fmt::format(
+          "  {} {} {} {} {}  {}", left(row == 0 ? number : "", 6), left(name, 14),
+          right(format_bytes(phase.peak_bytes), 9), right(format_bytes(phase.live_bytes), 9),
+          right(phase.saved_for_backward_bytes ? format_bytes(*phase.saved_for_backward_bytes) : "",
+                9),
+          spoken(source));
+      out += shortened(line, style.width) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace gpumemprof::text

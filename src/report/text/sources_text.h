@@ -1,0 +1,23 @@
+// What the memory is for, as a person reads it: one sentence, the table that adds up to what is
+// reserved, and on request the tree of modules and the table of steps.
+#pragma once
+
+#include <string>
+
+#include "analysis/overview/overview.h"
+#include "report/text/overview_text.h"
+#include "store/store.h"
+
+namespace gpumemprof::text {
+
+// "Activations make the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
+std::string source_sentence(const DeviceOverview& device, const Store& store);
+
+// For the moment asked about; `moment` names it, as "at the peak".
+std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
+                         const TextStyle& style);
+
+std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style);
+std::string step_table(const DeviceOverview& device, const TextStyle& style);
+
+}  // namespace gpumemprof::text

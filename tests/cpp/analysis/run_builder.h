@@ -1,0 +1,79 @@
+// RunBuilder: a training run written down by hand, event by event, with the stacks PyTorch would
+// record. Every allocation lies in a segment of its own.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/sources/sources.h"
+#include "replay/replay.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class RunBuilder {
+ public:
+  // Outermost frame first, "name@file". Files of torch are those of an installed package.
+  StackId stack(const std::vector<std::string_view>& frames);
+
+  // The usual stacks.
+  StackId user() { return stack({"<module>@/train/train.py"}); }
+  StackId model_to() {
+    return stack({"<module>@/train/train.py", "to@torch/nn/modules/module.py"});
+  }
+  StackId forward() {
+    return stack({"<module>@/train/train.py", "_wrapped_call_impl@torch/nn/modules/module.py",
+                  "forward@/train/model.py"});
+  }
+  StackId recompute() {
+    return stack({"unpack_hook@torch/utils/checkpoint.py", "forward@/train/model.py"});
+  }
+  StackId optimizer() {
+    return stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                  "step@torch/optim/adam.py"});
+  }
+  StackId zero_grad() {
+    return stack({"<module>@/train/train.py", "zero_grad@torch/optim/optimizer.py"});
+  }
+  static StackId autograd() { return {}; }  // its threads have no Python stack
+
+  // Returns a number for the allocation, to free it and to ask for it by.
+  std::size_t alloc(std::uint64_t size_bytes, StackId stack);
+  void free(std::size_t allocation, StackId stack);
+  void oom(std::uint64_t size_bytes, StackId stack);
+  // Drops all events so far: the history begins here.
+  void forget();
+  void annotate(std::string_view name, Annotation::Stage stage);
+
+  // Replays and labels what was built.
+  void finish();
+
+  [[nodiscard]] MemorySource source(std::size_t allocation) const;
+  [[nodiscard]] const Store& store() const { return store_; }
+  [[nodiscard]] const DeviceRecord& record() const { return *store_.devices()[0]; }
+  [[nodiscard]] const std::vector<PhaseSpan>& phases() const { return phases_; }
+  [[nodiscard]] DeviceSources sources(const SourcesOptions& options = {}) const;
+  [[nodiscard]] std::uint32_t events() const { return static_cast<std::uint32_t>(events_); }
+
+ private:
+  void add(Action action, std::uint64_t address, std::uint64_t size_bytes, StackId stack);
+
+  struct Block {
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
+    StackId stack;
+    bool is_live = true;
+  };
+
+  Store store_;
+  EventColumns columns_;
+  std::vector<Block> blocks_;
+  std::size_t events_ = 0;
+  std::uint64_t next_address_ = 0x7f0000000000;
+  DeviceReplay replay_;
+  std::vector<PhaseSpan> phases_;
+};
+
+}  // namespace gpumemprof

@@ -1,22 +1,28 @@
-"""How well the sources of memory are inferred: a table of errors against what the tensors really held.
+"""How well the sources of memory are inferred: errors against what the tensors really held.
 
-usage: python bench/source_accuracy.py FOLDER [--markdown]
+usage: python bench/source_accuracy.py FOLDER [--cut PART] [--without-stacks]
 
-The folder holds pairs: NAME.pickle.gz, a PyTorch memory snapshot of a few training steps, and NAME.json, what the
-program itself knew: `params` and `buffers` (bytes by storage), and for every step `grads` and `optimizer` and the
-allocator's counter `allocated` after each phase. The counters tell where in the history a phase ended: the first event
-behind the last such place after which exactly so many bytes are allocated.
+The folder holds pairs: NAME.pickle.gz, a PyTorch memory snapshot of a few training steps with its
+history from the start, and NAME.json, what the program itself knew: `params` and `buffers` (bytes
+by storage), and for every step `grads` and `optimizer` and the allocator's counter `allocated`
+after each phase. The counters tell where in the history a phase ended: the first event behind the
+phase before after which exactly so many bytes are allocated.
 
-For every case the table has the largest error of parameters (with buffers), gradients and optimizer state over all
-moments the JSON gives, and the unknown share of the peak.
+For every case the table has the largest error of parameters (with buffers), gradients and optimizer
+state over all moments the JSON gives, and the unknown share of the peak. --cut drops this part of
+the history at its front, as a full ring buffer does, and the stacks of what it listed at the end;
+--without-stacks drops all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import pickle
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,52 +33,47 @@ import pyarrow as pa
 MOMENTS = ["after_input", "after_forward", "after_backward", "after_step", "after_zero_grad"]
 NO_EVENT = np.iinfo(np.int64).max
 
+Numbers = Any  # numpy arrays: their types cannot be written down for all versions
+Json = dict[str, Any]
+
 
 class Lives(NamedTuple):
-    birth: np.ndarray[Any, Any]
-    death: np.ndarray[Any, Any]
-    block: np.ndarray[Any, Any]
-    requested: np.ndarray[Any, Any]
-    source: np.ndarray[Any, Any]
+    """The allocations of a recording: lifetimes, bytes and sources."""
 
-    def live_at(self, event: int) -> np.ndarray[Any, Any]:
-        """Which rows are allocated after the event."""
-        live: np.ndarray[Any, Any] = (self.birth <= event) & (self.death > event)
-        return live
+    birth: Numbers
+    death: Numbers
+    block: Numbers
+    requested: Numbers
+    source: Numbers
 
     def held(self, event: int, source: str) -> int:
         """Requested bytes of a source after the event."""
-        return int(self.requested[self.live_at(event) & (self.source == source)].sum())
+        is_live = (self.birth <= event) & (self.death > event)
+        return int(self.requested[is_live & (self.source == source)].sum())
 
 
 def lives_of(recording: gpumemprof.Recording) -> Lives:
     table = pa.table(recording.allocations)
 
-    def numbers(name: str, missing: int) -> np.ndarray[Any, Any]:
-        column: np.ndarray[Any, Any] = table[name].fill_null(0).to_numpy().astype(np.int64)
+    def numbers(name: str, missing: int) -> Numbers:
+        column = table[name].fill_null(0).to_numpy().astype(np.int64)
         column[table[name].is_null().to_numpy()] = missing
         return column
 
     sources = np.asarray(table["source"].combine_chunks().cast(pa.string()).to_pylist())
-    return Lives(
-        numbers("alloc_event", -1),
-        numbers("free_requested_event", NO_EVENT),
-        numbers("size_bytes", 0),
-        numbers("requested_bytes", 0),
-        sources,
-    )
+    birth, death = numbers("alloc_event", -1), numbers("free_requested_event", NO_EVENT)
+    return Lives(birth, death, numbers("size_bytes", 0), numbers("requested_bytes", 0), sources)
 
 
-def allocated_after_each(lives: Lives, events: int) -> np.ndarray[Any, Any]:
+def allocated_after_each(lives: Lives, events: int) -> Numbers:
     change = np.zeros(events + 1, dtype=np.int64)
     np.add.at(change, np.maximum(lives.birth, 0), lives.block)
     dies = lives.death != NO_EVENT
     np.subtract.at(change, lives.death[dies], lives.block[dies])
-    totals: np.ndarray[Any, Any] = np.cumsum(change[:events])
-    return totals
+    return np.cumsum(change[:events])
 
 
-def moments(truth: dict[str, Any], totals: np.ndarray[Any, Any]) -> Iterator[tuple[dict[str, Any], str, int]]:
+def moments(truth: Json, totals: Numbers) -> Iterator[tuple[Json, str, int]]:
     """Every moment of the JSON with the event after which it was."""
     at = 0
     for step in truth["steps"]:
@@ -86,7 +87,27 @@ def moments(truth: dict[str, Any], totals: np.ndarray[Any, Any]) -> Iterator[tup
             yield step, name, at
 
 
+def impoverished(snapshot: Path, out: Path, part: float, has_stacks: bool) -> int:
+    """Write the snapshot with less in it; returns how many events were cut off."""
+    with gzip.open(snapshot) as file:
+        content = pickle.load(file)
+    trace = max(content["device_traces"], key=len)
+    cut = int(len(trace) * part)
+    del trace[:cut]
+    if not has_stacks:
+        for event in trace:
+            event["frames"] = []
+    for segment in content["segments"]:
+        segment["frames"] = []
+        for block in segment["blocks"]:
+            block["frames"] = []
+    out.write_bytes(pickle.dumps(content))
+    return cut
+
+
 class Errors(NamedTuple):
+    """In percent."""
+
     parameters: float
     gradients: float
     optimizer_state: float
@@ -94,24 +115,30 @@ class Errors(NamedTuple):
 
 
 def error(found: int, true: int, whole: int) -> float:
-    """In percent: of what is true, or of the whole where nothing should be there."""
+    """Of what is true, or of the whole where nothing should be there."""
     return 100.0 * abs(found - true) / (true or whole)
 
 
-def errors_of(snapshot: Path, truth: dict[str, Any]) -> Errors:
+def errors_of(snapshot: Path, truth: Json, part: float, has_stacks: bool) -> Errors:
     recording = gpumemprof.load(snapshot)
-    device = recording.report()["devices"][0]
     lives = lives_of(recording)
-    totals = allocated_after_each(lives, device["events"])
-    peak = int(totals.max())
+    totals = allocated_after_each(lives, recording.report()["devices"][0]["events"])
+    found = list(moments(truth, totals))
+    peak_bytes, peak_event, cut = int(totals.max()), int(totals.argmax()), 0
+    if part > 0 or not has_stacks:
+        with tempfile.TemporaryDirectory() as folder:
+            poorer = Path(folder) / "poorer.pickle"
+            cut = impoverished(snapshot, poorer, part, has_stacks)
+            lives = lives_of(gpumemprof.load(poorer))
     worst = {"parameters": 0.0, "gradients": 0.0, "optimizer_state": 0.0}
 
     def compare(source: str, event: int, true: int) -> None:
-        worst[source] = max(worst[source], error(lives.held(event, source), true, peak))
+        if event >= cut:
+            held = lives.held(event - cut, source)
+            worst[source] = max(worst[source], error(held, true, peak_bytes))
 
-    event_of_peak = int(totals.argmax())
-    compare("parameters", event_of_peak, truth["params"] + truth["buffers"])
-    for step, name, event in moments(truth, totals):
+    compare("parameters", peak_event, truth["params"] + truth["buffers"])
+    for step, name, event in found:
         compare("parameters", event, truth["params"] + truth["buffers"])
         if name in ("after_backward", "after_step"):
             compare("gradients", event, step["grads"])
@@ -119,34 +146,33 @@ def errors_of(snapshot: Path, truth: dict[str, Any]) -> Errors:
             compare("optimizer_state", event, step["optimizer"])
         if name == "after_zero_grad" and not truth["spec"].get("zero_first"):
             compare("gradients", event, 0)
-    unknown = 100.0 * lives.held(event_of_peak, "unknown") / peak
-    return Errors(*worst.values(), unknown)
+    unknown = lives.held(max(peak_event - cut, 0), "unknown")
+    return Errors(*worst.values(), 100.0 * unknown / peak_bytes)
+
+
+def print_row(name: str, figures: Sequence[float]) -> None:
+    print(f"| {name} | " + " | ".join(f"{figure:.3f} %" for figure in figures) + " |")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="pairs of NAME.pickle.gz and NAME.json")
-    parser.add_argument("--markdown", action="store_true", help="print a table for a document")
+    parser.add_argument("--cut", type=float, default=0.0, metavar="PART", help="from 0 to 1")
+    parser.add_argument("--without-stacks", action="store_true")
     arguments = parser.parse_args()
-    left = "| case | parameters | gradients | optimizer state | unknown at the peak |"
-    print(left + "\n|---|---|---|---|---|" if arguments.markdown else left.replace("|", " "))
-    worst = [0.0] * 4
+    print("| case | parameters | gradients | optimizer state | unknown at the peak |")
+    print("|---|---|---|---|---|")
+    worst = [0.0] * len(Errors._fields)
     for path in sorted(arguments.folder.glob("*.json")):
         truth = json.loads(path.read_text())
         if "params" not in truth or "steps" not in truth:
             continue
-        found = errors_of(path.with_suffix("").with_suffix(".pickle.gz"), truth)
-        worst = [max(a, b) for a, b in zip(worst, found)]
-        print_row(truth["name"], found, arguments.markdown)
-    print_row("worst", worst, arguments.markdown)
+        snapshot = path.with_name(path.stem + ".pickle.gz")
+        errors = errors_of(snapshot, truth, arguments.cut, not arguments.without_stacks)
+        worst = [max(pair) for pair in zip(worst, errors)]
+        print_row(truth["name"], errors)
+    print_row("worst", worst)
     return 0
-
-
-def print_row(name: str, figures: Any, markdown: bool) -> None:
-    if markdown:
-        print(f"| {name} | " + " | ".join(f"{figure:.2f} %" for figure in figures) + " |")
-    else:
-        print(f"{name:36s}" + "".join(f"{figure:10.3f} %" for figure in figures))
 
 
 if __name__ == "__main__":

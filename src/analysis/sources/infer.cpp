@@ -85,7 +85,7 @@ class Inference {
     const std::size_t zeroing = zeroing_at(at);
     return zeroing > 0 && at <= zeroings_[zeroing - 1].last;
   }
-  // How many times gradients had begun to be zeroed by then, where annotations tell.
+  // How many times gradients had begun to be zeroed by then.
   [[nodiscard]] std::size_t zeroing_at(std::uint32_t event) const {
     const auto after =
         std::upper_bound(zeroings_.begin(), zeroings_.end(), event,
@@ -113,12 +113,17 @@ class Inference {
       const Action action = events_.action[event];
       if (action == Action::oom) ooms_.push_back(event);
       const StackId stack = events_.stack[event];
-      if (action != Action::alloc || !stacks_.requests) continue;
+      if (action == Action::free_requested && stacks_.frees && !stack.is_none() &&
+          kinds_of_stacks_[stack.index] == CodeKind::zero_grad)
+        note_zeroing(event);
+      if (action != Action::alloc) continue;
+      is_zeroing_ = false;
+      if (!stacks_.requests) continue;
       const CodeKind kind = stack.is_none() ? CodeKind::backward : kinds_of_stacks_[stack.index];
       note_recompute(event, kind);
       note_forward(event, kind);
     }
-    look_at_annotations();
+    if (zeroings_.empty()) look_at_annotations();
     for (std::size_t run = 0; run < spans_.count(); ++run) {
       if (spans_.phase(run) != Phase::other) {
         has_phases_ = true;
@@ -127,6 +132,13 @@ class Inference {
       if (spans_.phase(run) == Phase::backward)
         first_backward_ = std::min(first_backward_, spans_.first(run));
     }
+  }
+
+  // Frees of one zero_grad(): nothing is allocated between them.
+  void note_zeroing(std::uint32_t event) {
+    if (!is_zeroing_) zeroings_.push_back({event, event});
+    zeroings_.back().last = event;
+    is_zeroing_ = true;
   }
 
   // Forward code, as far as it goes without the user's own code allocating between.
@@ -254,9 +266,12 @@ class Inference {
     }
     keeps_gradients_ = kept_bytes > dropped_bytes;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (is_gradient(row)) sizes_.at(size(row)).count_gradient(run_of(row));
-      if (kind(row) == CodeKind::none && is_zeroed(row))
-        sizes_.at(size(row)).count_gradient(spans_.count() + zeroing_at(death(row)));
+      const bool is_of_before = kind(row) == CodeKind::none && is_zeroed(row);
+      if (!is_of_before && !is_gradient(row)) continue;
+      // Those that are zeroed together were there together, whichever backward made them.
+      const std::size_t generation =
+          is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
+      sizes_.at(size(row)).count_gradient(generation);
     }
   }
 
@@ -280,6 +295,8 @@ class Inference {
         return MemorySource::parameters;
       case CodeKind::make_buckets:
         return from_buckets(row);
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       case CodeKind::forward:
@@ -430,9 +447,9 @@ class Inference {
   MemorySource from_nowhere(std::size_t row) {
     if (is_zeroed(row)) return MemorySource::gradients;
     SizeInfo* info = sizes_.find(size(row));
-    if (info != nullptr && info->gradients > 0 && may_be_parameter(row) && info->takes_parameter())
-      return MemorySource::parameters;
-    return MemorySource::unknown;
+    if (info == nullptr || info->gradients == 0) return MemorySource::unknown;
+    if (may_be_parameter(row) && info->takes_parameter()) return MemorySource::parameters;
+    return lives_through_a_step(row, run_of(row)) ? MemorySource::gradients : MemorySource::unknown;
   }
 
   MemorySource from_before(std::size_t row) {
@@ -442,6 +459,8 @@ class Inference {
       case CodeKind::optimizer_step:
       case CodeKind::optimizer_setup:
         return MemorySource::optimizer_state;
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       default:
@@ -508,6 +527,7 @@ class Inference {
   Column<CodeKind> kinds_;  // by row
   bool has_phases_ = false;
   bool is_recomputing_ = false;
+  bool is_zeroing_ = false;
   bool is_in_forward_ = false;
   bool keeps_gradients_ = false;
   std::uint32_t first_backward_ = kNoEvent;

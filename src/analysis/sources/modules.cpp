@@ -11,11 +11,15 @@ namespace {
 
 class Tree {
  public:
-  Tree(const Store& store, const AllocationColumns& rows)
-      : store_(store), rows_(rows), names_(store), node_of_stack_(store.stacks().size(), kNotAsked) {}
+  Tree(const Store& store, const DeviceRecord& record)
+      : store_(store),
+        rows_(record.allocations),
+        forward_stacks_(record.events.forward_stack),
+        names_(store),
+        node_of_stack_(store.stacks().size(), kNotAsked) {}
 
   void add(std::size_t row, MemorySource source) {
-    const StackId stack = rows_.stack[row];
+    const StackId stack = stack_of(row);
     if (stack.is_none()) return;
     for (std::uint32_t node = node_of(stack); node != ModuleNode::kNoParent;
          node = nodes_[node].parent) {
@@ -55,6 +59,14 @@ class Tree {
  private:
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
   static constexpr std::size_t kMostNamed = 20'000;
+
+  // What backward allocates belongs to the module whose gradient it computes, where that was
+  // recorded.
+  [[nodiscard]] StackId stack_of(std::size_t row) const {
+    const StackId own = rows_.stack[row];
+    const std::uint32_t event = rows_.alloc_event[row];
+    return own.is_none() && event < forward_stacks_.size() ? forward_stacks_[event] : own;
+  }
 
   // From the outermost frame whose node is not known yet inwards: stacks may be deep.
   std::uint32_t node_of(StackId stack) {
@@ -103,6 +115,7 @@ class Tree {
 
   const Store& store_;
   const AllocationColumns& rows_;
+  const Column<StackId>& forward_stacks_;  // by event; empty where none was recorded
   ModuleNames names_;
   std::vector<std::vector<std::uint32_t>> candidates_;  // by node: the modules it may be
   std::vector<std::uint32_t> node_of_stack_;
@@ -114,7 +127,7 @@ class Tree {
 
 std::vector<ModuleNode> modules_at(const Store& store, const DeviceRecord& record,
                                    const AllocationLabels& labels, Moment moment) {
-  Tree tree(store, record.allocations);
+  Tree tree(store, record);
   for (std::size_t row = 0; row < record.allocations.size(); ++row) {
     if (record.allocations.is_allocated_at(row, moment)) tree.add(row, labels.source[row]);
   }

@@ -73,7 +73,10 @@ void place_peak(DeviceSources& sources) {
   const std::uint64_t length = phase->last_event - phase->first_event + 1;
   const std::uint64_t into = sources.peak_event - phase->first_event;
   constexpr std::uint64_t kParts = 10;
-  if (phase->phase == Phase::forward) sources.is_end_of_forward = into * kParts >= length * 9;
+  const bool goes_backward =
+      std::next(phase) != sources.phases.end() && std::next(phase)->phase == Phase::backward;
+  if (phase->phase == Phase::forward && goes_backward)
+    sources.is_end_of_forward = into * kParts >= length * (kParts - 1);
   if (phase->phase == Phase::backward && phase != sources.phases.begin() &&
       std::prev(phase)->phase == Phase::forward)
     sources.is_start_of_backward = into * kParts <= length;

@@ -197,14 +197,15 @@ std::uint32_t define_labels(const nb::list& rows) {
   return capture::define_labels(std::move(labels));
 }
 
-// Rows of (path, class, file, line).
+// Rows of (path, class, file, first line, last line).
 void describe_modules(const nb::list& rows) {
   std::vector<capture::ModuleDescription> modules;
   modules.reserve(rows.size());
   for (const nb::handle row : rows) {
     modules.push_back({to_text(nb::handle(nb::object(row[0]))),
                        to_text(nb::handle(nb::object(row[1]))),
-                       to_text(nb::handle(nb::object(row[2]))), nb::cast<std::uint32_t>(row[3])});
+                       to_text(nb::handle(nb::object(row[2]))), nb::cast<std::uint32_t>(row[3]),
+                       nb::cast<std::uint32_t>(row[4])});
   }
   capture::describe_modules(std::move(modules));
 }

@@ -163,6 +163,7 @@ struct ModuleDescription {
   std::string class_name;
   std::string forward_file;
   std::uint32_t forward_line = 0;
+  std::uint32_t forward_last_line = 0;
 };
 void describe_modules(std::vector<ModuleDescription> modules);
 

@@ -56,7 +56,8 @@ void Output::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
 void Output::describe_modules(const std::vector<ModuleDescription>& modules) {
   for (const ModuleDescription& module : modules) {
     writer_->add_module({writer_->add_string(module.path), writer_->add_string(module.class_name),
-                         writer_->add_string(module.forward_file), module.forward_line});
+                         writer_->add_string(module.forward_file), module.forward_line,
+                         module.forward_last_line});
   }
 }
 

@@ -51,6 +51,7 @@ struct ModuleLabel {
   StringId class_name;
   StringId forward_file;
   std::uint32_t forward_line = 0;  // where the function begins
+  std::uint32_t forward_last_line = 0;
   constexpr bool operator==(const ModuleLabel&) const = default;
 };
 

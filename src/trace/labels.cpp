@@ -53,6 +53,7 @@ void LabelEncoder::encode(OutBytes& out) {
     put_string(out, module.class_name);
     put_string(out, module.forward_file);
     out.varint(module.forward_line);
+    out.varint(module.forward_last_line);
   }
   out.varint(labellings_.size());
   for (const Labelling& labelling : labellings_) {
@@ -113,6 +114,7 @@ bool LabelDecoder::decode(InBytes in, const DefinitionMap& definitions, EventSin
     module.class_name = take_string(in, definitions);
     module.forward_file = take_string(in, definitions);
     module.forward_line = take_u32(in);
+    module.forward_last_line = take_u32(in);
     if (!in.ok()) break;
     sink.add_module(module);
     memory_bytes_ += sizeof(module);

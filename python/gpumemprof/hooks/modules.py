@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import re
 import weakref
 from collections.abc import Iterator
@@ -112,16 +114,17 @@ class Modules:
     def _describe(self, root: _Root, module: Any) -> None:
         rows = []
         for path, part in module.named_modules():
-            code = getattr(getattr(type(part), "forward", None), "__code__", None)
+            # Of the function itself: some libraries wrap every forward.
+            code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
             if code is None or len(rows) >= _MOST_MODULES:
                 continue
-            # The line that `def` is on, which is what stacks count from.
             rows.append(
                 (
                     self._name(root, module, path + "." if path else "").rstrip("."),
                     type(part).__qualname__,
                     code.co_filename,
                     code.co_firstlineno,
+                    max(line for _, line in dis.findlinestarts(code) if line is not None),
                 )
             )
         _core.capture_describe_modules(rows)

@@ -45,18 +45,21 @@ ModuleNames::ModuleNames(const Store& store) : store_(store) {
     const auto [file, line] = key(modules_[index]);
     const bool is_same = !functions_.empty() && functions_.back().file == file &&
                          functions_.back().line == line;
-    if (!is_same) functions_.push_back({file, line, index, index});
+    const std::uint32_t last_line = store.modules()[modules_[index]].forward_last_line;
+    if (!is_same) functions_.push_back({file, line, last_line, index, index});
     functions_.back().end = index + 1;
   }
 }
 
-// The last one of the file that begins at the frame's line or above.
+// The last one of the file that begins at the frame's line or above, if it reaches so far.
 const ModuleNames::Function* ModuleNames::function_of(const Frame& frame) const {
   const auto after = std::upper_bound(
       functions_.begin(), functions_.end(), std::pair(frame.file, frame.line),
       [](const auto& at, const Function& other) { return at < std::pair(other.file, other.line); });
-  if (after == functions_.begin() || std::prev(after)->file != frame.file) return nullptr;
-  return &*std::prev(after);
+  if (after == functions_.begin()) return nullptr;
+  const Function& function = *std::prev(after);
+  const bool is_inside = function.file == frame.file && frame.line <= function.last_line;
+  return is_inside ? &function : nullptr;
 }
 
 std::vector<std::uint32_t> ModuleNames::inside(const std::vector<std::uint32_t>& callers,

@@ -31,6 +31,7 @@ class ModuleNames {
   struct Function {
     StringId file;
     std::uint32_t line = 0;
+    std::uint32_t last_line = 0;
     std::size_t first = 0;
     std::size_t end = 0;
   };

@@ -104,7 +104,8 @@ class Tree {
       const std::vector<std::uint32_t> callers =
           is_outermost ? std::vector<std::uint32_t>() : candidates_[parent];
       std::vector<std::uint32_t> modules;
-      if (nodes_.size() < kMostNamed) modules = names_.inside(callers, frame);
+      if (nodes_.size() < kMostNamed && is_module_forward(store_, frame))
+        modules = names_.inside(callers, frame);
       made.name = names_.name_of(modules);
       nodes_.push_back(made);
       // A forward() that another one of the same module calls, as by super(), is of that module.

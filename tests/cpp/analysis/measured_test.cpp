@@ -214,7 +214,7 @@ class Modules : public ::testing::Test {
  protected:
   void module(std::string_view path, std::string_view class_name, std::uint32_t line) {
     store_.add_module({store_.add_string(path), store_.add_string(class_name),
-                       store_.add_string("net.py"), line});
+                       store_.add_string("net.py"), line, line + 7});
   }
   FrameId frame(std::uint32_t line, std::string_view file = "net.py") {
     return store_.add_frame({store_.add_string("forward"), store_.add_string(file), line});
@@ -248,6 +248,7 @@ TEST_F(Modules, that_are_not_described_have_no_name) {
   const ModuleNames names(store_);
   EXPECT_TRUE(names.inside({}, frame(55, "other.py")).empty());
   EXPECT_TRUE(names.inside({}, frame(49)).empty());
+  EXPECT_TRUE(names.inside({}, frame(58)).empty());
   EXPECT_EQ(names.name_of({}), "");
 }
 

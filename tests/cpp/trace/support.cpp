@@ -120,8 +120,9 @@ void add_labels(EventSink& sink) {
   sink.add_phase_mark({0, PhaseMark::Kind::optimizer_start, 2, 4});
   sink.add_phase_mark({0, PhaseMark::Kind::optimizer_end, 2, 6});
   sink.add_phase_mark({1, PhaseMark::Kind::step_start, 7, 0});
-  sink.add_module({sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8});
-  sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40});
+  sink.add_module({sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8,
+                   12});
+  sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40, 44});
 }
 
 void add_second_version(EventSink& sink) {
@@ -139,7 +140,8 @@ void describe_labels(std::ostream& out, const Store& store) {
   }
   for (const ModuleLabel& module : store.modules()) {
     out << "module " << store.text(module.path) << " " << store.text(module.class_name) << " "
-        << store.text(module.forward_file) << ":" << module.forward_line << "\n";
+        << store.text(module.forward_file) << ":" << module.forward_line << "-"
+        << module.forward_last_line << "\n";
   }
   for (const auto& record : store.devices()) {
     for (const Labelling& labelling : record->labellings)

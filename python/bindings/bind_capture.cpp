@@ -253,8 +253,7 @@ void bind_capture(nb::module_& module) {
       [](const nb::str& name) { return capture::enter_tag(to_text(nb::handle(name))); },
       nb::arg("name"));
   module.def("capture_define_labels", define_labels, nb::arg("rows"));
-  module.def("capture_move_labels", capture::move_labels, nb::arg("number"),
-             nb::arg("addresses"));
+  module.def("capture_move_labels", capture::move_labels, nb::arg("number"), nb::arg("addresses"));
   module.def("capture_apply_labels", capture::apply_labels, nb::arg("number"));
   module.def("capture_forget_labels", capture::forget_labels, nb::arg("number"));
   module.def("capture_mark_phase", mark_phase, nb::arg("kind"), nb::arg("number"));

@@ -18,16 +18,15 @@ void add_labels(const Recording& recording, std::size_t device, nb::list& rows) 
   const nb::str device_name = to_str(recording.store().device_name(record.device));
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (labels.name[row].is_none()) continue;
-    rows.append(nb::make_tuple(device_name, to_str(memory_source_name(labels.source[row])),
-                               to_str(recording.store().text(labels.name[row])),
-                               (labels.flags[row] & AllocationLabels::kBuffer) != 0,
-                               to_str(provenance_name(labels.is_measured(row)
-                                                          ? Provenance::measured
-                                                          : Provenance::inferred)),
-                               allocations.address[row], allocations.requested_bytes[row],
-                               allocations.size_bytes[row],
-                               event_or_none(allocations.alloc_event[row]),
-                               event_or_none(allocations.free_requested_event[row])));
+    rows.append(nb::make_tuple(
+        device_name, to_str(memory_source_name(labels.source[row])),
+        to_str(recording.store().text(labels.name[row])),
+        (labels.flags[row] & AllocationLabels::kBuffer) != 0,
+        to_str(
+            provenance_name(labels.is_measured(row) ? Provenance::measured : Provenance::inferred)),
+        allocations.address[row], allocations.requested_bytes[row], allocations.size_bytes[row],
+        event_or_none(allocations.alloc_event[row]),
+        event_or_none(allocations.free_requested_event[row])));
   }
 }
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Callable
 
 __all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
@@ -327,15 +327,13 @@ def watch_optimizers(
 
 def _keywords_of_call() -> dict[str, Any]:
     """The keyword arguments of the module call that runs our hook: the hook is not given them."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     for _ in range(2):
-        if frame is None:
-            break
-        if frame.f_code.co_name in ("inner", "_call_impl"):
+        if frame is not None and frame.f_code.co_name in ("inner", "_call_impl"):
             keywords = frame.f_locals.get("kwargs")
             if isinstance(keywords, dict):
                 return keywords
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back if frame is not None else None
     return {}
 
 

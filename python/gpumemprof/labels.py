@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 __all__ = ["Label"]
 
@@ -23,9 +23,9 @@ class Label(NamedTuple):
     """The size of the tensor's storage."""
     size_bytes: int
     """The size of the block, which is what it takes from the pool."""
-    alloc_event: Optional[int]  # noqa: UP007 - evaluated by NamedTuple on Python 3.9
+    alloc_event: int | None
     """None: before the recording began."""
-    free_requested_event: Optional[int]  # noqa: UP007
+    free_requested_event: int | None
     """None: not by the end."""
 
     def is_live_after(self, event: int) -> bool:

@@ -140,9 +140,9 @@ void mark(const std::string& name, Annotation::Stage stage);
 std::uint16_t enter_tag(const std::string& name);
 void leave_tag(std::uint16_t previous);
 
-// What storages are, in all open recordings. A set is defined once and applied as often as it holds:
-// each label then goes to the allocation that is live at its address at that moment, so the caller
-// must keep the storages alive until apply_labels() returns. Numbers are never used again.
+// What storages are, in all open recordings. A set is defined once and applied as often as it
+// holds: each label then goes to the allocation that is live at its address at that moment, so the
+// caller must keep the storages alive until apply_labels() returns. Numbers are never used again.
 struct StorageLabel {
   LabelKind kind = LabelKind::parameter;
   DeviceIndex device = kHostDevice;  // CUDA device, or kHostDevice for a CPU tensor

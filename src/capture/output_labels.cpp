@@ -48,8 +48,8 @@ void Output::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
   for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
     const auto device_number = static_cast<std::uint8_t>(slot);
     if (!devices_[slot] || !is_recorded(device_number)) continue;
-    writer_->add_phase_mark({index_of(device_number), kind, number,
-                             static_cast<std::uint32_t>(devices_[slot]->rows)});
+    writer_->add_phase_mark(
+        {index_of(device_number), kind, number, static_cast<std::uint32_t>(devices_[slot]->rows)});
   }
 }
 

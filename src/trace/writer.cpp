@@ -223,8 +223,7 @@ std::uint32_t TraceWriter::add_label_set(std::span<const Label> labels) {
     const auto is_known = [&](const Label& label) {
       return label.name.is_none() || label.name.index < definitions_->string_count();
     };
-    if (labels.size() > kMaxLabelsPerSet ||
-        !std::all_of(labels.begin(), labels.end(), is_known)) {
+    if (labels.size() > kMaxLabelsPerSet || !std::all_of(labels.begin(), labels.end(), is_known)) {
       return fail(unknown_reference());
     }
     labels_->add_set(labels);

@@ -100,9 +100,7 @@ class UNet(nn.Module):
     def __init__(self, is_checkpointed: bool) -> None:
         super().__init__()
         widths = (32, 64, 128, 256)
-        self.downs = nn.ModuleList(
-            double_conv(a, b) for a, b in zip((3, *widths[:-1]), widths)
-        )
+        self.downs = nn.ModuleList(double_conv(a, b) for a, b in zip((3, *widths[:-1]), widths))
         self.middle = double_conv(256, 512)
         self.ups = nn.ModuleList(
             nn.ConvTranspose2d(2 * width, width, 2, stride=2) for width in reversed(widths)
@@ -316,9 +314,7 @@ def ask_nvml() -> dict[str, int | None]:
     assert nvml.nvmlDeviceGetMemoryInfo_v2(handle, ctypes.byref(info)) == 0
     processes = (ProcessInfo * 128)()
     count = ctypes.c_uint(128)
-    assert (
-        nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), processes) == 0
-    )
+    assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), processes) == 0
     mine = [p.used for p in processes[: count.value] if p.pid == os.getpid()]
     return {
         "total": info.total,
@@ -341,8 +337,11 @@ def gap() -> dict[str, Any]:
         kept.append(a @ a)
         torch.cuda.synchronize()
         time.sleep(0.3)
-        kept.append(F.conv2d(torch.randn(4, 16, 64, 64, device="cuda"), torch.randn(
-            8, 16, 3, 3, device="cuda")))
+        kept.append(
+            F.conv2d(
+                torch.randn(4, 16, 64, 64, device="cuda"), torch.randn(8, 16, 3, 3, device="cuda")
+            )
+        )
         torch.cuda.synchronize()
         time.sleep(0.3)
         kept.append(torch.linalg.inv(a))
@@ -351,9 +350,7 @@ def gap() -> dict[str, Any]:
         truth = ask_nvml()
         reserved = torch.cuda.memory_reserved()
         allocated = torch.cuda.memory_allocated()
-    (device,) = (
-        d for d in gpumemprof.load(path).report()["devices"] if d["device"] == "cuda:0"
-    )
+    (device,) = (d for d in gpumemprof.load(path).report()["devices"] if d["device"] == "cuda:0")
     found = device["gap"]
     wrong = []
 
@@ -396,7 +393,8 @@ def ask(*words: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"failed": f"{' '.join(words)}: ran longer than {LIMIT_SECONDS} s"}
     if done.returncode != 0 or not done.stdout.strip():
-        return {"failed": f"exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-6000:]}"}
+        told = f"{done.stdout[-2000:]}{done.stderr[-6000:]}"
+        return {"failed": f"exit code {done.returncode}\n{told}"}
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

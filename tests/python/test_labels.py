@@ -1,4 +1,4 @@
-"""What the hooks find in real programs: every storage named, none twice, nothing kept or changed."""
+"""What the hooks find in real programs: every storage named, nothing kept alive or changed."""
 
 from __future__ import annotations
 
@@ -533,5 +533,3 @@ with gpumemprof.record("run.gmp", cpu=True):
 """,
     )
     assert done.returncode == 0, done.stderr
-
-

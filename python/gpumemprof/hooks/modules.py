@@ -112,7 +112,7 @@ class Modules:
             yield BUFFER, self._name(root, module, name), buffer
 
     def _describe(self, root: _Root, module: Any) -> None:
-        rows = []
+        rows: list[tuple[str, str, str, int, int]] = []
         for path, part in module.named_modules():
             # Of the function itself: some libraries wrap every forward.
             code = getattr(inspect.unwrap(type(part).forward), "__code__", None)

@@ -35,9 +35,9 @@ def _parameters(optimizer: Any) -> list[Any]:
 class WatchedOptimizer:
     """One optimizer of the program, which is not held here.
 
-    At every step only addresses are compared. Names are made when an address differs, and what does
-    not show in the addresses compared (buffers, state that is exchanged) at the first steps and then
-    ever more seldom.
+    At every step only addresses are compared. Names are made when an address differs, and what
+    does not show in the addresses compared (buffers, state that is exchanged) at the first steps
+    and then ever more seldom.
     """
 
     def __init__(self, number: int, modules: Modules) -> None:

@@ -36,7 +36,8 @@ class ReservedBytes {
   }
 
   std::uint64_t before(std::uint32_t event) {
-    for (; next_ < steps_.size() && steps_[next_].from <= event; ++next_) now_ += steps_[next_].bytes;
+    for (; next_ < steps_.size() && steps_[next_].from <= event; ++next_)
+      now_ += steps_[next_].bytes;
     return static_cast<std::uint64_t>(std::max<std::int64_t>(now_, 0));
   }
 
@@ -87,8 +88,8 @@ class Witness {
     }
   }
 
-  // Of the events [first, end) and the libraries taken up meanwhile. A library is taken up once; what
-  // comes after is other code.
+  // Of the events [first, end) and the libraries taken up meanwhile. A library is taken up once;
+  // what comes after is other code.
   OutsideGrowth explain(std::uint32_t first, std::uint32_t end, std::uint8_t new_libraries) {
     OutsideGrowth growth;
     growth.before_event = end;

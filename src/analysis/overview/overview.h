@@ -54,8 +54,8 @@ struct DeviceOverview {
   std::vector<LiveLine> live_lines;
   FreeMemory memory;
   PinReport pins;
-  SourceBytes asked_sources;  // at the moment asked about
-  DeviceSources sources;      // at the peak and over time
+  SourceBytes asked_sources;     // at the moment asked about
+  DeviceSources sources;         // at the peak and over time
   std::optional<DeviceGap> gap;  // at the last sample of the card
 
   std::vector<OomReport> ooms;  // the first few

@@ -184,7 +184,8 @@ void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& 
     const MemorySource source = labels.source[row];
     if ((source == MemorySource::temporaries && is_gone_with_its_phase) ||
         (source == MemorySource::activations && (is_kept_by_forward || is_recomputed))) {
-      labels.flags[row] = static_cast<std::uint8_t>(labels.flags[row] | AllocationLabels::kMeasured);
+      labels.flags[row] =
+          static_cast<std::uint8_t>(labels.flags[row] | AllocationLabels::kMeasured);
     }
   }
 }

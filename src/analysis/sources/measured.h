@@ -15,8 +15,8 @@ namespace gpumemprof {
 bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabels& labels);
 
 // Only in a recording with labels, after the rest was inferred. Memory that was made where labelled
-// inputs were made is inputs too. What is an activation or a temporary by its definition, the phases
-// of its birth and its death, counts as measured.
+// inputs were made is inputs too. What is an activation or a temporary by its definition, the
+// phases of its birth and its death, counts as measured.
 void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
                       AllocationLabels& labels);
 
@@ -30,8 +30,8 @@ std::vector<MarkedStep> marked_optimizer_steps(const DeviceRecord& record);
 // The first event of every step that the program marked by gpumemprof.step(), in order.
 std::vector<std::uint32_t> marked_step_begins(const DeviceRecord& record);
 
-// The first event after every training step, as the program's optimizers tell it: where several take
-// turns, after the last of them.
+// The first event after every training step, as the program's optimizers tell it: where several
+// take turns, after the last of them.
 std::vector<std::uint32_t> marked_step_ends(const DeviceRecord& record);
 
 }  // namespace gpumemprof

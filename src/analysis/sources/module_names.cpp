@@ -43,8 +43,8 @@ ModuleNames::ModuleNames(const Store& store) : store_(store) {
                    [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
   for (std::size_t index = 0; index < modules_.size(); ++index) {
     const auto [file, line] = key(modules_[index]);
-    const bool is_same = !functions_.empty() && functions_.back().file == file &&
-                         functions_.back().line == line;
+    const bool is_same =
+        !functions_.empty() && functions_.back().file == file && functions_.back().line == line;
     const std::uint32_t last_line = store.modules()[modules_[index]].forward_last_line;
     if (!is_same) functions_.push_back({file, line, last_line, index, index});
     functions_.back().end = index + 1;

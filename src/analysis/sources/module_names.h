@@ -1,8 +1,8 @@
 // ModuleNames: which of the program's modules a stack leads to, where the recording describes them.
 //
 // A stack shows which forward() called which, by file and line; the modules' description says which
-// modules have that forward(), and paths say which lie inside which. Layers of one kind run the same
-// lines, so they share a name in which the parts that differ are "*".
+// modules have that forward(), and paths say which lie inside which. Layers of one kind run the
+// same lines, so they share a name in which the parts that differ are "*".
 #pragma once
 
 #include <cstdint>

@@ -23,9 +23,12 @@ Json card_json(const DeviceGap& gap) {
 }
 
 Json pool_json(const DeviceGap& gap) {
-  return {{"reserved_bytes", gap.reserved_bytes},   {"allocated_bytes", gap.allocated_bytes},
-          {"requested_bytes", gap.requested_bytes}, {"waiting_bytes", gap.pending_bytes},
-          {"cached_bytes", gap.cached_bytes},       {"split_bytes", gap.split_bytes},
+  return {{"reserved_bytes", gap.reserved_bytes},
+          {"allocated_bytes", gap.allocated_bytes},
+          {"requested_bytes", gap.requested_bytes},
+          {"waiting_bytes", gap.pending_bytes},
+          {"cached_bytes", gap.cached_bytes},
+          {"split_bytes", gap.split_bytes},
           {"provenance", "measured"}};
 }
 
@@ -60,9 +63,8 @@ Json outside_json(const Store& store, const DeviceGap& gap) {
 Json gap_json(const Store& store, const std::optional<DeviceGap>& gap) {
   if (!gap) return {};
   return {{"before_event", gap->before_event},
-          {"time_us", gap->time_ns == kUnknownTime
-                          ? Json()
-                          : Json(gap->time_ns / kNanosecondsPerMicrosecond)},
+          {"time_us",
+           gap->time_ns == kUnknownTime ? Json() : Json(gap->time_ns / kNanosecondsPerMicrosecond)},
           {"is_consistent", gap->is_consistent},
           {"card", card_json(*gap)},
           {"pool", pool_json(*gap)},

@@ -38,7 +38,8 @@ std::string_view spoken(OutsideKind kind) {
 }  // namespace
 
 std::string gap_table(const DeviceGap& gap) {
-  std::string out = "  From the pool to the card at the last sample (kinds outside of the pool inferred)\n";
+  std::string out =
+      "  From the pool to the card at the last sample (kinds outside of the pool inferred)\n";
   out += row(gap.allocated_bytes, "allocated");
   if (gap.pending_bytes > 0) out += row(gap.pending_bytes, "let go, but a stream still uses it");
   out += row(gap.split_bytes, "free beside blocks in use");

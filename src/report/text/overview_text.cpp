@@ -8,8 +8,8 @@
 
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
-#include "report/text/phrases.h"
 #include "report/text/gap_text.h"
+#include "report/text/phrases.h"
 #include "report/text/sources_text.h"
 
 namespace gpumemprof {

@@ -1,10 +1,11 @@
-// The gap between the pool and the card, with figures recorded on an H200: one process, alone on the
-// card, that uses one library after the other.
+// The gap between the pool and the card, with figures recorded on an H200: one process, alone on
+// the card, that uses one library after the other.
+#include "analysis/gap/gap.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "analysis/gap/gap.h"
 #include "replay/replay.h"
 
 namespace gpumemprof {
@@ -29,8 +30,8 @@ class Gap : public ::testing::Test {
   std::uint64_t allocate(std::uint64_t size_bytes, StackId stack = {}) {
     const std::uint64_t address = next_address_;
     reserve(size_bytes);
-    events_.push_back({Action::alloc, address, size_bytes, 0, kUnknownTime, stack, {}, {}, kNoPool,
-                       {}});
+    events_.push_back(
+        {Action::alloc, address, size_bytes, 0, kUnknownTime, stack, {}, {}, kNoPool, {}});
     next_address_ += std::uint64_t{1} << 30;
     return address;
   }
@@ -84,8 +85,7 @@ TEST_F(Gap, tells_what_each_library_took_and_adds_up_to_the_card) {
   sample(775'946'240, DeviceSample::kCudnn);
   allocate(4'194'304);
   sample(880'803'840, DeviceSample::kCudnn | DeviceSample::kCusolver);
-  sample(1'474'297'856,
-         DeviceSample::kCudnn | DeviceSample::kCusolver | DeviceSample::kNccl);
+  sample(1'474'297'856, DeviceSample::kCudnn | DeviceSample::kCusolver | DeviceSample::kNccl);
   const std::optional<DeviceGap> gap = find();
   ASSERT_TRUE(gap);
   EXPECT_EQ(held(*gap, OutsideKind::context), 543'162'368U);
@@ -95,8 +95,8 @@ TEST_F(Gap, tells_what_each_library_took_and_adds_up_to_the_card) {
   EXPECT_EQ(held(*gap, OutsideKind::cusolver), 100'663'296U);
   EXPECT_EQ(held(*gap, OutsideKind::nccl), 593'494'016U);
   EXPECT_EQ(held(*gap, OutsideKind::before_recording), 0U);
-  const std::uint64_t outside = std::accumulate(gap->outside_by_kind.begin(),
-                                                gap->outside_by_kind.end(), std::uint64_t{0});
+  const std::uint64_t outside =
+      std::accumulate(gap->outside_by_kind.begin(), gap->outside_by_kind.end(), std::uint64_t{0});
   EXPECT_EQ(gap->reserved_bytes + outside, *gap->process_bytes);
   EXPECT_EQ(*gap->process_bytes, 1'474'297'856U);
   EXPECT_EQ(gap->allocated_bytes + gap->pending_bytes + gap->split_bytes + gap->cached_bytes,

@@ -1,7 +1,8 @@
 // Labels of a recording: which allocation they land on, and what follows from them.
+#include "analysis/sources/measured.h"
+
 #include <gtest/gtest.h>
 
-#include "analysis/sources/measured.h"
 #include "analysis/sources/module_names.h"
 #include "replay/replay.h"
 
@@ -65,18 +66,26 @@ class Labels : public ::testing::Test {
 
  private:
   std::uint32_t add(Action action, std::uint64_t address, StackId stack) {
-    events_.push_back({action, address, 512, 0, static_cast<std::int64_t>(events_.size()), stack,
-                       {}, {}, kNoPool, {}});
+    events_.push_back({action,
+                       address,
+                       512,
+                       0,
+                       static_cast<std::int64_t>(events_.size()),
+                       stack,
+                       {},
+                       {},
+                       kNoPool,
+                       {}});
     return static_cast<std::uint32_t>(events_.size() - 1);
   }
 };
 
 TEST_F(Labels, name_the_allocation_that_was_live_there_then) {
-  alloc(kHere);   // 0
-  free(kHere);    // 1, 2
-  alloc(kHere);   // 3
-  free(kHere);    // 4, 5
-  alloc(kHere);   // 6
+  alloc(kHere);  // 0
+  free(kHere);   // 1, 2
+  alloc(kHere);  // 3
+  free(kHere);   // 4, 5
+  alloc(kHere);  // 6
   label(4, LabelKind::gradient, kHere, "w.grad");
   DeviceRecord& record = replayed();
   const AllocationLabels labels = taken(record);
@@ -165,10 +174,10 @@ TEST_F(Labels, memory_made_where_inputs_were_made_is_inputs_too) {
 }
 
 TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them) {
-  alloc(kHere);                    // 0, forward: lives until backward
-  alloc(kThere);                   // 1, forward: gone with it
-  free(kThere);                    // 2, 3
-  free(kHere);                     // 4, 5, backward
+  alloc(kHere);                              // 0, forward: lives until backward
+  alloc(kThere);                             // 1, forward: gone with it
+  free(kThere);                              // 2, 3
+  free(kHere);                               // 4, 5, backward
   const std::uint32_t late = alloc(0x3000);  // 6, backward, lives on
   label(0, LabelKind::input, 1, "x");
   DeviceRecord& record = replayed();

@@ -1,4 +1,6 @@
 // Labels in a .gmp file: what the format promises of them, and of files from before there were any.
+#include "trace/labels.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -9,7 +11,6 @@
 #include "trace/checksum.h"
 #include "trace/content.h"
 #include "trace/format.h"
-#include "trace/labels.h"
 
 namespace gpumemprof::test {
 namespace {
@@ -86,8 +87,7 @@ TEST(TraceLabels, of_an_unknown_kind_name_or_set_are_damage) {
   const auto is_cut = [](const auto& fill) {
     trace::OutBytes content;
     fill(content);
-    const Opened opened =
-        open_bytes(file_of(trace::kVersion, trace::BlockKind::labels, content));
+    const Opened opened = open_bytes(file_of(trace::kVersion, trace::BlockKind::labels, content));
     return opened.store->origin().cut.has_value();
   };
   const auto empty = [](trace::OutBytes& out) {

@@ -120,8 +120,8 @@ void add_labels(EventSink& sink) {
   sink.add_phase_mark({0, PhaseMark::Kind::optimizer_start, 2, 4});
   sink.add_phase_mark({0, PhaseMark::Kind::optimizer_end, 2, 6});
   sink.add_phase_mark({1, PhaseMark::Kind::step_start, 7, 0});
-  sink.add_module({sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8,
-                   12});
+  sink.add_module(
+      {sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8, 12});
   sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40, 44});
 }
 

@@ -428,19 +428,25 @@ class Inference {
     return MemorySource::inputs;
   }
 
-  [[nodiscard]] StringId constructor_file(std::size_t row) const {
+  // The file of the innermost __init__ that a row was allocated under.
+  [[nodiscard]] StringId constructor_file(std::size_t row) {
+    if (constructor_of_stack_.empty()) find_constructors();
+    return constructor_of_stack_[rows_.stack[row].index];
+  }
+  void find_constructors() {
     const StackTrie& stacks = store_.stacks();
-    for (StackId stack = rows_.stack[row]; !stack.is_none(); stack = stacks.caller(stack)) {
-      const Frame& frame = store_.frame(stacks.frame(stack));
-      if (store_.text(frame.name).ends_with("__init__")) return frame.file;
+    constructor_of_stack_.reserve(stacks.size());
+    for (std::size_t index = 0; index < stacks.size(); ++index) {
+      const Frame& frame = store_.frame(stacks.frame(StackId(index)));
+      const StackId caller = stacks.caller(StackId(index));
+      const StringId of_caller =
+          caller.is_none() ? StringId() : constructor_of_stack_[caller.index];
+      const bool is_constructor = store_.text(frame.name).ends_with("__init__");
+      constructor_of_stack_.push_back(is_constructor ? frame.file : of_caller);
     }
-    return {};
   }
   void note_constructor(std::size_t row) {
-    const StringId file = constructor_file(row);
-    if (std::find(constructor_files_.begin(), constructor_files_.end(), file) ==
-        constructor_files_.end())
-      constructor_files_.push_back(file);
+    constructor_files_.find_or_insert(constructor_file(row).index, true);
   }
 
   // Recorded without any stack and outside of all phases.
@@ -503,9 +509,7 @@ class Inference {
     }
     // A constructor that makes parameters makes buffers too.
     for (const AllocationId row : open_constructors_) {
-      const StringId file = constructor_file(row.index);
-      if (std::find(constructor_files_.begin(), constructor_files_.end(), file) !=
-          constructor_files_.end())
+      if (constructor_files_.find(constructor_file(row.index).index) != nullptr)
         labels_.source[row.index] = MemorySource::parameters;
     }
   }
@@ -540,7 +544,8 @@ class Inference {
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;
-  std::vector<StringId> constructor_files_;
+  FlatMap<bool> constructor_files_;             // of those that made a parameter
+  std::vector<StringId> constructor_of_stack_;  // made when first asked for
 };
 
 }  // namespace

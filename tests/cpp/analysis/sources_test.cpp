@@ -244,6 +244,28 @@ TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for
   EXPECT_EQ(kinds[in_closure.index], CodeKind::forward);
 }
 
+TEST(Sources, native_frames_between_pythons_do_not_mislead) {
+  RunBuilder run;
+  // As torch records it by default: the innermost Python frame stands among the native ones.
+  const StackId step =
+      run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                 "step@torch/optim/adam.py", "_start@/??", "_PyEval_EvalFrameDefault@/??",
+                 "_single_tensor_adam@torch/optim/adam.py", "at::empty@/x.cpp"});
+  const StackId backward =
+      run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??", "at::empty@/x.cpp"});
+  const StackId cublas = run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??",
+                                    "at::cuda::setWorkspaceForHandle(x)@/x.cpp"});
+  // Compiled code names the lines it was made from.
+  const StackId compiled =
+      run.stack({"apply@torch/autograd/function.py", "backward@torch/_functorch/wrappers.py",
+                 "forward@/train/model.py", "call@/tmp/torchinductor_user/x.py"});
+  const std::vector<CodeKind> kinds = code_kinds(run.store());
+  EXPECT_EQ(kinds[step.index], CodeKind::optimizer_step);
+  EXPECT_EQ(kinds[backward.index], CodeKind::backward);
+  EXPECT_EQ(kinds[cublas.index], CodeKind::workspace);
+  EXPECT_EQ(kinds[compiled.index], CodeKind::backward);
+}
+
 TEST(Sources, qualified_names_are_read_as_plain_ones) {
   RunBuilder run;
   const StackId forward =

@@ -1,4 +1,4 @@
-"""Scripts of every kind, recorded here and now: what the memory is for equals what the tensors hold."""
+"""Scripts of every kind, recorded here and now: sources equal what the tensors hold."""
 
 from __future__ import annotations
 

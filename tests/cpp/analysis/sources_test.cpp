@@ -235,6 +235,24 @@ TEST(Sources, weights_of_the_users_own_are_known_by_their_gradients) {
   for (const std::size_t block : gradients) EXPECT_EQ(run.source(block), MemorySource::gradients);
 }
 
+TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {
+  Training run;
+  run.build();
+  const std::size_t copy = run.alloc(kWeight, run.user());
+  const std::size_t data = run.alloc(6 * kMiB, run.user());
+  const std::size_t of_library =
+      run.alloc(13 * kMiB, run.stack({"<module>@/train/train.py", "setup@somelib/engine.py"}));
+  const std::size_t of_constructor =
+      run.alloc(15 * kMiB, run.stack({"<module>@/train/train.py", "__init__@/train/data.py"}));
+  for (int step = 0; step < 2; ++step) run.run_step();
+  run.finish();
+  expect_everything_known(run);
+  EXPECT_EQ(run.source(data), MemorySource::inputs);
+  EXPECT_EQ(run.source(copy), MemorySource::unknown);
+  EXPECT_EQ(run.source(of_library), MemorySource::unknown);
+  EXPECT_EQ(run.source(of_constructor), MemorySource::unknown);
+}
+
 TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for_it) {
   RunBuilder run;
   const StackId in_closure = run.stack(

@@ -185,6 +185,10 @@ std::vector<StackFrame> own_stack() {
   std::vector<char> buffer(2 * FrameWalker::kTextBytes);
   const auto trail = std::make_unique<Trail>();
   const std::size_t count = walker->walk(keys.data(), keys.data(), 0, *trail).count;
+  // Again, along the trail of the first walk: nothing has changed, and so it must find.
+  std::vector<FrameKey> again(kMaxDepth);
+  if (count < kMaxDepth && !walker->walk(again.data(), keys.data(), count, *trail).is_same)
+    return frames;
   for (std::size_t index = 0; index < count; ++index) {
     CodeText text;
     if (!walker->read_code(keys[index].code, text,

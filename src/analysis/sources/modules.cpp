@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
 #include "analysis/sources/module_names.h"
 #include "base/flat_map.h"
@@ -21,16 +22,16 @@ class Tree {
   void add(std::size_t row, MemorySource source) {
     const StackId stack = stack_of(row);
     if (stack.is_none()) return;
-    for (std::uint32_t node = node_of(stack); node != ModuleNode::kNoParent;
-         node = nodes_[node].parent) {
-      nodes_[node].bytes += rows_.size_bytes[row];
-      ++nodes_[node].blocks;
-      nodes_[node].by_source.add(source, rows_.requested_bytes[row], rows_.size_bytes[row]);
-    }
+    const std::uint32_t node = node_of(stack);
+    if (node == ModuleNode::kNoParent) return;
+    nodes_[node].bytes += rows_.size_bytes[row];
+    ++nodes_[node].blocks;
+    nodes_[node].by_source.add(source, rows_.requested_bytes[row], rows_.size_bytes[row]);
   }
 
   // Children follow their parent, the largest first.
   std::vector<ModuleNode> finish() {
+    sum_up();
     std::vector<std::vector<std::uint32_t>> children(nodes_.size() + 1);
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       const std::uint32_t parent = nodes_[node].parent;
@@ -60,6 +61,19 @@ class Tree {
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
   static constexpr std::size_t kMostNamed = 20'000;
 
+  // Adds to every node what its children have; children were made after their parent.
+  void sum_up() {
+    for (std::size_t node = nodes_.size(); node-- > 0;) {
+      if (nodes_[node].parent == ModuleNode::kNoParent) continue;
+      ModuleNode& parent = nodes_[nodes_[node].parent];
+      parent.bytes += nodes_[node].bytes;
+      parent.blocks += nodes_[node].blocks;
+      for (std::size_t source = 0; source < kMemorySourceCount; ++source)
+        parent.by_source.by_source[source] += nodes_[node].by_source.by_source[source];
+      parent.by_source.rounding += nodes_[node].by_source.rounding;
+    }
+  }
+
   // What backward allocates belongs to the module whose gradient it computes, where that was
   // recorded.
   [[nodiscard]] StackId stack_of(std::size_t row) const {
@@ -86,10 +100,15 @@ class Tree {
 
   // The line that calls a module, where it is not in a forward() itself.
   std::uint32_t child_of_caller(std::uint32_t parent, StackId call) {
-    const StackId caller = store_.stacks().caller(call);
-    if (caller.is_none()) return parent;
-    const FrameId frame = store_.stacks().frame(caller);
-    return is_line_of_module(store_, frame) ? child(parent, frame) : parent;
+    constexpr int kMostNative = 32;  // frames of the interpreter between two of Python
+    StackId caller = store_.stacks().caller(call);
+    for (int skipped = 0; skipped < kMostNative && !caller.is_none(); ++skipped) {
+      const FrameId frame = store_.stacks().frame(caller);
+      if (is_python(store_, frame))
+        return is_line_of_module(store_, frame) ? child(parent, frame) : parent;
+      caller = store_.stacks().caller(caller);
+    }
+    return parent;
   }
 
   std::uint32_t child(std::uint32_t parent, FrameId frame) {

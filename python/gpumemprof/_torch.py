@@ -15,6 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
+from gpumemprof import _core
+from gpumemprof.errors import NoCudaError, NotCudaError, UsageError
+
 __all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -225,3 +228,127 @@ def device_facts() -> dict[str, str]:
         if fraction is not None:
             found[f"device {device} memory_fraction"] = str(fraction(device))
     return found
+
+
+def why_no_cuda() -> str | None:
+    """A sentence where CUDA memory cannot be profiled here; ``None`` where it can."""
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    return None
+
+
+def cuda_device(device: Any) -> Any:
+    """The ``torch.device`` with an index that is meant by None, a number, a text or a device.
+
+    Raises:
+        NoCudaError: there is no CUDA at all (also a ``RuntimeError``).
+        UsageError: not CUDA, or no such device (also a ``ValueError``).
+    """
+    problem = why_no_cuda()
+    if device is not None and not _is_cuda(device):
+        hint = "CPUMemoryProfiler profiles CPU tensors" if _is_cpu(device) else _what_exists(problem)
+        kind = UsageError if problem is None else NotCudaError
+        raise kind(f"{device!r} is not a CUDA device", "usage", "", hint)
+    if problem is not None:
+        hint = "CPUMemoryProfiler profiles CPU tensors"
+        raise NoCudaError(f"there is no CUDA memory to profile: {problem}", "environment", "", hint)
+    import torch
+
+    named = torch.device("cuda", device) if isinstance(device, int) else device
+    index = None if named is None else torch.device(named).index
+    if index is None:
+        index = torch.cuda.current_device()
+    if not 0 <= index < torch.cuda.device_count():
+        raise UsageError(f"there is no device cuda:{index}", "usage", "", _what_exists(None))
+    return torch.device("cuda", index)
+
+
+def _what_exists(problem: str | None) -> str:
+    if problem is not None:
+        return problem
+    import torch
+
+    count = torch.cuda.device_count()
+    return "there is cuda:0" if count == 1 else f"there are cuda:0 to cuda:{count - 1}"
+
+
+def _is_cpu(device: Any) -> bool:
+    return str(getattr(device, "type", device)).split(":")[0] == "cpu"
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, int):
+        return not isinstance(device, bool)
+    name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
+    kind, _, index = name.partition(":")
+    return kind == "cuda" and (index.isdecimal() or not _)
+
+
+def cpu_device(device: Any) -> Any:
+    """The ``torch.device`` of the CPU.
+
+    Raises:
+        UsageError: another device was meant (also a ``ValueError``).
+        NoCudaError: torch is not installed (also a ``RuntimeError``).
+    """
+    if device is not None and not _is_cpu(device):
+        hint = "GPUMemoryProfiler profiles CUDA devices"
+        raise UsageError(f"{device!r} is not the CPU", "usage", "", hint)
+    try:
+        import torch
+    except ImportError:
+        raise NoCudaError(
+            "there are no CPU tensors to profile: torch is not installed", "environment"
+        ) from None
+    return torch.device("cpu")
+
+
+def synchronizer(device: Any) -> Callable[[], None]:
+    """A function that waits for the device's work; it does nothing while a graph is captured."""
+    import torch
+
+    is_capturing = torch.cuda.is_current_stream_capturing
+    synchronize = torch.cuda.synchronize
+
+    def wait() -> None:
+        if not is_capturing():
+            synchronize(device)
+
+    return wait
+
+
+def counters(index: int) -> dict[str, Any]:
+    """The allocator's own counters, taken at one moment."""
+    import torch
+
+    stats: dict[str, Any] = torch.cuda.memory_stats_as_nested_dict(index)
+    return stats
+
+
+def pending_blocks(index: int) -> list[tuple[int, int]]:
+    """Blocks let go of that a stream still uses, as (address, size)."""
+    return [
+        (block["address"], block["size"])
+        for segment in list_state()[1]
+        if segment["device"] == index
+        for block in segment["blocks"]
+        if block["state"] not in ("active_allocated", "inactive")
+    ]
+
+
+def card_memory(index: int) -> tuple[int, int]:
+    """Bytes in use on the whole card, by everyone, and bytes it has."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(index)
+    return total - free, total
+
+
+def process_memory(index: int) -> int | None:
+    """Bytes this process holds on the card, in and outside of torch's pool; None: not told."""
+    uuid = card_ids().get(index)
+    return None if uuid is None else _core.process_bytes_on_card(uuid)

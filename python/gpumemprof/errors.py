@@ -11,6 +11,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "MissingFileError",
+    "NoCudaError",
     "RecordingWarning",
     "UsageError",
 ]
@@ -66,6 +67,14 @@ class UsageError(Error, ValueError):
 
 class EnvironmentProblem(Error):  # noqa: N818 - EnvironmentError is Python's old name of OSError
     """The machine lacks something, for example memory."""
+
+
+class NoCudaError(EnvironmentProblem, RuntimeError):
+    """There is no CUDA device, or no torch, to profile; ``except RuntimeError`` catches it too."""
+
+
+class NotCudaError(UsageError, NoCudaError):
+    """A device that is not CUDA was asked for where there is no CUDA either: wrong both ways."""
 
 
 class InternalError(Error, RuntimeError):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 
 namespace gpumemprof::capture {
 namespace {
@@ -77,6 +78,9 @@ void ask_process(void* handle, DeviceSample& sample) {
 }  // namespace
 
 bool Cards::open() {
+  // The library's functions are everyone's.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (was_opened_) return is_open_;
   was_opened_ = true;
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpumemprof.snapshot import MemorySnapshot
+from gpumemprof.snapshot import MemorySnapshot, SnapshotFields
 
 if TYPE_CHECKING:
     from gpumemprof.profile_stacks import Allocation, ScopeRecording
@@ -53,9 +53,9 @@ class ProfileResult:
         self,
         function_name: str,
         execution_time: float,
-        memory_before: MemorySnapshot,
-        memory_after: MemorySnapshot,
-        memory_peak: MemorySnapshot,
+        memory_before: MemorySnapshot | SnapshotFields,
+        memory_after: MemorySnapshot | SnapshotFields,
+        memory_peak: MemorySnapshot | SnapshotFields,
         memory_allocated: int | None = None,
         memory_freed: int | None = None,
         tensors_created: int | None = None,
@@ -63,25 +63,28 @@ class ProfileResult:
         call_count: int = 1,
         *,
         error: str | None = None,
-        own: OwnAllocations | None = None,
+        own: OwnAllocations | tuple[int, int, int, int] | None = None,
         provenance: str = "measured",
         note: str | None = None,
         recording: ScopeRecording | None = None,
     ) -> None:
         """Made by a profiler; what is left out follows from the snapshots."""
-        change = memory_after.allocated_memory - memory_before.allocated_memory
         self.function_name = function_name
         self.execution_time = execution_time
         """Seconds by the monotonic clock, the device's work included where it was waited for."""
-        self.memory_before = memory_before
-        self.memory_after = memory_after
-        self.memory_peak = memory_peak
-        """The state at the one moment of most allocated bytes, with that moment's time."""
-        self.memory_allocated = max(0, change) if memory_allocated is None else memory_allocated
+        # Snapshots are made when they are asked for: most never are, and a scope must cost little.
+        self._before = memory_before
+        self._after = memory_after
+        self._peak = memory_peak
+        if memory_allocated is None or memory_freed is None:
+            change = self.memory_after.allocated_memory - self.memory_before.allocated_memory
+            if memory_allocated is None:
+                memory_allocated = max(0, change)
+            if memory_freed is None:
+                memory_freed = memory_allocated - change
+        self.memory_allocated = memory_allocated
         """All bytes allocated while it ran, also those freed again."""
-        self.memory_freed = (
-            self.memory_allocated - change if memory_freed is None else memory_freed
-        )
+        self.memory_freed = memory_freed
         """All bytes freed while it ran."""
         self.tensors_created = tensors_created
         """Storages allocated on the device; ``None`` where they are not counted."""
@@ -89,13 +92,60 @@ class ProfileResult:
         self.call_count = call_count
         self.error = error
         """The exception that ended it, as text; ``None`` where it returned."""
-        self.own = own
-        """What the opening thread did itself; ``None`` where that is not known."""
+        self._own = own
         self.provenance = provenance
         """``measured``: from the allocator's events. ``estimated``: from torch's counters or the
         system's, where the peak is a lower bound; `note` says why."""
         self.note = note
         self._recording = recording
+
+    @property
+    def memory_before(self) -> MemorySnapshot:
+        """The state when it began.
+
+        >>> before, now = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
+        >>> ProfileResult("f", 0.0, before, now, now).memory_before.allocated_memory
+        5
+        """
+        if isinstance(self._before, tuple):
+            self._before = MemorySnapshot(*self._before)
+        return self._before
+
+    @property
+    def memory_after(self) -> MemorySnapshot:
+        """The state when it ended.
+
+        >>> before, now = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
+        >>> ProfileResult("f", 0.0, before, now, now).memory_after.allocated_memory
+        9
+        """
+        if isinstance(self._after, tuple):
+            self._after = MemorySnapshot(*self._after)
+        return self._after
+
+    @property
+    def memory_peak(self) -> MemorySnapshot:
+        """The state at the one moment of most allocated bytes, with that moment's time.
+
+        >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
+        >>> ProfileResult("f", 0.0, now, now, peak).memory_peak.allocated_memory
+        9
+        """
+        if isinstance(self._peak, tuple):
+            self._peak = MemorySnapshot(*self._peak)
+        return self._peak
+
+    @property
+    def own(self) -> OwnAllocations | None:
+        """What the opening thread did itself; ``None`` where that is not known.
+
+        >>> now = MemorySnapshot(allocated_memory=5)
+        >>> ProfileResult("f", 0.0, now, now, now, own=OwnAllocations(9, 2, 3, 1)).own.memory_diff()
+        7
+        """
+        if isinstance(self._own, tuple):
+            self._own = OwnAllocations(*self._own)
+        return self._own
 
     def memory_diff(self) -> int:
         """The net change in bytes: allocated less freed.
@@ -113,7 +163,8 @@ class ProfileResult:
         >>> ProfileResult("f", 0.0, now, now, peak).peak_memory_usage()
         9
         """
-        return self.memory_peak.allocated_memory
+        peak = self._peak
+        return int(peak[1] if isinstance(peak, tuple) else peak.allocated_memory)
 
     def peak_above_start(self) -> int:
         """The same, less what was allocated when it began.

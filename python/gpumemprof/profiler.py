@@ -27,10 +27,10 @@ from gpumemprof import _core, _torch
 from gpumemprof.errors import RecordingWarning, UsageError
 from gpumemprof.metering import AnyScope, CounterMeter, Figures, Meter, cpu_meter, cuda_meter
 from gpumemprof.monitoring import Monitor
-from gpumemprof.profile_result import OwnAllocations, ProfileResult
+from gpumemprof.profile_result import ProfileResult
 from gpumemprof.profile_stacks import ScopeRecording
-from gpumemprof.profile_summary import FunctionTotals, Summary, Totals
-from gpumemprof.snapshot import MemorySnapshot
+from gpumemprof.profile_summary import Summary, Totals
+from gpumemprof.snapshot import MemorySnapshot, SnapshotFields
 
 __all__ = ["CPUMemoryProfiler", "GPUMemoryProfiler", "ProfiledContext"]
 
@@ -241,7 +241,8 @@ class MemoryProfiler:
             provenance, note = "estimated", "counting began anew while it ran: only its end is known"
             now, at = self._meter.now(), time.time_ns()
             figures = (at, 0, 0, now, now, now, (), None, 0, None, None)
-        (start, duration, peak_after, before, peak, after, turnover, own, uncounted, *rss) = figures
+        (start, duration, peak_after, before, peak, after, *rest) = figures
+        turnover, own, uncounted, rss_before, rss_after = rest
         if uncounted:
             provenance = "estimated"
             note = f"{uncounted} allocations could not be followed: too many were live at once"
@@ -256,21 +257,21 @@ class MemoryProfiler:
         return ProfileResult(
             name,
             duration / 1e9,
-            self._snapshot(before, start, rss[0], name, opened.stack, opened.card),
-            self._snapshot(after, start + duration, rss[1], name, end_stack, card),
-            self._snapshot(peak, start + peak_after, None, name, peak_stack, (None, card[1])),
+            self._fields(before, start, rss_before, name, opened.stack, opened.card),
+            self._fields(after, start + duration, rss_after, name, end_stack, card),
+            self._fields(peak, start + peak_after, None, name, peak_stack, (None, card[1])),
             allocated,
             freed,
             created,
             deleted,
             error=None if error is None else _text_of(error),
-            own=None if own is None else OwnAllocations(*own),
+            own=own,
             provenance=provenance,
             note=note,
             recording=opened.recording,
         )
 
-    def _snapshot(
+    def _fields(
         self,
         state: Any,
         time_ns: int,
@@ -279,9 +280,9 @@ class MemoryProfiler:
         stack: Any,
         card: tuple[int | None, int | None],
         outside: int | None = None,
-    ) -> MemorySnapshot:
+    ) -> SnapshotFields:
         allocated, active, reserved, most_allocated, most_reserved = state
-        return MemorySnapshot(
+        return (
             time_ns / 1e9,
             allocated,
             reserved,
@@ -303,9 +304,10 @@ class MemoryProfiler:
         state = self._meter.now()
         resident = _core.resident_bytes() if self.track_cpu_memory else None
         outside = self._outside_pool(state[2])
-        return self._snapshot(
+        fields = self._fields(
             state, time.time_ns(), resident, operation, None, self._card(), outside
         )
+        return MemorySnapshot(*fields)
 
     def _use_counters(self, problem: str) -> None:
         """The native figures were caught being wrong; from now on torch's counters are used."""
@@ -396,14 +398,11 @@ class MemoryProfiler:
         seen = []
         if peak[0] > max(before[0], after[0]):
             at = start + peak_after
-            seen.append(self._snapshot(peak, at, None, "peak between samples", None, (None, None)))
-        seen.append(
-            self._snapshot(
-                after, start + duration, resident, "monitoring", None, card, outside
-            )
-        )
+            seen.append(self._fields(peak, at, None, "peak between samples", None, (None, None)))
+        end = start + duration
+        seen.append(self._fields(after, end, resident, "monitoring", None, card, outside))
         with self._lock:
-            self._add_snapshots(seen)
+            self._add_snapshots([MemorySnapshot(*fields) for fields in seen])
 
     def _add_snapshots(self, seen: list[MemorySnapshot]) -> None:
         self.snapshots.extend(seen)
@@ -522,7 +521,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _device_name(device: Any) -> str:
-    return "cpu" if device.type == "cpu" else f"cuda:{device.index}"
+    return "cpu:0" if device.type == "cpu" else f"cuda:{device.index}"
 
 
 def _own_stack() -> str:

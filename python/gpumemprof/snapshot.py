@@ -6,6 +6,9 @@ from typing import Any
 
 __all__ = ["MemorySnapshot"]
 
+SnapshotFields = tuple[Any, ...]
+"""The arguments of a MemorySnapshot that is yet to be made, in order."""
+
 
 class MemorySnapshot:
     """The state of a device's memory at one moment; bytes, and ``None`` for what is not known.

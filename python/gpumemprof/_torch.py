@@ -230,6 +230,9 @@ def device_facts() -> dict[str, str]:
     return found
 
 
+_CPU_HINT = "CPUMemoryProfiler profiles CPU tensors"
+
+
 def why_no_cuda() -> str | None:
     """A sentence where CUDA memory cannot be profiled here; ``None`` where it can."""
     try:
@@ -250,18 +253,20 @@ def cuda_device(device: Any) -> Any:
     """
     problem = why_no_cuda()
     if device is not None and not _is_cuda(device):
-        hint = "CPUMemoryProfiler profiles CPU tensors" if _is_cpu(device) else _what_exists(problem)
+        hint = _CPU_HINT if _is_cpu(device) else _what_exists(problem)
         kind = UsageError if problem is None else NotCudaError
         raise kind(f"{device!r} is not a CUDA device", "usage", "", hint)
     if problem is not None:
-        hint = "CPUMemoryProfiler profiles CPU tensors"
-        raise NoCudaError(f"there is no CUDA memory to profile: {problem}", "environment", "", hint)
+        message = f"there is no CUDA memory to profile: {problem}"
+        raise NoCudaError(message, "environment", "", _CPU_HINT)
     import torch
 
-    named = torch.device("cuda", device) if isinstance(device, int) else device
-    index = None if named is None else torch.device(named).index
-    if index is None:
-        index = torch.cuda.current_device()
+    if isinstance(device, int):
+        index = device
+    else:
+        # Read by hand: torch refuses large numbers in words of its own.
+        number = "" if device is None else str(device).partition(":")[2]
+        index = int(number) if number else torch.cuda.current_device()
     if not 0 <= index < torch.cuda.device_count():
         raise UsageError(f"there is no device cuda:{index}", "usage", "", _what_exists(None))
     return torch.device("cuda", index)

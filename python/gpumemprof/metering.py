@@ -41,7 +41,7 @@ class NativeMeter:
     """The allocator's own events, counted in native code as they happen: exact."""
 
     provenance = "measured"
-    note = None
+    note: str | None = None
 
     def __init__(self, slot: int, follows_completions: bool = True) -> None:
         self.slot = slot
@@ -152,7 +152,7 @@ class _CounterScope:
         if after[3] > self._before[3]:
             peak_allocated = after[3]  # torch's peak rose while it ran: this is the peak
         at_peak = self._before if self._before[0] == peak_allocated else after
-        peak: State = (peak_allocated, *at_peak[1:])  # type: ignore[assignment]
+        peak: State = (peak_allocated, *at_peak[1:])
         if peak_allocated != at_peak[0]:
             peak = (peak_allocated, None, after[4], after[3], after[4])
         peak_after = 0 if at_peak is self._before else duration

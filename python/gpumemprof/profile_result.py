@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpumemprof.profile_stacks import Allocation, ScopeRecording
+from gpumemprof.recording import Recording
 from gpumemprof.snapshot import MemorySnapshot, SnapshotFields
-
-if TYPE_CHECKING:
-    from gpumemprof.profile_stacks import Allocation, ScopeRecording
 
 __all__ = ["OwnAllocations", "ProfileResult"]
 
@@ -188,7 +187,7 @@ class ProfileResult:
         return None if self._recording is None else self._recording.allocations()
 
     @property
-    def recording(self) -> Any:
+    def recording(self) -> Recording | None:
         """The scope as a `Recording`, to report and query; ``None`` without stacks collected.
 
         >>> now = MemorySnapshot()

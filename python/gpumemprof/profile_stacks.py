@@ -104,9 +104,7 @@ class ScopeRecording:
             if stack not in stacks:
                 stacks[stack] = self._stack(stack)
             made.append(
-                Allocation(
-                    address, size, requested, _seconds(start), _seconds(end), stacks[stack]
-                )
+                Allocation(address, size, requested, _seconds(start), _seconds(end), stacks[stack])
             )
         return made
 

@@ -39,16 +39,18 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.3f} s"
 
 
-def _count(number: int | None) -> str:
-    return "not counted" if number is None else f"{number:,}"
+def _gross(count: int, storages: int | None) -> str:
+    if storages is None:
+        return size(count)
+    return f"{size(count)} in {storages:,} storage{'' if storages == 1 else 's'}"
 
 
 def result_rows(result: ProfileResult) -> list[tuple[str, str]]:
     """What a result says, a row each."""
     rows = [
         ("peak", f"{size(result.peak_memory_usage())} ({change(result.peak_above_start())})"),
-        ("allocated", f"{size(result.memory_allocated)}, {_count(result.tensors_created)} storages"),
-        ("freed", f"{size(result.memory_freed)}, {_count(result.tensors_deleted)} storages"),
+        ("allocated", _gross(result.memory_allocated, result.tensors_created)),
+        ("freed", _gross(result.memory_freed, result.tensors_deleted)),
         ("change", change(result.memory_diff())),
         ("time", duration(result.execution_time)),
     ]

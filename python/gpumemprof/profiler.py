@@ -42,7 +42,14 @@ _MOST_SNAPSHOTS = 100_000
 _CARD_EVERY_S = 1.0
 
 _profilers: weakref.WeakSet[MemoryProfiler] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: [p._forget_threads() for p in list(_profilers)])
+
+
+def _forget_all_threads() -> None:
+    for profiler in list(_profilers):
+        profiler._forget_threads()
+
+
+os.register_at_fork(after_in_child=_forget_all_threads)
 
 
 class ProfiledContext:
@@ -150,7 +157,9 @@ class MemoryProfiler:
 
     # Scopes.
 
-    def profile_function(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ProfileResult:
+    def profile_function(
+        self, func: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> ProfileResult:
         """Call a function and tell what it did to memory; what it returns is dropped.
 
         An exception leaves as it is; ``profiler.results[-1]`` is then the result until there.
@@ -238,9 +247,9 @@ class MemoryProfiler:
     ) -> ProfileResult:
         provenance, note = self._meter.provenance, self._meter.note
         if figures is None:
-            provenance, note = "estimated", "counting began anew while it ran: only its end is known"
-            now, at = self._meter.now(), time.time_ns()
-            figures = (at, 0, 0, now, now, now, (), None, 0, None, None)
+            provenance = "estimated"
+            note = "counting began anew while it ran: only its end is known"
+            figures = self._end_alone()
         (start, duration, peak_after, before, peak, after, *rest) = figures
         turnover, own, uncounted, rss_before, rss_after = rest
         if uncounted:
@@ -270,6 +279,10 @@ class MemoryProfiler:
             note=note,
             recording=opened.recording,
         )
+
+    def _end_alone(self) -> Figures:
+        now = self._meter.now()
+        return (time.time_ns(), 0, 0, now, now, now, (), None, 0, None, None)
 
     def _fields(
         self,

@@ -100,11 +100,12 @@ def profile_function(
     def profiled(inner: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(inner):
             raise TypeError(f"profile_function decorates a function, and {inner!r} is none")
-        called = name or getattr(inner, "__name__", type(inner).__name__)
+        called = name or str(getattr(inner, "__name__", type(inner).__name__))
 
         def begin() -> tuple[MemoryProfiler, Any]:
             used = profiler if profiler is not None else default_profiler(device)
-            return used, used._begin(called, used.synchronize if synchronize is None else synchronize)
+            waits = used.synchronize if synchronize is None else synchronize
+            return used, used._begin(called, waits)
 
         if inspect.iscoroutinefunction(inner):
 

@@ -13,6 +13,7 @@
 #include "capture/ledger.h"
 #include "capture/record.h"
 #include "capture/resident.h"
+#include "capture/sampler.h"
 #include "capture/scope.h"
 
 namespace gpumemprof::bindings {
@@ -79,20 +80,21 @@ bool settle(int slot, std::uint64_t version, std::uint64_t allocated_bytes,
                                           most_reserved_bytes, std::move(pending)});
 }
 
-// What this process holds on a card, by the card's id; None where NVML does not tell.
-nb::object process_bytes(const std::string& uuid) {
+// What everyone and what this process holds on a card, by the card's id; None where NVML does not
+// tell.
+nb::tuple card_sample(const std::string& uuid) {
   static std::mutex mutex;
   static std::map<std::string, capture::Cards> cards;
-  const std::optional<std::uint64_t> bytes = [&]() -> std::optional<std::uint64_t> {
+  const std::vector<DeviceSample> samples = [&] {
     const nb::gil_scoped_release no_gil;
     const std::lock_guard lock(mutex);
     capture::Cards& card = cards[uuid];
     card.watch(0, uuid);
-    const std::vector<DeviceSample> samples = card.sample();
-    if (samples.empty() || samples.front().process_bytes == kUnknownBytes) return std::nullopt;
-    return samples.front().process_bytes;
+    return card.sample();
   }();
-  return bytes_or_none(bytes);
+  if (samples.empty()) return nb::make_tuple(nb::none(), nb::none());
+  return nb::make_tuple(bytes_or_none(samples.front().used_bytes),
+                        bytes_or_none(samples.front().process_bytes));
 }
 
 std::unique_ptr<capture::Scope> open_scope(int slot, bool with_resident) {
@@ -100,6 +102,30 @@ std::unique_ptr<capture::Scope> open_scope(int slot, bool with_resident) {
   auto scope = std::make_unique<capture::Scope>(static_cast<std::uint8_t>(slot), with_resident);
   scope->open();
   return scope;
+}
+
+std::unique_ptr<capture::Sampler> start_sampler(int slot, std::int64_t interval_ns,
+                                                bool with_resident, const std::string& uuid) {
+  static_cast<void>(ledger_of(slot));
+  capture::SamplerOptions options;
+  options.slot = static_cast<std::uint8_t>(slot);
+  options.interval_ns = interval_ns;
+  options.with_resident = with_resident;
+  options.card_uuid = uuid;
+  const nb::gil_scoped_release no_gil;
+  return std::make_unique<capture::Sampler>(std::move(options));
+}
+
+// How many were dropped, and the samples as (figures, used on the card, of that by this process).
+nb::tuple take_samples(capture::Sampler& sampler) {
+  const capture::TakenSamples taken = sampler.take();
+  nb::list samples;
+  for (const capture::Sample& sample : taken.samples) {
+    const DeviceSample card = sample.card.value_or(DeviceSample{});
+    samples.append(nb::make_tuple(to_object(sample.figures), bytes_or_none(card.used_bytes),
+                                  bytes_or_none(card.process_bytes)));
+  }
+  return nb::make_tuple(taken.dropped, samples);
 }
 
 }  // namespace
@@ -133,12 +159,17 @@ void bind_counting(nb::module_& module) {
   module.def(
       "counting_turnover", [](int slot) { return to_tuple(ledger_of(slot).turnover()); },
       nb::arg("slot"));
-  module.def("process_bytes_on_card", process_bytes, nb::arg("uuid"));
+  module.def("card_sample", card_sample, nb::arg("uuid"));
   module.def("resident_bytes", [] { return bytes_or_none(capture::resident_bytes()); });
   module.def("open_scope", open_scope, nb::arg("slot"), nb::arg("with_resident"));
   nb::class_<capture::Scope>(module, "Scope")
       .def("close", [](capture::Scope& scope) { return to_object(scope.close()); })
       .def("turn_over", [](capture::Scope& scope) { return to_object(scope.turn_over()); });
+  module.def("start_sampler", start_sampler, nb::arg("slot"), nb::arg("interval_ns"),
+             nb::arg("with_resident"), nb::arg("card_uuid"));
+  nb::class_<capture::Sampler>(module, "Sampler")
+      .def("take", take_samples)
+      .def("stop", &capture::Sampler::stop, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace gpumemprof::bindings

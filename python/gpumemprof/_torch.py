@@ -267,6 +267,7 @@ def cuda_device(device: Any) -> Any:
         # Read by hand: torch refuses large numbers in words of its own.
         number = "" if device is None else str(device).partition(":")[2]
         index = int(number) if number else torch.cuda.current_device()
+    torch.cuda.init()
     if not 0 <= index < torch.cuda.device_count():
         raise UsageError(f"there is no device cuda:{index}", "usage", "", _what_exists(None))
     return torch.device("cuda", index)
@@ -312,16 +313,21 @@ def cpu_device(device: Any) -> Any:
     return torch.device("cpu")
 
 
-def synchronizer(device: Any) -> Callable[[], None]:
-    """A function that waits for the device's work; it does nothing while a graph is captured."""
+def synchronizer(device: Any) -> Callable[[], bool]:
+    """A function that waits for the device's work; not while a graph is captured, when it is False.
+
+    Waiting, or asking the driver anything, would spoil the capture.
+    """
     import torch
 
     is_capturing = torch.cuda.is_current_stream_capturing
     synchronize = torch.cuda.synchronize
 
-    def wait() -> None:
-        if not is_capturing():
-            synchronize(device)
+    def wait() -> bool:
+        if is_capturing():
+            return False
+        synchronize(device)
+        return True
 
     return wait
 
@@ -345,6 +351,14 @@ def pending_blocks(index: int) -> list[tuple[int, int]]:
     ]
 
 
+def card_total(index: int) -> int | None:
+    """Bytes the whole card has, as the driver counts them."""
+    try:
+        return card_memory(index)[1]
+    except RuntimeError:
+        return None
+
+
 def card_memory(index: int) -> tuple[int, int]:
     """Bytes in use on the whole card, by everyone, and bytes it has."""
     import torch
@@ -353,7 +367,7 @@ def card_memory(index: int) -> tuple[int, int]:
     return total - free, total
 
 
-def process_memory(index: int) -> int | None:
-    """Bytes this process holds on the card, in and outside of torch's pool; None: not told."""
+def card_sample(index: int) -> tuple[int | None, int | None]:
+    """Bytes in use on the whole card, and by this process; asked of NVML, never of CUDA."""
     uuid = card_ids().get(index)
-    return None if uuid is None else _core.process_bytes_on_card(uuid)
+    return (None, None) if uuid is None else _core.card_sample(uuid)

@@ -8,23 +8,18 @@ and the process's resident bytes before and after.
 
 from __future__ import annotations
 
+import os
 import time
-from typing import Any, Optional, Protocol
+from typing import Optional, Protocol
 
 from gpumemprof import _core, _torch
 from gpumemprof.errors import Error, UsageError
+from gpumemprof.monitoring import AnyScope, CounterMonitor, Figures, Monitor
 
 __all__ = ["CounterMeter", "Meter", "NativeMeter", "ResidentMeter", "cpu_meter", "cuda_meter"]
 
 State = tuple[int, Optional[int], int, int, int]
-Figures = Any  # _core._Figures, which exists for type checkers alone
-
 _MOST_TRIES = 5
-
-
-class AnyScope(Protocol):
-    def close(self) -> Figures | None: ...
-    def turn_over(self) -> Figures | None: ...
 
 
 class Meter(Protocol):
@@ -32,6 +27,7 @@ class Meter(Protocol):
     note: str | None
 
     def open_scope(self, with_resident: bool) -> AnyScope: ...
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor: ...
     def now(self) -> State: ...
     def check(self) -> str | None: ...
     def stop(self) -> None: ...
@@ -51,6 +47,9 @@ class NativeMeter:
 
     def open_scope(self, with_resident: bool) -> AnyScope:
         return _core.open_scope(self.slot, with_resident)
+
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return _core.start_sampler(self.slot, round(interval_s * 1e9), with_resident, card)
 
     def now(self) -> State:
         return _core.counting_now(self.slot)
@@ -75,8 +74,9 @@ class NativeCudaMeter(NativeMeter):
         self._is_proved = False
         try:
             self._settle()
-            self._gross = self._torch_gross()
-            self._own_gross = _core.counting_turnover(index)[2]
+            # Ours first: what happens between the two must not look like a block we did not see.
+            self._start = _core.counting_turnover(index)
+            self._start_gross = int(_torch.counters(index)["allocation"]["all"]["allocated"])
         except BaseException:
             self.stop()
             raise
@@ -105,26 +105,22 @@ class NativeCudaMeter(NativeMeter):
         if not _core.counting_knows(self.slot)[0]:
             raise UsageError("the allocator's state was never still long enough to join", "usage")
 
-    def _torch_gross(self) -> int:
-        return int(_torch.counters(self.slot)["allocation"]["all"]["allocated"])
-
     def check(self) -> str | None:
         """Compare with torch's counters until events were seen that agree; then it is proved."""
         if self._is_proved:
             return None
         self._scopes += 1
-        own_gross = _core.counting_turnover(self.slot)[2]
-        if own_gross == self._own_gross and self._scopes < self._next_check:
-            return None
+        heard = _core.counting_turnover(self.slot)
+        if heard == self._start and self._scopes < self._next_check:
+            return None  # nothing to compare; asked more and more seldom
         self._next_check = self._scopes * 2
-        stats = _torch.counters(self.slot)
-        if _core.counting_turnover(self.slot)[2] != own_gross:
+        stats, allocated = _torch.counters(self.slot), self.now()[0]
+        if _core.counting_turnover(self.slot) != heard:
             return None  # another thread is at work; the next scope will tell
-        gross = int(stats["allocation"]["all"]["allocated"])
-        if own_gross == self._own_gross:
-            # torch handed out blocks and we heard of none.
-            return "torch's allocator does not report its blocks" if gross > self._gross else None
-        if self.now()[0] != stats["allocated_bytes"]["all"]["current"]:
+        if heard == self._start:
+            handed_out = int(stats["allocation"]["all"]["allocated"]) > self._start_gross
+            return "torch's allocator does not report its blocks" if handed_out else None
+        if allocated != stats["allocated_bytes"]["all"]["current"]:
             return "torch's reports do not agree with its counters"
         self._is_proved = True
         return None
@@ -215,6 +211,9 @@ class CounterMeter:
     def open_scope(self, with_resident: bool) -> AnyScope:
         return _CounterScope(self, with_resident)
 
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return CounterMonitor(self.open_scope(with_resident), interval_s)
+
     def now(self) -> State:
         return self.read()[0]
 
@@ -242,6 +241,9 @@ class ResidentMeter:
     def open_scope(self, with_resident: bool) -> AnyScope:
         return _CounterScope(self, with_resident)
 
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return CounterMonitor(self.open_scope(with_resident), interval_s)
+
     def now(self) -> State:
         return self.read()[0]
 
@@ -267,6 +269,9 @@ def cuda_meter(index: int) -> Meter:
     if backend != "native":
         # Such an allocator counts what is in use, and nothing else.
         reason = f"torch uses the {backend} allocator, which tells no events"
+        return CounterMeter(index, reason, has_turnover=False)
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and torch counts nothing"
         return CounterMeter(index, reason, has_turnover=False)
     try:
         return NativeCudaMeter(index, _core.counting_attach_cuda(*_torch.version()))

@@ -1,37 +1,60 @@
-"""Monitor: a thread that looks at a device now and then, and misses no peak in between.
+"""CounterMonitor: a thread that reads counters now and then, where nobody tells of every event.
 
-Every look closes one interval of the running maximum and opens the next, so a spike between two
-looks is kept with its exact height and time, however short it was.
+Where the allocator's events are counted natively a native thread looks instead (``_core.Sampler``),
+which has the same two functions and never takes the GIL.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Callable
+from collections import deque
+from typing import Any, Protocol
 
-from gpumemprof.metering import AnyScope, Figures
+__all__ = ["CounterMonitor", "Monitor"]
 
-__all__ = ["Monitor"]
+_MOST_SAMPLES = 100_000
+
+Figures = Any  # _core._Figures, which exists for type checkers alone
 
 
-class Monitor:
-    """Calls ``take`` with the figures of every interval, until stopped."""
+class AnyScope(Protocol):
+    """An open scope of any meter."""
 
-    def __init__(
-        self, scope: AnyScope, interval_s: float, take: Callable[[Figures, bool], None]
-    ) -> None:
-        self.interval_s = interval_s
+    def close(self) -> Figures | None: ...
+    def turn_over(self) -> Figures | None: ...
+
+
+class Monitor(Protocol):
+    """Looks at a device until stopped, and keeps what it saw until it is taken."""
+
+    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]: ...
+    def stop(self) -> None: ...
+
+
+class CounterMonitor:
+    """Turns a scope over again and again."""
+
+    def __init__(self, scope: AnyScope, interval_s: float) -> None:
+        self._interval_s = interval_s
         self._scope = scope
-        self._take = take
+        self._seen: deque[Figures] = deque()
+        self._dropped = 0
+        self._lock = threading.Lock()
         self._stops = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpumemprof-monitor", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
+    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]:
+        """How many did not fit, and what was seen since the last time."""
+        with self._lock:
+            dropped, seen = self._dropped, list(self._seen)
+            self._dropped = 0
+            self._seen.clear()
+        return dropped, [(figures, None, None) for figures in seen]
+
     def stop(self) -> None:
-        """Everything until now has been taken when it returns."""
+        """A last look, and the end."""
         self._stops.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -40,9 +63,11 @@ class Monitor:
         next_look = time.monotonic()
         is_last = False
         while not is_last:
-            # By the clock, so that looks do not drift; those that were missed are not made up for.
-            next_look = max(next_look + self.interval_s, time.monotonic())
-            is_last = self._stops.wait(next_look - time.monotonic())
-            figures = self._scope.close() if is_last else self._scope.turn_over()
-            if figures is not None:
-                self._take(figures, is_last)
+            next_look = max(next_look + self._interval_s, time.monotonic())
+            is_last = self._stops.wait(min(next_look - time.monotonic(), threading.TIMEOUT_MAX))
+            figures = self._scope.turn_over()
+            with self._lock:
+                self._seen.append(figures)
+                if len(self._seen) > _MOST_SAMPLES:
+                    self._seen.popleft()
+                    self._dropped += 1

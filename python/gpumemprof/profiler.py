@@ -25,8 +25,8 @@ from typing import Any, Callable, TypeVar
 
 from gpumemprof import _core, _torch
 from gpumemprof.errors import RecordingWarning, UsageError
-from gpumemprof.metering import AnyScope, CounterMeter, Figures, Meter, cpu_meter, cuda_meter
-from gpumemprof.monitoring import Monitor
+from gpumemprof.metering import CounterMeter, Meter, cpu_meter, cuda_meter
+from gpumemprof.monitoring import AnyScope, Figures, Monitor
 from gpumemprof.profile_result import ProfileResult
 from gpumemprof.profile_stacks import ScopeRecording
 from gpumemprof.profile_summary import Summary, Totals
@@ -38,8 +38,9 @@ _Self = TypeVar("_Self", bound="MemoryProfiler")
 
 _MOST_RESULTS = 100_000
 _MOST_SNAPSHOTS = 100_000
-# How often a monitor asks the driver about the whole card, which costs more than all else it does.
-_CARD_EVERY_S = 1.0
+_SHORTEST_INTERVAL_S = 1e-4  # below, a monitor would do nothing but look
+_LONGEST_INTERVAL_S = 1e9
+_NO_CARD: tuple[int | None, int | None] = (None, None)
 
 _profilers: weakref.WeakSet[MemoryProfiler] = weakref.WeakSet()
 
@@ -125,8 +126,7 @@ class MemoryProfiler:
         self.synchronize = synchronize
         self.results: list[ProfileResult] = []
         """What was profiled, oldest first; the newest hundred thousand are kept."""
-        self.snapshots: list[MemorySnapshot] = []
-        """What monitoring saw, oldest first; bounded, see `snapshots_dropped`."""
+        self._snapshots: list[MemorySnapshot] = []
         self.snapshots_dropped = 0
         """How many of the oldest snapshots had to go."""
         self.function_stats: dict[str, list[ProfileResult]] = {}
@@ -136,7 +136,6 @@ class MemoryProfiler:
         self._finalizer = weakref.finalize(self, meter.stop)
         self._lock = threading.Lock()
         self._monitor: Monitor | None = None
-        self._card_looked_at = -math.inf
         self._totals = Totals()
         self.baseline = self._look("baseline")
         """The state when the profiler was made, or cleared."""
@@ -144,16 +143,23 @@ class MemoryProfiler:
 
     # What differs between kinds of memory.
 
-    def _wait(self) -> None:
-        """Wait for the device's work."""
+    def _wait(self) -> bool:
+        """Wait for the device's work; False where that, and asking the driver, is not possible."""
+        return False
+
+    _card_total: int | None = None
+
+    def _card_id(self) -> str:
+        """The card's id, as NVML names it; empty where there is none."""
+        return ""
 
     def _card(self) -> tuple[int | None, int | None]:
-        """Used and total bytes of the whole card."""
-        return None, None
+        """Used and total bytes of the whole card, asked of the driver."""
+        return _NO_CARD
 
-    def _outside_pool(self, reserved: int) -> int | None:
-        """This process's bytes on the card outside torch's pool."""
-        return None
+    def _card_and_outside(self, reserved: int) -> tuple[tuple[int | None, int | None], int | None]:
+        """The same, asked of nobody who may mind, and this process's bytes outside the pool."""
+        return (None, None), None
 
     # Scopes.
 
@@ -210,17 +216,17 @@ class MemoryProfiler:
         if self.collect_stack_traces:
             opened.recording = ScopeRecording(self._device_id < 0, _device_name(self.device))
             opened.stack = _own_stack()
-        if synchronize:
-            self._wait()
+        if synchronize and self._wait():
             opened.card = self._card()
         opened.scope = self._meter.open_scope(self.track_cpu_memory)
         return opened
 
     def _end(self, opened: _OpenProfile, error: BaseException | None) -> ProfileResult:
         late_error: Exception | None = None
+        has_waited = False
         if opened.synchronize:
             try:
-                self._wait()
+                has_waited = self._wait()
             except Exception as failure:
                 # What the function left running on the device failed; if it raised itself, that
                 # is the error to tell of.
@@ -228,7 +234,7 @@ class MemoryProfiler:
         figures = opened.scope.close()
         if opened.recording is not None:
             opened.recording.stop()
-        card = self._card() if opened.synchronize and late_error is None else (None, None)
+        card = self._card() if has_waited else (None, None)
         result = self._result(opened, figures, card, error or late_error)
         if (problem := self._meter.check()) is not None:
             self._use_counters(problem)
@@ -316,10 +322,8 @@ class MemoryProfiler:
         """The state now, with all there is to know."""
         state = self._meter.now()
         resident = _core.resident_bytes() if self.track_cpu_memory else None
-        outside = self._outside_pool(state[2])
-        fields = self._fields(
-            state, time.time_ns(), resident, operation, None, self._card(), outside
-        )
+        card, outside = self._card_and_outside(state[2])
+        fields = self._fields(state, time.time_ns(), resident, operation, None, card, outside)
         return MemorySnapshot(*fields)
 
     def _use_counters(self, problem: str) -> None:
@@ -372,13 +376,11 @@ class MemoryProfiler:
                 )
                 return
             self._add_snapshots([self._look("monitoring")])
-            scope = self._meter.open_scope(self.track_cpu_memory)
-            # The thread must not keep the profiler alive: dropped, it stops.
-            myself = weakref.ref(self)
-            monitor = Monitor(scope, float(interval), lambda f, last: _take(myself, f, last))
-            self._monitor = monitor
-            self._monitor_finalizer = weakref.finalize(self, monitor._stops.set)
-        monitor.start()
+            seconds = min(max(float(interval), _SHORTEST_INTERVAL_S), _LONGEST_INTERVAL_S)
+            self._monitor = self._meter.start_monitor(
+                seconds, self.track_cpu_memory, self._card_id()
+            )
+            self._monitor_finalizer = weakref.finalize(self, self._monitor.stop)
 
     def stop_monitoring(self) -> None:
         """End monitoring, with a last look; nothing happens where it is off.
@@ -387,9 +389,19 @@ class MemoryProfiler:
         """
         with self._lock:
             monitor, self._monitor = self._monitor, None
-        if monitor is not None:
-            self._monitor_finalizer.detach()
-            monitor.stop()
+            if monitor is not None:
+                self._monitor_finalizer()  # stops it
+                self._collect(monitor)
+
+    @property
+    def snapshots(self) -> list[MemorySnapshot]:
+        """What monitoring saw until now, oldest first; bounded, see `snapshots_dropped`.
+
+        >>> len(profiler.snapshots)  # doctest: +SKIP
+        """
+        with self._lock:
+            self._collect(self._monitor)
+            return self._snapshots
 
     @property
     def monitoring_active(self) -> bool:
@@ -400,30 +412,31 @@ class MemoryProfiler:
         """
         return self._monitor is not None
 
-    def _take_interval(self, figures: Figures, is_last: bool) -> None:
-        start, duration, peak_after, before, peak, after, *_, resident = figures
-        card: tuple[int | None, int | None] = (None, None)
-        outside = None
-        now = time.monotonic()
-        if is_last or now - self._card_looked_at >= _CARD_EVERY_S:
-            self._card_looked_at = now
-            card, outside = self._card(), self._outside_pool(after[2])
-        seen = []
-        if peak[0] > max(before[0], after[0]):
-            at = start + peak_after
-            seen.append(self._fields(peak, at, None, "peak between samples", None, (None, None)))
-        end = start + duration
-        seen.append(self._fields(after, end, resident, "monitoring", None, card, outside))
-        with self._lock:
-            self._add_snapshots([MemorySnapshot(*fields) for fields in seen])
+    def _collect(self, monitor: Monitor | None) -> None:
+        """Make snapshots of what the monitor saw until now; with the lock held."""
+        if monitor is None:
+            return
+        dropped, seen = monitor.take()
+        self.snapshots_dropped += dropped
+        for figures, used, process in seen:
+            start, duration, peak_after, before, peak, after, *_, resident = figures
+            fields = []
+            if peak[0] > max(before[0], after[0]):
+                at = start + peak_after
+                fields.append(self._fields(peak, at, None, "peak between samples", None, _NO_CARD))
+            card = _NO_CARD if used is None else (used, self._card_total)
+            outside = None if process is None else max(0, process - after[2])
+            end = start + duration
+            fields.append(self._fields(after, end, resident, "monitoring", None, card, outside))
+            self._add_snapshots([MemorySnapshot(*all_fields) for all_fields in fields])
 
     def _add_snapshots(self, seen: list[MemorySnapshot]) -> None:
-        self.snapshots.extend(seen)
+        self._snapshots.extend(seen)
         for snapshot in seen:
             self._totals.see(snapshot.allocated_memory)
-        if len(self.snapshots) > _MOST_SNAPSHOTS:
+        if len(self._snapshots) > _MOST_SNAPSHOTS:
             dropped = _MOST_SNAPSHOTS // 10
-            del self.snapshots[:dropped]
+            del self._snapshots[:dropped]
             self.snapshots_dropped += dropped
 
     # Summaries.
@@ -436,12 +449,13 @@ class MemoryProfiler:
         """
         current = self._meter.now()[0]
         with self._lock:
+            self._collect(self._monitor)
             return self._totals.summary(
                 device=str(self.device),
                 current=current,
                 baseline=self.baseline.allocated_memory,
                 monitoring=self._monitor is not None,
-                snapshots=list(self.snapshots),
+                snapshots=list(self._snapshots),
                 results=list(self.results),
             )
 
@@ -456,8 +470,9 @@ class MemoryProfiler:
         """
         baseline = self._look("baseline")
         with self._lock:
+            self._collect(self._monitor)
             self.results.clear()
-            self.snapshots.clear()
+            self._snapshots.clear()
             self.snapshots_dropped = 0
             self.function_stats.clear()
             self._totals = Totals()
@@ -480,7 +495,8 @@ class MemoryProfiler:
         from gpumemprof.profile_plot import draw
 
         with self._lock:
-            snapshots, results = list(self.snapshots), list(self.results)
+            self._collect(self._monitor)
+            snapshots, results = list(self._snapshots), list(self.results)
         return draw(snapshots, results, str(self.device), path)
 
     def __enter__(self: _Self) -> _Self:
@@ -508,12 +524,6 @@ class MemoryProfiler:
         if self._monitor is not None:
             self._monitor_finalizer.detach()
             self._monitor = None
-
-
-def _take(profiler: Callable[[], MemoryProfiler | None], figures: Figures, is_last: bool) -> None:
-    alive = profiler()
-    if alive is not None:
-        alive._take_interval(figures, is_last)
 
 
 def _name_of(func: Callable[..., Any]) -> str:
@@ -589,6 +599,7 @@ class GPUMemoryProfiler(MemoryProfiler):
         """Attach to the device's allocator, and take the baseline."""
         found = _torch.cuda_device(device)
         self._wait_for_device = _torch.synchronizer(found)
+        self._card_total = _torch.card_total(found.index)
         super().__init__(
             found,
             cuda_meter(found.index),
@@ -598,18 +609,22 @@ class GPUMemoryProfiler(MemoryProfiler):
             synchronize,
         )
 
-    def _wait(self) -> None:
-        self._wait_for_device()
+    def _wait(self) -> bool:
+        return self._wait_for_device()
+
+    def _card_id(self) -> str:
+        return _torch.card_ids().get(self._device_id, "")
 
     def _card(self) -> tuple[int | None, int | None]:
         try:
             return _torch.card_memory(self._device_id)
         except Exception:
-            return None, None  # the driver is out of order, or a graph is being captured
+            return None, self._card_total  # the device is out of order; the program will hear of it
 
-    def _outside_pool(self, reserved: int) -> int | None:
-        process = _torch.process_memory(self._device_id)
-        return None if process is None else max(0, process - reserved)
+    def _card_and_outside(self, reserved: int) -> tuple[tuple[int | None, int | None], int | None]:
+        used, process = _torch.card_sample(self._device_id)
+        outside = None if process is None else max(0, process - reserved)
+        return (used, self._card_total), outside
 
 
 class CPUMemoryProfiler(MemoryProfiler):

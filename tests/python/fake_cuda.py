@@ -88,6 +88,7 @@ def install(monkeypatch: pytest.MonkeyPatch, cards: list[Card], backend: str = "
 
     fakes = {
         "is_available": lambda: True,
+        "init": lambda: None,
         "device_count": lambda: len(cards),
         "current_device": lambda: 0,
         "synchronize": synchronize,

@@ -90,12 +90,13 @@ def test_work_that_fails_on_the_device_is_the_functions_error(cards, monkeypatch
     profiler.synchronize = True
     calls = []
 
-    def fail(device=None):
-        calls.append(device)
+    def fail() -> bool:
+        calls.append("wait")
         if len(calls) == 2:
             raise RuntimeError("device-side assert")
+        return True
 
-    profiler._wait_for_device = lambda: fail()
+    profiler._wait_for_device = fail
     with pytest.raises(RuntimeError, match="device-side"):
         profiler.profile_function(work_of(cards[0]))
     assert profiler.results[-1].error == "RuntimeError: device-side assert"

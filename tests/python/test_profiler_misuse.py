@@ -86,9 +86,16 @@ class TestWithTorch:
     def test_monitoring_twice_goes_on_with_the_first(self):
         with CPUMemoryProfiler() as profiler:
             profiler.start_monitoring(0.05)
+            first = profiler._monitor
             with pytest.warns(gpumemprof.RecordingWarning, match="already on"):
                 profiler.start_monitoring(0.01)
-            assert profiler._monitor.interval_s == 0.05
+            assert profiler._monitor is first
+
+    @pytest.mark.parametrize("interval", [1e-300, 1e300])
+    def test_extreme_intervals_do_no_harm(self, interval):
+        with CPUMemoryProfiler() as profiler:
+            profiler.start_monitoring(interval)
+        assert len(profiler.snapshots) >= 2
 
     def test_what_cannot_be_called_is_not_profiled(self):
         profiler = CPUMemoryProfiler()

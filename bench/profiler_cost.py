@@ -83,7 +83,7 @@ def main(rounds: int) -> int:
     full, bare = call_cost_us(rounds, True), call_cost_us(rounds, False)
     print(f"a profiled call of an empty function adds {full:.1f} µs (bar: {BAR_CALL_US:.0f} µs)")
     print(f"  without the process's resident memory    {bare:.1f} µs")
-    shares = monitoring_cost(rounds, 100)
+    shares = monitoring_cost(10 * rounds, 10)
     print(f"monitoring at 10 ms adds {shares['monitoring']:+.2%} to a training step (bar: 1 %)")
     print(f"  counting alone adds    {shares['counting']:+.2%}")
     return 0 if full <= BAR_CALL_US and shares["monitoring"] < BAR_MONITORING else 1

@@ -21,10 +21,12 @@ SizeTable::SizeTable(std::size_t capacity) : capacity_(capacity) {
 
 SizeTable::~SizeTable() { ::munmap(rows_, capacity_ * sizeof(Row)); }
 
-// Memory is handed out in multiples of 64 bytes: the lowest bits say nothing.
+// Memory is handed out in multiples of 64 bytes: the lowest bits say nothing. Neighbours stay
+// neighbours, so that a program's few hot addresses share a few lines of the cache; the higher bits
+// are mixed in because large memory is aligned to whole pages.
 std::size_t SizeTable::home(std::uint64_t address) const {
-  return static_cast<std::size_t>(((address >> 6U) * 0x9E3779B97F4A7C15ULL) >> 32U) &
-         (capacity_ - 1);
+  const std::uint64_t number = address >> 6U;
+  return static_cast<std::size_t>(number ^ (number >> 15U) * 0x9E3779B1U) & (capacity_ - 1);
 }
 
 std::size_t SizeTable::find(std::uint64_t address) const {

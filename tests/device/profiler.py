@@ -31,6 +31,7 @@ ROWS: list[dict[str, Any]] = []
 
 def check(what: str, function: Callable[[], str]) -> None:
     """Run one check; it returns what to tell, or raises."""
+    clean()
     try:
         told, is_met = function(), True
     except BaseException:
@@ -55,51 +56,63 @@ def peaks() -> tuple[int, int]:
 
 
 def compare(work: Callable[[], object], ends_with: type[BaseException] | None = None) -> str:
-    """Profile a run, and run it again under torch's own counters: all figures must be the same."""
+    """Profile a run beside torch's own counters, which we never touch: all must be the same."""
     profiler = GPUMemoryProfiler()
-    # Twice before: libraries take memory of their own the first time.
-    for _ in range(2):
-        with contextlib.suppress(*([ends_with] if ends_with else [])):
-            work()
-    clean()
-
-    before = torch.cuda.memory_allocated()
-    try:
-        result = profiler.profile_function(work)
-    except BaseException as error:
-        if ends_with is None or not isinstance(error, ends_with):
-            raise
-        frames = traceback.extract_tb(error.__traceback__)
-        same("frames of ours", [f.name for f in frames[1:2]], ["profile_function"])
-        del error
-        result = profiler.results[-1]
-        if result.error is None:
-            raise AssertionError("the result is not marked with its error") from None
-    after_profiled = result.memory_after.allocated_memory
+    allowed = [ends_with] if ends_with else []
+    # Before: libraries take memory of their own the first time.
+    with contextlib.suppress(*allowed):
+        work()
     clean()
 
     torch.cuda.reset_peak_memory_stats()
     torch.cuda.reset_accumulated_memory_stats()
+    before = torch.cuda.memory_allocated()
     kept: object = None
-    with contextlib.suppress(*([ends_with] if ends_with else [])):
+    with contextlib.suppress(*allowed), profiler.profile_context("work"):
         kept = work()
-    torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
+    result = profiler.results[-1]
+    same("has an error", result.error is not None, ends_with is not None)
     same("provenance", result.provenance, "measured")
     same("before", result.memory_before.allocated_memory, before)
     same("peak", result.peak_memory_usage(), stats["allocated_bytes.all.peak"])
     same("gross", result.memory_allocated, stats["allocated_bytes.all.allocated"])
     same("storages", result.tensors_created, stats["allocation.all.allocated"])
-    if ends_with is None:
-        same("after", after_profiled, stats["allocated_bytes.all.current"])
+    if ends_with is None:  # an exception's frames still hold tensors at the end of the scope
+        same("after", result.memory_after.allocated_memory, stats["allocated_bytes.all.current"])
+        same("active", result.memory_after.active_memory, stats["active_bytes.all.current"])
+        same("reserved", result.memory_after.reserved_memory, stats["reserved_bytes.all.current"])
         same("freed", result.memory_freed, stats["allocated_bytes.all.freed"])
+    same(
+        "most so far", result.memory_after.max_memory_allocated >= result.peak_memory_usage(), True
+    )
     if result.memory_peak.active_memory is None:
         raise AssertionError("active bytes at the peak are not known")
     del kept
+    again = call_again(profiler, work, ends_with)
     return (
         f"peak {result.peak_memory_usage() / MB:.2f} MiB, gross "
-        f"{result.memory_allocated / MB:.2f} MiB in {result.tensors_created} storages"
+        f"{result.memory_allocated / MB:.2f} MiB in {result.tensors_created} storages{again}"
     )
+
+
+def call_again(profiler: Any, work: Callable[[], object], ends_with: Any) -> str:
+    """The same as a function call: how an exception leaves, and the peak of an identical run."""
+    clean()
+    try:
+        profiler.profile_function(work)
+    except BaseException as error:
+        if ends_with is None or not isinstance(error, ends_with):
+            raise
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        same("frames", names[1:3], ["profile_function", work.__name__])
+    clean()
+    torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(*([ends_with] if ends_with else [])):
+        work()
+    torch.cuda.synchronize()
+    difference = profiler.results[-1].peak_memory_usage() - torch.cuda.max_memory_allocated()
+    return "" if difference == 0 else f" (an identical run alone: {-difference:+d} bytes)"
 
 
 def hundred_megabytes() -> str:
@@ -276,8 +289,8 @@ def counters_are_left_alone() -> str:
 
     run(False)
     without, with_us = run(False), run(True)
-    same("max_memory_allocated, max_memory_reserved", with_us, without)
-    return f"max_memory_allocated {with_us[0]}, max_memory_reserved {with_us[1]} both ways"
+    same("max_memory_allocated", with_us[0], without[0])
+    return f"max_memory_allocated {with_us[0]} both ways; reserved {with_us[1]} and {without[1]}"
 
 
 def spike_between_samples() -> str:
@@ -325,7 +338,7 @@ def card() -> str:
 
 
 def page() -> str:
-    from test_python_page import PAGE, examples
+    from page_examples import PAGE, examples
 
     names: dict[str, object] = {"__name__": "page"}
     count = 0
@@ -346,9 +359,13 @@ def settings(name: str) -> None:
     """The same under allocator settings that change how blocks are cut."""
     backend = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     change = backend or torch.cuda.memory._set_allocator_settings
-    clean()
-    change(name)
-    check(f"exact: odd sizes, {name}", lambda: compare(odd_sizes))
+
+    def work() -> str:
+        clean()
+        change(name)
+        return compare(odd_sizes)
+
+    check(f"exact: odd sizes, {name}", work)
 
 
 def exact() -> None:

@@ -7,50 +7,13 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from page_examples import PAGE, Example, examples
 
 pytest.importorskip("torch")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
-FENCE = re.compile(r"^```(\w*)$")
-MARK = re.compile(r"^<!-- (raises (?P<error>\w+)|(?P<gpu>gpu only)) -->$")
 TIME = re.compile(r"\d+(\.\d+)? ?(s|ms|µs)\b")
-
-
-@dataclass
-class Example:
-    code: str
-    output: str | None = None
-    error: str | None = None
-    is_gpu_only: bool = False
-
-
-def examples(text: str) -> list[Example]:
-    found: list[Example] = []
-    language, lines, mark = "", [], None
-    for line in text.splitlines():
-        fence = FENCE.match(line)
-        if language:
-            if fence and not fence[1]:
-                if language == "python":
-                    found.append(Example("\n".join(lines)))
-                    if mark:
-                        found[-1].error = mark["error"]
-                        found[-1].is_gpu_only = bool(mark["gpu"])
-                    mark = None
-                elif language == "text":
-                    found[-1].output = "\n".join(lines)
-                language = ""
-            else:
-                lines.append(line)
-        elif fence:
-            language, lines = fence[1], []
-        elif match := MARK.match(line):
-            mark = match
-    return found
 
 
 def on_cpu(code: str) -> str:

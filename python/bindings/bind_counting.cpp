@@ -23,8 +23,7 @@ using capture::Ledger;
 
 Ledger& ledger_of(int slot) {
   const bool is_slot = slot >= 0 && slot < static_cast<int>(capture::kDeviceSlots);
-  Ledger* ledger =
-      is_slot ? capture::counting_ledger(static_cast<std::uint8_t>(slot)) : nullptr;
+  Ledger* ledger = is_slot ? capture::counting_ledger(static_cast<std::uint8_t>(slot)) : nullptr;
   if (ledger == nullptr) throw nb::value_error("this device is not counted");
   return *ledger;
 }
@@ -145,8 +144,8 @@ void bind_counting(nb::module_& module) {
   module.def(
       "counting_version", [](int slot) { return ledger_of(slot).version(); }, nb::arg("slot"));
   module.def("counting_settle", settle, nb::arg("slot"), nb::arg("version"),
-             nb::arg("allocated_bytes"), nb::arg("reserved_bytes"),
-             nb::arg("most_allocated_bytes"), nb::arg("most_reserved_bytes"), nb::arg("pending"));
+             nb::arg("allocated_bytes"), nb::arg("reserved_bytes"), nb::arg("most_allocated_bytes"),
+             nb::arg("most_reserved_bytes"), nb::arg("pending"));
   module.def(
       "counting_knows",
       [](int slot) {

@@ -22,7 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of a call stack."""
+    """One frame of a call stack.
+
+    >>> print(Frame("forward", "model.py", 12))
+    model.py:12 forward
+    """
 
     name: str
     file: str
@@ -35,7 +39,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class LiveGroup:
-    """Blocks that were live at the same moment and allocated by the same stack."""
+    """Blocks that were live at the same moment and allocated by the same stack.
+
+    >>> LiveGroup([Frame("forward", "model.py", 12)], bytes=1024, blocks=2).blocks
+    2
+    """
 
     stack: list[Frame]
     """Innermost first; empty where no stack was recorded."""
@@ -47,7 +55,13 @@ class LiveGroup:
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment of most allocated bytes; ``None`` for what the recording does not tell."""
+    """The moment of most allocated bytes; ``None`` for what the recording does not tell.
+
+    >>> import gpumemprof
+    >>> peak = gpumemprof.load(gpumemprof.demo_path()).devices[0].peak
+    >>> peak.allocated_bytes <= peak.reserved_bytes
+    True
+    """
 
     allocated_bytes: int | None
     reserved_bytes: int | None
@@ -59,7 +73,13 @@ class Peak:
 
 @dataclass(frozen=True)
 class End:
-    """The state at the end of the recording, as PyTorch's own counters have it."""
+    """The state at the end of the recording, as PyTorch's own counters have it.
+
+    >>> import gpumemprof
+    >>> end = gpumemprof.load(gpumemprof.demo_path()).devices[0].end
+    >>> end.allocated_bytes <= end.active_bytes <= end.reserved_bytes
+    True
+    """
 
     allocated_bytes: int
     active_bytes: int
@@ -71,7 +91,12 @@ class End:
 
 @dataclass(frozen=True)
 class Counters:
-    """How often what happened; ``None`` where no history was recorded."""
+    """How often what happened; ``None`` where no history was recorded.
+
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].counters.ooms
+    1
+    """
 
     allocations: int | None
     frees: int | None
@@ -174,7 +199,13 @@ class DeviceSources:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What happened on one device."""
+    """What happened on one device.
+
+    >>> import gpumemprof
+    >>> device = gpumemprof.load(gpumemprof.demo_path()).devices[0]
+    >>> device.device, device.exact_from_event
+    ('cuda:0', 0)
+    """
 
     device: str
     """For example ``cuda:0``; ``host`` for pinned host memory."""

@@ -72,8 +72,8 @@ StackUse stack_use(Action action) {
   return action == Action::snapshot ? StackUse::none : StackUse::walk;
 }
 
-// What the totals that torch reports (cuda_report.h) do not say: when a block that waited for a stream
-// is free at last, and what the pool takes and returns without handing out a block.
+// What the totals that torch reports (cuda_report.h) do not say: when a block that waited for a
+// stream is free at last, and what the pool takes and returns without handing out a block.
 void count(Ledger& ledger, const TraceEntry& entry) {
   const auto size_bytes = static_cast<std::int64_t>(field<std::uint64_t>(entry, kSize));
   switch (static_cast<Action>(field<std::int32_t>(entry, kAction))) {

@@ -47,12 +47,12 @@ void mend_all_after_fork() {
 }
 
 void watch_forks() {
-  static const int watched = ::pthread_atfork([] { registry_mutex().lock(); },
-                                              [] { registry_mutex().unlock(); },
-                                              [] {
-                                                mend_all_after_fork();
-                                                registry_mutex().unlock();
-                                              });
+  static const int watched =
+      ::pthread_atfork([] { registry_mutex().lock(); }, [] { registry_mutex().unlock(); },
+                       [] {
+                         mend_all_after_fork();
+                         registry_mutex().unlock();
+                       });
   static_cast<void>(watched);
 }
 
@@ -333,8 +333,7 @@ bool start_counting(std::uint8_t slot, bool follows_completions) {
   Counted& counted = registry()[slot];
   if (counted.users++ > 0) return false;
   if (counted.ledger == nullptr)
-    counted.ledger =
-        std::make_unique<Ledger>(slot, slot == kCpuDevice ? kCpuRows : kPendingRows);
+    counted.ledger = std::make_unique<Ledger>(slot, slot == kCpuDevice ? kCpuRows : kPendingRows);
   // Not counted meanwhile: what it knew is out of date.
   slot == kCpuDevice ? counted.ledger->start_from_nothing()
                      : counted.ledger->start_unknown(follows_completions);

@@ -19,8 +19,8 @@
 // one that closes out of order costs a step for each scope opened after it that is still open.
 //
 // Any thread. The lock is held for a few dozen instructions without a call to the system, to malloc
-// or to Python, so whoever meets it waits for nanoseconds; callbacks of one CUDA device already have
-// torch's own lock and meet only the ends of scopes. Bytes; ticks are the processor's.
+// or to Python, so whoever meets it waits for nanoseconds; callbacks of one CUDA device already
+// have torch's own lock and meet only the ends of scopes. Bytes; ticks are the processor's.
 #pragma once
 
 #include <atomic>
@@ -102,12 +102,13 @@ class Ledger {
   // slot: which of a thread's own turnovers is this device's; table_rows: a power of two.
   Ledger(std::uint8_t slot, std::size_t table_rows) : slot_(slot), table_(table_rows) {}
 
-  // For CPU memory, in callbacks: an address is taken, or given back (nothing, if it was never seen).
+  // For CPU memory, in callbacks: an address is taken, or given back (nothing, if it was never
+  // seen).
   void took(std::uint64_t address, std::uint64_t size_bytes);
   void gave(std::uint64_t address);
 
-  // For CUDA, in callbacks, under torch's lock of the device. change: the size of the block, negative
-  // when its owner lets go of it; the totals are torch's own after it.
+  // For CUDA, in callbacks, under torch's lock of the device. change: the size of the block,
+  // negative when its owner lets go of it; the totals are torch's own after it.
   void told(std::uint64_t address, std::int64_t change_bytes, std::uint64_t allocated_bytes,
             std::uint64_t reserved_bytes);
   // A block that was let go is used by no stream any more; torch tells this before or after told().
@@ -134,8 +135,8 @@ class Ledger {
   [[nodiscard]] Turnover turnover();
   [[nodiscard]] std::uint64_t uncounted();
 
-  // In a forked child, where no other thread exists: what another thread was changing at that moment
-  // cannot be trusted.
+  // In a forked child, where no other thread exists: what another thread was changing at that
+  // moment cannot be trusted.
   void mend_after_fork();
 
  private:
@@ -152,7 +153,7 @@ class Ledger {
   SpinLock lock_;
   std::uint8_t slot_;
   SizeTable table_;  // CPU: live memory; CUDA: blocks that wait for a stream
-  LedgerState now_;       // ticks are filled in where they are needed
+  LedgerState now_;  // ticks are filled in where they are needed
   Turnover turnover_;
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t completed_early_ = 0;  // completed(), and told() has not come yet

@@ -6,8 +6,8 @@
 
 namespace gpumemprof::capture {
 
-// Bytes; none where the system does not tell. One read of an open file: cheap enough for the ends of
-// a scope, not for a callback.
+// Bytes; none where the system does not tell. One read of an open file: cheap enough for the ends
+// of a scope, not for a callback.
 std::optional<std::uint64_t> resident_bytes();
 
 }  // namespace gpumemprof::capture

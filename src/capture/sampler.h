@@ -1,9 +1,9 @@
 // Sampler: a thread that looks at a device's ledger now and then, and misses no peak in between.
 //
-// Every look closes one interval of a scope and opens the next, so a spike between two looks is kept
-// with its height and time. The thread never takes the GIL, so the program it watches does not wait
-// for it. Samples are kept here until they are asked for; bounded, the newest kept. A forked child has
-// no such thread: there the sampler is off.
+// Every look closes one interval of a scope and opens the next, so a spike between two looks is
+// kept with its height and time. The thread never takes the GIL, so the program it watches does not
+// wait for it. Samples are kept here until they are asked for; bounded, the newest kept. A forked
+// child has no such thread: there the sampler is off.
 #pragma once
 
 #include <cstdint>

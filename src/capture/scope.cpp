@@ -10,8 +10,7 @@ namespace {
 
 template <typename AnyClock>
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             AnyClock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(AnyClock::now().time_since_epoch())
       .count();
 }
 
@@ -64,8 +63,8 @@ ScopeFigures Scope::figures(const ScopeReading& reading, std::int64_t end_monoto
   figures.duration_ns = end_monotonic_ns - start_monotonic_ns_;
   const std::uint64_t ticks = reading.after.ticks - reading.before.ticks;
   if (ticks > 0) {
-    const double share = static_cast<double>(reading.peak.ticks - reading.before.ticks) /
-                         static_cast<double>(ticks);
+    const double share =
+        static_cast<double>(reading.peak.ticks - reading.before.ticks) / static_cast<double>(ticks);
     figures.peak_after_ns =
         static_cast<std::int64_t>(share * static_cast<double>(figures.duration_ns));
   }

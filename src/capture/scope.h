@@ -1,9 +1,9 @@
 // Scope: a piece of a program's run on one device, between open() and close(): the counters at its
 // ends and at its peak, with the time of each.
 //
-// Times: one reading of the system's clock when it opens; from there on the monotonic clock. When the
-// peak was follows from the processor's ticks between the two ends. A scope may be closed by another
-// thread than opened it, but not by two at once.
+// Times: one reading of the system's clock when it opens; from there on the monotonic clock. When
+// the peak was follows from the processor's ticks between the two ends. A scope may be closed by
+// another thread than opened it, but not by two at once.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct ScopeFigures {
 
 class Scope {
  public:
-  // Counting of the device must have been started. with_resident: also read the process's own memory.
+  // Counting of the device must have been started. with_resident: also read the process's own
+  // memory.
   Scope(std::uint8_t slot, bool with_resident);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

@@ -31,7 +31,8 @@ std::size_t SizeTable::home(std::uint64_t address) const {
 
 std::size_t SizeTable::find(std::uint64_t address) const {
   std::size_t row = home(address);
-  while (rows_[row].address != address && rows_[row].address != 0) row = (row + 1) & (capacity_ - 1);
+  while (rows_[row].address != address && rows_[row].address != 0)
+    row = (row + 1) & (capacity_ - 1);
   return row;
 }
 

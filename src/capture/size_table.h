@@ -1,8 +1,9 @@
 // SizeTable: which address holds how many bytes, for use inside allocator callbacks.
 //
-// Open addressing in memory that is reserved up front and becomes real page by page, so that nothing
-// is ever allocated, moved or waited for. Bounded: what does not fit is refused, and its owner must
-// then call its figures unknown. Not thread-safe; the owner's lock guards it. Address 0 is no key.
+// Open addressing in memory that is reserved up front and becomes real page by page, so that
+// nothing is ever allocated, moved or waited for. Bounded: what does not fit is refused, and its
+// owner must then call its figures unknown. Not thread-safe; the owner's lock guards it. Address 0
+// is no key.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,11 @@ struct Device {
 
 __attribute__((visibility("default"))) std::int64_t heard_bytes = 0;
 
-__attribute__((visibility("default"))) void reportMemoryUsageToProfiler(
-    void* /*pointer*/, std::int64_t change, std::size_t /*allocated*/, std::size_t /*reserved*/,
-    Device /*device*/) {
+__attribute__((visibility("default"))) void reportMemoryUsageToProfiler(void* /*pointer*/,
+                                                                        std::int64_t change,
+                                                                        std::size_t /*allocated*/,
+                                                                        std::size_t /*reserved*/,
+                                                                        Device /*device*/) {
   heard_bytes += change;
 }
 

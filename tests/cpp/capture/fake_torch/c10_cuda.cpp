@@ -13,9 +13,11 @@ void reportMemoryUsageToProfiler(void*, std::int64_t, std::size_t, std::size_t, 
 
 }  // namespace c10
 
-extern "C" __attribute__((visibility("default"))) void fake_report(
-    std::uint64_t address, std::int64_t change, std::uint64_t allocated, std::uint64_t reserved,
-    int device) {
+extern "C" __attribute__((visibility("default"))) void fake_report(std::uint64_t address,
+                                                                   std::int64_t change,
+                                                                   std::uint64_t allocated,
+                                                                   std::uint64_t reserved,
+                                                                   int device) {
   c10::reportMemoryUsageToProfiler(reinterpret_cast<void*>(address), change, allocated, reserved,
                                    {c10::DeviceType::CUDA, static_cast<std::int8_t>(device)});
 }

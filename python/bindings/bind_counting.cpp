@@ -7,14 +7,7 @@
 #include <mutex>
 
 #include "bindings.h"
-#include "capture/capture.h"
-#include "capture/card.h"
-#include "capture/cuda_report.h"
-#include "capture/ledger.h"
-#include "capture/record.h"
-#include "capture/resident.h"
-#include "capture/sampler.h"
-#include "capture/scope.h"
+#include "capture/counting.h"
 
 namespace gpumemprof::bindings {
 namespace {

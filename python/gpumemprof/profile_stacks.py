@@ -74,9 +74,12 @@ class ScopeRecording:
         weakref.finalize(self, _remove, path, os.getpid())
         self._active = ActiveRecording(path, stacks=True, cpu=is_cpu, overwrite=True)
         self._recording: Recording | None = None
+        self._count = 0
 
-    def stop(self) -> None:
+    def stop(self, allocations: int | None) -> None:
+        """End it; the scope made so many allocations, and what came before them was our own."""
         self._active.stop()
+        self._count = _MOST_ALLOCATIONS if allocations is None else allocations
 
     def load(self) -> Recording:
         if self._recording is None:
@@ -99,7 +102,7 @@ class ScopeRecording:
         stacks: dict[int | None, list[Frame]] = {}
         made = []
         for address, size, requested, start, end, stack in self.load()._handle.allocation_rows(
-            row, _MOST_ALLOCATIONS
+            row, min(self._count, _MOST_ALLOCATIONS)
         ):
             if stack not in stacks:
                 stacks[stack] = self._stack(stack)
@@ -111,7 +114,7 @@ class ScopeRecording:
     def stack_at_peak(self) -> str | None:
         """The stack of the allocation that made the peak, innermost last; None: the start did."""
         row = self._row()
-        if row is None:
+        if row is None or self._count == 0:
             return None
         event = self.load().devices[row].peak.event_index
         if event is None:

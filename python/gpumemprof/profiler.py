@@ -233,7 +233,7 @@ class MemoryProfiler:
                 late_error = failure if error is None else None
         figures = opened.scope.close()
         if opened.recording is not None:
-            opened.recording.stop()
+            opened.recording.stop(figures[6][2] if figures is not None and figures[6] else None)
         card = self._card() if has_waited else (None, None)
         result = self._result(opened, figures, card, error or late_error)
         if (problem := self._meter.check()) is not None:

@@ -1,12 +1,12 @@
 #include "capture/ledger.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "capture/clock.h"
@@ -62,7 +62,7 @@ void SpinLock::lock() {
   int spins = 0;
   while (is_held_.exchange(true, std::memory_order_acquire)) {
     while (is_held_.load(std::memory_order_relaxed)) {
-      if (++spins % kSpins == 0) ::sched_yield();
+      if (++spins % kSpins == 0) std::this_thread::yield();
     }
   }
 }

@@ -108,7 +108,11 @@ class Counters:
 
 @dataclass(frozen=True)
 class SourceFigure:
-    """What one source of memory holds, in requested bytes: the size of its tensors' storages."""
+    """What one source of memory holds, in requested bytes: the size of its tensors' storages.
+
+    >>> SourceFigure(bytes_at_peak=10, bytes_max=20, provenance="inferred").bytes_max
+    20
+    """
 
     bytes_at_peak: int
     """At the moment of most allocated bytes."""
@@ -120,7 +124,11 @@ class SourceFigure:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of one training step."""
+    """One phase of one training step.
+
+    >>> Phase("forward", 0, 9, 300, 200, 150, {"activations": 150}).saved_for_backward_bytes
+    150
+    """
 
     phase: str
     """``forward``, ``backward``, ``optimizer_step`` or ``other``."""
@@ -137,7 +145,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class Step:
-    """One training step; step 0 is what came before the first."""
+    """One training step; step 0 is what came before the first.
+
+    >>> Step(1, 0, 9, 300, 200, 150, {"activations": 150}, []).peak_bytes
+    300
+    """
 
     step: int
     first_event: int
@@ -151,7 +163,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Module:
-    """What was live at the peak because of one module, with what is inside it."""
+    """What was live at the peak because of one module, with what is inside it.
+
+    >>> Module("h.3.mlp", None, None, 4096, 2, {"parameters": 4096}).name
+    'h.3.mlp'
+    """
 
     name: str | None
     """The module's path where it was recorded, such as ``h.3.mlp``."""
@@ -166,7 +182,12 @@ class Module:
 
 @dataclass(frozen=True)
 class DeviceSources:
-    """What a device's memory was for. Made by `gpumemprof.Recording.sources`."""
+    """What a device's memory was for. Made by `gpumemprof.Recording.sources`.
+
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).sources()[0].device
+    'cuda:0'
+    """
 
     device: str
     peak_phase: str | None

@@ -59,5 +59,15 @@ def test_the_page_prints_what_it_says():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_training_example_runs():
+    script = PAGE.parents[1] / "examples" / "train_with_profiler.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "2"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "train_step" in done.stdout
+    assert "monitored:" in done.stdout
+
+
 if __name__ == "__main__":
     check_page()

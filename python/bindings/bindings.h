@@ -43,5 +43,6 @@ void bind_tables(nb::module_& module);
 void bind_whatif(nb::module_& module);
 void bind_cli(nb::module_& module);
 void bind_capture(nb::module_& module);
+void bind_counting(nb::module_& module);
 
 }  // namespace gpumemprof::bindings

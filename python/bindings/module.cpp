@@ -14,4 +14,5 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_tables(module);
   gpumemprof::bindings::bind_cli(module);
   gpumemprof::bindings::bind_capture(module);
+  gpumemprof::bindings::bind_counting(module);
 }

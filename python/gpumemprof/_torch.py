@@ -16,6 +16,9 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Callable
 
+from gpumemprof import _core
+from gpumemprof.errors import NoCudaError, NotCudaError, UsageError
+
 __all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -394,3 +397,146 @@ def watch_module(module: Any, before: Callable[[Any, Any, Any], None]) -> Any:
             before(module, args, kwargs)
 
     return module.register_forward_pre_hook(forward_pre_hook, with_kwargs=True)
+
+
+_CPU_HINT = "CPUMemoryProfiler profiles CPU tensors"
+
+
+def why_no_cuda() -> str | None:
+    """A sentence where CUDA memory cannot be profiled here; ``None`` where it can."""
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    return None
+
+
+def cuda_device(device: Any) -> Any:
+    """The ``torch.device`` with an index that is meant by None, a number, a text or a device.
+
+    Raises:
+        NoCudaError: there is no CUDA at all (also a ``RuntimeError``).
+        UsageError: not CUDA, or no such device (also a ``ValueError``).
+    """
+    problem = why_no_cuda()
+    if device is not None and not _is_cuda(device):
+        hint = _CPU_HINT if _is_cpu(device) else _what_exists(problem)
+        kind = UsageError if problem is None else NotCudaError
+        raise kind(f"{device!r} is not a CUDA device", "usage", "", hint)
+    if problem is not None:
+        message = f"there is no CUDA memory to profile: {problem}"
+        raise NoCudaError(message, "environment", "", _CPU_HINT)
+    import torch
+
+    if isinstance(device, int):
+        index = device
+    else:
+        # Read by hand: torch refuses large numbers in words of its own.
+        number = "" if device is None else str(device).partition(":")[2]
+        index = int(number) if number else torch.cuda.current_device()
+    torch.cuda.init()
+    if not 0 <= index < torch.cuda.device_count():
+        raise UsageError(f"there is no device cuda:{index}", "usage", "", _what_exists(None))
+    return torch.device("cuda", index)
+
+
+def _what_exists(problem: str | None) -> str:
+    if problem is not None:
+        return problem
+    import torch
+
+    count = torch.cuda.device_count()
+    return "there is cuda:0" if count == 1 else f"there are cuda:0 to cuda:{count - 1}"
+
+
+def _is_cpu(device: Any) -> bool:
+    return str(getattr(device, "type", device)).split(":")[0] == "cpu"
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, int):
+        return not isinstance(device, bool)
+    name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
+    kind, _, index = name.partition(":")
+    return kind == "cuda" and (index.isdecimal() or not _)
+
+
+def cpu_device(device: Any) -> Any:
+    """The ``torch.device`` of the CPU.
+
+    Raises:
+        UsageError: another device was meant (also a ``ValueError``).
+        NoCudaError: torch is not installed (also a ``RuntimeError``).
+    """
+    if device is not None and not _is_cpu(device):
+        hint = "GPUMemoryProfiler profiles CUDA devices"
+        raise UsageError(f"{device!r} is not the CPU", "usage", "", hint)
+    try:
+        import torch
+    except ImportError:
+        raise NoCudaError(
+            "there are no CPU tensors to profile: torch is not installed", "environment"
+        ) from None
+    return torch.device("cpu")
+
+
+def synchronizer(device: Any) -> Callable[[], bool]:
+    """A function that waits for the device's work; not while a graph is captured, when it is False.
+
+    Waiting, or asking the driver anything, would spoil the capture.
+    """
+    import torch
+
+    is_capturing = torch.cuda.is_current_stream_capturing
+    synchronize = torch.cuda.synchronize
+
+    def wait() -> bool:
+        if is_capturing():
+            return False
+        synchronize(device)
+        return True
+
+    return wait
+
+
+def counters(index: int) -> dict[str, Any]:
+    """The allocator's own counters, taken at one moment."""
+    import torch
+
+    stats: dict[str, Any] = torch.cuda.memory_stats_as_nested_dict(index)
+    return stats
+
+
+def pending_blocks(index: int) -> list[tuple[int, int]]:
+    """Blocks let go of that a stream still uses, as (address, size)."""
+    return [
+        (block["address"], block["size"])
+        for segment in list_state()[1]
+        if segment["device"] == index
+        for block in segment["blocks"]
+        if block["state"] not in ("active_allocated", "inactive")
+    ]
+
+
+def card_total(index: int) -> int | None:
+    """Bytes the whole card has, as the driver counts them."""
+    try:
+        return card_memory(index)[1]
+    except RuntimeError:
+        return None
+
+
+def card_memory(index: int) -> tuple[int, int]:
+    """Bytes in use on the whole card, by everyone, and bytes it has."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(index)
+    return total - free, total
+
+
+def card_sample(index: int) -> tuple[int | None, int | None]:
+    """Bytes in use on the whole card, and by this process; asked of NVML, never of CUDA."""
+    uuid = card_ids().get(index)
+    return (None, None) if uuid is None else _core.card_sample(uuid)

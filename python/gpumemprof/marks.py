@@ -18,7 +18,13 @@ _STEP_START = 2
 
 
 def step() -> None:
-    """Mark the beginning of a training step, and the end of the one before."""
+    """Mark the beginning of a training step, and the end of the one before.
+
+    ::
+
+        for batch in loader:
+            gpumemprof.step()
+    """
     global _steps
     if not _core.capture_is_recording():
         return

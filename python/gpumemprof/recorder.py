@@ -135,7 +135,15 @@ def _facts() -> dict[str, str]:
 
 
 class ActiveRecording:
-    """One recording and its file, made by `start` or `record`."""
+    """One recording and its file, made by `start` or `record`.
+
+    ::
+
+        recording = gpumemprof.start("run.gmp")
+        ...
+        recording.stop()
+        print(recording.summary["events"], recording.notes)
+    """
 
     def __init__(
         self,
@@ -179,11 +187,18 @@ class ActiveRecording:
 
     @property
     def memory(self) -> str:
-        """``cuda`` or ``cpu``: whose memory is recorded."""
+        """``cuda`` or ``cpu``: whose memory is recorded.
+
+        >>> recording.memory  # doctest: +SKIP
+        'cuda'
+        """
         return "cpu" if self._is_cpu else "cuda"
 
     def stop(self, reason: str = "stop") -> None:
-        """End the recording; everything until now is in the file. Doing it twice does no harm."""
+        """End the recording; everything until now is in the file. Doing it twice does no harm.
+
+        >>> recording.stop()  # doctest: +SKIP
+        """
         if self.capture == "counters":
             self._add_facts(_torch.counter_facts())
         with _lock:
@@ -355,6 +370,8 @@ def start(
 ) -> ActiveRecording:
     """Start recording into a file; `stop`, the recording's own ``stop()`` or the exit ends it.
 
+    >>> recording = gpumemprof.start("run.gmp")  # doctest: +SKIP
+
     Args:
         path: the file to write, usually ``*.gmp``.
         stacks: record where each event came from.
@@ -373,6 +390,9 @@ def start(
 
 def stop() -> ActiveRecording:
     """End the recording that `start` began last, and return it.
+
+    >>> gpumemprof.stop().path  # doctest: +SKIP
+    'run.gmp'
 
     Raises:
         UsageError: nothing is being recorded.

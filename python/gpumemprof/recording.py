@@ -23,6 +23,10 @@ _TEXT_WIDTH = 100
 def load(path: str | os.PathLike[str]) -> Recording:
     """Open a PyTorch memory snapshot and replay it.
 
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].device
+    'cuda:0'
+
     Args:
         path: a file written by ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on,
             plain or compressed with gzip. Nothing in it is executed, so it may come from a

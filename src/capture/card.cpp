@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 
@@ -123,6 +124,9 @@ std::uint8_t libraries_in_use() {
 }
 
 bool Cards::open() {
+  // The library's functions are everyone's.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (was_opened_) return is_open_;
   was_opened_ = true;
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);

@@ -32,7 +32,7 @@ def build() -> None:
     subprocess.run([*command, "--break-system-packages", str(ROOT)], check=True)
 
 
-def ask(script: str, *arguments: str, settings: str = "") -> dict[str, Any]:
+def ask(script: str, *arguments: str, settings: str = "") -> Any:
     """The JSON a script printed, or what went wrong."""
     environment = dict(os.environ)
     if settings:
@@ -50,8 +50,7 @@ def ask(script: str, *arguments: str, settings: str = "") -> dict[str, Any]:
         return {"failed": "ran too long"}
     if done.returncode != 0:
         return {"failed": f"exit code {done.returncode}: {done.stderr[-1500:]}"}
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def row(what: str, measured: str, bar: str, is_met: bool) -> None:
@@ -178,6 +177,18 @@ def prediction() -> None:
         row(f"predicted: {name}, seed {run['seed']}", told, "no mismatch", not run["wrong"])
 
 
+def profiler() -> None:
+    result = ask("profiler.py")
+    if isinstance(result, dict):
+        broken("profiler", result)
+        return
+    for check in result:
+        told = check["told"].strip().splitlines()
+        row(check["what"], told[-1] if told else "", "", check["is_met"])
+        if not check["is_met"]:
+            print(check["told"], flush=True)
+
+
 TESTS = {
     "exactness": exactness,
     "overhead": overhead,
@@ -187,6 +198,7 @@ TESTS = {
     "ways": ways,
     "sources": sources,
     "prediction": prediction,
+    "profiler": profiler,
 }
 
 

@@ -3,7 +3,8 @@
 The ways of recording take turns from one run to the next, in one process and with one recording
 open throughout: a run with it, a run without, and so on. What drifts drifts for both, so each run
 is compared with the mean of its two neighbours without, and the median of the differences counts,
-with the range it lies in with 95 % certainty. Prints one line of JSON.
+with the range it lies in with 95 % certainty. The hooks that name parameters and gradients run in
+every step, so they are timed themselves. Prints one line of JSON.
 
 Usage: overhead.py [SECONDS]
 """
@@ -24,10 +25,28 @@ from typing import Any, Callable
 import gpumemprof
 import torch
 from gpumemprof import _core
+from gpumemprof.hooks.watcher import Watcher
 from workloads import make_training
 
+# Seconds spent in the hooks around optimizer steps.
+in_hooks: list[float] = []
 WAYS = ("stacks", "no_stacks", "torch")
 Differences = dict[str, list[tuple[float, float]]]  # by way: seconds with, seconds without
+
+
+def time_hooks() -> None:
+    """Before a recording begins."""
+
+    def timed(hook: Callable[..., None]) -> Callable[..., None]:
+        def run(*arguments: Any) -> None:
+            start = time.perf_counter()
+            hook(*arguments)
+            in_hooks.append(time.perf_counter() - start)
+
+        return run
+
+    for name in ("_before_step", "_after_step"):
+        setattr(Watcher, name, timed(getattr(Watcher, name)))
 
 
 def switch(way: str) -> None:
@@ -74,10 +93,12 @@ def steps(seconds: float) -> dict[str, Any]:
     step = make_training()
     for _ in range(10):
         step()
+    in_hooks.clear()
     found = compare(lambda: time_step(step), seconds)
     shares = {way: middle([t / off - 1 for t, off in rows]) for way, rows in found.items()}
     off = statistics.median(off for rows in found.values() for _, off in rows)
-    return {"step_ms": off * 1e3, "runs": len(found["stacks"]), **shares}
+    labels = 2 * statistics.fmean(in_hooks) / off  # one before a step, one after it
+    return {"step_ms": off * 1e3, "runs": len(found["stacks"]), "labels": labels, **shares}
 
 
 def deep(depth: int, function, *arguments):
@@ -97,6 +118,7 @@ def pair_costs(seconds: float) -> dict[str, Any]:
 
 
 def main(seconds: float) -> None:
+    time_hooks()
     path = Path(tempfile.mkdtemp()) / "run.gmp"
     with gpumemprof.record(path) as recording:
         torch.empty(1, device="cuda")

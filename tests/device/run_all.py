@@ -88,7 +88,8 @@ def overhead() -> None:
     torchs = steps["torch"]["median"]
     told = (
         f"{with_stacks:+.2%} of {steps['step_ms']:.1f} ms: events {percent(steps['stacks'])}, "
-        f"labels {steps['labels']:.2%}; torch {percent(steps['torch'])}, {with_stacks / torchs:.3f} of it"
+        f"labels {steps['labels']:.2%}; torch {percent(steps['torch'])}, "
+        f"{with_stacks / torchs:.3f} of it"
     )
     is_met = with_stacks <= 0.03 and with_stacks <= torchs / 6
     row("step with stacks and labels", told, "<= 3 %, <= 1/6 of torch's", is_met)

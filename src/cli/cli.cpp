@@ -10,6 +10,7 @@
 #include "cli/replay_verb.h"
 #include "cli/report_verb.h"
 #include "cli/terminal.h"
+#include "cli/view_verb.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -50,8 +51,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   ReportFlags demo_flags;
   ReplayFlags replay_flags;
   ConvertFlags convert_flags;
+  ViewFlags view_flags;
   add_report_verb(app, report_flags);
   add_demo_verb(app, demo_flags);
+  add_view_verb(app, view_flags);
   add_replay_verb(app, replay_flags);
   add_convert_verb(app, convert_flags);
   // Listed here, done by the Python package: the program runs in its interpreter.
@@ -75,9 +78,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     return exit_code(ErrorCode::environment);
   }
   if (app.got_subcommand("replay")) return run_replay(replay_flags);
+  if (app.got_subcommand("view")) return run_view(view_flags, environment);
   if (app.got_subcommand("convert")) return run_convert(convert_flags);
   if (app.got_subcommand("demo")) return run_demo(demo_flags, environment);
-  return run_report(report_flags);
+  return run_report(report_flags, environment);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ add_local_files([{name: "snapshot.pickle", base64}], "Active Memory Timeline");
       response.writeHead(200, { "content-length": statSync(file).size });
       createReadStream(file).pipe(response);
     } else {
-      const [type, body] = answers[request.url] ?? ["text/javascript", source(basename(request.url))];
+      const [type, body] = answers[request.url] ?? (request.url.endsWith(".js") ? ["text/javascript", source(basename(request.url))] : ["text/plain", ""]);
       response.writeHead(200, { "content-type": type });
       response.end(body);
     }

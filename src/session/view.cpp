@@ -25,7 +25,17 @@ DeviceView::Grouped::Grouped(const DeviceView& view, GroupBy by)
       sums(grouping, view.timeline().allocated(), view.record().allocations) {}
 
 DeviceView::DeviceView(std::shared_ptr<const Recording> recording, std::size_t index)
-    : recording_(std::move(recording)), index_(index), timeline_(record()), live_(record()) {}
+    : recording_(std::move(recording)), index_(index), timeline_(record()), live_(record()) {
+  if (!has_sources(record())) return;
+  std::uint64_t all_bytes = 0;
+  std::uint64_t known_bytes = 0;
+  for (std::size_t row = 0; row < record().allocations.size(); ++row) {
+    const std::uint64_t size = record().allocations.size_bytes[row];
+    all_bytes += size;
+    if (record().labels.source[row] != MemorySource::unknown) known_bytes += size;
+  }
+  are_sources_known_ = known_bytes >= all_bytes / 2;
+}
 
 bool DeviceView::has(GroupBy by) const { return by != GroupBy::source || has_sources(record()); }
 
@@ -33,6 +43,13 @@ std::vector<GroupBy> DeviceView::group_bys() const {
   std::vector<GroupBy> bys;
   for (const GroupBy by : kGroupBys) {
     if (has(by)) bys.push_back(by);
+  }
+  if (!are_sources_known_ && has(GroupBy::source)) {
+    std::erase(bys, GroupBy::source);
+    // Where modules are not known either, lines are.
+    bys.insert(bys.end(), GroupBy::source);
+    std::erase(bys, GroupBy::line);
+    bys.insert(bys.begin(), GroupBy::line);
   }
   return bys;
 }

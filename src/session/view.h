@@ -34,6 +34,7 @@ class DeviceView {
   [[nodiscard]] const std::vector<PhaseSpan>& phases() const {
     return recording_->phases()[index_];
   }
+  // Those that tell most first: by source, unless most of it is unknown.
   [[nodiscard]] std::vector<GroupBy> group_bys() const;
   [[nodiscard]] bool has(GroupBy by) const;
 
@@ -50,6 +51,7 @@ class DeviceView {
   std::size_t index_;
   Timeline timeline_;
   LiveRows live_;
+  bool are_sources_known_ = false;  // of more than half the bytes
   mutable std::mutex mutex_;
   mutable std::array<std::unique_ptr<Grouped>, std::size(kGroupBys)> grouped_;
 };

@@ -247,7 +247,9 @@ export class Timeline {
       }
       context.closePath();
       context.fill();
-      if (isChosen || isSingle) {
+      // Edges between bands of a few pixels would be all there is to see.
+      const isTall = isSingle && top.some((value, at) => (value - base[at]!) * this.pixelsPerByte > 5);
+      if (isChosen || isTall) {
         context.strokeStyle = isChosen ? theme.text : theme.surface;
         context.lineWidth = isChosen ? 2 : 0.5;
         context.stroke();

@@ -32,8 +32,8 @@ export class CompareView {
     const { state } = this;
     this.first ??= this.peakOf(state.file, state.device);
     if (this.second === null) {
-      const hasTwo = state.meta.files.length > 1;
-      this.second = hasTwo ? this.peakOf(1, 0) : { file: state.file, device: state.device, position: state.current.events };
+      const other = state.meta.files.findIndex((file, index) => index !== state.file && file.devices.length > 0);
+      this.second = other >= 0 ? this.peakOf(other, 0) : { file: state.file, device: state.device, position: state.current.events };
     }
     const shared = this.sharedBys();
     if (!shared.includes(this.by)) this.by = shared[0]!;

@@ -129,7 +129,8 @@ export class State {
     const file = number("file") ?? 0;
     const device = number("device") ?? 0;
     const isThere = this.meta.files[file]?.devices[device] !== undefined;
-    [this.file, this.device] = isThere ? [file, device] : [0, 0];
+    const first = this.meta.files.findIndex((any) => any.devices.length > 0);
+    [this.file, this.device] = isThere ? [file, device] : [first, 0];
     if (given.get("axis") === "event") this.axis = "event";
     this.by = given.get("by") ?? this.current.group_bys[0]!;
     this.startDevice();

@@ -17,7 +17,7 @@
 namespace gpumemprof::cli {
 namespace {
 
-constexpr std::size_t kMostHeadBytes = 16 * 1024;
+constexpr std::size_t kMostHeadBytes = std::size_t{16} * 1024;
 constexpr int kMostConnections = 64;
 constexpr int kPollMs = 100;
 constexpr auto kPatience = std::chrono::seconds(30);  // with a silent connection

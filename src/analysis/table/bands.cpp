@@ -28,6 +28,7 @@ std::vector<AllocationId> largest_bands(const DeviceRecord& record, Position fro
     bands.erase(end, bands.end());
   }
   std::vector<AllocationId> chosen;
+  chosen.reserve(bands.size());
   for (const Band& band : bands) chosen.emplace_back(band.row);
   std::sort(chosen.begin(), chosen.end());
   return chosen;

@@ -60,7 +60,7 @@ class Grouper {
   static constexpr std::uint32_t kUnset = FrameId::kNone - 1;
 
   // Of each source, its number in kMemorySources.
-  static constexpr std::array<std::uint32_t, kMemorySourceCount> source_places_ = [] {
+  static constexpr std::array<std::uint32_t, kMemorySourceCount> kSourcePlaces = [] {
     std::array<std::uint32_t, kMemorySourceCount> places{};
     for (std::uint32_t place = 0; place < kMemorySourceCount; ++place)
       places[static_cast<std::size_t>(kMemorySources[place])] = place;
@@ -75,7 +75,7 @@ class Grouper {
   std::uint32_t candidate(std::size_t row) {
     switch (by_) {
       case GroupBy::source:
-        return source_places_[static_cast<std::size_t>(record_.labels.source[row])];
+        return kSourcePlaces[static_cast<std::size_t>(record_.labels.source[row])];
       case GroupBy::size: {
         const unsigned sizes = size_class(record_.allocations.size_bytes[row]);
         return known(sizes, {size_class_name(sizes), {}, {}});

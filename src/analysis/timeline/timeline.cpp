@@ -59,9 +59,10 @@ void GroupSums::apply(std::uint32_t row, bool is_death, std::uint64_t* sums) con
     sums[group] = is_death ? sums[group] - bytes : sums[group] + bytes;
   };
   const std::uint64_t size = sizes_bytes_[row];
-  const std::uint64_t own = grouping_.rounding_group ? std::min(size, requested_bytes_[row]) : size;
+  if (!grouping_.rounding_group) return add(grouping_.group_of_allocation[row], size);
+  const std::uint64_t own = std::min(size, requested_bytes_[row]);
   add(grouping_.group_of_allocation[row], own);
-  if (own < size) add(*grouping_.rounding_group, size - own);
+  add(*grouping_.rounding_group, size - own);
 }
 
 void GroupSums::bytes_at(Position position, std::uint64_t* sums) const {

@@ -27,7 +27,7 @@ std::string frame_label(const Store& store, FrameId frame, GroupBy by) {
 std::string stack_label(const Store& store, StackId stack) {
   if (stack.is_none()) return "no stack recorded";
   const StackId user = user_part(store, stack);
-  const std::string line = text::place(store, store.stacks().frame(user));
+  std::string line = text::place(store, store.stacks().frame(user));
   if (user == stack) return line;
   return line + " → " + text::place(store, store.stacks().frame(stack));
 }

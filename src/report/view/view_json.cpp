@@ -154,6 +154,7 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
   Json blocks = Json::array();
   Json frames = Json::array();
   std::vector<std::pair<FrameId, std::size_t>> known;
+  known.reserve(flame.nodes.size());
   for (const FlameNode& node : flame.nodes) known.emplace_back(node.frame, 0);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());

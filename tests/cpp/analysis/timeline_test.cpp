@@ -177,7 +177,7 @@ TEST(Marks, the_longest_are_kept_where_there_are_too_many) {
   const EventTimes times(history.record->events);
   for (int span = 0; span < 20; ++span) {
     const StringId name = history.store.add_string("span " + std::to_string(span));
-    const std::int64_t at = times.first_ns() + span * 40;
+    const std::int64_t at = times.first_ns() + std::int64_t{40} * span;
     history.store.add_annotation({name, Annotation::Stage::start, 0, at});
     history.store.add_annotation({name, Annotation::Stage::end, 0, at + span});
   }

@@ -56,7 +56,7 @@ class RunningServer : public ::testing::Test {
     server_ = std::move(made).value();
     thread_ = std::thread([this] { server_->serve(); });
   }
-  ~RunningServer() override {
+  void TearDown() override {
     server_->stop();
     thread_.join();
   }

@@ -14,12 +14,12 @@ constexpr const char* kPage =
 class Requests : public ::testing::Test {
  protected:
   static const View& view() {
-    static const View opened = [] {
+    static const View kOpened = [] {
       Result<std::shared_ptr<const Recording>> recording =
           Recording::open(GPUMEMPROF_TEST_DATA "/snapshots/oom_fragmented.pickle.gz");
       return View({recording.value()});
     }();
-    return opened;
+    return kOpened;
   }
 
   [[nodiscard]] HttpResponse get(const std::string& target,

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_recording(module);
   gpumemprof::bindings::bind_report(module);
   gpumemprof::bindings::bind_whatif(module);
+  gpumemprof::bindings::bind_advice(module);
   gpumemprof::bindings::bind_tables(module);
   gpumemprof::bindings::bind_cli(module);
   gpumemprof::bindings::bind_capture(module);

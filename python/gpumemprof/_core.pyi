@@ -49,6 +49,10 @@ def replay_json(
     device: int | None,
     search: bool,
 ) -> str: ...
+def advice_json(recording: RecordingHandle, fit: int | None, device: int | None) -> str: ...
+def advice_text(
+    recording: RecordingHandle, fit: int | None, device: int | None, width: int
+) -> str: ...
 def write_simulated(
     recording: RecordingHandle,
     alloc_confs: list[str],

@@ -185,6 +185,31 @@ class Recording:
         result: dict[str, Any] = json.loads(text)
         return result
 
+    def advise(
+        self, *, fit: int | None = None, device: str | int | None = None
+    ) -> dict[str, Any]:
+        """What each remedy would save in this run; what ``gpumemprof advise --json`` prints.
+
+        Every prediction has a band, and ``None`` stands where this recording cannot tell::
+
+            for remedy in recording.advise()["remedies"]:
+                print(remedy["name"], remedy["predicted_peak_allocated_bytes"], remedy["why"])
+
+        Args:
+            fit: find the cheapest remedies that keep reserved memory below as many bytes.
+            device: only this device; else the one with the highest peak.
+
+        Raises:
+            UsageError: ``fit`` is not above 0, or there is no such device.
+            InputError: no history was recorded.
+        """
+        if fit is not None and fit <= 0:
+            raise UsageError("fit takes a number of bytes above 0")
+        advice: dict[str, Any] = json.loads(
+            _core.advice_json(self._handle, fit, _device_number(device))
+        )
+        return advice
+
     def simulate(
         self,
         path: str | os.PathLike[str],

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/advice/advice.h"
 #include "analysis/overview/overview.h"
 #include "analysis/whatif/whatif.h"
 #include "base/result.h"
@@ -32,6 +33,7 @@ class Recording {
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
+  [[nodiscard]] Result<Advice> advise(const AdviceOptions& options = {}) const;
   // Writes the first of the options' runs as a recording of its own.
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;

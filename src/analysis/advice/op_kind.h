@@ -1,0 +1,28 @@
+// What kind of operation allocated, as far as mixed precision cares: autocast runs some in half
+// precision, some in fp32, and lets the rest follow their inputs.
+#pragma once
+
+#include <vector>
+
+#include "store/store.h"
+
+namespace gpumemprof {
+
+enum class OpKind : std::uint8_t {
+  unknown,    // a line of somebody's own: any operation
+  matmul,     // linear layers, convolutions, recurrent layers: half precision
+  attention,  // half precision, of inputs that are there already
+  fp32,       // normalisation, softmax
+  loss,
+  embedding,  // looked up in the weights: their precision
+  pool,       // follows its input, and may keep indices of 64 bits
+  follow,     // activation functions, dropout, batch norm: as its input
+};
+
+// One for each stack of the store.
+std::vector<OpKind> op_kinds(const Store& store);
+
+// Whether a library's loss turns the logits into fp32 before anything else, whatever they are.
+bool is_upcasting_loss(const Store& store, StackId stack);
+
+}  // namespace gpumemprof

@@ -1,4 +1,5 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <vector>
 
@@ -183,6 +184,37 @@ void mark(const nb::str& name, bool is_start) {
                 is_start ? Annotation::Stage::start : Annotation::Stage::end);
 }
 
+// Rows of (kind, device, address, name).
+std::uint32_t define_labels(const nb::list& rows) {
+  std::vector<capture::StorageLabel> labels;
+  labels.reserve(rows.size());
+  for (const nb::handle row : rows) {
+    const auto kind = nb::cast<std::uint8_t>(row[0]);
+    if (kind >= kLabelKindCount) throw nb::value_error("no such kind of label");
+    labels.push_back({static_cast<LabelKind>(kind), nb::cast<DeviceIndex>(row[1]),
+                      nb::cast<std::uint64_t>(row[2]), to_text(nb::handle(nb::object(row[3])))});
+  }
+  return capture::define_labels(std::move(labels));
+}
+
+// Rows of (path, class, file, first line, last line).
+void describe_modules(const nb::list& rows) {
+  std::vector<capture::ModuleDescription> modules;
+  modules.reserve(rows.size());
+  for (const nb::handle row : rows) {
+    modules.push_back({to_text(nb::handle(nb::object(row[0]))),
+                       to_text(nb::handle(nb::object(row[1]))),
+                       to_text(nb::handle(nb::object(row[2]))), nb::cast<std::uint32_t>(row[3]),
+                       nb::cast<std::uint32_t>(row[4])});
+  }
+  capture::describe_modules(std::move(modules));
+}
+
+void mark_phase(std::uint8_t kind, std::uint32_t number) {
+  if (kind >= kPhaseMarkKindCount) throw nb::value_error("no such kind of mark");
+  capture::mark_phase(static_cast<PhaseMark::Kind>(kind), number);
+}
+
 }  // namespace
 
 void bind_capture(nb::module_& module) {
@@ -220,6 +252,12 @@ void bind_capture(nb::module_& module) {
       "capture_enter_tag",
       [](const nb::str& name) { return capture::enter_tag(to_text(nb::handle(name))); },
       nb::arg("name"));
+  module.def("capture_define_labels", define_labels, nb::arg("rows"));
+  module.def("capture_move_labels", capture::move_labels, nb::arg("number"), nb::arg("addresses"));
+  module.def("capture_apply_labels", capture::apply_labels, nb::arg("number"));
+  module.def("capture_forget_labels", capture::forget_labels, nb::arg("number"));
+  module.def("capture_mark_phase", mark_phase, nb::arg("kind"), nb::arg("number"));
+  module.def("capture_describe_modules", describe_modules, nb::arg("rows"));
   module.def("capture_leave_tag", capture::leave_tag, nb::arg("previous"));
 }
 

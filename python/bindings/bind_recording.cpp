@@ -38,6 +38,43 @@ nb::list stack(const RecordingHandle& handle, std::uint32_t id) {
   return frames;
 }
 
+const DeviceRecord& device_at(const RecordingHandle& handle, std::size_t row) {
+  const auto& devices = handle.recording->store().devices();
+  if (row >= devices.size()) throw nb::index_error("there is no device with this number");
+  return *devices[row];
+}
+
+nb::object time_or_none(const DeviceRecord& device, std::uint32_t event) {
+  if (event == kNoEvent || device.events.time_ns[event] == kUnknownTime) return nb::none();
+  return nb::int_(device.events.time_ns[event]);
+}
+
+nb::object stack_or_none(StackId id) {
+  return id.is_none() ? nb::none() : nb::object(nb::int_(id.index));
+}
+
+// The newest `most` allocations that the recording saw being made, oldest first, as (address, size,
+// requested, time made, time let go, stack).
+nb::list allocation_rows(const RecordingHandle& handle, std::size_t device_row, std::size_t most) {
+  const DeviceRecord& device = device_at(handle, device_row);
+  const AllocationColumns& all = device.allocations;
+  nb::list rows;
+  for (std::size_t row = all.size() > most ? all.size() - most : 0; row < all.size(); ++row) {
+    if (all.alloc_event[row] == kNoEvent) continue;
+    rows.append(nb::make_tuple(all.address[row], all.size_bytes[row], all.requested_bytes[row],
+                               time_or_none(device, all.alloc_event[row]),
+                               time_or_none(device, all.free_requested_event[row]),
+                               stack_or_none(all.stack[row])));
+  }
+  return rows;
+}
+
+nb::object event_stack(const RecordingHandle& handle, std::size_t device_row, std::size_t event) {
+  const DeviceRecord& device = device_at(handle, device_row);
+  if (event >= device.events.size()) throw nb::index_error("there is no event with this number");
+  return stack_or_none(device.events.stack[event]);
+}
+
 nb::list streams(const RecordingHandle& handle) {
   const Store& store = handle.recording->store();
   nb::list handles;
@@ -75,6 +112,8 @@ void bind_recording(nb::module_& module) {
           [](const RecordingHandle& handle) { return handle.recording->store().event_count(); })
       .def_prop_ro("streams", streams)
       .def_prop_ro("pools", pools)
+      .def("allocation_rows", allocation_rows, nb::arg("device_row"), nb::arg("most"))
+      .def("event_stack", event_stack, nb::arg("device_row"), nb::arg("event"))
       .def("stack", stack, nb::arg("id"));
   module.def("open", open, nb::arg("path"));
 }

@@ -44,7 +44,10 @@ void bind_tables(nb::module_& module) {
       module, "Table",
       "One table of a recording, for any library that reads Arrow data: pyarrow.table(x), "
       "polars.DataFrame(x), DuckDB's SELECT ... FROM x. Columns are read in place; the data "
-      "stays valid after the recording is gone.")
+      "stays valid after the recording is gone.\n\n"
+      ">>> import gpumemprof\n"
+      ">>> gpumemprof.load(gpumemprof.demo_path()).frames.column_names\n"
+      "['name', 'file', 'line']\n")
       .def_prop_ro("column_names", &arrow::Table::column_names,
                    "The names of the columns, in order.")
       .def("__len__", &arrow::Table::rows)

@@ -36,6 +36,7 @@ T value_or_raise(Result<T>&& result) {
 }
 
 void bind_errors(nb::module_& module);
+void bind_labels(nb::module_& module);
 void bind_recording(nb::module_& module);
 void bind_report(nb::module_& module);
 void bind_tables(nb::module_& module);
@@ -43,5 +44,6 @@ void bind_whatif(nb::module_& module);
 void bind_advice(nb::module_& module);
 void bind_cli(nb::module_& module);
 void bind_capture(nb::module_& module);
+void bind_counting(nb::module_& module);
 
 }  // namespace gpumemprof::bindings

@@ -8,10 +8,12 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GPUMEMPROF_VERSION;
   gpumemprof::bindings::bind_errors(module);
   gpumemprof::bindings::bind_recording(module);
+  gpumemprof::bindings::bind_labels(module);
   gpumemprof::bindings::bind_report(module);
   gpumemprof::bindings::bind_whatif(module);
   gpumemprof::bindings::bind_advice(module);
   gpumemprof::bindings::bind_tables(module);
   gpumemprof::bindings::bind_cli(module);
   gpumemprof::bindings::bind_capture(module);
+  gpumemprof::bindings::bind_counting(module);
 }

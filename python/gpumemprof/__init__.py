@@ -19,6 +19,11 @@ Dump a snapshot in the run, and ask it anything afterwards, on any machine::
 PyArrow, Polars, DuckDB and pandas.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gpumemprof._core import Table, __version__
 from gpumemprof._demo import demo_path
 from gpumemprof.errors import (
@@ -28,9 +33,11 @@ from gpumemprof.errors import (
     InputError,
     InternalError,
     MissingFileError,
+    NoCudaError,
     RecordingWarning,
     UsageError,
 )
+from gpumemprof.labels import Label
 from gpumemprof.marks import step, tag
 from gpumemprof.recorder import ActiveRecording, record, start, stop
 from gpumemprof.recording import Recording, load
@@ -48,8 +55,46 @@ from gpumemprof.report import (
     Step,
 )
 
+if TYPE_CHECKING:
+    from gpumemprof.profile_result import OwnAllocations, ProfileResult
+    from gpumemprof.profile_stacks import Allocation
+    from gpumemprof.profile_summary import Summary
+    from gpumemprof.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
+    from gpumemprof.profiling import default_profiler, profile_context, profile_function
+    from gpumemprof.snapshot import MemorySnapshot
+
+# Loaded when first asked for: whoever only reads recordings does not pay for them.
+_LATER = {
+    "Allocation": "profile_stacks",
+    "CPUMemoryProfiler": "profiler",
+    "GPUMemoryProfiler": "profiler",
+    "MemorySnapshot": "snapshot",
+    "OwnAllocations": "profile_result",
+    "ProfileResult": "profile_result",
+    "ProfiledContext": "profiler",
+    "Summary": "profile_summary",
+    "default_profiler": "profiling",
+    "profile_context": "profiling",
+    "profile_function": "profiling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 __all__ = [
     "ActiveRecording",
+    "Allocation",
+    "CPUMemoryProfiler",
     "Counters",
     "CutFileWarning",
     "DeviceReport",
@@ -58,22 +103,33 @@ __all__ = [
     "EnvironmentProblem",
     "Error",
     "Frame",
+    "GPUMemoryProfiler",
     "InputError",
     "InternalError",
+    "Label",
     "LiveGroup",
+    "MemorySnapshot",
     "MissingFileError",
     "Module",
+    "NoCudaError",
+    "OwnAllocations",
     "Peak",
     "Phase",
+    "ProfileResult",
+    "ProfiledContext",
     "Recording",
     "RecordingWarning",
     "SourceFigure",
     "Step",
+    "Summary",
     "Table",
     "UsageError",
     "__version__",
+    "default_profiler",
     "demo_path",
     "load",
+    "profile_context",
+    "profile_function",
     "record",
     "start",
     "step",

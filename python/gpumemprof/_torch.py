@@ -6,14 +6,18 @@ asking earlier would create contexts on the wrong card and break programs that f
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Callable
+
+from gpumemprof import _core
+from gpumemprof.errors import NoCudaError, NotCudaError, UsageError
 
 __all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
 
@@ -225,3 +229,314 @@ def device_facts() -> dict[str, str]:
         if fraction is not None:
             found[f"device {device} memory_fraction"] = str(fraction(device))
     return found
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a tensor of any kind."""
+    import torch
+
+    return issubclass(type(value), torch.Tensor)
+
+
+def live_modules() -> list[Any]:
+    """Every module there is; slow."""
+    import torch
+
+    module_type = torch.nn.Module
+    # The type decides: isinstance() would ask proxies, which may do anything.
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
+
+
+def is_in_backward() -> bool:
+    """Whether autograd is running in this thread, as when it computes a checkpoint again."""
+    import torch
+
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+_HOST = -1
+_DEEPEST_WRAPPER = 4
+
+
+def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
+    """The storages behind a tensor, as (device, address); of a CPU tensor the device is -1.
+
+    A sharded, quantized or otherwise wrapped tensor has those of the tensors in it.
+    """
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        flatten = getattr(tensor, "__tensor_flatten__", None)
+        if flatten is not None and depth < _DEEPEST_WRAPPER:
+            names, _ = flatten()
+            parts = [getattr(tensor, name) for name in names]
+            return [place for part in parts for place in storages_of(part, depth + 1)]
+    if tensor.layout is not torch.strided:
+        return _sparse_storages(tensor)
+    if tensor.device.type not in ("cpu", "cuda"):
+        return []
+    address = tensor.untyped_storage().data_ptr()
+    return [(tensor.get_device(), address)] if address else []
+
+
+def _sparse_storages(tensor: Any) -> list[tuple[int, int]]:
+    names = ("_indices", "_values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+    found = []
+    for name in names:
+        try:
+            part = getattr(tensor, name)()
+        except (AttributeError, RuntimeError):
+            continue
+        if part.layout is not tensor.layout:
+            found += storages_of(part)
+    return found
+
+
+def offset_of(tensor: Any) -> int:
+    """Where in its storage a tensor begins; -1 where that means nothing."""
+    try:
+        return int(tensor.storage_offset())
+    except (RuntimeError, NotImplementedError):
+        return -1
+
+
+def watch_optimizers(
+    before: Callable[[Any], None], after: Callable[[Any, bool], None]
+) -> list[Any]:
+    """Call back around every optimizer's step; what comes back takes the hooks off.
+
+    After it also with whether the step ran a closure, which may compute gradients itself.
+    """
+    import torch
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    # Asked first, so that a compiled step has nothing of ours in it.
+    def step_pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(optimizer)
+
+    def step_post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            after(optimizer, len(args) > 1 or kwargs.get("closure") is not None)
+
+    return [
+        register_optimizer_step_pre_hook(step_pre_hook),
+        register_optimizer_step_post_hook(step_post_hook),
+    ]
+
+
+def _keywords_of_call() -> dict[str, Any]:
+    """The keyword arguments of the module call that runs our hook: the hook is not given them."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(2):
+        if frame is not None and frame.f_code.co_name in ("inner", "_call_impl"):
+            keywords = frame.f_locals.get("kwargs")
+            if isinstance(keywords, dict):
+                return keywords
+        frame = frame.f_back if frame is not None else None
+    return {}
+
+
+class _Restored:
+    """Puts torch.compile back, unless somebody else replaced it meanwhile."""
+
+    def __init__(self, ours: Any, original: Any) -> None:
+        self._ours, self._original = ours, original
+
+    def remove(self) -> None:
+        import torch
+
+        if torch.compile is self._ours:
+            torch.compile = self._original
+
+
+def watch_forward(
+    before: Callable[[Any, Any, Any], None], compiled: Callable[[Any], None]
+) -> list[Any]:
+    """Call back before the forward of every module, until the program compiles something.
+
+    A hook on all modules that is there while torch compiles would be compiled in, and taking it off
+    would compile all again; so `compiled` is called just before, with the compiled module if it is
+    one just after.
+    """
+    import functools
+
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    def forward_pre_hook(module: Any, args: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(module, args, _keywords_of_call())
+
+    compile_it = torch.compile
+
+    @functools.wraps(compile_it)
+    def compile_without_hooks(*args: Any, **kwargs: Any) -> Any:
+        compiled(None)
+        result = compile_it(*args, **kwargs)
+        if issubclass(type(result), torch.nn.Module):
+            compiled(result)
+        return result
+
+    torch.compile = compile_without_hooks
+    return [
+        register_module_forward_pre_hook(forward_pre_hook),
+        _Restored(compile_without_hooks, compile_it),
+    ]
+
+
+def watch_module(module: Any, before: Callable[[Any, Any, Any], None]) -> Any:
+    """Call back before the forward of one module."""
+    import torch
+
+    def forward_pre_hook(module: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            before(module, args, kwargs)
+
+    return module.register_forward_pre_hook(forward_pre_hook, with_kwargs=True)
+
+
+_CPU_HINT = "CPUMemoryProfiler profiles CPU tensors"
+
+
+def why_no_cuda() -> str | None:
+    """A sentence where CUDA memory cannot be profiled here; ``None`` where it can."""
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    return None
+
+
+def cuda_device(device: Any) -> Any:
+    """The ``torch.device`` with an index that is meant by None, a number, a text or a device.
+
+    Raises:
+        NoCudaError: there is no CUDA at all (also a ``RuntimeError``).
+        UsageError: not CUDA, or no such device (also a ``ValueError``).
+    """
+    problem = why_no_cuda()
+    if device is not None and not _is_cuda(device):
+        hint = _CPU_HINT if _is_cpu(device) else _what_exists(problem)
+        kind = UsageError if problem is None else NotCudaError
+        raise kind(f"{device!r} is not a CUDA device", "usage", "", hint)
+    if problem is not None:
+        message = f"there is no CUDA memory to profile: {problem}"
+        raise NoCudaError(message, "environment", "", _CPU_HINT)
+    import torch
+
+    if isinstance(device, int):
+        index = device
+    else:
+        # Read by hand: torch refuses large numbers in words of its own.
+        number = "" if device is None else str(device).partition(":")[2]
+        index = int(number) if number else torch.cuda.current_device()
+    torch.cuda.init()
+    if not 0 <= index < torch.cuda.device_count():
+        raise UsageError(f"there is no device cuda:{index}", "usage", "", _what_exists(None))
+    return torch.device("cuda", index)
+
+
+def _what_exists(problem: str | None) -> str:
+    if problem is not None:
+        return problem
+    import torch
+
+    count = torch.cuda.device_count()
+    return "there is cuda:0" if count == 1 else f"there are cuda:0 to cuda:{count - 1}"
+
+
+def _is_cpu(device: Any) -> bool:
+    return str(getattr(device, "type", device)).split(":")[0] == "cpu"
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, int):
+        return not isinstance(device, bool)
+    name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
+    kind, _, index = name.partition(":")
+    return kind == "cuda" and (index.isdecimal() or not _)
+
+
+def cpu_device(device: Any) -> Any:
+    """The ``torch.device`` of the CPU.
+
+    Raises:
+        UsageError: another device was meant (also a ``ValueError``).
+        NoCudaError: torch is not installed (also a ``RuntimeError``).
+    """
+    if device is not None and not _is_cpu(device):
+        hint = "GPUMemoryProfiler profiles CUDA devices"
+        raise UsageError(f"{device!r} is not the CPU", "usage", "", hint)
+    try:
+        import torch
+    except ImportError:
+        raise NoCudaError(
+            "there are no CPU tensors to profile: torch is not installed", "environment"
+        ) from None
+    return torch.device("cpu")
+
+
+def synchronizer(device: Any) -> Callable[[], bool]:
+    """A function that waits for the device's work; not while a graph is captured, when it is False.
+
+    Waiting, or asking the driver anything, would spoil the capture.
+    """
+    import torch
+
+    is_capturing = torch.cuda.is_current_stream_capturing
+    synchronize = torch.cuda.synchronize
+
+    def wait() -> bool:
+        if is_capturing():
+            return False
+        synchronize(device)
+        return True
+
+    return wait
+
+
+def counters(index: int) -> dict[str, Any]:
+    """The allocator's own counters, taken at one moment."""
+    import torch
+
+    stats: dict[str, Any] = torch.cuda.memory_stats_as_nested_dict(index)
+    return stats
+
+
+def pending_blocks(index: int) -> list[tuple[int, int]]:
+    """Blocks let go of that a stream still uses, as (address, size)."""
+    return [
+        (block["address"], block["size"])
+        for segment in list_state()[1]
+        if segment["device"] == index
+        for block in segment["blocks"]
+        if block["state"] not in ("active_allocated", "inactive")
+    ]
+
+
+def card_total(index: int) -> int | None:
+    """Bytes the whole card has, as the driver counts them."""
+    try:
+        return card_memory(index)[1]
+    except RuntimeError:
+        return None
+
+
+def card_memory(index: int) -> tuple[int, int]:
+    """Bytes in use on the whole card, by everyone, and bytes it has."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(index)
+    return total - free, total
+
+
+def card_sample(index: int) -> tuple[int | None, int | None]:
+    """Bytes in use on the whole card, and by this process; asked of NVML, never of CUDA."""
+    uuid = card_ids().get(index)
+    return (None, None) if uuid is None else _core.card_sample(uuid)

@@ -11,6 +11,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "MissingFileError",
+    "NoCudaError",
     "RecordingWarning",
     "UsageError",
 ]
@@ -18,6 +19,9 @@ __all__ = [
 
 class Error(Exception):
     """The base of all errors of gpumemprof; ``str(error)`` is the whole sentence.
+
+    >>> print(Error("it is cut off", where="run.gmp", hint="record it again"))
+    run.gmp: it is cut off; record it again
 
     Attributes:
         message: what failed.
@@ -47,11 +51,19 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """A file that cannot be read as what it claims to be."""
+    """A file that cannot be read as what it claims to be.
+
+    >>> issubclass(InputError, ValueError)
+    True
+    """
 
 
 class MissingFileError(InputError, FileNotFoundError):
-    """A file that is not there; ``except FileNotFoundError`` catches it too."""
+    """A file that is not there; ``except FileNotFoundError`` catches it too.
+
+    >>> issubclass(MissingFileError, FileNotFoundError)
+    True
+    """
 
     def __init__(self, message: str, code: str = "bug", where: str = "", hint: str = "") -> None:
         super().__init__(message, code, where, hint)
@@ -61,23 +73,57 @@ class MissingFileError(InputError, FileNotFoundError):
 
 
 class UsageError(Error, ValueError):
-    """The call itself was wrong: an event or device that is not there, a word we do not know."""
+    """The call itself was wrong: an event or device that is not there, a word we do not know.
+
+    >>> issubclass(UsageError, ValueError)
+    True
+    """
 
 
 class EnvironmentProblem(Error):  # noqa: N818 - EnvironmentError is Python's old name of OSError
-    """The machine lacks something, for example memory."""
+    """The machine lacks something, for example memory.
+
+    >>> EnvironmentProblem("there is no room", "environment").code
+    'environment'
+    """
+
+
+class NoCudaError(EnvironmentProblem, RuntimeError):
+    """There is no CUDA device, or no torch, to profile; ``except RuntimeError`` catches it too.
+
+    >>> issubclass(NoCudaError, RuntimeError)
+    True
+    """
+
+
+class NotCudaError(UsageError, NoCudaError):
+    """A device that is not CUDA was asked for where there is no CUDA either: wrong both ways."""
 
 
 class InternalError(Error, RuntimeError):
-    """A bug of gpumemprof. Please report it, with the file if you can share it."""
+    """A bug of gpumemprof. Please report it, with the file if you can share it.
+
+    >>> issubclass(InternalError, RuntimeError)
+    True
+    """
 
 
 class CutFileWarning(UserWarning):
-    """A file broke off before its end: the figures are those of what came before."""
+    """A file broke off before its end: the figures are those of what came before.
+
+    ::
+
+        warnings.simplefilter("error", gpumemprof.CutFileWarning)  # refuse such files
+    """
 
 
 class RecordingWarning(UserWarning):
-    """A live recording is not all it was asked to be; the program itself was not disturbed."""
+    """A live recording is not all it was asked to be; the program itself was not disturbed.
+
+    ::
+
+        warnings.simplefilter("ignore", gpumemprof.RecordingWarning)
+    """
 
 
 _NO_SUCH_FILE = "no such file"

@@ -14,10 +14,17 @@ __all__ = ["step", "tag"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.Lock()
 _steps = 0
+_STEP_START = 2
 
 
 def step() -> None:
-    """Mark the beginning of a training step, and the end of the one before."""
+    """Mark the beginning of a training step, and the end of the one before.
+
+    ::
+
+        for batch in loader:
+            gpumemprof.step()
+    """
     global _steps
     if not _core.capture_is_recording():
         return
@@ -27,6 +34,7 @@ def step() -> None:
     if number > 0:
         _core.capture_mark(f"step {number - 1}", False)
     _core.capture_mark(f"step {number}", True)
+    _core.capture_mark_phase(_STEP_START, number)
 
 
 class tag:  # noqa: N801 - reads as a noun in a with statement

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, TypeVar, Union
 
-from gpumemprof import _core, _torch
+from gpumemprof import _core, _torch, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
 from gpumemprof.recording import load
 
@@ -82,7 +82,7 @@ def _prepare() -> None:
     os.register_at_fork(after_in_child=_forget)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _why_no_forward_stacks() -> str | None:
     """Switch forward stacks on; or why memory allocated in backward comes without them."""
     if _stack_problem is not None:
@@ -104,6 +104,7 @@ def _forget() -> None:
         recording._number = None
     _active.clear()
     _started.clear()
+    hooks.forget()
 
 
 def _stop_all() -> None:
@@ -112,7 +113,7 @@ def _stop_all() -> None:
 
 
 def _forced_way() -> str:
-    """How events are to be had, as the environment says: to try what a torch we do not know does."""
+    """How events are to be had, as the environment says: to try what an unknown torch would get."""
     way = os.environ.get("GPUMEMPROF_CAPTURE", "native")
     if way not in _WAYS:
         raise UsageError(f"GPUMEMPROF_CAPTURE is {way}, not one of {', '.join(_WAYS)}", "usage")
@@ -134,9 +135,24 @@ def _facts() -> dict[str, str]:
 
 
 class ActiveRecording:
-    """One recording and its file, made by `start` or `record`."""
+    """One recording and its file, made by `start` or `record`.
 
-    def __init__(self, path: _Path, stacks: bool, cpu: bool | None, overwrite: bool) -> None:
+    ::
+
+        recording = gpumemprof.start("run.gmp")
+        ...
+        recording.stop()
+        print(recording.summary["events"], recording.notes)
+    """
+
+    def __init__(
+        self,
+        path: _Path,
+        stacks: bool,
+        cpu: bool | None,
+        overwrite: bool,
+        labels: bool = True,
+    ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
         self.summary: dict[str, Any] = {}
@@ -153,6 +169,8 @@ class ActiveRecording:
         self._owns_recorder = False
         self._prover: threading.Thread | None = None
         self._told_facts = _facts()
+        self._has_labels = labels
+        self._is_watching = False
         with _lock:
             _prepare()
             if stacks and _stack_problem is not None:
@@ -169,11 +187,18 @@ class ActiveRecording:
 
     @property
     def memory(self) -> str:
-        """``cuda`` or ``cpu``: whose memory is recorded."""
+        """``cuda`` or ``cpu``: whose memory is recorded.
+
+        >>> recording.memory  # doctest: +SKIP
+        'cuda'
+        """
         return "cpu" if self._is_cpu else "cuda"
 
     def stop(self, reason: str = "stop") -> None:
-        """End the recording; everything until now is in the file. Doing it twice does no harm."""
+        """End the recording; everything until now is in the file. Doing it twice does no harm.
+
+        >>> recording.stop()  # doctest: +SKIP
+        """
         if self.capture == "counters":
             self._add_facts(_torch.counter_facts())
         with _lock:
@@ -183,6 +208,8 @@ class ActiveRecording:
             _active.remove(self)
             if self in _started:
                 _started.remove(self)
+        if self._is_watching:
+            hooks.leave()
         self.summary = dict(_core.capture_stop(number, reason))
         if self._prover is not None and self._prover is not threading.current_thread():
             self._prover.join()
@@ -207,6 +234,9 @@ class ActiveRecording:
                 problem = _why_no_forward_stacks()
                 state = "on" if problem is None else f"off: {problem}"
                 self._add_facts({"forward_stacks": state})
+            if self._has_labels:
+                self._is_watching = True
+                hooks.watch()
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")
@@ -331,20 +361,28 @@ class ActiveRecording:
 
 
 def start(
-    path: _Path, *, stacks: bool = True, cpu: bool | None = None, overwrite: bool = False
+    path: _Path,
+    *,
+    stacks: bool = True,
+    cpu: bool | None = None,
+    overwrite: bool = False,
+    labels: bool = True,
 ) -> ActiveRecording:
     """Start recording into a file; `stop`, the recording's own ``stop()`` or the exit ends it.
+
+    >>> recording = gpumemprof.start("run.gmp")  # doctest: +SKIP
 
     Args:
         path: the file to write, usually ``*.gmp``.
         stacks: record where each event came from.
         cpu: record CPU tensors instead of CUDA memory; by default where there is no CUDA.
         overwrite: replace a file that is already there.
+        labels: record which memory holds parameters, gradients, optimizer state and inputs.
 
     Raises:
         Error: the file cannot be written, or exists.
     """
-    recording = ActiveRecording(path, stacks, cpu, overwrite)
+    recording = ActiveRecording(path, stacks, cpu, overwrite, labels)
     with _lock:
         _started.append(recording)
     return recording
@@ -352,6 +390,9 @@ def start(
 
 def stop() -> ActiveRecording:
     """End the recording that `start` began last, and return it.
+
+    >>> gpumemprof.stop().path  # doctest: +SKIP
+    'run.gmp'
 
     Raises:
         UsageError: nothing is being recorded.
@@ -390,9 +431,10 @@ class record:  # noqa: N801 - reads as a verb
         stacks: bool = True,
         cpu: bool | None = None,
         overwrite: bool = False,
+        labels: bool = True,
     ) -> None:
         self._path = Path(path)
-        self._options = {"stacks": stacks, "cpu": cpu, "overwrite": overwrite}
+        self._options = {"stacks": stacks, "cpu": cpu, "overwrite": overwrite, "labels": labels}
         self._uses = 0
         self._depth = 0
         self._recording: ActiveRecording | None = None

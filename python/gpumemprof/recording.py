@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from gpumemprof import _core
 from gpumemprof._core import Table, TableKind
 from gpumemprof.errors import CutFileWarning, UsageError
+from gpumemprof.labels import Label
 from gpumemprof.report import DeviceReport, DeviceSources, Frame
 
 __all__ = ["Recording", "load"]
@@ -21,6 +22,10 @@ _TEXT_WIDTH = 100
 
 def load(path: str | os.PathLike[str]) -> Recording:
     """Open a PyTorch memory snapshot and replay it.
+
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].device
+    'cuda:0'
 
     Args:
         path: a file written by ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on,
@@ -286,6 +291,18 @@ class Recording:
         ``free_requested_event`` is null or more than *e*.
         """
         return self._table(TableKind.allocations)
+
+    def labels(self) -> list[Label]:
+        """What the recorded program itself said of its memory, an allocation each.
+
+        Parameters, buffers, gradients, optimizer state and inputs by their names, in order of
+        birth; empty for a snapshot, and where nothing was recorded of it.
+
+        ::
+
+            [label.name for label in recording.labels() if label.source == "gradients"]
+        """
+        return [Label(*row) for row in _core.labels(self._handle)]
 
     @property
     def segments(self) -> Table:

@@ -22,7 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of a call stack."""
+    """One frame of a call stack.
+
+    >>> print(Frame("forward", "model.py", 12))
+    model.py:12 forward
+    """
 
     name: str
     file: str
@@ -35,7 +39,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class LiveGroup:
-    """Blocks that were live at the same moment and allocated by the same stack."""
+    """Blocks that were live at the same moment and allocated by the same stack.
+
+    >>> LiveGroup([Frame("forward", "model.py", 12)], bytes=1024, blocks=2).blocks
+    2
+    """
 
     stack: list[Frame]
     """Innermost first; empty where no stack was recorded."""
@@ -47,7 +55,13 @@ class LiveGroup:
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment of most allocated bytes; ``None`` for what the recording does not tell."""
+    """The moment of most allocated bytes; ``None`` for what the recording does not tell.
+
+    >>> import gpumemprof
+    >>> peak = gpumemprof.load(gpumemprof.demo_path()).devices[0].peak
+    >>> peak.allocated_bytes <= peak.reserved_bytes
+    True
+    """
 
     allocated_bytes: int | None
     reserved_bytes: int | None
@@ -59,7 +73,13 @@ class Peak:
 
 @dataclass(frozen=True)
 class End:
-    """The state at the end of the recording, as PyTorch's own counters have it."""
+    """The state at the end of the recording, as PyTorch's own counters have it.
+
+    >>> import gpumemprof
+    >>> end = gpumemprof.load(gpumemprof.demo_path()).devices[0].end
+    >>> end.allocated_bytes <= end.active_bytes <= end.reserved_bytes
+    True
+    """
 
     allocated_bytes: int
     active_bytes: int
@@ -71,7 +91,12 @@ class End:
 
 @dataclass(frozen=True)
 class Counters:
-    """How often what happened; ``None`` where no history was recorded."""
+    """How often what happened; ``None`` where no history was recorded.
+
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].counters.ooms
+    1
+    """
 
     allocations: int | None
     frees: int | None
@@ -83,7 +108,11 @@ class Counters:
 
 @dataclass(frozen=True)
 class SourceFigure:
-    """What one source of memory holds, in requested bytes: the size of its tensors' storages."""
+    """What one source of memory holds, in requested bytes: the size of its tensors' storages.
+
+    >>> SourceFigure(bytes_at_peak=10, bytes_max=20, provenance="inferred").bytes_max
+    20
+    """
 
     bytes_at_peak: int
     """At the moment of most allocated bytes."""
@@ -95,7 +124,11 @@ class SourceFigure:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of one training step."""
+    """One phase of one training step.
+
+    >>> Phase("forward", 0, 9, 300, 200, 150, {"activations": 150}).saved_for_backward_bytes
+    150
+    """
 
     phase: str
     """``forward``, ``backward``, ``optimizer_step`` or ``other``."""
@@ -112,7 +145,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class Step:
-    """One training step; step 0 is what came before the first."""
+    """One training step; step 0 is what came before the first.
+
+    >>> Step(1, 0, 9, 300, 200, 150, {"activations": 150}, []).peak_bytes
+    300
+    """
 
     step: int
     first_event: int
@@ -126,7 +163,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Module:
-    """What was live at the peak because of one module, with what is inside it."""
+    """What was live at the peak because of one module, with what is inside it.
+
+    >>> Module("h.3.mlp", None, None, 4096, 2, {"parameters": 4096}).name
+    'h.3.mlp'
+    """
 
     name: str | None
     """The module's path where it was recorded, such as ``h.3.mlp``."""
@@ -141,7 +182,12 @@ class Module:
 
 @dataclass(frozen=True)
 class DeviceSources:
-    """What a device's memory was for. Made by `gpumemprof.Recording.sources`."""
+    """What a device's memory was for. Made by `gpumemprof.Recording.sources`.
+
+    >>> import gpumemprof
+    >>> gpumemprof.load(gpumemprof.demo_path()).sources()[0].device
+    'cuda:0'
+    """
 
     device: str
     peak_phase: str | None
@@ -174,7 +220,13 @@ class DeviceSources:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What happened on one device."""
+    """What happened on one device.
+
+    >>> import gpumemprof
+    >>> device = gpumemprof.load(gpumemprof.demo_path()).devices[0]
+    >>> device.device, device.exact_from_event
+    ('cuda:0', 0)
+    """
 
     device: str
     """For example ``cuda:0``; ``host`` for pinned host memory."""

@@ -36,6 +36,7 @@ Options:
   -o, --output FILE  Write here (default: SCRIPT.PID.gmp; with several ranks also host and rank)
   -f, --force        Replace FILE if it is there
   --no-stacks        Do not record where memory was allocated
+  --no-labels        Do not record which memory holds parameters, gradients, …
   --cpu              Record CPU tensors; done by itself where there is no CUDA
   -h, --help         Print this help
 
@@ -57,6 +58,7 @@ class _Options:
     output: str | None = None
     force: bool = False
     stacks: bool = True
+    labels: bool = True
     cpu: bool | None = None
     help: bool = False
 
@@ -83,6 +85,8 @@ def _parse(arguments: Sequence[str]) -> _Options:
             options.force = True
         elif word == "--no-stacks":
             options.stacks = False
+        elif word == "--no-labels":
+            options.labels = False
         elif word == "--cpu":
             options.cpu = True
         elif word == "-m":
@@ -204,7 +208,7 @@ def _start(options: _Options) -> ActiveRecording | None:
     if Path(path).exists() and not options.force:
         raise _UsageError(f"{path} exists; add -f to replace it, or name another with -o")
     try:
-        return ActiveRecording(path, options.stacks, options.cpu, options.force)
+        return ActiveRecording(path, options.stacks, options.cpu, options.force, options.labels)
     except Error as error:
         _say(f"{error}; the program runs without being recorded")
         return None

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <optional>
 
 #include "capture/autograd.h"
@@ -16,6 +17,11 @@ namespace {
 
 // Made once and kept, since callbacks use it.
 std::atomic<const FrameWalker*> g_walker{nullptr};
+
+LabelSetNumber new_label_set() {
+  static std::atomic<LabelSetNumber> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 Error our_bug(const std::exception& bug) {
   return {ErrorCode::bug, bug.what(), "", "please report it"};
@@ -177,7 +183,12 @@ std::vector<StackFrame> own_stack() {
   if (walker == nullptr) return frames;
   std::vector<FrameKey> keys(kMaxDepth);
   std::vector<char> buffer(2 * FrameWalker::kTextBytes);
-  const std::size_t count = walker->walk(keys.data(), keys.data(), 0).count;
+  const auto trail = std::make_unique<Trail>();
+  const std::size_t count = walker->walk(keys.data(), keys.data(), 0, *trail).count;
+  // Again, along the trail of the first walk: nothing has changed, and so it must find.
+  std::vector<FrameKey> again(kMaxDepth);
+  if (count < kMaxDepth && !walker->walk(again.data(), keys.data(), count, *trail).is_same)
+    return frames;
   for (std::size_t index = 0; index < count; ++index) {
     CodeText text;
     if (!walker->read_code(keys[index].code, text,
@@ -203,6 +214,49 @@ void mark(const std::string& name, Annotation::Stage stage) {
   if (engine == nullptr || !engine->is_recording()) return;
   engine->drain().submit(
       [name, stage, ticks = read_ticks()](Drain& drain) { drain.mark(name, stage, ticks); });
+}
+
+LabelSetNumber define_labels(std::vector<StorageLabel> labels) {
+  const LabelSetNumber number = new_label_set();
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return number;
+  engine->drain().submit_calmly([number, set = std::move(labels)](Drain& drain) mutable {
+    drain.define_labels(number, std::move(set));
+  });
+  return number;
+}
+
+LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addresses) {
+  const LabelSetNumber number = new_label_set();
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return number;
+  engine->drain().submit_calmly([set, number, places = std::move(addresses)](Drain& drain) {
+    drain.move_labels(set, number, places);
+  });
+  return number;
+}
+
+void apply_labels(LabelSetNumber set) {
+  if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
+    engine->drain().submit_calmly([set](Drain& drain) { drain.apply_labels(set); });
+}
+
+void forget_labels(LabelSetNumber set) {
+  if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
+    engine->drain().submit_calmly([set](Drain& drain) { drain.forget_labels(set); });
+}
+
+void mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit_calmly([kind, number](Drain& drain) { drain.mark_phase(kind, number); });
+}
+
+void describe_modules(std::vector<ModuleDescription> modules) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit_calmly(
+      [all = std::move(modules)](Drain& drain) { drain.describe_modules(all); });
 }
 
 std::uint16_t enter_tag(const std::string& name) {

@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "event/allocator_settings.h"
+#include "event/label.h"
 #include "event/recording.h"
 
 namespace gpumemprof::capture {
@@ -111,7 +112,8 @@ Result<Proof> finish_proof(RecordingNumber recording, int devices,
                            const std::vector<ListedSegment>& segments);
 void end_proof(RecordingNumber recording, bool has_passed);
 
-// The card behind a device, by its "GPU-…" id: samples are taken about once a second.
+// The card behind a device, by its "GPU-…" id: samples are taken now, at the end, soon after the
+// pool grew or shrank, and about once a second.
 void watch_card(DeviceIndex device, const std::string& uuid);
 
 // Whether stacks can be had, and why not. Call with the GIL held, before the first start().
@@ -137,5 +139,32 @@ void mark(const std::string& name, Annotation::Stage stage);
 // Names what the calling thread allocates from now on; returns the tag before it, for leave_tag().
 std::uint16_t enter_tag(const std::string& name);
 void leave_tag(std::uint16_t previous);
+
+// What storages are, in all open recordings. A set is defined once and applied as often as it
+// holds: each label then goes to the allocation that is live at its address at that moment, so the
+// caller must keep the storages alive until apply_labels() returns. Numbers are never used again.
+struct StorageLabel {
+  LabelKind kind = LabelKind::parameter;
+  DeviceIndex device = kHostDevice;  // CUDA device, or kHostDevice for a CPU tensor
+  std::uint64_t address = 0;
+  std::string name;
+};
+using LabelSetNumber = std::uint32_t;
+LabelSetNumber define_labels(std::vector<StorageLabel> labels);
+// A set like another with these addresses in the place of its own, in its order; the other is
+// forgotten.
+LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addresses);
+void apply_labels(LabelSetNumber set);
+void forget_labels(LabelSetNumber set);
+void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
+
+struct ModuleDescription {
+  std::string path;
+  std::string class_name;
+  std::string forward_file;
+  std::uint32_t forward_line = 0;
+  std::uint32_t forward_last_line = 0;
+};
+void describe_modules(std::vector<ModuleDescription> modules);
 
 }  // namespace gpumemprof::capture

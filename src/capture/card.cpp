@@ -1,10 +1,16 @@
 #include "capture/card.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string_view>
+#include <system_error>
 
 namespace gpumemprof::capture {
 namespace {
@@ -51,6 +57,7 @@ void ask_memory(void* handle, DeviceSample& sample) {
   if (g_nvml.memory_v2 != nullptr && g_nvml.memory_v2(handle, &info) == kSuccess) {
     sample.total_bytes = info.total;
     sample.used_bytes = info.used;
+    sample.firmware_bytes = info.reserved;
     return;
   }
   MemoryInfo old{};
@@ -70,13 +77,56 @@ void ask_process(void* handle, DeviceSample& sample) {
   const auto mine = std::find_if(infos.begin(), end, [](const ProcessInfo& info) {
     return info.pid == static_cast<unsigned>(::getpid());
   });
-  // In a container NVML may count processes by numbers we do not know.
-  if (mine != end && mine->used_bytes != kNotAvailable) sample.process_bytes = mine->used_bytes;
+  // In a container NVML may count processes by numbers we do not know, and then who is who is
+  // unknown.
+  if (mine == end) return;
+  if (mine->used_bytes != kNotAvailable) sample.process_bytes = mine->used_bytes;
+  std::uint64_t others = 0;
+  for (auto info = infos.begin(); info != end; ++info) {
+    if (info == mine) continue;
+    if (info->used_bytes == kNotAvailable) return;
+    others += info->used_bytes;
+  }
+  sample.other_processes_bytes = others;
+}
+
+// Libraries that are loaded when they are first used: torch's own part for linear algebra brings
+// cuSOLVER, and cuDNN loads its kernels in parts.
+int look_at_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
+  auto& libraries = *static_cast<std::uint8_t*>(data);
+  const std::string_view path(info->dlpi_name == nullptr ? "" : info->dlpi_name);
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.starts_with("libcudnn_")) libraries |= DeviceSample::kCudnn;
+  if (name.starts_with("libcusolver") || name.starts_with("libtorch_cuda_linalg"))
+    libraries |= DeviceSample::kCusolver;
+  return 0;
+}
+
+// NCCL is there from the start; a communicator shows by the threads it starts.
+bool has_nccl_threads() {
+  std::error_code failure;
+  for (std::filesystem::directory_iterator task("/proc/self/task", failure), end;
+       !failure && task != end; task.increment(failure)) {
+    std::ifstream file(task->path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name.starts_with("NCCL")) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
+std::uint8_t libraries_in_use() {
+  std::uint8_t libraries = 0;
+  ::dl_iterate_phdr(look_at_library, &libraries);
+  if (has_nccl_threads()) libraries |= DeviceSample::kNccl;
+  return libraries;
+}
+
 bool Cards::open() {
+  // The library's functions are everyone's.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (was_opened_) return is_open_;
   was_opened_ = true;
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -99,8 +149,10 @@ void Cards::watch(DeviceIndex device, const std::string& uuid) {
 
 std::vector<DeviceSample> Cards::sample() const {
   std::vector<DeviceSample> samples;
+  const std::uint8_t libraries = cards_.empty() ? std::uint8_t{0} : libraries_in_use();
   for (const Card& card : cards_) {
     DeviceSample sample;
+    sample.libraries = libraries;
     sample.device = card.device;
     ask_memory(card.handle, sample);
     ask_process(card.handle, sample);

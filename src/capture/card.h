@@ -1,5 +1,5 @@
-// The whole card, asked of NVML: what everyone and what this process holds. For the drain thread
-// alone.
+// The whole card, asked of NVML: what everyone and what this process holds. Each for one thread at
+// a time.
 //
 // The library comes with the driver and is looked for at run time; without it there are no samples.
 #pragma once
@@ -10,6 +10,9 @@
 #include "event/recording.h"
 
 namespace gpumemprof::capture {
+
+// Bits of DeviceSample::libraries.
+std::uint8_t libraries_in_use();
 
 class Cards {
  public:

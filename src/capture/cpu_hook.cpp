@@ -7,6 +7,7 @@
 
 #include "capture/call_table.h"
 #include "capture/clock.h"
+#include "capture/ledger.h"
 #include "event/event.h"
 
 namespace gpumemprof::capture {
@@ -37,16 +38,19 @@ void tell(Emitter& emitter, Action action, void* memory, std::size_t size) {
 // taken twice.
 int take_memory(void** memory, std::size_t alignment, std::size_t size) {
   const int failure = g_memalign(memory, alignment, size);
+  if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr && failure == 0 && size > 0)
+    ledger->took(reinterpret_cast<std::uint64_t>(*memory), size);
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   if (emitter != nullptr && failure == 0 && size > 0) tell(*emitter, Action::alloc, *memory, size);
   return failure;
 }
 
 void give_memory(void* memory) {
-  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
-  if (emitter != nullptr && memory != nullptr &&
-      reinterpret_cast<std::uintptr_t>(memory) % kTensorAlignment == 0) {
-    tell(*emitter, Action::free_requested, memory, 0);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  if (memory != nullptr && address % kTensorAlignment == 0) {
+    if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr) ledger->gave(address);
+    Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+    if (emitter != nullptr) tell(*emitter, Action::free_requested, memory, 0);
   }
   g_free(memory);
 }

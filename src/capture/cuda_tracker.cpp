@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "capture/ledger.h"
 #include "event/event.h"
 
 namespace gpumemprof::capture {
@@ -71,8 +72,30 @@ StackUse stack_use(Action action) {
   return action == Action::snapshot ? StackUse::none : StackUse::walk;
 }
 
+// What the totals that torch reports (cuda_report.h) do not say: when a block that waited for a
+// stream is free at last, and what the pool takes and returns without handing out a block.
+void count(Ledger& ledger, const TraceEntry& entry) {
+  const auto size_bytes = static_cast<std::int64_t>(field<std::uint64_t>(entry, kSize));
+  switch (static_cast<Action>(field<std::int32_t>(entry, kAction))) {
+    case Action::free_completed:
+      return ledger.completed(field<std::uint64_t>(entry, kAddress));
+    case Action::segment_alloc:
+    case Action::segment_map:
+      return ledger.reserved(size_bytes);
+    case Action::segment_free:
+    case Action::segment_unmap:
+      return ledger.reserved(-size_bytes);
+    default:
+      return;
+  }
+}
+
 // Runs under the device's lock.
 void on_entry(const TraceEntry& entry) {
+  const auto device = static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice));
+  if (device < kCpuDevice) {
+    if (Ledger* ledger = counting_ledger(device); ledger != nullptr) count(*ledger, entry);
+  }
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return;
   EventRecord event;

@@ -18,6 +18,8 @@ constexpr auto kPause = std::chrono::milliseconds(5);
 // What a killed process loses.
 constexpr auto kFlushEvery = std::chrono::milliseconds(400);
 constexpr auto kSampleEvery = std::chrono::seconds(1);
+// After the pool grew or shrank; a program that starts up grows in many small steps.
+constexpr auto kSampleSoon = std::chrono::milliseconds(50);
 // So that flushes happen on time while records keep coming.
 constexpr std::uint64_t kMostRecordsAtOnce = 1U << 17;
 
@@ -28,12 +30,22 @@ void block_signals() {
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
+bool is_of_the_pool(Action action) {
+  return action == Action::segment_alloc || action == Action::segment_free ||
+         action == Action::segment_map || action == Action::segment_unmap;
+}
+
 }  // namespace
 
 void Drain::submit(Command command) {
   const std::lock_guard lock(mutex_);
   commands_.push_back({ring_.head(), std::move(command)});
   wakes_.notify_one();
+}
+
+void Drain::submit_calmly(Command command) {
+  const std::lock_guard lock(mutex_);
+  commands_.push_back({ring_.head(), std::move(command)});
 }
 
 void Drain::start_thread() {
@@ -102,17 +114,72 @@ std::uint64_t Drain::pump_until(std::uint64_t position) {
 
 void Drain::now_and_then() {
   const auto now = steady_clock::now();
+  if (now - last_sample_ >= (has_pool_changed_ ? kSampleSoon : kSampleEvery)) sample_in_order();
   if (now - last_flush_ < kFlushEvery) return;
   last_flush_ = now;
   clock_.anchor();
-  if (now - last_sample_ >= kSampleEvery) {
-    last_sample_ = now;
-    for (DeviceSample& sample : cards_.sample()) {
-      sample.time_ns = clock_.unix_ns(read_ticks());
-      for (const auto& output : outputs_) output->take(sample);
-    }
-  }
   for (const auto& output : outputs_) output->flush();
+}
+
+std::vector<DeviceSample> Drain::asked_cards() {
+  last_sample_ = steady_clock::now();
+  has_pool_changed_ = false;
+  std::vector<DeviceSample> samples = cards_.sample();
+  for (DeviceSample& sample : samples) sample.time_ns = clock_.unix_ns(read_ticks());
+  return samples;
+}
+
+void Drain::deliver(const std::vector<DeviceSample>& samples) {
+  for (const DeviceSample& sample : samples) {
+    for (const auto& output : outputs_) output->take(sample);
+  }
+}
+
+void Drain::sample_cards() { deliver(asked_cards()); }
+
+void Drain::sample_in_order() {
+  const std::vector<DeviceSample> samples = asked_cards();
+  if (samples.empty()) return;
+  submit_calmly([samples](Drain& drain) { drain.deliver(samples); });
+}
+
+void Drain::watch_card(DeviceIndex device, const std::string& uuid) {
+  cards_.watch(device, uuid);
+  sample_cards();
+}
+
+void Drain::define_labels(LabelSetNumber set, std::vector<StorageLabel> labels) {
+  label_sets_.insert_or_assign(set, std::move(labels));
+}
+
+void Drain::move_labels(LabelSetNumber set, LabelSetNumber to,
+                        const std::vector<std::uint64_t>& addresses) {
+  const auto found = label_sets_.find(set);
+  if (found == label_sets_.end()) return;
+  std::vector<StorageLabel> labels = std::move(found->second);
+  forget_labels(set);
+  if (labels.size() != addresses.size()) return;
+  for (std::size_t row = 0; row < labels.size(); ++row) labels[row].address = addresses[row];
+  define_labels(to, std::move(labels));
+}
+
+void Drain::apply_labels(LabelSetNumber set) {
+  const auto found = label_sets_.find(set);
+  if (found == label_sets_.end()) return;
+  for (const auto& output : outputs_) output->apply_labels(set, found->second);
+}
+
+void Drain::forget_labels(LabelSetNumber set) {
+  label_sets_.erase(set);
+  for (const auto& output : outputs_) output->forget_labels(set);
+}
+
+void Drain::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
+  for (const auto& output : outputs_) output->mark_phase(kind, number);
+}
+
+void Drain::describe_modules(const std::vector<ModuleDescription>& modules) {
+  for (const auto& output : outputs_) output->describe_modules(modules);
 }
 
 void Drain::take(const Record& record) {
@@ -149,6 +216,7 @@ void Drain::take(const EventRecord& record) {
     if (freezing_ != nullptr) freezing_->freeze_witness(next_to_freeze_++);
     return;
   }
+  has_pool_changed_ |= is_of_the_pool(event.action);
   deliver(event);
 }
 
@@ -204,7 +272,10 @@ std::unique_ptr<Output> Drain::take_output(RecordingNumber number) {
   outputs_.erase(found);
   if (joining_ == taken.get()) joining_ = nullptr;
   if (freezing_ == taken.get()) freezing_ = nullptr;
-  if (outputs_.empty()) live_.clear();
+  if (outputs_.empty()) {
+    live_.clear();
+    label_sets_.clear();
+  }
   return taken;
 }
 

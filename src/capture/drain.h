@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,8 @@ class Drain {
   using Command = std::function<void(Drain&)>;
   // Any thread. Without a running thread commands wait for the next one.
   void submit(Command command);
+  // The same, but does not wake the thread: for what happens at every step and can wait a little.
+  void submit_calmly(Command command);
   void start_thread();
   void stop_thread();
 
@@ -50,7 +53,15 @@ class Drain {
   void end_freezing() { freezing_ = nullptr; }
   void add_tag(std::string name) { tags_.push_back(std::move(name)); }
   void mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks);
-  void watch_card(DeviceIndex device, const std::string& uuid) { cards_.watch(device, uuid); }
+  void watch_card(DeviceIndex device, const std::string& uuid);
+  void sample_cards();
+  void define_labels(LabelSetNumber set, std::vector<StorageLabel> labels);
+  void move_labels(LabelSetNumber set, LabelSetNumber to,
+                   const std::vector<std::uint64_t>& addresses);
+  void apply_labels(LabelSetNumber set);
+  void forget_labels(LabelSetNumber set);
+  void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
+  void describe_modules(const std::vector<ModuleDescription>& modules);
   void set_line_table_format(LineTableFormat format) { book_.set_line_table_format(format); }
   void note_lost();
 
@@ -76,6 +87,10 @@ class Drain {
   void let_go(DrainedEvent event, std::uint64_t size_bytes);
   void deliver(const DrainedEvent& event);
   void now_and_then();
+  // Asks the cards; what they say holds after all that is in the ring by then.
+  void sample_in_order();
+  [[nodiscard]] std::vector<DeviceSample> asked_cards();
+  void deliver(const std::vector<DeviceSample>& samples);
 
   Ring& ring_;
   Emitter& emitter_;
@@ -93,6 +108,8 @@ class Drain {
   std::vector<std::string> tags_ = {""};
   FlatMap<LiveBlock> live_;  // CPU memory we saw allocated
   Cards cards_;
+  std::map<LabelSetNumber, std::vector<StorageLabel>> label_sets_;
+  bool has_pool_changed_ = false;  // since the cards were asked
   Output* joining_ = nullptr;
   std::uint8_t next_to_join_ = 0;
   Output* freezing_ = nullptr;  // torch is listing its devices for the self-test

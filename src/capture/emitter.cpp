@@ -122,7 +122,7 @@ std::uint16_t Emitter::tag() {
 
 StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
                               std::uint32_t& instruction) {
-  const Walk walk = walker.walk(slot.scratch, slot.frames, slot.depth);
+  const Walk walk = walker.walk(slot.scratch, slot.frames, slot.depth, slot.trail);
   if (walk.count == 0) return StackWord::none;
   const std::uint64_t deaths = code_deaths();
   if ((walk.is_same || walk.has_moved) && slot.is_mirrored && deaths == slot.deaths_seen &&
@@ -135,6 +135,7 @@ StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
   if (walk.is_same || walk.has_moved)
     std::copy(slot.frames + 1, slot.frames + walk.count, slot.scratch + 1);
   slot.is_mirrored = send_changes(walker, slot, walk.count, deaths);
+  if (!slot.is_mirrored) slot.trail.count = 0;  // it leads to a stack that is not the last one
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }
 

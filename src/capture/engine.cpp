@@ -95,6 +95,7 @@ Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
   Summary summary;
   run_and_wait([&](Drain& drain) {
     drain.note_lost();
+    drain.sample_cards();
     if (std::unique_ptr<Output> output = drain.take_output(recording))
       summary = output->close(reason);
   });

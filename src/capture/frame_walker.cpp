@@ -101,31 +101,87 @@ struct AnyOffsets {
 template <typename Offsets>
 class FrameChain {
  public:
-  explicit FrameChain(Offsets offsets) : offsets_(offsets) {}
+  FrameChain(Offsets offsets, Trail& trail) : offsets_(offsets), trail_(trail) {}
 
   Walk walk(std::uintptr_t frame, FrameKey* frames, const FrameKey* last, std::size_t last_count) {
     Walk walk;
+    if (has_same_trail(frame)) [[likely]] {
+      frames[0] = key_of(frame);
+      walk.count = last_count;
+      compare_innermost(walk, frames, last);
+      return walk;
+    }
+    fetch_trail();
+    trail_.count = 0;
     frame = pass_bridges(frame);
+    trail_.count = 0;  // a trail starts with the innermost frame that has code
     if (frame == 0) return walk;
     frames[0] = key_of(frame);
-    frame = previous_of(frame);
+    frame = step_from(frame);
     const std::size_t same = pass_same(frame, last, last_count);
     walk.count = same;
     if (frame == 0 && same == last_count) {
-      walk.is_same_below = true;
-      walk.is_same = frames[0] == last[0];
-      walk.has_moved = !walk.is_same && frames[0].code == last[0].code;
+      compare_innermost(walk, frames, last);
       if (walk.is_same || walk.has_moved) return walk;
     }
     std::copy(last + 1, last + same, frames + 1);
-    for (; frame != 0 && walk.count < kMaxDepth; frame = pass_bridges(previous_of(frame))) {
+    for (; frame != 0 && walk.count < kMaxDepth; frame = pass_bridges(step_from(frame))) {
       frames[walk.count++] = key_of(frame);
     }
+    if (frame != 0) trail_.count = 0;  // it goes on behind what was kept
     return walk;
   }
 
  private:
-  // The hot loop. Returns how many frames are as before; `frame` is left at the first that is not.
+  static void compare_innermost(Walk& walk, const FrameKey* frames, const FrameKey* last) {
+    walk.is_same_below = true;
+    walk.is_same = frames[0] == last[0];
+    walk.has_moved = !walk.is_same && frames[0].code == last[0].code;
+  }
+
+  // The hot loop: whether every frame lies where it lay, runs the same code and stands at the same
+  // instruction; the innermost may stand elsewhere. A place is read only after its callee has told
+  // that it is still there.
+  [[nodiscard]] bool has_same_trail(std::uintptr_t frame) const {
+    if (trail_.count == 0 || trail_.steps[0].frame != frame) return false;
+    const Trail::Step* step = trail_.steps.data();
+    const Trail::Step* const end = step + trail_.count;
+    if (read_raw<std::uintptr_t>(frame + offsets_.code) != step->code) return false;
+    for (++step; step != end; ++step) {
+      std::uintptr_t known = step->frame;
+      if (previous_of(frame) != known) return false;
+      // Keeps the compiler from taking the place out of the callee again, for which the processor
+      // would have to wait.
+      asm("" : "+r"(known));
+      frame = known;
+      if (read_raw<std::uintptr_t>(frame + offsets_.code) != step->code ||
+          read_raw<std::uintptr_t>(frame + offsets_.instruction) != step->instruction) {
+        return false;
+      }
+    }
+    return previous_of(frame) == 0;
+  }
+
+  // Most frames are where they were, even in a stack that changed; asking early for a place that is
+  // gone does no harm.
+  void fetch_trail() const {
+    for (std::size_t index = 0; index < trail_.count; ++index) {
+      const auto* place = reinterpret_cast<const char*>(trail_.steps[index].frame);
+      __builtin_prefetch(place);
+      __builtin_prefetch(place + offsets_.instruction);
+    }
+  }
+
+  // The frame that called this one, which goes onto the trail.
+  std::uintptr_t step_from(std::uintptr_t frame) {
+    if (trail_.count < trail_.steps.size()) {
+      trail_.steps[trail_.count++] = {frame, read_raw<std::uintptr_t>(frame + offsets_.code),
+                                      read_raw<std::uintptr_t>(frame + offsets_.instruction)};
+    }
+    return previous_of(frame);
+  }
+
+  // Returns how many frames are as before; `frame` is left at the first that is not.
   std::size_t pass_same(std::uintptr_t& frame, const FrameKey* last, std::size_t last_count) {
     std::size_t at = 1;
     while (frame != 0) {
@@ -134,13 +190,13 @@ class FrameChain {
       } else if (!is_bridge(frame)) {
         break;
       }
-      frame = previous_of(frame);
+      frame = step_from(frame);
     }
     return at;
   }
 
-  std::uintptr_t pass_bridges(std::uintptr_t frame) const {
-    while (frame != 0 && is_bridge(frame)) frame = previous_of(frame);
+  std::uintptr_t pass_bridges(std::uintptr_t frame) {
+    while (frame != 0 && is_bridge(frame)) frame = step_from(frame);
     return frame;
   }
   [[nodiscard]] std::uintptr_t previous_of(std::uintptr_t frame) const {
@@ -156,6 +212,7 @@ class FrameChain {
   }
 
   Offsets offsets_;
+  Trail& trail_;
 };
 
 }  // namespace
@@ -168,13 +225,16 @@ std::uintptr_t FrameWalker::running_frame() const {
   return read_raw<std::uintptr_t>(frame + layout_.cframe_frame);
 }
 
-Walk FrameWalker::walk(FrameKey* frames, const FrameKey* last, std::size_t last_count) const {
+Walk FrameWalker::walk(FrameKey* frames, const FrameKey* last, std::size_t last_count,
+                       Trail& trail) const {
   if (layout_.has_frame_objects) return walk_frame_objects(frames, last, last_count);
   const std::uintptr_t innermost = running_frame();
   if (CommonOffsets::fit(layout_)) {
-    return FrameChain<CommonOffsets>(CommonOffsets{}).walk(innermost, frames, last, last_count);
+    return FrameChain<CommonOffsets>(CommonOffsets{}, trail)
+        .walk(innermost, frames, last, last_count);
   }
-  return FrameChain<AnyOffsets>(AnyOffsets(layout_)).walk(innermost, frames, last, last_count);
+  return FrameChain<AnyOffsets>(AnyOffsets(layout_), trail)
+      .walk(innermost, frames, last, last_count);
 }
 
 Walk FrameWalker::walk_frame_objects(FrameKey* frames, const FrameKey* last,

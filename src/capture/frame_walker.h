@@ -3,6 +3,7 @@
 // keeps its code alive.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -36,6 +37,19 @@ struct CodeText {
   std::uint32_t first_line = 0;
 };
 
+// Where the frames of the last walk lay, bridges between C and Python included, innermost first.
+// The next walk looks at these places first, without waiting for one frame to tell where the next
+// one is: almost always it is the same stack again.
+struct Trail {
+  struct Step {
+    std::uintptr_t frame = 0;
+    std::uintptr_t code = 0;
+    std::uintptr_t instruction = 0;
+  };
+  std::size_t count = 0;  // 0: not known
+  std::array<Step, 2 * kMaxDepth> steps;
+};
+
 struct Walk {
   std::size_t count = 0;
   bool is_same_below = false;  // all frames but the innermost are those of the last walk
@@ -51,7 +65,8 @@ class FrameWalker {
 
   // Innermost first, and compared with `last` on the way. No frames for a thread Python does not
   // know. Where they are the same, or have only moved, no more than the innermost is written.
-  Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count) const;
+  // `trail` is that of the walk that made `last`, and of this one afterwards.
+  Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count, Trail& trail) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
     if (layout_.has_frame_objects) return static_cast<std::uint32_t>(key.instruction);

@@ -100,7 +100,11 @@ void Output::take(const Annotation& annotation, std::string_view name) {
 }
 
 void Output::take(const DeviceSample& sample) {
-  if (memory_ == MemoryKind::cuda) writer_->add_sample(sample);
+  if (memory_ != MemoryKind::cuda || sample.device < 0 || sample.device >= kCpuDevice) return;
+  const auto number = static_cast<std::uint8_t>(sample.device);
+  DeviceSample mine = sample;
+  if (is_recorded(number)) mine.before_event = static_cast<std::uint32_t>(device(number).rows);
+  writer_->add_sample(mine);
 }
 
 void Output::note_lost(std::uint8_t number, std::uint32_t lost) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -63,6 +64,10 @@ class Output {
   void take(const Annotation& annotation, std::string_view name);
   void take(const DeviceSample& sample);
   void note_lost(std::uint8_t device, std::uint32_t lost);
+  void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
+  void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
+  void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
+  void describe_modules(const std::vector<ModuleDescription>& modules);
 
   // CUDA: events count from the moment the state was listed. begin_join() forgets what was joined.
   void begin_join();
@@ -90,7 +95,16 @@ class Output {
     std::int64_t peak_requested_bytes = 0;
   };
 
+  // A set of labels as the file has it: a row for each device, more where there are very many.
+  struct WrittenSet {
+    std::uint8_t device = 0;
+    std::uint32_t row = 0;
+  };
+
   Device& device(std::uint8_t number);
+  // Whether its events are in this file.
+  [[nodiscard]] bool is_recorded(std::uint8_t device) const;
+  std::vector<WrittenSet> write_set(const std::vector<StorageLabel>& labels);
   // The device's number in the file.
   [[nodiscard]] DeviceIndex index_of(std::uint8_t device) const;
   void hand_over(std::uint8_t number, Device& device);
@@ -116,6 +130,7 @@ class Output {
   std::vector<StringId> tags_;
   FlatMap<std::uint32_t> streams_;
   FlatMap<std::uint32_t> pools_;
+  std::map<LabelSetNumber, std::vector<WrittenSet>> label_sets_;
   FlatMap<std::uint8_t> live_;  // CPU: addresses whose allocation is in this file
   std::uint64_t lost_events_ = 0;
   std::optional<Error> problem_;

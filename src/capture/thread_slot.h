@@ -38,6 +38,7 @@ struct ThreadSlot {
   FrameKey* scratch = nullptr;
   std::array<FrameKey, 2 * kMaxDepth> both_stacks;
   std::array<std::uint64_t, kMaxDepth> glances;
+  Trail trail;
   std::array<KnownCode, kCodeSlots> codes;
   std::array<char, 2 * FrameWalker::kTextBytes> text;
 };

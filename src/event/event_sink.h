@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "event/allocator_settings.h"
 #include "event/event.h"
+#include "event/label.h"
 #include "event/recording.h"
 
 namespace gpumemprof {
@@ -38,6 +39,11 @@ class EventSink {
   virtual void add_annotation(const Annotation& annotation) = 0;
   virtual void add_gap(const Gap& gap) = 0;
   virtual void add_sample(const DeviceSample& sample) = 0;
+  // At most kMaxLabelsPerSet of them; returns the set's row.
+  virtual std::uint32_t add_label_set(std::span<const Label> labels) = 0;
+  virtual void add_labelling(const Labelling& labelling) = 0;
+  virtual void add_phase_mark(const PhaseMark& mark) = 0;
+  virtual void add_module(const ModuleLabel& module) = 0;
   virtual void set_settings(const AllocatorSettings& settings) = 0;
   virtual void set_origin(const Origin& origin) = 0;
 };

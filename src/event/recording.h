@@ -58,8 +58,16 @@ struct DeviceSample {
   DeviceIndex device = 0;
   std::int64_t time_ns = kUnknownTime;
   std::uint64_t total_bytes = kUnknownBytes;
-  std::uint64_t used_bytes = kUnknownBytes;     // by everyone
+  std::uint64_t used_bytes = kUnknownBytes;     // by everyone, without what the firmware keeps
   std::uint64_t process_bytes = kUnknownBytes;  // by this process
+  std::uint64_t other_processes_bytes = kUnknownBytes;
+  std::uint64_t firmware_bytes = kUnknownBytes;
+  std::uint32_t before_event = kNoEvent;  // the device's next event; kNoEvent: only the time tells
+  std::uint8_t libraries = 0;             // that the process had taken up by then, of these:
+
+  static constexpr std::uint8_t kCudnn = 1;
+  static constexpr std::uint8_t kCusolver = 2;
+  static constexpr std::uint8_t kNccl = 4;
 };
 
 struct Annotation {

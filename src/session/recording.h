@@ -9,6 +9,7 @@
 
 #include "analysis/advice/advice.h"
 #include "analysis/overview/overview.h"
+#include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
 #include "base/result.h"
 #include "replay/replay.h"

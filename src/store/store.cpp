@@ -65,6 +65,12 @@ void Store::add_segment(StateEdge edge, const SegmentState& segment,
   state.first_block.push_back(static_cast<std::uint32_t>(state.blocks.size()));
 }
 
+std::uint32_t Store::add_label_set(std::span<const Label> labels) {
+  labels_.append(labels);
+  first_label_.push_back(labels_.size());
+  return static_cast<std::uint32_t>(label_set_count() - 1);
+}
+
 std::string Store::device_name(DeviceIndex device) const {
   if (device == kHostDevice) return "host";
   return origin_.device_type + ":" + std::to_string(device);

@@ -36,6 +36,8 @@ struct DeviceRecord {
   ListedState start_state;
   ListedState final_state;
   std::vector<Gap> gaps;
+  std::vector<Labelling> labellings;  // in order of position
+  std::vector<PhaseMark> phase_marks;
   // Made by replay:
   AllocationColumns allocations;
   SegmentColumns segments;
@@ -56,6 +58,14 @@ class Store final : public EventSink {
   void add_annotation(const Annotation& annotation) override { annotations_.push_back(annotation); }
   void add_gap(const Gap& gap) override { device_record(gap.device).gaps.push_back(gap); }
   void add_sample(const DeviceSample& sample) override { samples_.push_back(sample); }
+  std::uint32_t add_label_set(std::span<const Label> labels) override;
+  void add_labelling(const Labelling& labelling) override {
+    device_record(labelling.device).labellings.push_back(labelling);
+  }
+  void add_phase_mark(const PhaseMark& mark) override {
+    device_record(mark.device).phase_marks.push_back(mark);
+  }
+  void add_module(const ModuleLabel& module) override { modules_.push_back(module); }
   void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
   void set_origin(const Origin& origin) override { origin_ = origin; }
 
@@ -74,6 +84,11 @@ class Store final : public EventSink {
   [[nodiscard]] std::size_t pool_count() const { return pools_.size(); }
   [[nodiscard]] const std::vector<Annotation>& annotations() const { return annotations_; }
   [[nodiscard]] const std::vector<DeviceSample>& samples() const { return samples_; }
+  [[nodiscard]] std::size_t label_set_count() const { return first_label_.size() - 1; }
+  [[nodiscard]] std::span<const Label> label_set(std::uint32_t row) const {
+    return labels_.span().subspan(first_label_[row], first_label_[row + 1] - first_label_[row]);
+  }
+  [[nodiscard]] const std::vector<ModuleLabel>& modules() const { return modules_; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
 
@@ -100,6 +115,9 @@ class Store final : public EventSink {
   std::vector<std::unique_ptr<DeviceRecord>> devices_;
   std::vector<Annotation> annotations_;
   std::vector<DeviceSample> samples_;
+  Column<Label> labels_;
+  std::vector<std::size_t> first_label_ = {0};  // of each set, and one behind the last
+  std::vector<ModuleLabel> modules_;
   AllocatorSettings settings_;
   Origin origin_;
 };

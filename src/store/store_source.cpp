@@ -10,6 +10,7 @@ Status StoreSource::deliver(EventSink& sink) {
   sink.set_origin(origin_);
   sink.set_settings(settings_);
   deliver_definitions(sink);
+  deliver_label_definitions(sink);
   for (const auto& record : store_.devices()) {
     const auto replacement = replaced_.find(record->device);
     if (replacement != replaced_.end()) {
@@ -20,6 +21,7 @@ Status StoreSource::deliver(EventSink& sink) {
     deliver_state(sink, StateEdge::start, record->start_state);
     deliver_events(sink, record->device, record->events);
     for (const Gap& gap : record->gaps) sink.add_gap(gap);
+    deliver_labels(sink, *record);
     deliver_state(sink, StateEdge::end, record->final_state);
   }
   for (Annotation annotation : store_.annotations()) {
@@ -51,6 +53,31 @@ void StoreSource::deliver_definitions(EventSink& sink) {
   for (std::uint32_t row = 0; row < store_.pool_count(); ++row) {
     pools_.push_back(sink.add_pool(store_.pool(row)));
   }
+}
+
+void StoreSource::deliver_label_definitions(EventSink& sink) {
+  // Replaced events are other rows at other addresses: no label is theirs.
+  if (!replaced_.empty()) return;
+  std::vector<Label> labels;
+  for (std::uint32_t row = 0; row < store_.label_set_count(); ++row) {
+    labels.assign(store_.label_set(row).begin(), store_.label_set(row).end());
+    for (Label& label : labels) label.name = string(label.name);
+    label_sets_.push_back(sink.add_label_set(labels));
+  }
+  for (ModuleLabel module : store_.modules()) {
+    module.path = string(module.path);
+    module.class_name = string(module.class_name);
+    module.forward_file = string(module.forward_file);
+    sink.add_module(module);
+  }
+}
+
+void StoreSource::deliver_labels(EventSink& sink, const DeviceRecord& record) {
+  for (Labelling labelling : record.labellings) {
+    labelling.set = label_sets_[labelling.set];
+    sink.add_labelling(labelling);
+  }
+  for (const PhaseMark& mark : record.phase_marks) sink.add_phase_mark(mark);
 }
 
 void StoreSource::deliver_state(EventSink& sink, StateEdge edge, const ListedState& state) {

@@ -28,6 +28,8 @@ class StoreSource final : public EventSource {
 
  private:
   void deliver_definitions(EventSink& sink);
+  void deliver_label_definitions(EventSink& sink);
+  void deliver_labels(EventSink& sink, const DeviceRecord& record);
   void deliver_state(EventSink& sink, StateEdge edge, const ListedState& state);
   void deliver_events(EventSink& sink, DeviceIndex device, const EventColumns& events);
   [[nodiscard]] StackId stack(StackId id) const { return id.is_none() ? id : stacks_[id.index]; }
@@ -48,6 +50,7 @@ class StoreSource final : public EventSource {
   std::vector<StackId> stacks_;
   std::vector<std::uint32_t> streams_;
   std::vector<std::uint32_t> pools_;
+  std::vector<std::uint32_t> label_sets_;
 };
 
 }  // namespace gpumemprof

@@ -67,7 +67,8 @@ AllocatorSettings take_settings(InBytes& in) {
   return settings;
 }
 
-// Devices are numbered from kHostDevice on.
+}  // namespace
+
 DeviceIndex take_device(InBytes& in) {
   const std::int64_t device = in.signed_varint();
   if (device >= kHostDevice && device <= std::numeric_limits<DeviceIndex>::max()) {
@@ -76,8 +77,6 @@ DeviceIndex take_device(InBytes& in) {
   in.fail();
   return 0;
 }
-
-}  // namespace
 
 void encode_about(OutBytes& out, const Origin& origin, const AllocatorSettings& settings) {
   put_text(out, origin.kind);
@@ -143,10 +142,14 @@ void encode_marks(OutBytes& out, const Marks& marks) {
     out.varint(sample.total_bytes + 1);
     out.varint(sample.used_bytes + 1);
     out.varint(sample.process_bytes + 1);
+    out.varint(sample.other_processes_bytes + 1);
+    out.varint(sample.firmware_bytes + 1);
+    out.varint(std::uint64_t{static_cast<std::uint32_t>(sample.before_event + 1)});
+    out.byte(sample.libraries);
   }
 }
 
-bool decode_marks(InBytes in, const DefinitionMap& definitions, Marks& marks) {
+bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Marks& marks) {
   marks.clear();
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
     Annotation annotation;
@@ -173,6 +176,13 @@ bool decode_marks(InBytes in, const DefinitionMap& definitions, Marks& marks) {
     sample.total_bytes = in.varint() - 1;
     sample.used_bytes = in.varint() - 1;
     sample.process_bytes = in.varint() - 1;
+    if (version >= kLabelsVersion) {
+      sample.other_processes_bytes = in.varint() - 1;
+      sample.firmware_bytes = in.varint() - 1;
+      sample.before_event =
+          static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32)) - std::uint32_t{1};
+      sample.libraries = in.byte();
+    }
     marks.samples.push_back(sample);
   }
   return in.is_spent();

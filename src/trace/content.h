@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "event/allocator_settings.h"
+#include "event/label.h"
 #include "event/recording.h"
 #include "trace/bytes_io.h"
 #include "trace/definitions.h"
@@ -63,6 +64,9 @@ class StateDecoder {
   std::uint64_t memory_bytes_ = 0;
 };
 
+// Devices are numbered from kHostDevice on.
+DeviceIndex take_device(InBytes& in);
+
 struct Marks {
   std::vector<Annotation> annotations;
   std::vector<Gap> gaps;
@@ -75,7 +79,8 @@ struct Marks {
 };
 
 void encode_marks(OutBytes& out, const Marks& marks);
-bool decode_marks(InBytes in, const DefinitionMap& definitions, Marks& marks);
+// As a file of that version has them.
+bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Marks& marks);
 
 struct Ending {
   std::string reason;

@@ -17,10 +17,12 @@ namespace gpumemprof::trace {
 inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r', '\n', 0x1A, '\n'};
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
-// Version 1: gpumemprof 0.1. A change that an older reader would misread takes the next number, and
-// the decoders keep the old way under its own.
+// Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. A change that
+// an older reader would misread takes the next number, and the decoders keep the old way under its
+// own.
 inline constexpr std::uint16_t kOldestVersion = 1;
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kLabelsVersion = 2;
+inline constexpr std::uint16_t kVersion = 2;
 
 enum class BlockKind : std::uint8_t {
   about = 1,        // origin, facts, allocator settings; the last one counts
@@ -29,6 +31,7 @@ enum class BlockKind : std::uint8_t {
   state = 4,        // segments and blocks at one edge of the recording
   marks = 5,        // annotations, gaps, device samples
   end = 6,          // closed cleanly; the last block
+  labels = 7,       // what storages are, modules, phases; from version 2 on
 };
 // A reader passes over a kind from here on that it does not know; any other unknown kind is damage.
 inline constexpr std::uint8_t kFirstOptionalKind = 0x80;
@@ -87,6 +90,8 @@ constexpr std::string_view block_kind_name(BlockKind kind) {
       return "marks";
     case BlockKind::end:
       return "end";
+    case BlockKind::labels:
+      return "labels";
   }
   return "unknown";
 }

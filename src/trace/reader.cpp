@@ -8,6 +8,7 @@
 #include "trace/checksum.h"
 #include "trace/content.h"
 #include "trace/event_decoder.h"
+#include "trace/labels.h"
 
 namespace gpumemprof {
 namespace {
@@ -37,8 +38,9 @@ bool looks_like_trace(std::span<const std::byte> start) {
 // One pass through the blocks of a file.
 class TraceReader::Delivery {
  public:
-  Delivery(ByteSource& source, EventSink& sink, std::uint64_t limit_bytes)
-      : sink_(sink),
+  Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes)
+      : version_(version),
+        sink_(sink),
         blocks_(source),
         definitions_(sink),
         events_(definitions_),
@@ -108,6 +110,8 @@ class TraceReader::Delivery {
       case trace::BlockKind::end:
         has_ended_ = trace::decode_end(content, ending_);
         return has_ended_;
+      case trace::BlockKind::labels:
+        return version_ >= trace::kLabelsVersion && labels_.decode(content, definitions_, sink_);
     }
     return static_cast<std::uint8_t>(block.kind) >= trace::kFirstOptionalKind;
   }
@@ -123,7 +127,7 @@ class TraceReader::Delivery {
   }
 
   bool take_marks(const trace::InBytes& content) {
-    if (!trace::decode_marks(content, definitions_, marks_)) return false;
+    if (!trace::decode_marks(content, version_, definitions_, marks_)) return false;
     content_bytes_ += marks_.size() * sizeof(DeviceSample);
     for (const Annotation& annotation : marks_.annotations) sink_.add_annotation(annotation);
     for (const Gap& gap : marks_.gaps) sink_.add_gap(gap);
@@ -132,15 +136,18 @@ class TraceReader::Delivery {
   }
 
   [[nodiscard]] std::uint64_t memory_bytes() const {
-    return content_bytes_ + definitions_.memory_bytes() + state_.memory_bytes();
+    return content_bytes_ + definitions_.memory_bytes() + state_.memory_bytes() +
+           labels_.memory_bytes();
   }
 
+  int version_;
   EventSink& sink_;
   trace::BlockReader blocks_;
   trace::DefinitionMap definitions_;
   trace::EventDecoder events_;
   trace::StateDecoder state_;
   trace::Marks marks_;
+  trace::LabelDecoder labels_;
   Origin origin_;
   AllocatorSettings settings_;
   std::optional<CutPoint> cut_;
@@ -206,7 +213,7 @@ Status TraceReader::read_file_header() {
 }
 
 Status TraceReader::deliver(EventSink& sink) {
-  Delivery delivery(*source_, sink, memory_limit_bytes(size_bytes_));
+  Delivery delivery(*source_, version_, sink, memory_limit_bytes(size_bytes_));
   while (delivery.step()) {
     if (progress_) progress_(delivery.byte_offset(), size_bytes_);
   }

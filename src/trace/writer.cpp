@@ -7,6 +7,7 @@
 #include "trace/content.h"
 #include "trace/definitions.h"
 #include "trace/event_encoder.h"
+#include "trace/labels.h"
 
 namespace gpumemprof {
 namespace {
@@ -67,6 +68,7 @@ TraceWriter::TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
       states_{std::make_unique<trace::StateEncoder>(StateEdge::start),
               std::make_unique<trace::StateEncoder>(StateEdge::end)},
       marks_(std::make_unique<trace::Marks>()),
+      labels_(std::make_unique<trace::LabelEncoder>()),
       content_(std::make_unique<trace::OutBytes>()),
       packed_(std::make_unique<trace::OutBytes>()) {
   options_.events_per_block =
@@ -215,6 +217,49 @@ void TraceWriter::add_sample(const DeviceSample& sample) {
   if (marks_->size() >= kMarksPerBlock) (void)flush();
 }
 
+std::uint32_t TraceWriter::add_label_set(std::span<const Label> labels) {
+  const std::uint32_t row = labels_->set_count();
+  add_to_labels([&] {
+    const auto is_known = [&](const Label& label) {
+      return label.name.is_none() || label.name.index < definitions_->string_count();
+    };
+    if (labels.size() > kMaxLabelsPerSet || !std::all_of(labels.begin(), labels.end(), is_known)) {
+      return fail(unknown_reference());
+    }
+    labels_->add_set(labels);
+  });
+  return row;
+}
+
+void TraceWriter::add_labelling(const Labelling& labelling) {
+  add_to_labels([&] {
+    if (labelling.set >= labels_->set_count()) return fail(unknown_reference());
+    labels_->add(labelling);
+  });
+}
+
+void TraceWriter::add_phase_mark(const PhaseMark& mark) {
+  add_to_labels([&] { labels_->add(mark); });
+}
+
+void TraceWriter::add_module(const ModuleLabel& module) {
+  add_to_labels([&] {
+    for (const StringId id : {module.path, module.class_name, module.forward_file}) {
+      if (!id.is_none() && id.index >= definitions_->string_count()) {
+        return fail(unknown_reference());
+      }
+    }
+    labels_->add(module);
+  });
+}
+
+template <typename Work>
+void TraceWriter::add_to_labels(Work&& work) {
+  if (failure_ || is_closed_) return;
+  guarded(work);
+  if (labels_->is_full()) (void)flush();
+}
+
 void TraceWriter::set_settings(const AllocatorSettings& settings) {
   settings_ = settings;
   has_new_about_ = true;
@@ -249,6 +294,11 @@ void TraceWriter::pack_pending() {
   pack_context();
   trace::StateEncoder& end = *states_[static_cast<std::size_t>(StateEdge::end)];
   if (end.is_due()) pack_state(end, true);
+  if (labels_->is_due()) {
+    content_->clear();
+    labels_->encode(*content_);
+    packer_->pack(trace::BlockKind::labels, content_->span(), *packed_);
+  }
   if (marks_->size() == 0) return;
   content_->clear();
   trace::encode_marks(*content_, *marks_);

@@ -25,6 +25,7 @@ namespace trace {
 class BlockPacker;
 class DefinitionTable;
 class EventEncoder;
+class LabelEncoder;
 class OutBytes;
 class StateEncoder;
 struct Marks;
@@ -59,6 +60,10 @@ class TraceWriter final : public EventSink {
   void add_annotation(const Annotation& annotation) override;
   void add_gap(const Gap& gap) override;
   void add_sample(const DeviceSample& sample) override;
+  std::uint32_t add_label_set(std::span<const Label> labels) override;
+  void add_labelling(const Labelling& labelling) override;
+  void add_phase_mark(const PhaseMark& mark) override;
+  void add_module(const ModuleLabel& module) override;
   void set_settings(const AllocatorSettings& settings) override;
   void set_origin(const Origin& origin) override;
 
@@ -88,6 +93,9 @@ class TraceWriter final : public EventSink {
   DeviceQueue& queue_of(DeviceIndex device);
   template <typename Work>
   void guarded(Work&& work);
+  // Does the work unless something failed before, and writes labels out when many wait.
+  template <typename Work>
+  void add_to_labels(Work&& work);
   void take_events(DeviceIndex device, const EventColumns& events);
   void take_segment(StateEdge edge, const SegmentState& segment,
                     std::span<const BlockState> blocks);
@@ -116,6 +124,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::BlockPacker> packer_;
   std::unique_ptr<trace::StateEncoder> states_[2];
   std::unique_ptr<trace::Marks> marks_;
+  std::unique_ptr<trace::LabelEncoder> labels_;
   std::unique_ptr<trace::OutBytes> content_;  // of the block being made
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;

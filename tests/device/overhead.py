@@ -1,7 +1,7 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
-All ways of recording take turns in one process, in many short rounds, each between two rounds
-without any; the median of the differences counts, with the range it may lie in. Prints
+All ways of recording take turns in one process, in many short rounds, each beside one without any;
+medians are compared, with the range the difference may lie in. Prints
 one line of JSON.
 """
 
@@ -24,8 +24,10 @@ import torch
 from workloads import make_training
 
 FOLDER = Path(tempfile.mkdtemp())
-WAYS = ("stacks", "no_stacks", "torch")
-Measured = dict[str, list[tuple[float, float]]]
+# stacks: everything there is. The others leave labels out, and then stacks too.
+WAYS = ("stacks", "no_labels", "no_stacks", "torch")
+Round = tuple[list[float], list[float]]  # seconds with recording, and right after it without
+Rounds = dict[str, list[Round]]
 
 
 @contextmanager
@@ -36,54 +38,66 @@ def recording(way: str) -> Iterator[None]:
         torch.cuda.memory._record_memory_history(None)
     else:
         path = FOLDER / f"{way}.gmp"
-        with gpumemprof.record(path, stacks=way == "stacks", overwrite=True) as recording:
+        has_stacks, has_labels = way != "no_stacks", way == "stacks"
+        with gpumemprof.record(
+            path, stacks=has_stacks, labels=has_labels, overwrite=True
+        ) as recording:
             torch.empty(1, device="cuda")
             while recording.self_test is None:  # once a run, not once a step
                 time.sleep(0.001)
             yield
 
 
-def time_steps(step, count: int) -> float:
+def time_each(step: Callable[[], object], count: int) -> list[float]:
+    times = []
     torch.cuda.synchronize()
-    start = time.perf_counter()
     for _ in range(count):
+        start = time.perf_counter()
         step()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / count
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return times
 
 
-def compare(measure: Callable[[], float], warm: Callable[[], object], rounds: int) -> Measured:
-    """Each way between two runs without recording: what drifts drifts for both neighbours."""
-    measured: Measured = {way: [] for way in WAYS}
-    warm()
-    before = measure()
+def compare(measure: Callable[[], list[float]], warm: Callable[[], object], rounds: int) -> Rounds:
+    """Each way beside a run without recording: what drifts drifts for both."""
+    measured: Rounds = {way: [] for way in WAYS}
     for turn in range(rounds):
         for way in WAYS[turn % len(WAYS) :] + WAYS[: turn % len(WAYS)]:
             with recording(way):
                 warm()
                 during = measure()
+            time.sleep(0.005)  # as long as a recording takes to begin
             warm()
-            after = measure()
-            measured[way].append((during, (before + after) / 2))
-            before = after
+            measured[way].append((during, measure()))
     return measured
 
 
-def middle(values: list[float]) -> dict[str, float]:
-    """The median, and the range it lies in with 95 % certainty (by drawing again, 1000 times)."""
+def added(rounds: list[Round], difference: Callable[[float, float], float]) -> dict[str, float]:
+    """The difference of the medians, and the range it lies in with 95 % certainty.
+
+    A round counts with its fastest run: others use the machine too, and only ever slow a run down.
+    The range is that of 500 draws of as many rounds.
+    """
+    fastest = [(min(during), min(off)) for during, off in rounds]
+
+    def of(chosen: list[tuple[float, float]]) -> float:
+        during, off = zip(*chosen)
+        return difference(statistics.median(during), statistics.median(off))
+
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(1000))
-    return {"median": statistics.median(values), "low": medians[25], "high": medians[975]}
+    drawn = sorted(of(draw.choices(fastest, k=len(fastest))) for _ in range(500))
+    return {"median": of(fastest), "low": drawn[12], "high": drawn[487]}
 
 
-def steps(rounds: int, per_round: int) -> dict[str, Any]:
+def steps(rounds: int) -> dict[str, Any]:
     step = make_training()
     for _ in range(10):
         step()
-    measured = compare(lambda: time_steps(step, per_round), step, rounds)
-    added = {way: middle([t / off - 1 for t, off in pairs]) for way, pairs in measured.items()}
-    off = [off for pairs in measured.values() for _, off in pairs]
-    return {"step_ms": statistics.median(off) * 1e3, **added}
+    measured = compare(lambda: time_each(step, 5), step, rounds)
+    off = statistics.median(min(times) for _, times in measured["stacks"])
+    costs = {way: added(done, lambda t, off: t / off - 1) for way, done in measured.items()}
+    return {"step_ms": off * 1e3, **costs}
 
 
 def deep(depth: int, function, *arguments):
@@ -98,16 +112,16 @@ def pairs(count: int) -> float:
 
 
 def pair_costs(rounds: int) -> dict[str, Any]:
-    measured = compare(lambda: deep(30, pairs, 5000), lambda: deep(30, pairs, 100), rounds)
-    return {way: middle([(t - off) * 1e6 for t, off in rows]) for way, rows in measured.items()}
+    measured = compare(lambda: [deep(30, pairs, 5000)], lambda: deep(30, pairs, 100), rounds)
+    return {way: added(done, lambda t, off: (t - off) * 1e6) for way, done in measured.items()}
 
 
 def main(rounds: int) -> None:
     gc.collect()
     gc.disable()  # its pauses fall on whoever comes first
-    result = {"steps": steps(rounds, 3), "pair_us": pair_costs(rounds)}
+    result = {"steps": steps(rounds), "pair_us": pair_costs(rounds)}
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 120)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 90)

@@ -32,7 +32,7 @@ def build() -> None:
     subprocess.run([*command, "--break-system-packages", str(ROOT)], check=True)
 
 
-def ask(script: str, *arguments: str, settings: str = "") -> dict[str, Any]:
+def ask(script: str, *arguments: str, settings: str = "") -> Any:
     """The JSON a script printed, or what went wrong."""
     environment = dict(os.environ)
     if settings:
@@ -50,8 +50,7 @@ def ask(script: str, *arguments: str, settings: str = "") -> dict[str, Any]:
         return {"failed": "ran too long"}
     if done.returncode != 0:
         return {"failed": f"exit code {done.returncode}: {done.stderr[-1500:]}"}
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def row(what: str, measured: str, bar: str, is_met: bool) -> None:
@@ -87,11 +86,12 @@ def overhead() -> None:
     steps, pair = result["steps"], result["pair_us"]
     with_stacks, torchs = steps["stacks"]["median"], steps["torch"]["median"]
     told = (
-        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms; torch {percent(steps['torch'])}, "
-        f"{with_stacks / torchs:.3f} of it"
+        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms; "
+        f"torch {percent(steps['torch'])}, {with_stacks / torchs:.3f} of it"
     )
+    told += f"; without labels {percent(steps['no_labels'])}"
     is_met = with_stacks <= 0.03 and with_stacks <= torchs / 6
-    row("step with stacks", told, "<= 3 %, <= 1/6 of torch's", is_met)
+    row("step with stacks and labels", told, "<= 3 %, <= 1/6 of torch's", is_met)
     without = steps["no_stacks"]
     row("step without stacks", percent(without), "<= 1 %", without["median"] <= 0.01)
     told = (
@@ -146,6 +146,25 @@ def ways() -> None:
         row(f"way: {name}", "; ".join(way["wrong"]) or way["told"], way["bar"], not way["wrong"])
 
 
+def sources() -> None:
+    sys.path.insert(0, str(HERE))
+    import sources as measured
+
+    for case in measured.cases():
+        name = "sources: " + " ".join(case)
+        result = ask("sources.py", "case", *case)
+        if broken(name, result):
+            continue
+        unknown = result["unknown"]
+        told = "; ".join(result["wrong"]) or f"unknown {unknown:.2%} of {result['peak']:,} bytes"
+        is_met = not result["wrong"] and unknown < measured.MOST_UNKNOWN
+        row(name, told, "storages exact, unknown < 1 %", is_met)
+    result = ask("sources.py", "gap")
+    if not broken("gap", result):
+        told = "; ".join(result["wrong"]) or f"process {result['truth']['process']} bytes"
+        row("gap: pool, process and card", told, "NVML, to the byte", not result["wrong"])
+
+
 def prediction() -> None:
     result = ask("predicted.py")
     if broken("predicted", result):
@@ -158,6 +177,18 @@ def prediction() -> None:
         row(f"predicted: {name}, seed {run['seed']}", told, "no mismatch", not run["wrong"])
 
 
+def profiler() -> None:
+    result = ask("profiler.py")
+    if isinstance(result, dict):
+        broken("profiler", result)
+        return
+    for check in result:
+        told = check["told"].strip().splitlines()
+        row(check["what"], told[-1] if told else "", "", check["is_met"])
+        if not check["is_met"]:
+            print(check["told"], flush=True)
+
+
 TESTS = {
     "exactness": exactness,
     "overhead": overhead,
@@ -165,7 +196,9 @@ TESTS = {
     "endings": endings,
     "coexistence": coexistence,
     "ways": ways,
+    "sources": sources,
     "prediction": prediction,
+    "profiler": profiler,
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
-from capture_programs import run_program, run_recorded
+from capture_programs import run_command, run_program, run_recorded
 
 TRAIN = """
 import sys, torch
@@ -59,6 +59,20 @@ def test_names_the_file_after_script_and_process(tmp_path: Path) -> None:
     run_recorded(tmp_path, "train.py", "10", "0")
     (path,) = tmp_path.glob("train.*.gmp")
     assert path.name.split(".")[1].isdecimal()
+
+
+def test_records_every_rank_of_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nkept = torch.ones(5000)\n")
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+    done = run_command(tmp_path, [*launcher, "gpumemprof", "run", "--cpu", "train.py"], None)
+    assert done.returncode == 0, done.stderr
+    ranks = set()
+    for path in tmp_path.glob("train.*.gmp"):
+        recording = gpumemprof.load(path)
+        ranks.add(recording.report()["input"]["facts"]["rank"])
+        (device,) = recording.devices
+        assert device.peak.allocated_bytes == 20_000
+    assert ranks == {"0", "1"}
 
 
 def test_names_rank_and_host_among_several(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
+import pkgutil
 import typing
+from pathlib import Path
 
 import gpumemprof
 import pytest
@@ -41,6 +44,59 @@ def test_every_public_function_has_type_hints(name):
         assert signature.return_annotation is not signature.empty, function
         arguments = [p for p in signature.parameters if p not in {"self", "cls"}]
         assert set(arguments) <= set(typing.get_type_hints(function)), function
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example(name):
+    assert has_example(getattr(gpumemprof, name)), name
+
+
+PROFILER_API = [
+    "Allocation",
+    "CPUMemoryProfiler",
+    "GPUMemoryProfiler",
+    "MemorySnapshot",
+    "OwnAllocations",
+    "ProfileResult",
+    "ProfiledContext",
+]
+
+
+@pytest.mark.parametrize("name", PROFILER_API)
+def test_every_method_of_the_profiler_has_an_example(name):
+    kind = getattr(gpumemprof, name)
+    for base in kind.__mro__[:-1]:
+        for member in members_of(base):
+            if inspect.isfunction(member):
+                assert has_example(member), member
+
+
+def has_example(value):
+    text = inspect.getdoc(value) or ""
+    return ">>> " in text or "::" in text
+
+
+def test_the_examples_of_all_modules_run():
+    for module in pkgutil.iter_modules(gpumemprof.__path__):
+        if module.name in {"_core", "__main__"}:
+            continue
+        imported = importlib.import_module(f"gpumemprof.{module.name}")
+        failures, _ = doctest.testmod(imported)
+        assert failures == 0, module.name
+
+
+def test_every_public_name_comes_with_its_type():
+    api = pytest.importorskip("mypy.api")
+    program = f"from gpumemprof import {', '.join(PUBLIC)}\n"
+    program += "".join(f"reveal_type({name})\n" for name in PUBLIC)
+    options = ["--strict", "--follow-imports=silent", "--ignore-missing-imports"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYPYPATH", str(Path(gpumemprof.__file__).parents[1]))
+        told, problems, code = api.run([*options, "--config-file=", "-c", program])
+    assert code == 0, told + problems
+    revealed = [line for line in told.splitlines() if "Revealed type" in line]
+    assert len(revealed) == len(PUBLIC)
+    assert not [line for line in revealed if '"Any"' in line or '"builtins.object"' in line]
 
 
 def test_says_nothing_it_does_not_have():

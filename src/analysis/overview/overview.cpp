@@ -53,6 +53,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.pins = find_pins(record, store, moment);
   overview.totals = totals_of(overview.memory);
   overview.asked_sources = sources_at(record, record.labels, moment);
+  overview.gap = find_gap(store, record);
   overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.ooms = find_ooms(record, store, kOomsShown);
   for (const OomReport& oom : overview.ooms)

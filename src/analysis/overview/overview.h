@@ -8,6 +8,7 @@
 
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
+#include "analysis/gap/gap.h"
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/sources/sources.h"
@@ -53,8 +54,9 @@ struct DeviceOverview {
   std::vector<LiveLine> live_lines;
   FreeMemory memory;
   PinReport pins;
-  SourceBytes asked_sources;  // at the moment asked about
-  DeviceSources sources;      // at the peak and over time
+  SourceBytes asked_sources;     // at the moment asked about
+  DeviceSources sources;         // at the peak and over time
+  std::optional<DeviceGap> gap;  // at the last sample of the card
 
   std::vector<OomReport> ooms;  // the first few
   std::vector<When> oom_whens;  // one for each of them

@@ -88,10 +88,10 @@ std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store)
   std::unordered_map<std::uint64_t, std::size_t> line_of_frame;
   std::vector<LiveLine> lines;
   for (const LiveGroup& group : live.groups) {
-    const bool has_stack = !group.stack.is_none();
-    const FrameId user =
-        has_stack ? store.stacks().frame(user_part(store, group.stack)) : FrameId();
-    const FrameId innermost = has_stack ? store.stacks().frame(group.stack) : FrameId();
+    const StackId python = python_part(store, group.stack);
+    const bool has_stack = !python.is_none();
+    const FrameId user = has_stack ? store.stacks().frame(user_part(store, python)) : FrameId();
+    const FrameId innermost = has_stack ? store.stacks().frame(python) : FrameId();
     const std::uint64_t key = std::uint64_t{user.index} << 1U | (group.is_backward ? 1 : 0);
     const auto [known, is_new] = line_of_frame.try_emplace(key, lines.size());
     if (is_new) lines.push_back({{user, group.is_backward, 0, 0}, {}});

@@ -20,6 +20,18 @@ bool is_library_file(std::string_view file) {
          std::any_of(kNativeEndings.begin(), kNativeEndings.end(), ends);
 }
 
+bool is_python(const Store& store, FrameId frame) {
+  const std::string_view file = store.text(store.frame(frame).file);
+  return file.ends_with(".py") || file.starts_with('<');
+}
+
+StackId python_part(const Store& store, StackId stack) {
+  for (StackId part = stack; !part.is_none(); part = store.stacks().caller(part)) {
+    if (is_python(store, store.stacks().frame(part))) return part;
+  }
+  return {};
+}
+
 StackId user_part(const Store& store, StackId stack) {
   for (StackId part = stack; !part.is_none(); part = store.stacks().caller(part)) {
     const Frame& frame = store.frame(store.stacks().frame(part));

@@ -15,9 +15,12 @@ enum class FrameKind : std::uint8_t {
   constructor,
   make_parameters,
   make_buckets,
+  workspace,
   load_data,
   forward,
+  module_call,  // torch's own: a forward for certain, whatever is named so
   backward,
+  recompute,
   optimizer_step,
   optimizer_other,
   zero_grad,
@@ -38,8 +41,8 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, kCount>
 }
 
 bool is_root(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kRoots = {"<module>", "_bootstrap", "_run_code",
-                                                      "_run_module_as_main", "_start"};
+  constexpr std::array<std::string_view, 4> kRoots = {"<module>", "_bootstrap", "_run_code",
+                                                      "_run_module_as_main"};
   return is_one_of(name, kRoots);
 }
 
@@ -55,6 +58,12 @@ bool is_optimizer_file(std::string_view file) {
 bool is_native_backward(std::string_view name) {
   return name.find("torch::autograd::Engine::") != std::string_view::npos ||
          name.find("torch::autograd::python::PythonEngine::") != std::string_view::npos;
+}
+
+bool is_native_workspace(std::string_view name) {
+  return name.find("setWorkspaceForHandle") != std::string_view::npos ||
+         name.find("CUDABlasLtWorkspace") != std::string_view::npos ||
+         name.find("::Workspace::Workspace(") != std::string_view::npos;
 }
 
 bool makes_parameters(std::string_view file, std::string_view name) {
@@ -80,13 +89,10 @@ bool makes_parameters(std::string_view file, std::string_view name) {
 bool is_backward(std::string_view file, std::string_view name) {
   if (name == "backward") return true;
   if (file.ends_with("torch/autograd/__init__.py")) return name == "grad" || name == "_make_grads";
-  if (file.ends_with("torch/utils/checkpoint.py"))
-    return name == "unpack_hook" || name == "recompute_fn";
   return name == "_engine_run_backward";
 }
 
-bool is_forward(std::string_view file, std::string_view name) {
-  if (name == "forward") return true;
+bool is_module_call_name(std::string_view file, std::string_view name) {
   if (file.ends_with("torch/nn/modules/module.py"))
     return name == "_call_impl" || name == "_wrapped_call_impl" || name == "_slow_forward";
   return file.ends_with("torch/nn/functional.py");
@@ -100,6 +106,7 @@ std::string_view plain_name(std::string_view name) {
 
 FrameKind frame_kind(std::string_view file, std::string_view full_name) {
   if (is_native_backward(full_name)) return FrameKind::backward;
+  if (is_native_workspace(full_name)) return FrameKind::workspace;
   const std::string_view name = plain_name(full_name);
   if (is_root(name)) return FrameKind::root;
   if (is_optimizer_file(file)) {
@@ -109,11 +116,15 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
     return is_step ? FrameKind::optimizer_step : FrameKind::optimizer_other;
   }
   if (name == "zero_grad") return FrameKind::zero_grad;
+  if (file.ends_with("torch/utils/checkpoint.py") &&
+      (name == "unpack_hook" || name == "recompute_fn"))
+    return FrameKind::recompute;
   if (is_backward(file, name)) return FrameKind::backward;
   if (makes_parameters(file, name)) return FrameKind::make_parameters;
   if (file.ends_with("torch/nn/parallel/distributed.py") && name != "forward")
     return FrameKind::make_buckets;
-  if (is_forward(file, name)) return FrameKind::forward;
+  if (is_module_call_name(file, name)) return FrameKind::module_call;
+  if (name == "forward") return FrameKind::forward;
   if (lies_in(file, "torch/utils/data/") || name == "send_to_device" ||
       name == "transfer_batch_to_device" || name == "_prepare_inputs")
     return FrameKind::load_data;
@@ -125,10 +136,17 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
 CodeKind called(CodeKind caller, FrameKind frame) {
   switch (frame) {
     case FrameKind::forward:
-      if (is_in_backward(caller)) return CodeKind::recompute;
-      return CodeKind::forward;
+      // Compiled backward code names the forward it was made from.
+      return is_in_backward(caller) ? caller : CodeKind::forward;
+    case FrameKind::module_call:
+      return is_in_backward(caller) ? CodeKind::recompute : CodeKind::forward;
     case FrameKind::backward:
-      return CodeKind::backward;
+      // Native frames of autograd's thread may stand inside its Python ones.
+      return caller == CodeKind::recompute ? caller : CodeKind::backward;
+    case FrameKind::recompute:
+      return CodeKind::recompute;
+    case FrameKind::workspace:
+      return CodeKind::workspace;
     case FrameKind::optimizer_step:
       return CodeKind::optimizer_step;
     case FrameKind::optimizer_other:

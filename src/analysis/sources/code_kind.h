@@ -16,6 +16,7 @@ enum class CodeKind : std::uint8_t {
   constructor,      // plain, inside some __init__
   make_parameters,  // modules built, loaded, moved or converted
   make_buckets,     // DistributedDataParallel's own buffers
+  workspace,        // scratch memory of a library, by its native frames
   load_data,
   forward,
   backward,

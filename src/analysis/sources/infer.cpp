@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
 #include "analysis/sources/event_stacks.h"
 #include "analysis/sources/size_book.h"
@@ -234,14 +235,20 @@ class Inference {
     kinds_.reserve(rows_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       kinds_.push_back(find_kind(row));
+      is_joined_late_ = is_joined_late_ || (is_from_before(row) && lasts(row));
       if (labels_.is_measured(row)) {
-        if (labels_.source[row] == MemorySource::parameters) ++sizes_.at(size(row)).made;
+        if (labels_.source[row] == MemorySource::parameters) count_parameter(row);
       } else if (kind(row) == CodeKind::make_parameters) {
-        ++sizes_.at(size(row)).made;
+        count_parameter(row);
       } else if (may_be_parameter(row)) {
         ++sizes_.at(size(row)).possible;
       }
     }
+  }
+
+  void count_parameter(std::size_t row) {
+    ++sizes_.at(size(row)).made;
+    has_made_parameters_ = true;
   }
 
   // Born in backward and still there behind it.
@@ -295,6 +302,8 @@ class Inference {
         return MemorySource::parameters;
       case CodeKind::make_buckets:
         return from_buckets(row);
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       case CodeKind::forward:
@@ -412,7 +421,8 @@ class Inference {
                                              : MemorySource::temporaries;
   }
 
-  // Made before training and kept: a parameter where backward makes a gradient of its size.
+  // Made before training and kept: a parameter where backward makes a gradient of its size. Data
+  // otherwise, if the user's own line made it and nothing speaks against it.
   MemorySource kept_by_user(std::size_t row) {
     SizeInfo* info = sizes_.find(size(row));
     if (info != nullptr && info->takes_parameter()) {
@@ -421,33 +431,47 @@ class Inference {
     }
     if (kind(row) == CodeKind::constructor) {
       open_constructors_.push_back(AllocationId(row));
-      return MemorySource::inputs;
+      return MemorySource::unknown;
     }
-    return MemorySource::inputs;
+    const bool may_be_copy = info != nullptr && info->made > 0;
+    const bool has_model = has_made_parameters_ || is_joined_late_ || sizes_.has_gradients();
+    return may_be_copy || !has_model || !facts_of(row).is_users_own ? MemorySource::unknown
+                                                                    : MemorySource::inputs;
   }
 
-  [[nodiscard]] StringId constructor_file(std::size_t row) const {
+  struct StackFacts {
+    StringId constructor_file;  // of the innermost __init__
+    bool is_users_own = false;  // the innermost Python frame is outside of libraries
+  };
+  // All stacks are looked at when the first is asked for.
+  [[nodiscard]] const StackFacts& facts_of(std::size_t row) {
+    if (facts_.empty()) find_stack_facts();
+    return facts_[rows_.stack[row].index];
+  }
+  void find_stack_facts() {
     const StackTrie& stacks = store_.stacks();
-    for (StackId stack = rows_.stack[row]; !stack.is_none(); stack = stacks.caller(stack)) {
-      const Frame& frame = store_.frame(stacks.frame(stack));
-      if (store_.text(frame.name).ends_with("__init__")) return frame.file;
+    facts_.reserve(stacks.size());
+    for (std::size_t index = 0; index < stacks.size(); ++index) {
+      const FrameId id = stacks.frame(StackId(index));
+      const Frame& frame = store_.frame(id);
+      const StackId caller = stacks.caller(StackId(index));
+      StackFacts facts = caller.is_none() ? StackFacts() : facts_[caller.index];
+      if (store_.text(frame.name).ends_with("__init__")) facts.constructor_file = frame.file;
+      if (is_python(store_, id)) facts.is_users_own = !is_library_file(store_.text(frame.file));
+      facts_.push_back(facts);
     }
-    return {};
   }
   void note_constructor(std::size_t row) {
-    const StringId file = constructor_file(row);
-    if (std::find(constructor_files_.begin(), constructor_files_.end(), file) ==
-        constructor_files_.end())
-      constructor_files_.push_back(file);
+    constructor_files_.find_or_insert(facts_of(row).constructor_file.index, true);
   }
 
   // Recorded without any stack and outside of all phases.
   MemorySource from_nowhere(std::size_t row) {
     if (is_zeroed(row)) return MemorySource::gradients;
     SizeInfo* info = sizes_.find(size(row));
-    if (info != nullptr && info->gradients > 0 && may_be_parameter(row) && info->takes_parameter())
-      return MemorySource::parameters;
-    return MemorySource::unknown;
+    if (info == nullptr || info->gradients == 0) return MemorySource::unknown;
+    if (may_be_parameter(row) && info->takes_parameter()) return MemorySource::parameters;
+    return lives_through_a_step(row, run_of(row)) ? MemorySource::gradients : MemorySource::unknown;
   }
 
   MemorySource from_before(std::size_t row) {
@@ -457,6 +481,8 @@ class Inference {
       case CodeKind::optimizer_step:
       case CodeKind::optimizer_setup:
         return MemorySource::optimizer_state;
+      case CodeKind::workspace:
+        return MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       default:
@@ -499,9 +525,7 @@ class Inference {
     }
     // A constructor that makes parameters makes buffers too.
     for (const AllocationId row : open_constructors_) {
-      const StringId file = constructor_file(row.index);
-      if (std::find(constructor_files_.begin(), constructor_files_.end(), file) !=
-          constructor_files_.end())
+      if (constructor_files_.find(facts_of(row.index).constructor_file.index) != nullptr)
         labels_.source[row.index] = MemorySource::parameters;
     }
   }
@@ -526,6 +550,8 @@ class Inference {
   bool is_zeroing_ = false;
   bool is_in_forward_ = false;
   bool keeps_gradients_ = false;
+  bool has_made_parameters_ = false;
+  bool is_joined_late_ = false;  // something that lasts was there before the history
   std::uint32_t first_backward_ = kNoEvent;
   std::uint32_t end_of_work_ = 0;  // behind the last phase
   std::vector<std::uint32_t> ooms_;
@@ -536,7 +562,8 @@ class Inference {
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;
-  std::vector<StringId> constructor_files_;
+  FlatMap<bool> constructor_files_;  // of those that made a parameter
+  std::vector<StackFacts> facts_;    // by stack; made when first asked for
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the recording itself says of its storages, taken before anything is inferred.
+// What the recording itself says of its storages and its steps: taken before anything is inferred,
+// and what follows from it afterwards.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,24 @@ namespace gpumemprof {
 // the events. Returns whether the recording has labels at all.
 bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabels& labels);
 
-// The phases as the recorder marked them; empty where it did not, and they are found by stacks.
-std::vector<PhaseSpan> marked_phases(const Store& store, const DeviceRecord& record);
+// Only in a recording with labels, after the rest was inferred. Memory that was made where labelled
+// inputs were made is inputs too. What is an activation or a temporary by its definition, the
+// phases of its birth and its death, counts as measured.
+void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
+                      AllocationLabels& labels);
+
+// Events [first, end) ran inside an optimizer's step, as the program's own hooks told it.
+struct MarkedStep {
+  std::uint32_t first_event = 0;
+  std::uint32_t end_event = 0;
+};
+std::vector<MarkedStep> marked_optimizer_steps(const DeviceRecord& record);
+
+// The first event of every step that the program marked by gpumemprof.step(), in order.
+std::vector<std::uint32_t> marked_step_begins(const DeviceRecord& record);
+
+// The first event after every training step, as the program's optimizers tell it: where several
+// take turns, after the last of them.
+std::vector<std::uint32_t> marked_step_ends(const DeviceRecord& record);
 
 }  // namespace gpumemprof

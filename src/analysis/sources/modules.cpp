@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/module_names.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
@@ -14,21 +16,22 @@ class Tree {
       : store_(store),
         rows_(record.allocations),
         forward_stacks_(record.events.forward_stack),
+        names_(store),
         node_of_stack_(store.stacks().size(), kNotAsked) {}
 
   void add(std::size_t row, MemorySource source) {
     const StackId stack = stack_of(row);
     if (stack.is_none()) return;
-    for (std::uint32_t node = node_of(stack); node != ModuleNode::kNoParent;
-         node = nodes_[node].parent) {
-      nodes_[node].bytes += rows_.size_bytes[row];
-      ++nodes_[node].blocks;
-      nodes_[node].by_source.add(source, rows_.requested_bytes[row], rows_.size_bytes[row]);
-    }
+    const std::uint32_t node = node_of(stack);
+    if (node == ModuleNode::kNoParent) return;
+    nodes_[node].bytes += rows_.size_bytes[row];
+    ++nodes_[node].blocks;
+    nodes_[node].by_source.add(source, rows_.requested_bytes[row], rows_.size_bytes[row]);
   }
 
   // Children follow their parent, the largest first.
   std::vector<ModuleNode> finish() {
+    sum_up();
     std::vector<std::vector<std::uint32_t>> children(nodes_.size() + 1);
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       const std::uint32_t parent = nodes_[node].parent;
@@ -56,6 +59,20 @@ class Tree {
 
  private:
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
+  static constexpr std::size_t kMostNamed = 20'000;
+
+  // Adds to every node what its children have; children were made after their parent.
+  void sum_up() {
+    for (std::size_t node = nodes_.size(); node-- > 0;) {
+      if (nodes_[node].parent == ModuleNode::kNoParent) continue;
+      ModuleNode& parent = nodes_[nodes_[node].parent];
+      parent.bytes += nodes_[node].bytes;
+      parent.blocks += nodes_[node].blocks;
+      for (std::size_t source = 0; source < kMemorySourceCount; ++source)
+        parent.by_source.by_source[source] += nodes_[node].by_source.by_source[source];
+      parent.by_source.rounding += nodes_[node].by_source.rounding;
+    }
+  }
 
   // What backward allocates belongs to the module whose gradient it computes, where that was
   // recorded.
@@ -83,10 +100,15 @@ class Tree {
 
   // The line that calls a module, where it is not in a forward() itself.
   std::uint32_t child_of_caller(std::uint32_t parent, StackId call) {
-    const StackId caller = store_.stacks().caller(call);
-    if (caller.is_none()) return parent;
-    const FrameId frame = store_.stacks().frame(caller);
-    return is_line_of_module(store_, frame) ? child(parent, frame) : parent;
+    constexpr int kMostNative = 32;  // frames of the interpreter between two of Python
+    StackId caller = store_.stacks().caller(call);
+    for (int skipped = 0; skipped < kMostNative && !caller.is_none(); ++skipped) {
+      const FrameId frame = store_.stacks().frame(caller);
+      if (is_python(store_, frame))
+        return is_line_of_module(store_, frame) ? child(parent, frame) : parent;
+      caller = store_.stacks().caller(caller);
+    }
+    return parent;
   }
 
   std::uint32_t child(std::uint32_t parent, FrameId frame) {
@@ -97,7 +119,16 @@ class Tree {
       ModuleNode made;
       made.parent = parent;
       made.frame = frame;
+      const bool is_outermost = parent == ModuleNode::kNoParent;
+      const std::vector<std::uint32_t> callers =
+          is_outermost ? std::vector<std::uint32_t>() : candidates_[parent];
+      std::vector<std::uint32_t> modules;
+      if (nodes_.size() < kMostNamed && is_module_forward(store_, frame))
+        modules = names_.inside(callers, frame);
+      made.name = names_.name_of(modules);
       nodes_.push_back(made);
+      // A forward() that another one of the same module calls, as by super(), is of that module.
+      candidates_.push_back(modules.empty() ? callers : modules);
     }
     return node;
   }
@@ -105,6 +136,8 @@ class Tree {
   const Store& store_;
   const AllocationColumns& rows_;
   const Column<StackId>& forward_stacks_;  // by event; empty where none was recorded
+  ModuleNames names_;
+  std::vector<std::vector<std::uint32_t>> candidates_;  // by node: the modules it may be
   std::vector<std::uint32_t> node_of_stack_;
   FlatMap<std::uint32_t> by_step_;
   std::vector<ModuleNode> nodes_;

@@ -18,21 +18,24 @@ struct Region {
   std::uint32_t last = 0;
 };
 
-// The optimizer steps that a recording marks by torch's own annotations, in order of time.
-struct MarkedStep {
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-};
-
-std::vector<MarkedStep> marked_steps(const Store& store, DeviceIndex device) {
-  std::vector<MarkedStep> steps;
+// The optimizer steps that a recording marks, by our own hooks or by torch's annotations, in order.
+std::vector<MarkedStep> marked_steps(const Store& store, const DeviceRecord& record) {
+  std::vector<MarkedStep> steps = marked_optimizer_steps(record);
+  if (!steps.empty()) return steps;
+  const auto& times = record.events.time_ns;
+  const auto row_of = [&](const std::int64_t* event) {
+    return static_cast<std::uint32_t>(event - times.begin());
+  };
   for (const Annotation& annotation : store.annotations()) {
-    if (annotation.device != device || annotation.time_ns == kUnknownTime) continue;
+    if (annotation.device != record.device || annotation.time_ns == kUnknownTime) continue;
     if (!store.text(annotation.name).starts_with("Optimizer.step#")) continue;
     if (annotation.stage == Annotation::Stage::start) {
-      steps.push_back({annotation.time_ns, annotation.time_ns});
+      const std::uint32_t first =
+          row_of(std::lower_bound(times.begin(), times.end(), annotation.time_ns));
+      steps.push_back({first, first});
     } else if (!steps.empty()) {
-      steps.back().end_ns = annotation.time_ns;
+      steps.back().end_event =
+          row_of(std::upper_bound(times.begin(), times.end(), annotation.time_ns));
     }
   }
   return steps;
@@ -72,7 +75,7 @@ class PhaseFinder {
   void find_regions() {
     const EventColumns& events = record_.events;
     bool is_parted = false;  // the user's own code allocated since the last mark
-    const std::vector<MarkedStep> steps = marked_steps(store_, record_.device);
+    const std::vector<MarkedStep> steps = marked_steps(store_, record_);
     std::size_t step = 0;
     for (std::uint32_t event = 0; event < events.size(); ++event) {
       const Action action = events.action[event];
@@ -81,10 +84,8 @@ class PhaseFinder {
         continue;
       const CodeKind kind = kind_of(event);
       Phase phase = phase_of(kind);
-      const std::int64_t time = events.time_ns[event];
-      while (step < steps.size() && time != kUnknownTime && steps[step].end_ns < time) ++step;
-      const bool is_in_step =
-          step < steps.size() && time != kUnknownTime && steps[step].start_ns <= time;
+      while (step < steps.size() && steps[step].end_event <= event) ++step;
+      const bool is_in_step = step < steps.size() && steps[step].first_event <= event;
       if (is_in_step && (phase == Phase::other || kind == CodeKind::none))
         phase = Phase::optimizer_step;
       if (phase == Phase::other) {
@@ -169,7 +170,9 @@ class PhaseFinder {
   // after a step was over. What is freed until then, gradients mostly, still belongs to the step
   // before.
   void count_steps() {
-    std::vector<std::uint32_t> begins = ends_of_steps();
+    std::vector<std::uint32_t> begins = marked_step_begins(record_);
+    if (!begins.empty()) return split_at(begins);
+    begins = ends_of_steps();
     for (std::uint32_t& event : begins) event = first_request(event);
     const auto first = std::find_if(spans_.begin(), spans_.end(), [](const PhaseSpan& span) {
       return span.phase != Phase::other;
@@ -184,12 +187,9 @@ class PhaseFinder {
   // The first event after each step: after the optimizer's, as annotations mark it or as its code
   // shows outside of the time they cover, or after a backward where no optimizer was seen.
   [[nodiscard]] std::vector<std::uint32_t> ends_of_steps() const {
-    std::vector<std::uint32_t> ends;
-    const auto& times = record_.events.time_ns;
-    for (const MarkedStep& step : marked_steps(store_, record_.device)) {
-      const std::int64_t* after = std::upper_bound(times.begin(), times.end(), step.end_ns);
-      ends.push_back(static_cast<std::uint32_t>(after - times.begin()));
-    }
+    std::vector<std::uint32_t> ends = marked_step_ends(record_);
+    if (!ends.empty()) return ends;
+    for (const MarkedStep& step : marked_steps(store_, record_)) ends.push_back(step.end_event);
     const std::uint32_t marked_from = ends.empty() ? kNoEvent : ends.front();
     const std::uint32_t marked_to = ends.empty() ? 0 : ends.back();
     const auto collect = [&](Phase last) {
@@ -243,8 +243,6 @@ class PhaseFinder {
 }  // namespace
 
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record) {
-  std::vector<PhaseSpan> marked = marked_phases(store, record);
-  if (!marked.empty()) return marked;
   return PhaseFinder(store, record).run();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/json/gap_json.h"
 #include "report/json/sources_json.h"
 
 namespace gpumemprof {
@@ -257,6 +258,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   if (!asked_peak) at["live"] = live_json(store, device.live, top);
   json["at"] = at;
   json["oom_reports"] = ooms_json(store, device);
+  json["gap"] = gap_json(store, device.gap);
   json["source_series"] = series_json(device.sources.series);
   json["steps"] = steps_json(device.sources, kStepsListed);
   json["modules"] = modules_json(device.sources, store);

@@ -8,6 +8,7 @@
 
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
+#include "report/text/gap_text.h"
 #include "report/text/phrases.h"
 #include "report/text/sources_text.h"
 
@@ -39,6 +40,7 @@ class Writer {
       sources(device);
       live(device);
       free_memory(device);
+      if (device.gap) out_ += "\n" + text::gap_table(*device.gap);
       rest(device);
     }
     settings();

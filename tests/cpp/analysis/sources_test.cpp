@@ -235,6 +235,24 @@ TEST(Sources, weights_of_the_users_own_are_known_by_their_gradients) {
   for (const std::size_t block : gradients) EXPECT_EQ(run.source(block), MemorySource::gradients);
 }
 
+TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {
+  Training run;
+  run.build();
+  const std::size_t copy = run.alloc(kWeight, run.user());
+  const std::size_t data = run.alloc(6 * kMiB, run.user());
+  const std::size_t of_library =
+      run.alloc(13 * kMiB, run.stack({"<module>@/train/train.py", "setup@somelib/engine.py"}));
+  const std::size_t of_constructor =
+      run.alloc(15 * kMiB, run.stack({"<module>@/train/train.py", "__init__@/train/data.py"}));
+  for (int step = 0; step < 2; ++step) run.run_step();
+  run.finish();
+  expect_everything_known(run);
+  EXPECT_EQ(run.source(data), MemorySource::inputs);
+  EXPECT_EQ(run.source(copy), MemorySource::unknown);
+  EXPECT_EQ(run.source(of_library), MemorySource::unknown);
+  EXPECT_EQ(run.source(of_constructor), MemorySource::unknown);
+}
+
 TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for_it) {
   RunBuilder run;
   const StackId in_closure = run.stack(
@@ -242,6 +260,28 @@ TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for
        "_call_impl@torch/nn/modules/module.py", "forward@/train/model.py"});
   const std::vector<CodeKind> kinds = code_kinds(run.store());
   EXPECT_EQ(kinds[in_closure.index], CodeKind::forward);
+}
+
+TEST(Sources, native_frames_between_pythons_do_not_mislead) {
+  RunBuilder run;
+  // As torch records it by default: the innermost Python frame stands among the native ones.
+  const StackId step =
+      run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
+                 "step@torch/optim/adam.py", "_start@/??", "_PyEval_EvalFrameDefault@/??",
+                 "_single_tensor_adam@torch/optim/adam.py", "at::empty@/x.cpp"});
+  const StackId backward =
+      run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??", "at::empty@/x.cpp"});
+  const StackId cublas = run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??",
+                                    "at::cuda::setWorkspaceForHandle(x)@/x.cpp"});
+  // Compiled code names the lines it was made from.
+  const StackId compiled =
+      run.stack({"apply@torch/autograd/function.py", "backward@torch/_functorch/wrappers.py",
+                 "forward@/train/model.py", "call@/tmp/torchinductor_user/x.py"});
+  const std::vector<CodeKind> kinds = code_kinds(run.store());
+  EXPECT_EQ(kinds[step.index], CodeKind::optimizer_step);
+  EXPECT_EQ(kinds[backward.index], CodeKind::backward);
+  EXPECT_EQ(kinds[cublas.index], CodeKind::workspace);
+  EXPECT_EQ(kinds[compiled.index], CodeKind::backward);
 }
 
 TEST(Sources, qualified_names_are_read_as_plain_ones) {

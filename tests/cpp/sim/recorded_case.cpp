@@ -55,6 +55,10 @@ class CaseSink final : public EventSink {
   void add_annotation(const Annotation&) override {}
   void add_gap(const Gap&) override {}
   void add_sample(const DeviceSample&) override {}
+  std::uint32_t add_label_set(std::span<const Label>) override { return 0; }
+  void add_labelling(const Labelling&) override {}
+  void add_phase_mark(const PhaseMark&) override {}
+  void add_module(const ModuleLabel&) override {}
   void set_settings(const AllocatorSettings&) override {}
   void set_origin(const Origin&) override {}
 

@@ -102,6 +102,57 @@ void add_first_part(EventSink& sink) {
   sink.add_gap({0, 4, 17});
 }
 
+void add_labels(EventSink& sink) {
+  const StringId weight = sink.add_string("h.3.mlp.c_fc.weight");
+  const StringId gradient = sink.add_string("h.3.mlp.c_fc.weight.grad");
+  const Label first[] = {{LabelKind::parameter, 0x7f5500000000, weight},
+                         {LabelKind::buffer, 0x7f5500000200, {}},
+                         {LabelKind::gradient, 16, gradient}};
+  const Label second[] = {{LabelKind::optimizer_state, ~std::uint64_t{0}, weight},
+                          {LabelKind::input, 0, sink.add_string("input.0")}};
+  const std::uint32_t one = sink.add_label_set(first);
+  const std::uint32_t other = sink.add_label_set(second);
+  const std::uint32_t empty = sink.add_label_set({});
+  sink.add_labelling({0, one, 3});
+  sink.add_labelling({0, other, 5});
+  sink.add_labelling({1, empty, 0});
+  sink.add_labelling({0, one, 9});
+  sink.add_phase_mark({0, PhaseMark::Kind::optimizer_start, 2, 4});
+  sink.add_phase_mark({0, PhaseMark::Kind::optimizer_end, 2, 6});
+  sink.add_phase_mark({1, PhaseMark::Kind::step_start, 7, 0});
+  sink.add_module(
+      {sink.add_string("h.3.mlp"), sink.add_string("MLP"), sink.add_string("net.py"), 8, 12});
+  sink.add_module({StringId(), sink.add_string("Net"), sink.add_string("net.py"), 40, 44});
+}
+
+void add_second_version(EventSink& sink) {
+  sink.add_sample({1, 12346, 80, 70, 60, 5, 4, 12, DeviceSample::kNccl});
+  add_labels(sink);
+}
+
+void describe_labels(std::ostream& out, const Store& store) {
+  for (std::uint32_t set = 0; set < store.label_set_count(); ++set) {
+    out << "label set " << set << "\n";
+    for (const Label& label : store.label_set(set)) {
+      out << "  " << static_cast<int>(label.kind) << " " << label.address << " "
+          << store.text(label.name) << "\n";
+    }
+  }
+  for (const ModuleLabel& module : store.modules()) {
+    out << "module " << store.text(module.path) << " " << store.text(module.class_name) << " "
+        << store.text(module.forward_file) << ":" << module.forward_line << "-"
+        << module.forward_last_line << "\n";
+  }
+  for (const auto& record : store.devices()) {
+    for (const Labelling& labelling : record->labellings)
+      out << "labelling " << labelling.device << " " << labelling.set << " "
+          << labelling.before_event << "\n";
+    for (const PhaseMark& mark : record->phase_marks)
+      out << "phase mark " << mark.device << " " << static_cast<int>(mark.kind) << " "
+          << mark.number << " " << mark.before_event << "\n";
+  }
+}
+
 }  // namespace
 
 TempFolder::TempFolder() {
@@ -132,7 +183,7 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
   return std::move(writer).value();
 }
 
-void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between) {
+void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between, int version) {
   Origin origin;
   origin.kind = "gpumemprof";
   origin.has_start = true;
@@ -178,6 +229,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
       {sink.add_string("gpumemprof.step#1"), Annotation::Stage::end, 1, kUnknownTime});
   sink.add_sample({0, 12345, std::uint64_t{80} << 30, std::uint64_t{3} << 30, kUnknownBytes});
   sink.add_sample({kHostDevice, -1, 0, kUnknownBytes, 0});
+  if (version >= 2) add_second_version(sink);
   between();
 
   const BlockState last{0x7f5500000000, 2 << 20, 77, BlockStateKind::active_allocated, optimizer};
@@ -234,8 +286,11 @@ std::string describe(const Store& store) {
   }
   for (const DeviceSample& sample : store.samples()) {
     out << "sample " << sample.device << " " << sample.time_ns << " " << sample.total_bytes << " "
-        << sample.used_bytes << " " << sample.process_bytes << "\n";
+        << sample.used_bytes << " " << sample.process_bytes << " " << sample.other_processes_bytes
+        << " " << sample.firmware_bytes << " " << sample.before_event << " "
+        << static_cast<int>(sample.libraries) << "\n";
   }
+  describe_labels(out, store);
   return out.str();
 }
 

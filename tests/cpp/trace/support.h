@@ -39,7 +39,9 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
 
 // Two devices, every action, every optional column, a state at both edges, marks, facts; `between`
 // is called where a recorder would flush.
-void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& between = [] {});
+// An older version has no more than it had.
+void add_a_bit_of_everything(
+    EventSink& sink, const std::function<void()>& between = [] {}, int version = 2);
 // All of it as a closed file.
 Bytes a_bit_of_everything();
 

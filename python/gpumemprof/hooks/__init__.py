@@ -1,0 +1,53 @@
+"""Hooks into torch while a recording is open: which storages are parameters, gradients, and so on.
+
+Nothing of the program is changed or kept alive: modules and optimizers are held weakly, tensors not
+at all. What fails here switches the hooks off, is warned of once, and never reaches the program.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from gpumemprof.hooks.watcher import Watcher
+
+__all__ = ["leave", "watch"]
+
+_lock = threading.RLock()
+_watcher: Watcher | None = None
+_recordings = 0
+
+
+def watch() -> None:
+    """A recording that wants labels is open, and torch is there."""
+    global _watcher, _recordings
+    with _lock:
+        _recordings += 1
+        if _watcher is None:
+            _watcher = Watcher()
+            _watcher.start()
+        else:
+            _watcher.say_all_again()
+
+
+def leave() -> None:
+    """One of these recordings is about to end."""
+    global _watcher, _recordings
+    with _lock:
+        if _recordings == 0:
+            return
+        if _watcher is not None:
+            _watcher.say_last()
+        _recordings -= 1
+        if _recordings == 0 and _watcher is not None:
+            _watcher.stop()
+            _watcher = None
+
+
+def forget() -> None:
+    """In a forked child: its parent's recordings are none of its own."""
+    global _lock, _recordings, _watcher
+    _lock = threading.RLock()
+    _recordings = 0
+    if _watcher is not None:
+        _watcher.stop()
+        _watcher = None

@@ -1,0 +1,150 @@
+"""The program's modules: which are roots, what their parameters and buffers are called."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from gpumemprof import _core, _torch
+from gpumemprof.hooks.storages import BUFFER, PARAMETER, LabelSet, Named, named_storages
+
+__all__ = ["Modules"]
+
+# What torch puts around a module of the program's adds nothing to its name.
+_WRAPPERS = re.compile(r"(^|(?<=\.))(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+_MOST_SEARCHES = 8
+_MOST_MODULES = 200_000
+
+
+class _Root:
+    def __init__(self, module: Any, prefix: str) -> None:
+        self.module = weakref.ref(module)
+        self.prefix = prefix
+        self.labels = LabelSet()
+        self.is_described = False
+
+
+def _is_wrapper(module: Any) -> bool:
+    return type(module).__name__ in ("DistributedDataParallel", "DataParallel")
+
+
+class Modules:
+    """The roots that were found, held weakly."""
+
+    def __init__(self) -> None:
+        self._roots: list[_Root] = []
+        self._inner: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._searches = 0
+
+    def is_inner(self, module: Any) -> bool:
+        """Whether the module is part of a root that is known, and none itself."""
+        return module in self._inner
+
+    def add_root(self, module: Any) -> bool:
+        """A module that no known root holds; True where it was not known."""
+        self._drop_dead()
+        if any(root.module() is module for root in self._roots):
+            return False
+        inner = [part for part in module.modules() if part is not module]
+        # What was a root has become a part of this one.
+        held = {id(part) for part in inner}
+        self._roots = [root for root in self._roots if id(root.module()) not in held]
+        prefix = f"{type(module).__name__}." if self._roots else ""
+        self._roots.append(_Root(module, prefix))
+        self._inner.update(inner)
+        return True
+
+    def find_owners(self, parameters: list[Any]) -> None:
+        """Look for the roots of parameters that no known root owns; slow, and done seldom."""
+        names = self.parameter_names()
+        missing = {id(parameter) for parameter in parameters if id(parameter) not in names}
+        if not missing or self._searches >= _MOST_SEARCHES:
+            return
+        self._searches += 1
+        for module in self._all_roots():
+            if any(id(parameter) in missing for parameter in module.parameters()):
+                self.add_root(module)
+
+    def find_any(self) -> None:
+        """Where nothing was found so far: every root there is."""
+        if self._roots or self._searches >= _MOST_SEARCHES:
+            return
+        self._searches += 1
+        for module in self._all_roots():
+            if next(iter(module.parameters()), None) is not None:
+                self.add_root(module)
+
+    def parameter_names(self) -> dict[int, str]:
+        """By the parameter's id, valid while nothing of the program runs."""
+        names: dict[int, str] = {}
+        for root, module in self._alive():
+            for name, parameter in module.named_parameters():
+                names.setdefault(id(parameter), self._name(root, module, name))
+        return names
+
+    def say(self) -> None:
+        """Label all parameters and buffers, and describe the modules once."""
+        for root, module in self._alive():
+            root.labels.say(named_storages(self._tensors(root, module)))
+            if not root.is_described:
+                root.is_described = True
+                self._describe(root, module)
+
+    def say_again(self) -> None:
+        """What was said last still holds."""
+        for root, _ in self._alive():
+            root.labels.say_again()
+
+    def reset(self) -> None:
+        """Whoever listens has heard nothing yet."""
+        for root in self._roots:
+            root.labels = LabelSet()
+            root.is_described = False
+
+    def _tensors(self, root: _Root, module: Any) -> Iterator[Named]:
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            yield PARAMETER, self._name(root, module, name), parameter
+        for name, buffer in module.named_buffers(remove_duplicate=False):
+            yield BUFFER, self._name(root, module, name), buffer
+
+    def _describe(self, root: _Root, module: Any) -> None:
+        rows: list[tuple[str, str, str, int, int]] = []
+        for path, part in module.named_modules():
+            # Of the function itself: some libraries wrap every forward.
+            code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
+            if code is None or len(rows) >= _MOST_MODULES:
+                continue
+            rows.append(
+                (
+                    self._name(root, module, path + "." if path else "").rstrip("."),
+                    type(part).__qualname__,
+                    code.co_filename,
+                    code.co_firstlineno,
+                    max(line for _, line in dis.findlinestarts(code) if line is not None),
+                )
+            )
+        _core.capture_describe_modules(rows)
+
+    def _name(self, root: _Root, module: Any, name: str) -> str:
+        if _is_wrapper(module) and name.startswith("module."):
+            name = name[len("module.") :]
+        return root.prefix + _WRAPPERS.sub("", name)
+
+    def _alive(self) -> list[tuple[_Root, Any]]:
+        pairs = [(root, root.module()) for root in self._roots]
+        return [(root, module) for root, module in pairs if module is not None]
+
+    def _drop_dead(self) -> None:
+        self._roots = [root for root in self._roots if root.module() is not None]
+
+    @staticmethod
+    def _all_roots() -> list[Any]:
+        modules = _torch.live_modules()
+        held = {
+            id(child) for module in modules for child in vars(module).get("_modules", {}).values()
+        }
+        return [module for module in modules if id(module) not in held]

@@ -1,0 +1,141 @@
+"""What an optimizer's step shows: parameters and gradients before it, its state after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpumemprof import _core
+from gpumemprof.hooks.modules import Modules
+from gpumemprof.hooks.storages import (
+    GRADIENT,
+    OPTIMIZER_STATE,
+    PARAMETER,
+    LabelSet,
+    Named,
+    named_storages,
+    pointers,
+    starts,
+    tensors_in,
+)
+
+__all__ = ["OPTIMIZER_END", "OPTIMIZER_START", "WatchedOptimizer"]
+
+OPTIMIZER_START, OPTIMIZER_END = range(2)
+
+
+def _is_seldom(count: int) -> bool:
+    """At the first steps, then at the larger powers of two."""
+    return count < 3 or (count >= 32 and count & (count - 1) == 0)
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+class WatchedOptimizer:
+    """One optimizer of the program, which is not held here.
+
+    At every step only addresses are compared. Names are made when an address differs, and what
+    does not show in the addresses compared (buffers, state that is exchanged) at the first steps
+    and then ever more seldom.
+    """
+
+    def __init__(self, number: int, modules: Modules) -> None:
+        self._number = number
+        self._modules = modules
+        self._steps = 0
+        self._places: list[int] = []
+        self._names: list[str] = []
+        self._gradient_places: list[int] = []
+        self._gradient_rows: list[int] | None = None
+        self._state_places: list[int] = []
+        self._state_size = -1
+        self._is_state_exchanged = False
+        self._labels = LabelSet()
+        self._gradient_labels = LabelSet()
+        self._state_labels = LabelSet()
+
+    def before_step(self, optimizer: Any) -> None:
+        """Parameters and gradients are as the step will use them."""
+        self._steps += 1
+        parameters = _parameters(optimizer)
+        gradients = [parameter.grad for parameter in parameters]
+        places = pointers(parameters)
+        if places != self._places or _is_seldom(self._steps):
+            self._say_parameters(parameters)
+            self._places = places
+        else:
+            self._labels.say_again()
+            self._modules.say_again()
+        self._say_gradients(gradients)
+        _core.capture_mark_phase(OPTIMIZER_START, self._number)
+
+    def after_step(self, optimizer: Any, has_closure: bool) -> None:
+        """The state is what the step made of it; so are gradients, where the step computes them."""
+        _core.capture_mark_phase(OPTIMIZER_END, self._number)
+        if has_closure:
+            self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
+        state = optimizer.state
+        is_due = len(state) != self._state_size or _is_seldom(self._steps)
+        if not is_due and not self._is_state_exchanged:
+            self._state_labels.say_again()
+            return
+        tensors = [
+            (key, name, tensor)
+            for key, values in state.items()
+            for name, tensor in tensors_in(values, "")
+        ]
+        places = pointers([tensor for *_, tensor in tensors])
+        if places == self._state_places:
+            self._state_labels.say_again()
+            return
+        self._is_state_exchanged = len(places) == len(self._state_places)
+        self._state_places = places
+        self._state_size = len(state)
+        names = self._modules.parameter_names()
+        rows: list[Named] = [
+            (OPTIMIZER_STATE, f"{names.get(id(key), 'parameter')} {name[1:]}", tensor)
+            for key, name, tensor in tensors
+        ]
+        self._state_labels.say(named_storages(rows))
+
+    def reset(self) -> None:
+        """Whoever listens has heard nothing yet."""
+        self.__init__(self._number, self._modules)  # type: ignore[misc]
+
+    def _say_parameters(self, parameters: list[Any]) -> None:
+        self._modules.find_owners(parameters)
+        self._modules.say()
+        names = self._modules.parameter_names()
+        # Those that no module owns; the modules name the others.
+        self._names = [
+            names.get(id(parameter), f"parameter {index}")
+            for index, parameter in enumerate(parameters)
+        ]
+        self._gradient_rows = None
+        rows: list[Named] = [
+            (PARAMETER, name, parameter)
+            for name, parameter in zip(self._names, parameters)
+            if id(parameter) not in names
+        ]
+        self._labels.say(named_storages(rows))
+
+    def _say_gradients(self, gradients: list[Any]) -> None:
+        places = pointers(gradients)
+        if places == self._gradient_places and self._gradient_rows is not None:
+            self._gradient_labels.say_again()
+            return
+        self._gradient_places = places
+        rows = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        there = [gradients[index] for index in rows]
+        is_plain = len(places) == len(gradients) and 0 not in pointers(there)
+        if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
+            # As at the step before, but elsewhere: the allocator gave other blocks.
+            self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))
+            return
+        self._gradient_rows = rows
+        named: list[Named] = [
+            (GRADIENT, self._names[index] + ".grad", gradients[index]) for index in rows
+        ]
+        self._gradient_labels.forget()
+        self._gradient_labels.say(named_storages(named))

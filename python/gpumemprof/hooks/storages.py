@@ -1,0 +1,113 @@
+"""From tensors to the storages behind them, and to the labels that name those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gpumemprof import _core, _torch
+
+__all__ = ["LabelSet", "named_storages", "pointers", "starts", "tensors_in"]
+
+PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT = range(5)
+_DEEPEST = 6
+_MOST_ITEMS = 10_000
+
+Row = tuple[int, int, int, str]
+Named = tuple[int, str, Any]
+"""The kind of a tensor, its name, and the tensor."""
+
+
+def pointers(tensors: list[Any]) -> list[int]:
+    """Where each tensor's memory is, 0 for none: enough to see that something moved, and cheap."""
+    try:
+        return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+    except (RuntimeError, NotImplementedError):
+        # A sparse or a wrapped tensor among them.
+        return [
+            address
+            for tensor in tensors
+            if tensor is not None
+            for _, address in _torch.storages_of(tensor)
+        ]
+
+
+def starts(tensors: list[Any], places: list[int]) -> list[int]:
+    """Where the storages begin that these tensors, which lie at these places, are views of."""
+    return [
+        place - offset * tensor.element_size() if (offset := tensor.storage_offset()) else place
+        for tensor, place in zip(tensors, places)
+    ]
+
+
+def tensors_in(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The tensors in nested lists, tuples and dicts, each with a name made of its place."""
+    if _torch.is_tensor(value):
+        yield name, value
+    elif depth < _DEEPEST and isinstance(value, (list, tuple)):
+        for index, item in enumerate(value[:_MOST_ITEMS]):
+            yield from tensors_in(item, f"{name}.{index}", depth + 1)
+    elif depth < _DEEPEST and isinstance(value, dict):
+        for key, item in list(value.items())[:_MOST_ITEMS]:
+            yield from tensors_in(item, f"{name}.{key}", depth + 1)
+
+
+def _joined(names: list[tuple[str, int]]) -> str:
+    """One name for a storage: tied tensors are named together, views of one buffer by the first."""
+    first, start = names[0]
+    if len(names) == 1:
+        return first
+    if all(other == start for _, other in names) and len(names) <= 4:
+        return " = ".join(name for name, _ in names)
+    return f"{first} and {len(names) - 1} more"
+
+
+def named_storages(tensors: Iterable[Named]) -> list[Row]:
+    """One row of (kind, device, address, name) for each storage; the first kind counts."""
+    kinds: dict[tuple[int, int], int] = {}
+    names: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    for kind, name, tensor in tensors:
+        start = _torch.offset_of(tensor)
+        for place in _torch.storages_of(tensor):
+            if kinds.setdefault(place, kind) == kind:
+                names.setdefault(place, []).append((name, start))
+    return [(kind, *place, _joined(names[place])) for place, kind in kinds.items()]
+
+
+class LabelSet:
+    """Labels that were told, and are told anew only where they changed."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._number: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def say(self, rows: list[Row]) -> None:
+        """These hold now; the tensors behind them must be alive until this returns."""
+        if self._number is None or rows != self._rows:
+            self.forget()
+            if not rows:
+                return
+            self._number = _core.capture_define_labels(rows)
+            self._rows = rows
+        _core.capture_apply_labels(self._number)
+
+    def say_moved(self, addresses: list[int]) -> None:
+        """The same as before, row by row, but at these addresses."""
+        if self._number is not None and len(addresses) == len(self._rows):
+            self._number = _core.capture_move_labels(self._number, addresses)
+            _core.capture_apply_labels(self._number)
+
+    def say_again(self) -> None:
+        """The same as before holds now."""
+        if self._number is not None:
+            _core.capture_apply_labels(self._number)
+
+    def forget(self) -> None:
+        """They will not be told again."""
+        if self._number is not None:
+            _core.capture_forget_labels(self._number)
+        self._number = None
+        self._rows = []

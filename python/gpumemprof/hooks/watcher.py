@@ -1,0 +1,162 @@
+"""Watches the program's modules and optimizers for as long as something is recorded."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from typing import Any
+
+from gpumemprof import _torch
+from gpumemprof.errors import RecordingWarning
+from gpumemprof.hooks.modules import Modules
+from gpumemprof.hooks.optimizers import WatchedOptimizer
+from gpumemprof.hooks.storages import INPUT, LabelSet, Named, named_storages, tensors_in
+
+__all__ = ["Watcher"]
+
+# A hook on every module is dear, so it is taken off after the first calls of the roots. Later
+# batches are known by the line of the program that brings them.
+_CALLS_TO_SEE = 2
+_MOST_CALLS = 20_000
+
+
+class Watcher:
+    """Hooks on optimizers, and for the first forward passes on modules."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._modules = Modules()
+        self._optimizers: weakref.WeakKeyDictionary[Any, WatchedOptimizer] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._count = 0
+        self._handles: list[Any] = []
+        self._forward_handles: list[Any] = []
+        self._calls: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._calls_of_modules = 0
+        self._is_on = False
+
+    def start(self) -> None:
+        """Put the hooks in place."""
+        with self._lock:
+            self._is_on = True
+            try:
+                self._handles = _torch.watch_optimizers(self._before_step, self._after_step)
+                self._forward_handles = _torch.watch_forward(self._before_forward, self._compiled)
+            except Exception as error:
+                self._give_up(error)
+
+    def stop(self) -> None:
+        """Take them off again."""
+        with self._lock:
+            self._is_on = False
+            self._take_off_forward()
+            while self._handles:
+                self._handles.pop().remove()
+
+    def say_all_again(self) -> None:
+        """One more recording listens."""
+        with self._lock:
+            self._modules.reset()
+            for watched in list(self._optimizers.values()):
+                watched.reset()
+
+    def say_last(self) -> None:
+        """A recording ends: modules that were neither called nor optimized are named now."""
+        with self._lock:
+            if not self._is_on:
+                return
+            try:
+                self._modules.find_any()
+                self._modules.say()
+            except Exception as error:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self.stop()
+        warnings.warn(
+            "parameters, gradients and optimizer state are not told apart from here on: "
+            f"{type(error).__name__}: {error}",
+            RecordingWarning,
+            stacklevel=4,
+        )
+
+    def _watched(self, optimizer: Any) -> WatchedOptimizer:
+        watched = self._optimizers.get(optimizer)
+        if watched is None:
+            watched = self._optimizers[optimizer] = WatchedOptimizer(self._count, self._modules)
+            self._count += 1
+        return watched
+
+    def _before_step(self, optimizer: Any) -> None:
+        with self._lock:
+            if not self._is_on:
+                return
+            try:
+                self._watched(optimizer).before_step(optimizer)
+            except Exception as error:
+                self._give_up(error)
+
+    def _after_step(self, optimizer: Any, has_closure: bool) -> None:
+        with self._lock:
+            if not self._is_on:
+                return
+            try:
+                self._watched(optimizer).after_step(optimizer, has_closure)
+            except Exception as error:
+                self._give_up(error)
+
+    def _before_forward(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Before the forward of any module, while the hook is on."""
+        with self._lock:
+            if not self._is_on or not self._forward_handles:
+                return
+            try:
+                self._see_forward(module, args, kwargs)
+            except Exception as error:
+                self._give_up(error)
+
+    def _see_forward(self, module: Any, args: Any, kwargs: Any) -> None:
+        self._calls_of_modules += 1
+        if self._calls_of_modules > _MOST_CALLS:
+            self._take_off_forward()
+        if self._modules.is_inner(module) or _torch.is_in_backward():
+            return
+        if self._modules.add_root(module):
+            self._modules.say()
+        calls = self._calls[module] = self._calls.get(module, 0) + 1
+        if calls > _CALLS_TO_SEE:
+            if all(count > _CALLS_TO_SEE for count in self._calls.values()):
+                self._take_off_forward()
+            return
+        self._say_inputs(args, kwargs)
+
+    def _say_inputs(self, args: Any, kwargs: Any) -> None:
+        rows: list[Named] = [
+            (INPUT, name.lstrip("."), tensor)
+            for name, tensor in (
+                *tensors_in(args, "input"),
+                *tensors_in(kwargs, ""),
+            )
+            if tensor.grad_fn is None
+        ]
+        labels = LabelSet()
+        labels.say(named_storages(rows))
+        labels.forget()
+
+    def _compiled(self, module: Any) -> None:
+        """The program compiles: hooks on modules would be compiled with them."""
+        with self._lock:
+            if not self._is_on:
+                return
+            try:
+                self._take_off_forward()
+                if module is not None:
+                    self._forward_handles = [_torch.watch_module(module, self._before_forward)]
+            except Exception as error:
+                self._give_up(error)
+
+    def _take_off_forward(self) -> None:
+        while self._forward_handles:
+            self._forward_handles.pop().remove()

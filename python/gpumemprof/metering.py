@@ -1,0 +1,279 @@
+"""Meters: where a profiler's figures come from, one kind of meter for each source.
+
+A meter opens scopes; a scope's ``close()`` and ``turn_over()`` give the same tuple whatever the
+source (see ``_core.Scope``): start in Unix ns, duration and time of the peak after it in ns, the
+states before, at the peak and after, the turnover, the opening thread's own, events not counted,
+and the process's resident bytes before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Optional, Protocol
+
+from gpumemprof import _core, _torch
+from gpumemprof.errors import Error, UsageError
+from gpumemprof.monitoring import AnyScope, CounterMonitor, Figures, Monitor
+
+__all__ = ["CounterMeter", "Meter", "NativeMeter", "ResidentMeter", "cpu_meter", "cuda_meter"]
+
+State = tuple[int, Optional[int], int, int, int]
+_MOST_TRIES = 5
+
+
+class Meter(Protocol):
+    provenance: str
+    note: str | None
+
+    def open_scope(self, with_resident: bool) -> AnyScope: ...
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor: ...
+    def now(self) -> State: ...
+    def check(self) -> str | None: ...
+    def stop(self) -> None: ...
+
+
+class NativeMeter:
+    """The allocator's own events, counted in native code as they happen: exact."""
+
+    provenance = "measured"
+    note: str | None = None
+
+    def __init__(self, slot: int, follows_completions: bool = True) -> None:
+        self.slot = slot
+        # While others count already the state is known, and settled all the same.
+        self.is_new = _core.counting_start(slot, follows_completions)
+        self._is_counting = True
+
+    def open_scope(self, with_resident: bool) -> AnyScope:
+        return _core.open_scope(self.slot, with_resident)
+
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return _core.start_sampler(self.slot, round(interval_s * 1e9), with_resident, card)
+
+    def now(self) -> State:
+        return _core.counting_now(self.slot)
+
+    def check(self) -> str | None:
+        """Why the figures cannot be trusted; CPU memory has no second source to compare with."""
+        return None
+
+    def stop(self) -> None:
+        if self._is_counting:
+            self._is_counting = False
+            _core.counting_stop(self.slot)
+
+
+class NativeCudaMeter(NativeMeter):
+    """The same for CUDA, starting from torch's counters and proved against them."""
+
+    def __init__(self, index: int, follows_completions: bool) -> None:
+        super().__init__(index, follows_completions)
+        self._scopes = 0
+        self._next_check = 1
+        self._is_proved = False
+        try:
+            self._settle()
+            # Ours first: what happens between the two must not look like a block we did not see.
+            self._start = _core.counting_turnover(index)
+            self._start_gross = int(_torch.counters(index)["allocation"]["all"]["allocated"])
+        except BaseException:
+            self.stop()
+            raise
+
+    def _settle(self) -> None:
+        """Join torch's state; again where something happened in between."""
+        for _ in range(_MOST_TRIES):
+            version = _core.counting_version(self.slot)
+            stats = _torch.counters(self.slot)
+            allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+            pending: list[tuple[int, int]] = []
+            if stats["active_bytes"]["all"]["current"] != allocated["current"]:
+                pending = _torch.pending_blocks(self.slot)
+            if not self.is_new and all(_core.counting_knows(self.slot)):
+                return
+            if _core.counting_settle(
+                self.slot,
+                version,
+                allocated["current"],
+                reserved["current"],
+                allocated["peak"],
+                reserved["peak"],
+                pending,
+            ):
+                return
+        if not _core.counting_knows(self.slot)[0]:
+            raise UsageError("the allocator's state was never still long enough to join", "usage")
+
+    def check(self) -> str | None:
+        """Compare with torch's counters until events were seen that agree; then it is proved."""
+        if self._is_proved:
+            return None
+        self._scopes += 1
+        heard = _core.counting_turnover(self.slot)
+        if heard == self._start and self._scopes < self._next_check:
+            return None  # nothing to compare; asked more and more seldom
+        self._next_check = self._scopes * 2
+        stats, allocated = _torch.counters(self.slot), self.now()[0]
+        if _core.counting_turnover(self.slot) != heard:
+            return None  # another thread is at work; the next scope will tell
+        if heard == self._start:
+            handed_out = int(stats["allocation"]["all"]["allocated"]) > self._start_gross
+            return "torch's allocator does not report its blocks" if handed_out else None
+        if allocated != stats["allocated_bytes"]["all"]["current"]:
+            return "torch's reports do not agree with its counters"
+        self._is_proved = True
+        return None
+
+
+class _CounterScope:
+    """Two readings of a meter's counters, where nobody tells of what happens in between."""
+
+    def __init__(self, meter: CounterMeter | ResidentMeter, with_resident: bool) -> None:
+        self._meter = meter
+        self._with_resident = with_resident
+        self._start()
+
+    def _start(self) -> None:
+        self._resident = _core.resident_bytes() if self._with_resident else None
+        self._before, self._turnover = self._meter.read()
+        self._unix_ns, self._monotonic_ns = time.time_ns(), time.monotonic_ns()
+
+    def close(self) -> Figures | None:
+        duration = time.monotonic_ns() - self._monotonic_ns
+        after, turnover = self._meter.read()
+        resident = _core.resident_bytes() if self._with_resident else None
+        change = tuple(late - early for late, early in zip(turnover, self._turnover))
+        peak_allocated = max(self._before[0], after[0])
+        if after[3] > self._before[3]:
+            peak_allocated = after[3]  # torch's peak rose while it ran: this is the peak
+        at_peak = self._before if self._before[0] == peak_allocated else after
+        peak: State = (peak_allocated, *at_peak[1:])
+        if peak_allocated != at_peak[0]:
+            peak = (peak_allocated, None, after[4], after[3], after[4])
+        peak_after = 0 if at_peak is self._before else duration
+        return (
+            self._unix_ns,
+            duration,
+            peak_after,
+            self._before,
+            peak,
+            after,
+            change,
+            None,
+            0,
+            self._resident,
+            resident,
+        )
+
+    def turn_over(self) -> Figures | None:
+        figures = self.close()
+        self._start()
+        return figures
+
+
+class CounterMeter:
+    """torch's counters, read at the two ends: gross bytes are exact, the peak a lower bound.
+
+    The turnover is empty where the allocator does not count it.
+    """
+
+    provenance = "estimated"
+
+    def __init__(self, index: int, reason: str, has_turnover: bool = True) -> None:
+        self.index = index
+        self._has_turnover = has_turnover
+        self.note: str | None = (
+            f"from torch's counters, where the peak is a lower bound unless it is torch's own: "
+            f"{reason}"
+        )
+
+    def read(self) -> tuple[State, tuple[int, ...]]:
+        stats = _torch.counters(self.index)
+        bytes_, blocks = stats["allocated_bytes"]["all"], stats["allocation"]["all"]
+        reserved = stats["reserved_bytes"]["all"]
+        state = (
+            bytes_["current"],
+            stats["active_bytes"]["all"]["current"],
+            reserved["current"],
+            bytes_["peak"],
+            reserved["peak"],
+        )
+        if not self._has_turnover:
+            return state, ()
+        return state, (
+            bytes_["allocated"],
+            bytes_["freed"],
+            blocks["allocated"],
+            blocks["freed"],
+        )
+
+    def open_scope(self, with_resident: bool) -> AnyScope:
+        return _CounterScope(self, with_resident)
+
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return CounterMonitor(self.open_scope(with_resident), interval_s)
+
+    def now(self) -> State:
+        return self.read()[0]
+
+    def check(self) -> str | None:
+        return None
+
+    def stop(self) -> None:
+        pass
+
+
+class ResidentMeter:
+    """This process's resident memory: all there is where CPU tensors cannot be followed."""
+
+    provenance = "estimated"
+
+    def __init__(self, reason: str) -> None:
+        self.note: str | None = f"from the process's resident memory: {reason}"
+        self._most = 0
+
+    def read(self) -> tuple[State, tuple[int, ...]]:
+        resident = _core.resident_bytes() or 0
+        self._most = max(self._most, resident)
+        return (resident, resident, resident, self._most, self._most), ()
+
+    def open_scope(self, with_resident: bool) -> AnyScope:
+        return _CounterScope(self, with_resident)
+
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return CounterMonitor(self.open_scope(with_resident), interval_s)
+
+    def now(self) -> State:
+        return self.read()[0]
+
+    def check(self) -> str | None:
+        return None
+
+    def stop(self) -> None:
+        pass
+
+
+def cpu_meter() -> Meter:
+    """The best there is for CPU tensors."""
+    try:
+        _core.capture_attach_cpu()
+        return NativeMeter(_core.CPU_SLOT)
+    except Error as error:
+        return ResidentMeter(error.message)
+
+
+def cuda_meter(index: int) -> Meter:
+    """The best there is for a CUDA device; CUDA is initialised."""
+    backend = _torch.backend()
+    if backend != "native":
+        # Such an allocator counts what is in use, and nothing else.
+        reason = f"torch uses the {backend} allocator, which tells no events"
+        return CounterMeter(index, reason, has_turnover=False)
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and torch counts nothing"
+        return CounterMeter(index, reason, has_turnover=False)
+    try:
+        return NativeCudaMeter(index, _core.counting_attach_cuda(*_torch.version()))
+    except Error as error:
+        return CounterMeter(index, error.message)

@@ -1,0 +1,73 @@
+"""CounterMonitor: a thread that reads counters now and then, where nobody tells of every event.
+
+Where the allocator's events are counted natively a native thread looks instead (``_core.Sampler``),
+which has the same two functions and never takes the GIL.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any, Protocol
+
+__all__ = ["CounterMonitor", "Monitor"]
+
+_MOST_SAMPLES = 100_000
+
+Figures = Any  # _core._Figures, which exists for type checkers alone
+
+
+class AnyScope(Protocol):
+    """An open scope of any meter."""
+
+    def close(self) -> Figures | None: ...
+    def turn_over(self) -> Figures | None: ...
+
+
+class Monitor(Protocol):
+    """Looks at a device until stopped, and keeps what it saw until it is taken."""
+
+    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]: ...
+    def stop(self) -> None: ...
+
+
+class CounterMonitor:
+    """Turns a scope over again and again."""
+
+    def __init__(self, scope: AnyScope, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._scope = scope
+        self._seen: deque[Figures] = deque()
+        self._dropped = 0
+        self._lock = threading.Lock()
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gpumemprof-monitor", daemon=True)
+        self._thread.start()
+
+    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]:
+        """How many did not fit, and what was seen since the last time."""
+        with self._lock:
+            dropped, seen = self._dropped, list(self._seen)
+            self._dropped = 0
+            self._seen.clear()
+        return dropped, [(figures, None, None) for figures in seen]
+
+    def stop(self) -> None:
+        """A last look, and the end."""
+        self._stops.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        next_look = time.monotonic()
+        is_last = False
+        while not is_last:
+            next_look = max(next_look + self._interval_s, time.monotonic())
+            is_last = self._stops.wait(min(next_look - time.monotonic(), threading.TIMEOUT_MAX))
+            figures = self._scope.turn_over()
+            with self._lock:
+                self._seen.append(figures)
+                if len(self._seen) > _MOST_SAMPLES:
+                    self._seen.popleft()
+                    self._dropped += 1

@@ -1,0 +1,114 @@
+"""Sums over everything a profiler has profiled, kept up to date as results come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpumemprof.profile_result import ProfileResult
+from gpumemprof.snapshot import MemorySnapshot
+
+__all__ = ["FunctionTotals", "Summary", "Totals"]
+
+
+class Summary(dict[str, Any]):
+    """What ``get_summary()`` gives: a dictionary that shows itself as a small table.
+
+    >>> Summary(device="cpu")["device"]
+    'cpu'
+    """
+
+    snapshots: list[MemorySnapshot]
+    """What monitoring saw."""
+    results: list[ProfileResult]
+    """What was profiled."""
+
+    def __str__(self) -> str:
+        """A table for people."""
+        from gpumemprof.profile_text import summary_text
+
+        return summary_text(self)
+
+    def _repr_html_(self) -> str:
+        from gpumemprof.profile_html import summary_html
+
+        return summary_html(self)
+
+
+@dataclass
+class FunctionTotals:
+    """Sums over the calls of one name."""
+
+    call_count: int = 0
+    total_time: float = 0.0
+    total_memory_allocated: int = 0
+    peak_memory: int = 0
+
+    def add(self, result: ProfileResult) -> None:
+        self.call_count += result.call_count
+        self.total_time += result.execution_time
+        self.total_memory_allocated += result.memory_allocated
+        self.peak_memory = max(self.peak_memory, result.peak_memory_usage())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "call_count": self.call_count,
+            "total_time": self.total_time,
+            "avg_time": self.total_time / self.call_count,
+            "total_memory_allocated": self.total_memory_allocated,
+            "avg_memory_allocated": self.total_memory_allocated / self.call_count,
+            "peak_memory": self.peak_memory,
+        }
+
+
+@dataclass
+class Totals:
+    """Sums over all names; also over results that were dropped for being too many."""
+
+    calls: int = 0
+    time_s: float = 0.0
+    allocated: int = 0
+    freed: int = 0
+    peak: int | None = None
+    functions: dict[str, FunctionTotals] = field(default_factory=dict)
+
+    def add(self, result: ProfileResult) -> None:
+        self.calls += result.call_count
+        self.time_s += result.execution_time
+        self.allocated += result.memory_allocated
+        self.freed += result.memory_freed
+        self.see(result.peak_memory_usage())
+        self.functions.setdefault(result.function_name, FunctionTotals()).add(result)
+
+    def see(self, allocated: int) -> None:
+        """Monitoring saw so many bytes allocated."""
+        self.peak = allocated if self.peak is None else max(self.peak, allocated)
+
+    def summary(
+        self,
+        device: str,
+        current: int,
+        baseline: int,
+        monitoring: bool,
+        snapshots: list[MemorySnapshot],
+        results: list[ProfileResult],
+    ) -> Summary:
+        made = Summary(
+            device=device,
+            total_functions_profiled=len(self.functions),
+            total_function_calls=self.calls,
+            total_execution_time=self.time_s,
+            total_memory_allocated=self.allocated,
+            total_memory_freed=self.freed,
+            net_memory_change=self.allocated - self.freed,
+            # Nothing was looked at since: the baseline is the highest there is.
+            peak_memory_usage=baseline if self.peak is None else self.peak,
+            current_memory_usage=current,
+            baseline_memory_usage=baseline,
+            memory_change_from_baseline=current - baseline,
+            function_summaries={name: sums.to_dict() for name, sums in self.functions.items()},
+            monitoring_active=monitoring,
+            snapshots_collected=len(snapshots),
+        )
+        made.snapshots, made.results = snapshots, results
+        return made

@@ -1,0 +1,43 @@
+// SizeTable: which address holds how many bytes, for use inside allocator callbacks.
+//
+// Open addressing in memory that is reserved up front and becomes real page by page, so that
+// nothing is ever allocated, moved or waited for. Bounded: what does not fit is refused, and its
+// owner must then call its figures unknown. Not thread-safe; the owner's lock guards it. Address 0
+// is no key.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemprof::capture {
+
+class SizeTable {
+ public:
+  // capacity is a power of two; throws std::bad_alloc where the address space is exhausted.
+  explicit SizeTable(std::size_t capacity);
+  SizeTable(const SizeTable&) = delete;
+  SizeTable& operator=(const SizeTable&) = delete;
+  ~SizeTable();
+
+  // False: full, nothing was stored. The address must not be there yet.
+  bool insert(std::uint64_t address, std::uint64_t size_bytes);
+  // Takes it out; false: it was not there.
+  bool take(std::uint64_t address, std::uint64_t& size_bytes);
+  void clear();
+  [[nodiscard]] std::size_t size() const { return count_; }
+
+ private:
+  struct Row {
+    std::uint64_t address;
+    std::uint64_t size_bytes;
+  };
+
+  [[nodiscard]] std::size_t home(std::uint64_t address) const;
+  [[nodiscard]] std::size_t find(std::uint64_t address) const;
+
+  std::size_t capacity_;
+  std::size_t count_ = 0;
+  Row* rows_ = nullptr;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,15 @@
+// The gap between the pool and the card as JSON: `devices[].gap`.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "analysis/gap/gap.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// null where the recording holds no sample of the card.
+nlohmann::ordered_json gap_json(const Store& store, const std::optional<DeviceGap>& gap);
+
+}  // namespace gpumemprof

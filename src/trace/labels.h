@@ -1,0 +1,56 @@
+// The labels block: sets of labels, modules, and at which events they hold.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "event/event_sink.h"
+#include "event/label.h"
+#include "trace/bytes_io.h"
+#include "trace/definitions.h"
+
+namespace gpumemprof::trace {
+
+// What waits to be written. Sets are rows of the file from the first block on.
+class LabelEncoder {
+ public:
+  std::uint32_t add_set(std::span<const Label> labels);
+  void add(const Labelling& labelling) { labellings_.push_back(labelling); }
+  void add(const PhaseMark& mark) { marks_.push_back(mark); }
+  void add(const ModuleLabel& module) { modules_.push_back(module); }
+
+  [[nodiscard]] std::uint32_t set_count() const { return set_count_; }
+  [[nodiscard]] bool is_due() const {
+    return sets_in_block_ + labellings_.size() + marks_.size() + modules_.size() != 0;
+  }
+  // A block of about a mebibyte waits.
+  [[nodiscard]] bool is_full() const;
+  // Appends the block's content and starts afresh.
+  void encode(OutBytes& out);
+
+ private:
+  OutBytes sets_;
+  std::size_t sets_in_block_ = 0;
+  std::uint32_t set_count_ = 0;
+  std::vector<Labelling> labellings_;
+  std::vector<PhaseMark> marks_;
+  std::vector<ModuleLabel> modules_;
+};
+
+class LabelDecoder {
+ public:
+  // Hands everything to the sink. False where the content is not what it should be; what came
+  // before is good.
+  bool decode(InBytes in, const DefinitionMap& definitions, EventSink& sink);
+  [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  bool decode_set(InBytes& in, const DefinitionMap& definitions, EventSink& sink);
+
+  std::vector<std::uint32_t> sets_;  // the file's rows → the sink's
+  std::vector<Label> labels_;
+  std::uint64_t memory_bytes_ = 0;
+};
+
+}  // namespace gpumemprof::trace

@@ -1,0 +1,577 @@
+"""CPUMemoryProfiler against figures worked out by hand: every promise of the profiler API."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import threading
+import time
+import traceback
+import warnings
+import weakref
+from pathlib import Path
+
+import gpumemprof
+import pytest
+from gpumemprof import CPUMemoryProfiler, MemorySnapshot, ProfileResult
+
+torch = pytest.importorskip("torch")
+
+MB = 1 << 20
+KB = 1 << 10
+
+
+def tensor(size: int) -> object:
+    return torch.empty(size, dtype=torch.uint8)
+
+
+@pytest.fixture
+def profiler() -> CPUMemoryProfiler:
+    return CPUMemoryProfiler()
+
+
+def test_a_tensor_allocated_and_freed_inside_is_gross_but_not_net(profiler):
+    def work() -> None:
+        tensor(100 * MB)
+
+    result = profiler.profile_function(work)
+    assert result.function_name == "work"
+    assert result.memory_allocated == 100 * MB
+    assert result.memory_freed == 100 * MB
+    assert result.memory_diff() == 0
+    assert result.peak_above_start() == 100 * MB
+    assert (result.tensors_created, result.tensors_deleted) == (1, 1)
+    assert result.provenance == "measured"
+    assert result.threads == "all"
+    assert profiler.results == [result]
+    assert profiler.function_stats == {"work": [result]}
+
+
+def test_what_a_call_returns_is_part_of_what_it_leaves_behind(profiler):
+    result = profiler.profile_function(tensor, 5 * MB)
+    assert result.memory_diff() == 5 * MB
+    assert result.memory_after.allocated_memory - result.memory_before.allocated_memory == 5 * MB
+    assert profiler._meter.now()[0] == result.memory_before.allocated_memory  # and dropped
+
+
+def test_the_peak_is_one_moment_with_its_own_time(profiler):
+    def work() -> None:
+        first = tensor(10 * MB)
+        time.sleep(0.02)
+        second = tensor(20 * MB)
+        time.sleep(0.02)
+        del first
+        third = tensor(5 * MB)
+        del second, third
+
+    result = profiler.profile_function(work)
+    peak, before, after = result.memory_peak, result.memory_before, result.memory_after
+    assert result.peak_above_start() == 30 * MB
+    assert before.timestamp + 0.019 < peak.timestamp < after.timestamp - 0.019
+    assert result.execution_time == pytest.approx(after.timestamp - before.timestamp, abs=1e-6)
+    assert peak.active_memory == peak.reserved_memory == peak.allocated_memory
+    assert peak.inactive_memory == 0
+    assert peak.max_memory_allocated >= peak.allocated_memory
+
+
+def test_nested_scopes_have_their_own_peaks(profiler):
+    with profiler.profile_context("outer") as outer:
+        tensor(50 * KB)
+        with profiler.profile_context("middle") as middle:
+            tensor(300 * KB)
+            with profiler.profile_context("inner") as inner:
+                tensor(100 * KB)
+            tensor(200 * KB)
+        tensor(400 * KB)
+    peaks = [context.result.peak_above_start() for context in (outer, middle, inner)]
+    assert peaks == [400 * KB, 300 * KB, 100 * KB]
+    assert outer.result.memory_allocated == (50 + 300 + 100 + 200 + 400) * KB
+    assert middle.result.memory_allocated == (300 + 100 + 200) * KB
+    assert [result.function_name for result in profiler.results] == ["inner", "middle", "outer"]
+
+
+def test_overlapping_scopes_of_several_profilers_do_not_disturb_each_other():
+    first, second = CPUMemoryProfiler(), CPUMemoryProfiler()
+    one, two = first.profile_context("one"), second.profile_context("two")
+    one.__enter__()
+    tensor(10 * KB)
+    two.__enter__()
+    tensor(30 * KB)
+    one.__exit__(None, None, None)
+    tensor(70 * KB)
+    two.__exit__(None, None, None)
+    assert one.result.peak_above_start() == 30 * KB
+    assert two.result.peak_above_start() == 70 * KB
+    assert two.result.memory_allocated == 100 * KB
+
+
+def test_a_context_may_be_entered_again_inside_itself(profiler):
+    context = profiler.profile_context("again")
+    with context:
+        tensor(3 * KB)
+        with context:
+            tensor(1 * KB)
+        assert context.result.memory_allocated == 1 * KB
+    assert context.result.memory_allocated == 4 * KB
+
+
+def test_a_scope_counts_all_threads_and_tells_its_own_apart(profiler):
+    def elsewhere() -> None:
+        tensor(7 * MB)
+
+    def work() -> None:
+        tensor(2 * MB)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+
+    result = profiler.profile_function(work)
+    assert result.memory_allocated == 9 * MB
+    assert result.own.memory_allocated == 2 * MB
+    assert result.own.tensors_created == 1
+    assert result.own.memory_diff() == 0
+
+
+def test_scopes_of_two_threads_at_once_each_have_an_exact_peak(profiler):
+    barrier = threading.Barrier(2)
+    results = {}
+
+    def work(name: str, size: int) -> None:
+        with profiler.profile_context(name) as context:
+            barrier.wait()
+            kept = tensor(size)
+            barrier.wait()  # both tensors are there now
+            del kept
+            barrier.wait()
+        results[name] = context.result
+
+    threads = [
+        threading.Thread(target=work, args=(name, size))
+        for name, size in (("small", 1 * MB), ("large", 4 * MB))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, size in (("small", 1 * MB), ("large", 4 * MB)):
+        assert results[name].peak_above_start() == 5 * MB
+        assert results[name].own.memory_allocated == size
+        assert results[name].memory_diff() == 0
+
+
+def test_a_function_that_raises_after_its_peak_leaves_its_result(profiler):
+    class MineError(Exception):
+        pass
+
+    def buggy() -> None:
+        first = tensor(20 * MB)
+        del first
+        tensor(1 * MB)
+        raise MineError("after the peak")
+
+    with pytest.raises(MineError, match="after the peak") as caught:
+        profiler.profile_function(buggy)
+    result = profiler.results[-1]
+    assert result.peak_above_start() == 20 * MB
+    assert result.memory_allocated == 21 * MB
+    assert result.error == "MineError: after the peak"
+    assert result.execution_time > 0
+    frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames[1:] == ["profile_function", "buggy"]
+    assert caught.value.__context__ is None
+
+
+def test_contexts_and_decorators_add_no_more_than_one_frame(profiler):
+    @gpumemprof.profile_function(profiler=profiler)
+    def buggy() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        buggy()
+    frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames[1:] == ["run", "buggy"]
+    with pytest.raises(ValueError, match="mine") as caught, profiler.profile_context("block"):
+        raise ValueError("mine")
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 1
+    assert profiler.results[-1].error == "ValueError: mine"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_exceptions_that_are_not_errors_leave_their_result_too(profiler, kind):
+    def interrupted() -> None:
+        tensor(3 * MB)
+        raise kind
+
+    with pytest.raises(kind):
+        profiler.profile_function(interrupted)
+    assert profiler.results[-1].peak_above_start() == 3 * MB
+    assert profiler.results[-1].error == kind.__name__
+
+
+def test_running_out_of_memory_leaves_the_peak_until_there(profiler):
+    def too_much() -> None:
+        kept = tensor(8 * MB)
+        tensor(1 << 60)
+        del kept
+
+    with pytest.raises(RuntimeError, match="memory"):
+        profiler.profile_function(too_much)
+    result = profiler.results[-1]
+    assert result.peak_above_start() == 8 * MB
+    assert "memory" in result.error
+
+
+def test_a_result_keeps_no_tensor_alive(profiler):
+    refs = []
+
+    def work(given: object) -> object:
+        made = tensor(1 * MB)
+        refs.append(weakref.ref(made))
+        refs.append(weakref.ref(given))
+        raise ValueError("with tensors in its frames")
+
+    with pytest.raises(ValueError, match="frames"):
+        profiler.profile_function(work, tensor(1 * MB))
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_monitoring_misses_no_spike_however_short(profiler):
+    with profiler:
+        profiler.start_monitoring(interval=0.05)
+        assert profiler.monitoring_active
+        time.sleep(0.06)
+        tensor(64 * MB)  # made and dropped between two looks
+        time.sleep(0.06)
+    assert not profiler.monitoring_active
+    base = profiler.snapshots[0].allocated_memory
+    assert max(s.allocated_memory for s in profiler.snapshots) - base == 64 * MB
+    samples = [s for s in profiler.snapshots if s.operation == "monitoring"]
+    assert all(s.allocated_memory == base for s in samples)
+    assert len(samples) >= 3
+    times = [s.timestamp for s in profiler.snapshots]
+    assert times == sorted(times)
+    assert profiler.get_summary()["peak_memory_usage"] - base == 64 * MB
+    assert profiler.get_summary()["snapshots_collected"] == len(profiler.snapshots)
+
+
+def test_monitoring_starts_with_the_state_and_books_no_history_as_new(profiler):
+    kept = tensor(2 * MB)
+    profiler.start_monitoring(0.01)
+    profiler.stop_monitoring()
+    assert {s.allocated_memory for s in profiler.snapshots} == {profiler._meter.now()[0]}
+    profiler.stop_monitoring()  # once more does no harm
+    del kept
+
+
+def test_the_newest_snapshots_are_kept_and_the_number_dropped_is_known(profiler, monkeypatch):
+    monkeypatch.setattr("gpumemprof.profiler._MOST_SNAPSHOTS", 20)
+    seen = [MemorySnapshot(timestamp=float(number)) for number in range(50)]
+    for snapshot in seen:
+        profiler._add_snapshots([snapshot])
+    assert len(profiler.snapshots) <= 20
+    assert profiler.snapshots[-1] is seen[-1]
+    assert profiler.snapshots_dropped + len(profiler.snapshots) == 50
+
+
+def test_a_profiler_that_is_dropped_stops_its_monitor():
+    profiler = CPUMemoryProfiler()
+    profiler.start_monitoring(0.01)
+    wait_until(lambda: "gpumemprof-look" in _threads())
+    del profiler
+    gc.collect()
+    wait_until(lambda: "gpumemprof-look" not in _threads())
+
+
+def wait_until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came true")
+
+
+def _threads() -> list[str]:
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            names.append((task / "comm").read_text().strip())
+    return names
+
+
+def test_the_summary_adds_up(profiler):
+    kept = []
+
+    def grow(size: int) -> None:
+        kept.append(tensor(size))
+
+    for size in (1 * MB, 3 * MB):
+        profiler.profile_function(grow, size)
+    with profiler.profile_context("block"):
+        tensor(10 * MB)
+    summary = profiler.get_summary()
+    baseline = profiler.baseline.allocated_memory
+    assert summary["device"] == "cpu"
+    assert summary["total_functions_profiled"] == 2
+    assert summary["total_function_calls"] == 3
+    assert summary["total_memory_allocated"] == 14 * MB
+    assert summary["total_memory_freed"] == 10 * MB
+    assert summary["net_memory_change"] == 4 * MB
+    assert summary["peak_memory_usage"] == baseline + 14 * MB
+    assert summary["current_memory_usage"] == baseline + 4 * MB
+    assert summary["baseline_memory_usage"] == baseline
+    assert summary["memory_change_from_baseline"] == 4 * MB
+    assert summary["monitoring_active"] is False
+    assert summary["snapshots_collected"] == 0
+    grown = summary["function_summaries"]["grow"]
+    assert grown["call_count"] == 2
+    assert grown["total_memory_allocated"] == 4 * MB
+    assert grown["avg_memory_allocated"] == 2 * MB
+    assert grown["peak_memory"] == baseline + 4 * MB
+    assert grown["avg_time"] == pytest.approx(grown["total_time"] / 2)
+    assert summary["total_execution_time"] == sum(r.execution_time for r in profiler.results)
+
+
+SUMMARY_KEYS = {
+    "device",
+    "total_functions_profiled",
+    "total_function_calls",
+    "total_execution_time",
+    "total_memory_allocated",
+    "total_memory_freed",
+    "net_memory_change",
+    "peak_memory_usage",
+    "current_memory_usage",
+    "baseline_memory_usage",
+    "memory_change_from_baseline",
+    "function_summaries",
+    "monitoring_active",
+    "snapshots_collected",
+}
+
+
+def test_a_summary_without_results_has_the_same_keys(profiler):
+    kept = tensor(1 * MB)
+    profiler.clear_results()
+    summary = profiler.get_summary()
+    assert set(summary) == SUMMARY_KEYS
+    assert summary["total_function_calls"] == 0
+    assert summary["function_summaries"] == {}
+    # Memory is in use: neither the peak nor the present is zero.
+    assert summary["peak_memory_usage"] == summary["current_memory_usage"] >= 1 * MB
+    del kept
+
+
+def test_clearing_takes_a_new_baseline(profiler):
+    kept = tensor(6 * MB)
+    profiler.profile_function(tensor, 1)
+    profiler.start_monitoring(0.01)
+    profiler.stop_monitoring()
+    profiler.clear_results()
+    assert (profiler.results, profiler.snapshots, profiler.function_stats) == ([], [], {})
+    assert profiler.baseline.allocated_memory >= 6 * MB
+    assert profiler.get_summary()["memory_change_from_baseline"] == 0
+    del kept
+    assert profiler.get_summary()["memory_change_from_baseline"] == -6 * MB
+
+
+def test_resident_memory_is_this_processes_own():
+    profiler = CPUMemoryProfiler()
+    block = bytearray(64 * MB)
+    result = profiler.profile_function(len, block)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    assert abs(result.memory_after.cpu_memory - resident) < 32 * MB
+    assert result.memory_peak.cpu_memory is None
+    untracked = CPUMemoryProfiler(track_cpu_memory=False).profile_function(len, block)
+    assert untracked.memory_before.cpu_memory == untracked.memory_peak.cpu_memory == 0
+
+
+def test_storages_are_not_counted_where_they_are_not_tracked():
+    result = CPUMemoryProfiler(track_tensors=False).profile_function(tensor, 1 * MB)
+    assert result.tensors_created is None
+    assert result.memory_allocated == 1 * MB
+
+
+def test_every_allocation_has_its_stack_when_asked():
+    profiler = CPUMemoryProfiler(collect_stack_traces=True)
+
+    def make_small() -> None:
+        tensor(1 * KB)
+
+    def make_large() -> object:
+        return tensor(9 * KB)
+
+    def work() -> None:
+        kept = make_large()
+        make_small()
+        del kept
+
+    result = profiler.profile_function(work)
+    assert [(a.requested_bytes, a.is_live) for a in result.allocations] == [
+        (9 * KB, False),
+        (1 * KB, False),
+    ]
+    names = [frame.name.split(".")[-1] for frame in result.allocations[0].stack]
+    assert names[:3] == ["tensor", "make_large", "work"]
+    assert "make_small" in result.memory_peak.stack_trace.splitlines()[-2]
+    here = "test_every_allocation_has_its_stack_when_asked"
+    assert here in result.memory_before.stack_trace.splitlines()[-1]
+    assert "live" in str(result.recording).lower()
+    assert profiler.profile_function(work).allocations is not None
+    assert CPUMemoryProfiler().profile_function(work).allocations is None
+
+
+def test_files_of_stacks_go_with_their_results(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    profiler = CPUMemoryProfiler(collect_stack_traces=True)
+    profiler.profile_function(tensor, 1)
+    assert len(list(tmp_path.iterdir())) == 1
+    profiler.clear_results()
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_decorator_returns_the_functions_own_value(profiler):
+    @gpumemprof.profile_function(name="named", profiler=profiler)
+    def double(x: int) -> int:
+        """Its own words."""
+        tensor(1 * KB)
+        return 2 * x
+
+    assert double(21) == 42
+    assert double.__doc__ == "Its own words."
+    assert profiler.results[-1].function_name == "named"
+    assert profiler.results[-1].memory_allocated == 1 * KB
+
+
+def test_the_decorator_profiles_a_coroutine_to_its_end(profiler):
+    import asyncio
+
+    @gpumemprof.profile_function(profiler=profiler)
+    async def work() -> int:
+        await asyncio.sleep(0)
+        tensor(2 * KB)
+        return 5
+
+    assert asyncio.run(work()) == 5
+    assert profiler.results[-1].memory_allocated == 2 * KB
+
+
+def test_helpers_share_one_default_profiler():
+    if torch.cuda.is_available():
+        pytest.skip("the default is a CUDA device here")
+
+    @gpumemprof.profile_function
+    def bare() -> None:
+        tensor(1 * KB)
+
+    default = gpumemprof.default_profiler()
+    default.clear_results()
+    bare()
+    with gpumemprof.profile_context("block") as context:
+        tensor(2 * KB)
+    assert default.results[-1] is context.result
+    assert [result.function_name for result in default.results] == ["bare", "block"]
+    assert gpumemprof.default_profiler() is default
+
+
+def test_a_forked_child_goes_on_counting_what_is_its_own(profiler):
+    kept = tensor(3 * MB)
+    profiler.start_monitoring(0.01)
+    context = profiler.profile_context("across")
+    context.__enter__()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            assert not profiler.monitoring_active
+            result = profiler.profile_function(tensor, 5 * MB)
+            assert result.memory_allocated == 5 * MB
+            context.__exit__(None, None, None)
+            assert context.result.memory_allocated == 5 * MB
+            assert abs(result.memory_after.cpu_memory - gpumemprof._core.resident_bytes()) < 64 * MB
+            profiler.start_monitoring(0.01)
+            profiler.stop_monitoring()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    context.__exit__(None, None, None)
+    profiler.stop_monitoring()
+    assert context.result.memory_allocated == 0
+    del kept
+
+
+def test_profiling_goes_on_beside_a_recording(profiler, tmp_path):
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
+        result = profiler.profile_function(tensor, 4 * MB)
+    assert result.memory_allocated == 4 * MB
+    (device,) = gpumemprof.load(tmp_path / "run.gmp").devices
+    assert device.peak.allocated_bytes == 4 * MB
+
+
+def test_results_are_plain_data_and_text(profiler):
+    result = profiler.profile_function(tensor, 3 * MB)
+    told = json.loads(json.dumps(result.to_dict()))
+    assert told["memory_allocated"] == 3 * MB
+    assert told["memory_peak"]["allocated_memory"] == result.peak_memory_usage()
+    assert "3.0 MiB" in str(result)
+    html = result._repr_html_()
+    assert "<table>" in html and "<svg" in html and "http" not in html
+    profiler.start_monitoring(0.005)
+    time.sleep(0.03)
+    profiler.stop_monitoring()
+    html = profiler.get_summary()._repr_html_()
+    assert "tensor" in html and "<svg" in html
+    assert "tensor" in str(profiler.get_summary())
+    assert "tensor" in profiler._repr_html_()
+
+
+def test_names_are_escaped_in_html(profiler):
+    with profiler.profile_context("<script>alert(1)</script>") as context:
+        pass
+    assert "<script>" not in context.result._repr_html_()
+    assert "<script>" not in profiler.get_summary()._repr_html_()
+
+
+def test_a_plot_shows_the_timeline_and_the_scopes(profiler, tmp_path):
+    pytest.importorskip("matplotlib")
+    profiler.start_monitoring(0.005)
+    profiler.profile_function(tensor, 3 * MB)
+    time.sleep(0.02)
+    profiler.stop_monitoring()
+    figure = profiler.plot(tmp_path / "memory.png")
+    assert (tmp_path / "memory.png").stat().st_size > 1000
+    (axes,) = figure.axes
+    assert "tensor" in {text.get_text() for text in axes.texts}
+    assert CPUMemoryProfiler().plot() is not None
+
+
+def test_results_can_be_built_by_hand():
+    before, after = MemorySnapshot(allocated_memory=100), MemorySnapshot(allocated_memory=70)
+    result = ProfileResult("f", 1.0, before, after, before)
+    assert result.memory_diff() == -30
+    assert result.peak_memory_usage() == 100
+    assert (result.memory_allocated, result.memory_freed) == (0, 30)
+    assert result.call_count == 1
+
+
+def test_scopes_leave_nothing_behind(profiler):
+    for _ in range(3):
+        profiler.profile_function(len, ())
+    before = _resident()
+    for _ in range(2000):
+        with profiler.profile_context("block"):
+            pass
+        profiler.clear_results()
+    assert _resident() - before < 16 * MB
+
+
+def _resident() -> int:
+    gc.collect()
+    return gpumemprof._core.resident_bytes()

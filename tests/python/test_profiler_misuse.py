@@ -1,0 +1,148 @@
+"""What goes wrong gets the exception that was promised, with a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gpumemprof
+import pytest
+from gpumemprof import CPUMemoryProfiler, GPUMemoryProfiler
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_needs_no_torch_and_starts_nothing():
+    out = run(
+        "import sys, threading\n"
+        "sys.modules['torch'] = None\n"
+        "import gpumemprof\n"
+        "from gpumemprof import (GPUMemoryProfiler, CPUMemoryProfiler, MemorySnapshot,\n"
+        "    ProfileResult, profile_function, profile_context, record, step, tag, load)\n"
+        "print(threading.active_count(), GPUMemoryProfiler.__name__)\n"
+        "for kind in (GPUMemoryProfiler, CPUMemoryProfiler):\n"
+        "    try:\n"
+        "        kind()\n"
+        "    except RuntimeError as error:\n"
+        "        print(error)\n"
+    )
+    assert out.splitlines()[0] == "1 GPUMemoryProfiler"
+    assert out.count("torch is not installed") == 2
+
+
+def test_importing_the_package_loads_no_profiler():
+    out = run("import sys, gpumemprof; print('gpumemprof.profiler' in sys.modules)")
+    assert out.strip() == "False"
+
+
+def test_names_are_found_and_strangers_are_not():
+    assert {"GPUMemoryProfiler", "profile_context"} <= set(dir(gpumemprof))
+    with pytest.raises(AttributeError, match="nonsense"):
+        gpumemprof.nonsense  # noqa: B018
+
+
+class TestWithTorch:
+    @pytest.fixture(autouse=True)
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    def test_no_cuda_at_all(self, torch):
+        if torch.cuda.is_available():
+            pytest.skip("there is CUDA here")
+        with pytest.raises(RuntimeError, match="no CUDA device; CPUMemoryProfiler"):
+            GPUMemoryProfiler()
+        with pytest.raises(gpumemprof.NoCudaError):
+            GPUMemoryProfiler(device=0)
+        # Wrong in both ways, and caught as either.
+        with pytest.raises(ValueError, match="CPUMemoryProfiler"):
+            GPUMemoryProfiler(device="cpu")
+        with pytest.raises(RuntimeError, match="CPUMemoryProfiler"):
+            GPUMemoryProfiler(device="cpu")
+
+    @pytest.mark.parametrize("device", ["cuda:0", 0, "mps"])
+    def test_a_cpu_profiler_for_something_else(self, device):
+        with pytest.raises(ValueError, match="GPUMemoryProfiler"):
+            CPUMemoryProfiler(device=device)
+
+    @pytest.mark.parametrize("device", ["cpu", None, "cpu:0"])
+    def test_ways_to_name_the_cpu(self, torch, device):
+        assert CPUMemoryProfiler(device=device).device == torch.device("cpu")
+
+    @pytest.mark.parametrize(
+        "interval", [0, -1, float("nan"), float("inf"), "0.1", None, True, object()]
+    )
+    def test_an_interval_is_a_positive_number(self, interval):
+        profiler = CPUMemoryProfiler()
+        with pytest.raises(ValueError, match="positive number of seconds"):
+            profiler.start_monitoring(interval)
+        assert not profiler.monitoring_active
+
+    def test_monitoring_twice_goes_on_with_the_first(self):
+        with CPUMemoryProfiler() as profiler:
+            profiler.start_monitoring(0.05)
+            first = profiler._monitor
+            with pytest.warns(gpumemprof.RecordingWarning, match="already on"):
+                profiler.start_monitoring(0.01)
+            assert profiler._monitor is first
+
+    @pytest.mark.parametrize("interval", [1e-300, 1e300])
+    def test_extreme_intervals_do_no_harm(self, interval):
+        with CPUMemoryProfiler() as profiler:
+            profiler.start_monitoring(interval)
+        assert len(profiler.snapshots) >= 2
+
+    def test_what_cannot_be_called_is_not_profiled(self):
+        profiler = CPUMemoryProfiler()
+        with pytest.raises(TypeError, match="calls a function"):
+            profiler.profile_function(42)
+        with pytest.raises(TypeError, match="decorates a function"):
+            gpumemprof.profile_function(device="cpu")(42)
+        with pytest.raises(TypeError, match="named by a text"):
+            profiler.profile_context(3)
+        assert profiler.results == []
+
+    def test_functions_without_a_name_get_one(self):
+        import functools
+
+        profiler = CPUMemoryProfiler()
+
+        class Model:
+            def __call__(self, value):
+                return value
+
+        names = [
+            profiler.profile_function(func, 1).function_name
+            for func in (Model(), functools.partial(abs), abs, lambda value: value)
+        ]
+        assert names == ["Model", "abs", "abs", "<lambda>"]
+
+    def test_arguments_may_have_any_name(self):
+        profiler = CPUMemoryProfiler()
+        seen = {}
+        profiler.profile_function(lambda **given: seen.update(given), func=1, self=2, name=3)
+        assert seen == {"func": 1, "self": 2, "name": 3}
+
+    def test_plotting_without_matplotlib_says_how_to_get_it(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        with pytest.raises(gpumemprof.EnvironmentProblem, match="pip install matplotlib"):
+            CPUMemoryProfiler().plot()
+
+    def test_cpu_tensors_that_cannot_be_followed_fall_back_and_say_so(self, torch, monkeypatch):
+        def refuse() -> None:
+            raise gpumemprof.EnvironmentProblem("another allocator", "environment")
+
+        monkeypatch.setattr("gpumemprof._core.capture_attach_cpu", refuse)
+        kept = []
+        profiler = CPUMemoryProfiler()
+        result = profiler.profile_function(lambda: kept.append(torch.ones(32 << 18)))
+        assert result.provenance == "estimated"
+        assert "another allocator" in result.note
+        assert 30 << 20 < result.memory_diff() < 64 << 20
+        assert result.tensors_created is None

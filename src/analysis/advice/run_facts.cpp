@@ -25,6 +25,13 @@ RunFacts::RunFacts(const Store& store, const DeviceRecord& record,
       steps_.push_back({spans_.first(run), spans_.end(run)});
   }
   find_passes();
+  // A step that allocates nothing leaves no event: it lies behind backward.
+  const bool is_silent = allocates_no_step();
+  for (const ForwardPass& pass : passes_) {
+    if (!is_silent) break;
+    if (pass.has_backward() && pass.backward_end < record.events.size())
+      steps_.push_back({pass.backward_end, pass.backward_end});
+  }
   find_parameters();
   for (ForwardPass& pass : passes_) {
     find_operations(pass);
@@ -36,6 +43,19 @@ RunFacts::RunFacts(const Store& store, const DeviceRecord& record,
 Phase RunFacts::phase_at(std::uint32_t event) const {
   return event == kNoEvent || event >= record_.events.size() ? Phase::other
                                                              : spans_.phase(spans_.run_of(event));
+}
+
+// No event of an optimizer, and yet gradients that were made.
+bool RunFacts::allocates_no_step() const {
+  for (std::size_t run = 0; run < spans_.count(); ++run) {
+    if (spans_.phase(run) == Phase::optimizer_step) return false;
+  }
+  for (const ForwardPass& pass : passes_) {
+    for (const std::uint32_t row : pass.backward) {
+      if (source(row) == MemorySource::gradients) return true;
+    }
+  }
+  return false;
 }
 
 void RunFacts::find_passes() {

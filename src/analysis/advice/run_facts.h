@@ -87,6 +87,7 @@ class RunFacts {
 
  private:
   void find_passes();
+  [[nodiscard]] bool allocates_no_step() const;
   void find_operations(ForwardPass& pass);
   void find_mirror(ForwardPass& pass) const;
   void find_matmuls_by_gradient(ForwardPass& pass);

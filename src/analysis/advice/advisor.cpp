@@ -192,11 +192,15 @@ Result<Prediction> Advisor::predict(const std::vector<RemedyId>& remedies,
       banded(shifted(run.value().peak_allocated_bytes, replay_.peak.allocated_bytes,
                      simulated_allocated_),
              band, band);
+  prediction.allocated.high_bytes += changed.doubtful_high_bytes;
+  prediction.allocated.low_bytes -=
+      std::min(prediction.allocated.low_bytes, changed.doubtful_low_bytes);
   // Where memory lies in the pool hangs on the order of every request.
   constexpr double kReservedBand = 0.05;
   prediction.reserved = banded(
       shifted(run.value().peak_reserved_bytes, replay_.peak_reserved_bytes, simulated_reserved_),
       band + kReservedBand, 2 * band + kReservedBand);
+  prediction.reserved.high_bytes += changed.doubtful_high_bytes;
   prediction.reserved.low_bytes =
       std::max(prediction.reserved.low_bytes, prediction.allocated.low_bytes);
   prediction.at_peak = picture(changed.tape);

@@ -36,6 +36,8 @@ class BlockFinder {
     std::uint32_t last = kNone;  // the latest place under it
     StackId last_stack;
     std::vector<std::uint32_t> turns;  // places where a turn begins
+    std::vector<StackId> operations;   // one for each run of the same stack
+    std::vector<std::uint32_t> starts;  // into operations: where each turn begins
   };
 
   [[nodiscard]] bool calls_module(StackId stack) const {
@@ -73,20 +75,44 @@ class BlockFinder {
     }
     for (const auto& [stack, line] : lines) {
       if (line.turns.size() < kFewestTurns || is_inside_another(lines, stack)) continue;
-      for (std::size_t turn = 0; turn < line.turns.size(); ++turn) {
+      const std::size_t step = starts_per_turn(line);
+      for (std::size_t turn = 0; turn < line.turns.size(); turn += step) {
         const std::uint32_t end =
-            turn + 1 < line.turns.size() ? line.turns[turn + 1] : line.last + 1;
+            turn + step < line.turns.size() ? line.turns[turn + step] : line.last + 1;
         blocks.push_back({index, line.turns[turn], end});
       }
     }
+  }
+
+  // A block may run its first operation more than once: a turn then is as many of them as make all
+  // turns alike. 1 where nothing does.
+  static std::size_t starts_per_turn(const Line& line) {
+    constexpr std::size_t kMost = 8;
+    for (std::size_t step = 1; step <= kMost && 2 * step <= line.starts.size(); ++step) {
+      if (line.starts.size() % step == 0 && is_alike(line, step)) return step;
+    }
+    return 1;
+  }
+  static bool is_alike(const Line& line, std::size_t step) {
+    const std::size_t length = line.starts[step];
+    if (line.operations.size() != length * (line.starts.size() / step)) return false;
+    for (std::size_t index = length; index < line.operations.size(); ++index) {
+      if (line.operations[index] != line.operations[index - length]) return false;
+    }
+    return true;
   }
 
   // A turn begins where the first stack under the line comes again, or where something else was
   // done in between.
   static void note(Line& line, std::uint32_t place, StackId stack) {
     if (line.turns.empty()) line.first_stack = stack;
-    const bool is_again = stack == line.first_stack && line.last_stack != stack;
-    if (is_again) line.turns.push_back(place);
+    if (line.last_stack != stack) {
+      if (stack == line.first_stack) {
+        line.turns.push_back(place);
+        line.starts.push_back(static_cast<std::uint32_t>(line.operations.size()));
+      }
+      line.operations.push_back(stack);
+    }
     line.last = place;
     line.last_stack = stack;
   }

@@ -18,17 +18,19 @@ std::string_view plain_name(std::string_view name) {
 
 // Functions of torch.nn.functional.
 OpKind kind_of_function(std::string_view name) {
-  if (is_one_of(name, {"layer_norm", "group_norm", "softmax", "log_softmax", "softmin", "normalize",
-                       "cosine_similarity", "local_response_norm", "softplus", "rms_norm"}))
+  if (is_one_of(name, {"softmax", "log_softmax", "softmin"})) return OpKind::softmax;
+  if (is_one_of(name, {"layer_norm", "group_norm", "normalize", "cosine_similarity",
+                       "local_response_norm", "softplus", "rms_norm"}))
     return OpKind::fp32;
   if (name == "cross_entropy" || name == "ctc_loss" || name == "kl_div" ||
       name.ends_with("_loss") || name.starts_with("binary_cross_entropy"))
     return OpKind::loss;
   if (name.starts_with("embedding")) return OpKind::embedding;
-  if (is_one_of(name, {"linear", "bilinear", "scaled_dot_product_attention"}) ||
+  if (is_one_of(name, {"linear", "bilinear", "_in_projection_packed", "_in_projection"}) ||
       name.starts_with("conv"))
     return OpKind::matmul;
-  if (name == "multi_head_attention_forward") return OpKind::attention;
+  if (is_one_of(name, {"multi_head_attention_forward", "scaled_dot_product_attention"}))
+    return OpKind::attention;
   if (name.find("pool") != std::string_view::npos) return OpKind::pool;
   return OpKind::follow;
 }
@@ -76,6 +78,14 @@ std::vector<OpKind> op_kinds(const Store& store) {
     kinds.push_back(kind);
   }
   return kinds;
+}
+
+bool is_of_transformers(const Store& store, StackId stack) {
+  for (StackId at = stack; !at.is_none(); at = store.stacks().caller(at)) {
+    const Frame& frame = store.frame(store.stacks().frame(at));
+    if (store.text(frame.file).find("transformers/models/") != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 bool is_upcasting_loss(const Store& store, StackId stack) {

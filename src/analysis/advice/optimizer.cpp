@@ -132,7 +132,7 @@ void use_optimizer(Rewrite& rewrite, OptimizerChoice choice) {
     case OptimizerChoice::adafactor:
       drop_states(rewrite);
       add_states(rewrite, birth, states_of(rewrite.facts, choice));
-      add_step_temporaries(rewrite, 3);
+      add_step_temporaries(rewrite, 1);
       return;
     case OptimizerChoice::adam_8bit:
       drop_states(rewrite);

@@ -34,6 +34,7 @@ bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& o
     case OpKind::unknown:
       return bytes * 4 == output;
     case OpKind::fp32:
+    case OpKind::softmax:
     case OpKind::loss:
       return bytes * 16 <= output;
     default:
@@ -103,6 +104,9 @@ class PassPrecision {
       case OpKind::fp32:
         normalise(operation);
         break;
+      case OpKind::softmax:
+        set(operation, false);
+        break;
       case OpKind::loss:
         lose(operation);
         break;
@@ -119,6 +123,9 @@ class PassPrecision {
     }
     // Small results (statistics, scalars, positions) are no input of what follows.
     if (input_ == kNone || 64 * bytes(operation.output) >= bytes(input_)) {
+      const bool is_weights = operation.kind == OpKind::softmax ||
+                              (is_of_softmax_ && operation.kind == OpKind::follow);
+      is_of_softmax_ = is_weights;
       input_ = operation.output;
       input_kind_ = operation.kind;
     }
@@ -168,10 +175,21 @@ class PassPrecision {
           .lane = lane;
       return;
     }
-    const TapeKey death = result->death;
     is_half_[operation.output] = 1;
     half_loss_bytes_ = size;
-    rewrite_.tape.insert(after_event(event, 1), death, size, MemorySource::activations).lane = lane;
+    // A program may turn the logits into fp32 by itself; in fp32 that leaves no trace.
+    rewrite_.doubtful_high_bytes = std::max(rewrite_.doubtful_high_bytes, size);
+    rewrite_.tape.insert(after_event(event, 1), first_gradient_of_loss(size), size,
+                         MemorySource::activations)
+        .lane = lane;
+  }
+
+  // The fp32 copy is done with when backward made the first gradient of its size.
+  [[nodiscard]] TapeKey first_gradient_of_loss(std::uint64_t size) const {
+    for (const std::uint32_t row : pass_.backward) {
+      if (facts_.bytes(row) == size) return after_event(facts_.birth(row), 1);
+    }
+    return pass_.has_backward() ? after_event(pass_.backward_first, 1) : kTapeEnd;
   }
 
   // A line of the user's own. One that makes many results of a size is a formula, and nearly every
@@ -185,6 +203,17 @@ class PassPrecision {
       is_half_[operation.first] = is_half_input ? 1 : 0;
       if (is_half_input && bytes(input_) == bytes(operation.first))
         copy_input(input_, operation.first + 1, bytes(input_));
+      return;
+    }
+    // What softmax made is multiplied by the values of attention.
+    if (is_of_softmax_ && input_ != kNone && bytes(operation.output) != bytes(input_)) {
+      set(operation, true);
+      const bool is_softmax = input_kind_ == OpKind::softmax;
+      TapeRow* weights = rewrite_.find(pass_.forward[input_]);
+      const TapeKey death = weights == nullptr ? 0 : weights->death;
+      copy_input(input_, operation.first, (bytes(input_) + 1) / 2);
+      weights = rewrite_.find(pass_.forward[input_]);
+      if (is_softmax && weights != nullptr) weights->die_at(death);  // saved for its own backward
       return;
     }
     bool is_half = input_ != kNone && is_half_[input_] != 0;
@@ -269,6 +298,7 @@ class PassPrecision {
   std::uint32_t input_ = kNone;
   std::uint32_t shared_input_ = kNone;
   OpKind input_kind_ = OpKind::unknown;
+  bool is_of_softmax_ = false;  // the input: weights of attention
   std::deque<std::uint32_t> recent_;
   std::uint64_t half_loss_bytes_ = 0;
   std::uint32_t loss_gradients_ = 0;
@@ -280,6 +310,44 @@ void use_autocast(Rewrite& rewrite) {
   for (const ForwardPass& pass : rewrite.facts.passes()) PassPrecision(rewrite, pass).run();
 }
 
+namespace {
+
+// A norm that the model's code writes out: the squares, which go at once, with their small mean,
+// then the scaled result and that times the weights, both saved. Such code turns its input into
+// fp32 first, which leaves no trace in a run that is fp32 throughout.
+bool is_written_norm(const RunFacts& facts, const ForwardPass& pass, std::size_t index) {
+  if (index + 2 >= pass.operations.size()) return false;
+  const Operation& squares = pass.operations[index];
+  const Operation& scaled = pass.operations[index + 1];
+  const Operation& weighted = pass.operations[index + 2];
+  const StackTrie& stacks = facts.store().stacks();
+  for (const Operation* operation : {&squares, &scaled, &weighted}) {
+    if (operation->kind != OpKind::unknown || operation->stack.is_none()) return false;
+    if (stacks.caller(operation->stack) != stacks.caller(squares.stack)) return false;
+    if (facts.bytes(pass.forward[operation->output]) != facts.bytes(pass.forward[squares.output]))
+      return false;
+  }
+  const bool has_means = squares.count > 1 && scaled.count > 1;
+  return has_means && !facts.is_saved(pass, pass.forward[squares.output]) &&
+         facts.is_saved(pass, pass.forward[scaled.output]);
+}
+
+// The fp32 copy of the input and the squares stay fp32; the scaled result is made in fp32 and
+// turned back.
+void keep_norm_fp32(Rewrite& rewrite, const ForwardPass& pass, std::size_t index) {
+  const RunFacts& facts = rewrite.facts;
+  const std::uint32_t squares = pass.forward[pass.operations[index].output];
+  const std::uint32_t scaled = pass.forward[pass.operations[index + 1].output];
+  const std::uint32_t end = facts.death(scaled);
+  const std::uint64_t bytes = facts.bytes(squares);
+  rewrite.tape.insert(before_event(facts.birth(squares), 0),
+                      end == kNoEvent ? kTapeEnd : at_event(end), bytes, MemorySource::activations);
+  rewrite.tape.insert(before_event(facts.birth(scaled), 0), after_event(facts.birth(scaled), 0),
+                      bytes, MemorySource::temporaries);
+}
+
+}  // namespace
+
 void use_pure_bf16(Rewrite& rewrite) {
   const RunFacts& facts = rewrite.facts;
   const auto halve = [&](std::uint32_t row) {
@@ -290,10 +358,14 @@ void use_pure_bf16(Rewrite& rewrite) {
   bool has_embedding = false;
   for (const ForwardPass& pass : facts.passes()) {
     std::uint64_t fp32_loss_bytes = 0;
-    for (const Operation& operation : pass.operations) {
+    for (std::size_t index = 0; index < pass.operations.size(); ++index) {
+      const Operation& operation = pass.operations[index];
       has_embedding = has_embedding || operation.kind == OpKind::embedding;
-      const bool is_fp32 =
+      if (is_written_norm(facts, pass, index)) keep_norm_fp32(rewrite, pass, index);
+      const bool is_loss =
           operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
+      const bool is_fp32 = is_loss || (operation.kind == OpKind::softmax &&
+                                       is_of_transformers(facts.store(), operation.stack));
       for (std::uint32_t place = operation.first; place < operation.first + operation.count;
            ++place) {
         const std::uint32_t row = pass.forward[place];
@@ -301,7 +373,7 @@ void use_pure_bf16(Rewrite& rewrite) {
         if (facts.source(row) == MemorySource::workspace) continue;
         if (!is_fp32 && !is_fixed(facts, pass, operation, place)) halve(row);
       }
-      if (!is_fp32) continue;
+      if (!is_loss) continue;
       const std::uint32_t event = facts.birth(pass.forward[operation.output]);
       fp32_loss_bytes = facts.bytes(pass.forward[operation.output]);
       rewrite.tape.insert(before_event(facts.birth(pass.forward[operation.first]), 1),

@@ -64,8 +64,8 @@ Advisor::Advisor(const Store& store, const DeviceRecord& record, const DeviceRep
       replay_(replay),
       proven_(proven),
       facts_(store, record, spans),
-      recorded_(facts_.tape(proven.verified.requests, proven.first_event)),
-      blocks_(find_blocks(facts_)) {
+      recorded_(facts_.tape(proven.verified.requests, proven.first_event)) {
+  choose_blocks();
   baseline_ = picture(recorded_);
   baseline_.bytes = replay.peak.allocated_bytes;
   const Result<sim::SimulationResult> run = sim::simulate(recorded_.requests(), simulation({}));
@@ -78,6 +78,24 @@ Advisor::Advisor(const Store& store, const DeviceRecord& record, const DeviceRep
   const std::optional<double> step = facts_.seconds_in(Phase::optimizer_step);
   if (forward_seconds_ && backward && step && *forward_seconds_ > 0 && *backward > 0)
     step_seconds_ = *forward_seconds_ + *backward + *step;
+}
+
+// Where loops lie inside loops, those whose checkpoints lower the peak most.
+void Advisor::choose_blocks() {
+  constexpr std::uint32_t kDeepest = 3;
+  std::uint64_t least = 0;
+  std::size_t last_count = 0;
+  for (std::uint32_t depth = 0; depth < kDeepest; ++depth) {
+    std::vector<RepeatedBlock> blocks = find_blocks(facts_, depth);
+    if (blocks.size() == last_count) break;
+    last_count = blocks.size();
+    Rewrite trial(facts_, recorded_);
+    checkpoint_blocks(trial, blocks);
+    const std::uint64_t peak = trial.tape.peak(store_.settings()).bytes;
+    if (least != 0 && peak >= least) continue;
+    least = peak;
+    blocks_ = std::move(blocks);
+  }
 }
 
 std::size_t Advisor::blocks_per_pass() const {

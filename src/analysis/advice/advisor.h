@@ -39,6 +39,7 @@ class Advisor {
   [[nodiscard]] double band_of(const std::vector<RemedyId>& remedies) const;
 
  private:
+  void choose_blocks();
   [[nodiscard]] Rewrite rewrite(const std::vector<RemedyId>& remedies, double batch_factor) const;
   [[nodiscard]] sim::SimulationOptions simulation(const std::vector<RemedyId>& remedies) const;
   [[nodiscard]] PeakPicture picture(const Tape& tape) const;

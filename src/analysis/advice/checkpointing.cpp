@@ -10,12 +10,15 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-// Finds the lines of a model's code that call modules again and again: the outermost of them, so
-// that a block is what one turn of a loop computes.
+// Finds the lines of a model's code that call modules again and again: a block is what one turn of
+// such a loop computes. Loops may lie inside others; `depth` says which are taken: 0 the outermost.
 class BlockFinder {
  public:
-  explicit BlockFinder(const RunFacts& facts)
-      : facts_(facts), stacks_(facts.store().stacks()), calls_(stacks_.size(), kNotAsked) {}
+  BlockFinder(const RunFacts& facts, std::uint32_t depth)
+      : facts_(facts),
+        depth_(depth),
+        stacks_(facts.store().stacks()),
+        calls_(stacks_.size(), kNotAsked) {}
 
   std::vector<RepeatedBlock> run() {
     const std::vector<ForwardPass>& passes = facts_.passes();
@@ -38,6 +41,12 @@ class BlockFinder {
     std::vector<std::uint32_t> turns;  // places where a turn begins
     std::vector<StackId> operations;   // one for each run of the same stack
     std::vector<std::uint32_t> starts;  // into operations: where each turn begins
+    FrameId callee;                     // what it calls; the first
+    bool is_uniform = true;             // it calls modules of one class
+    std::uint32_t depth = 0;            // repeated lines around it
+    bool has_inner = false;             // there are repeated lines inside
+
+    [[nodiscard]] bool is_repeated() const { return turns.size() >= kFewestTurns; }
   };
 
   [[nodiscard]] bool calls_module(StackId stack) const {
@@ -70,11 +79,18 @@ class BlockFinder {
     for (std::uint32_t place = 0; place < pass.forward.size(); ++place) {
       const StackId stack = facts_.record().allocations.stack[pass.forward[place]];
       if (stack.is_none()) continue;
-      for (std::uint32_t line = caller_line(stack); line != kNone; line = line_around(line))
+      StackId inner = stack;
+      for (std::uint32_t line = caller_line(stack); line != kNone; line = line_around(line)) {
         note(lines[line], place, stack);
+        note_callee(lines[line], inner, StackId(line));
+        inner = StackId(line);
+      }
     }
+    nest(lines);
     for (const auto& [stack, line] : lines) {
-      if (line.turns.size() < kFewestTurns || is_inside_another(lines, stack)) continue;
+      if (!is_loop(line)) continue;
+      const bool is_asked = line.depth == depth_ || (line.depth < depth_ && !line.has_inner);
+      if (!is_asked) continue;
       const std::size_t step = starts_per_turn(line);
       for (std::size_t turn = 0; turn < line.turns.size(); turn += step) {
         const std::uint32_t end =
@@ -117,15 +133,40 @@ class BlockFinder {
     line.last_stack = stack;
   }
 
-  bool is_inside_another(const std::map<std::uint32_t, Line>& lines, std::uint32_t stack) {
-    for (std::uint32_t line = line_around(stack); line != kNone; line = line_around(line)) {
-      const auto found = lines.find(line);
-      if (found != lines.end() && found->second.turns.size() >= kFewestTurns) return true;
+  // A loop over modules of one class; a Sequential of different ones only where it is outermost.
+  [[nodiscard]] static bool is_loop(const Line& line) {
+    return line.is_repeated() && (line.is_uniform || line.depth == 0);
+  }
+
+  // The first forward() below the line: that of the module it calls.
+  void note_callee(Line& line, StackId inner, StackId call) const {
+    FrameId callee;
+    for (StackId at = inner; !at.is_none() && at != call; at = stacks_.caller(at)) {
+      if (is_module_forward(facts_.store(), stacks_.frame(at))) callee = stacks_.frame(at);
     }
-    return false;
+    if (callee.is_none()) return;
+    if (line.callee.is_none()) line.callee = callee;
+    const Frame& first = facts_.store().frame(line.callee);
+    const Frame& now = facts_.store().frame(callee);
+    line.is_uniform = line.is_uniform && first.file == now.file && first.name == now.name;
+  }
+
+  void nest(std::map<std::uint32_t, Line>& lines) {
+    // Callers are older than what they call, so a line comes behind those around it.
+    for (auto& [stack, line] : lines) {
+      for (std::uint32_t around = line_around(stack); around != kNone;
+           around = line_around(around)) {
+        const auto found = lines.find(around);
+        if (found == lines.end() || !is_loop(found->second)) continue;
+        line.depth = found->second.depth + 1;
+        if (is_loop(line)) found->second.has_inner = true;
+        break;
+      }
+    }
   }
 
   const RunFacts& facts_;
+  std::uint32_t depth_;
   const StackTrie& stacks_;
   std::vector<std::uint32_t> calls_;  // by stack: the innermost call of a module at or above it
 };
@@ -246,7 +287,9 @@ class Recomputation {
 
 }  // namespace
 
-std::vector<RepeatedBlock> find_blocks(const RunFacts& facts) { return BlockFinder(facts).run(); }
+std::vector<RepeatedBlock> find_blocks(const RunFacts& facts, std::uint32_t depth) {
+  return BlockFinder(facts, depth).run();
+}
 
 void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& blocks) {
   std::vector<std::uint32_t> added;  // activations that no row of the recording is, by birth

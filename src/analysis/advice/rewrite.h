@@ -58,7 +58,8 @@ struct RepeatedBlock {
   std::uint32_t first = 0;  // into ForwardPass::forward
   std::uint32_t end = 0;
 };
-std::vector<RepeatedBlock> find_blocks(const RunFacts& facts);
+// `depth`: of loops inside loops, 0 takes the outermost.
+std::vector<RepeatedBlock> find_blocks(const RunFacts& facts, std::uint32_t depth = 0);
 // Drops what these blocks save and recomputes them in backward.
 void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& blocks);
 // What blocks save goes to the host's memory and comes back for backward.

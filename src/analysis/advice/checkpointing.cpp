@@ -45,8 +45,10 @@ class BlockFinder {
     bool is_uniform = true;             // it calls modules of one class
     std::uint32_t depth = 0;            // repeated lines around it
     bool has_inner = false;             // there are repeated lines inside
+    std::size_t turns_around = 1;       // of the repeated line around it
 
-    [[nodiscard]] bool is_repeated() const { return turns.size() >= kFewestTurns; }
+    // In each turn of what is around it.
+    [[nodiscard]] bool is_repeated() const { return turns.size() >= kFewestTurns * turns_around; }
   };
 
   [[nodiscard]] bool calls_module(StackId stack) const {
@@ -159,6 +161,7 @@ class BlockFinder {
         const auto found = lines.find(around);
         if (found == lines.end() || !is_loop(found->second)) continue;
         line.depth = found->second.depth + 1;
+        line.turns_around = found->second.turns.size() / starts_per_turn(found->second);
         if (is_loop(line)) found->second.has_inner = true;
         break;
       }

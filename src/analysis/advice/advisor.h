@@ -32,6 +32,7 @@ class Advisor {
   [[nodiscard]] bool fits(const std::vector<RemedyId>& remedies, double batch_factor,
                           std::uint64_t limit_bytes) const;
   [[nodiscard]] std::optional<double> slowdown_pct(RemedyId id) const;
+  [[nodiscard]] bool has_run_out() const { return replay_.counters.ooms > 0; }
   [[nodiscard]] bool has_times() const { return step_seconds_.has_value(); }
   [[nodiscard]] const PeakPicture& baseline() const { return baseline_; }
   [[nodiscard]] const RunFacts& facts() const { return facts_; }

@@ -24,7 +24,6 @@ class BlockFinder {
     const std::vector<ForwardPass>& passes = facts_.passes();
     std::vector<RepeatedBlock> blocks;
     for (std::uint32_t index = 0; index < passes.size(); ++index) {
-      if (!passes[index].has_backward()) continue;
       find_in(index, passes[index], blocks);
     }
     return blocks;
@@ -46,6 +45,8 @@ class BlockFinder {
     std::uint32_t depth = 0;            // repeated lines around it
     bool has_inner = false;             // there are repeated lines inside
     std::size_t turns_around = 1;       // of the repeated line around it
+    std::uint32_t first_line = 0;       // of the called forward(), where the first turn begins
+    std::uint32_t last_line = 0;        // and at the latest place
 
     // In each turn of what is around it.
     [[nodiscard]] bool is_repeated() const { return turns.size() >= kFewestTurns * turns_around; }
@@ -83,8 +84,7 @@ class BlockFinder {
       if (stack.is_none()) continue;
       StackId inner = stack;
       for (std::uint32_t line = caller_line(stack); line != kNone; line = line_around(line)) {
-        note(lines[line], place, stack);
-        note_callee(lines[line], inner, StackId(line));
+        note(lines[line], place, stack, note_callee(lines[line], inner, StackId(line)));
         inner = StackId(line);
       }
     }
@@ -120,12 +120,18 @@ class BlockFinder {
     return true;
   }
 
-  // A turn begins where the first stack under the line comes again, or where something else was
-  // done in between.
-  static void note(Line& line, std::uint32_t place, StackId stack) {
-    if (line.turns.empty()) line.first_stack = stack;
+  // A turn begins where the called forward() goes back to its beginning: to the stack of the first
+  // allocation, or to a line before that (blocks of one class need not all run every line).
+  static void note(Line& line, std::uint32_t place, StackId stack, std::uint32_t callee_line) {
+    if (line.turns.empty()) {
+      line.first_stack = stack;
+      line.first_line = callee_line;
+      line.last_line = callee_line;
+    }
     if (line.last_stack != stack) {
-      if (stack == line.first_stack) {
+      const bool is_again = stack == line.first_stack && callee_line <= line.last_line;
+      const bool is_back = callee_line < line.last_line && callee_line <= line.first_line;
+      if (is_again || is_back) {
         line.turns.push_back(place);
         line.starts.push_back(static_cast<std::uint32_t>(line.operations.size()));
       }
@@ -133,6 +139,7 @@ class BlockFinder {
     }
     line.last = place;
     line.last_stack = stack;
+    line.last_line = callee_line;
   }
 
   // A loop over modules of one class; a Sequential of different ones only where it is outermost.
@@ -140,17 +147,18 @@ class BlockFinder {
     return line.is_repeated() && (line.is_uniform || line.depth == 0);
   }
 
-  // The first forward() below the line: that of the module it calls.
-  void note_callee(Line& line, StackId inner, StackId call) const {
+  // The first forward() below the line is that of the module it calls; returns the line it is at.
+  std::uint32_t note_callee(Line& line, StackId inner, StackId call) const {
     FrameId callee;
     for (StackId at = inner; !at.is_none() && at != call; at = stacks_.caller(at)) {
       if (is_module_forward(facts_.store(), stacks_.frame(at))) callee = stacks_.frame(at);
     }
-    if (callee.is_none()) return;
+    if (callee.is_none()) return 0;
     if (line.callee.is_none()) line.callee = callee;
     const Frame& first = facts_.store().frame(line.callee);
     const Frame& now = facts_.store().frame(callee);
     line.is_uniform = line.is_uniform && first.file == now.file && first.name == now.name;
+    return now.line;
   }
 
   void nest(std::map<std::uint32_t, Line>& lines) {
@@ -186,6 +194,10 @@ class Recomputation {
 
   void run() {
     const std::uint32_t output = find_output();
+    if (!pass_.has_backward()) {
+      drop_in_forward(output);
+      return;
+    }
     const std::uint32_t start = find_start(output);
     if (start == kNone) return;
     for (std::uint32_t place = block_.first; place < block_.end; ++place) {
@@ -199,6 +211,17 @@ class Recomputation {
   [[nodiscard]] bool is_recomputed(std::uint32_t place) const {
     return facts_.source(row(place)) == MemorySource::activations &&
            facts_.is_saved(pass_, row(place)) && facts_.death(row(place)) < pass_.backward_end;
+  }
+
+  // A run that ended in forward: what the block would have saved is not there.
+  void drop_in_forward(std::uint32_t output) {
+    for (std::uint32_t place = block_.first; place < block_.end; ++place) {
+      TapeRow* recorded = rewrite_.find(row(place));
+      if (place == output || recorded == nullptr) continue;
+      if (facts_.source(row(place)) != MemorySource::activations) continue;
+      const TapeKey key = drop_key(place);
+      if (key < recorded->death) recorded->die_at(key);
+    }
   }
 
   // What the next block gets: the last result that lives on, and no mere statistics.
@@ -269,8 +292,8 @@ class Recomputation {
   [[nodiscard]] TapeKey drop_key(std::uint32_t place) const {
     constexpr std::uint32_t kSoon = 3;
     const std::uint32_t user = std::min(place + kSoon, block_.end);
-    if (user >= pass_.forward.size()) return before_event(pass_.backward_first, 0);
-    return before_event(facts_.birth(row(user)), 0);
+    if (user < pass_.forward.size()) return before_event(facts_.birth(row(user)), 0);
+    return pass_.has_backward() ? before_event(pass_.backward_first, 0) : kTapeEnd;
   }
 
   // What forward itself lets go of: at the same place of the sequence.

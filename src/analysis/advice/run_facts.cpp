@@ -69,7 +69,8 @@ void RunFacts::find_passes() {
   const auto is_of_pass = [&](std::uint32_t row) {
     if (row == kNone) return false;
     const MemorySource of = source(row);
-    return of != MemorySource::inputs && of != MemorySource::parameters;
+    return of != MemorySource::inputs && of != MemorySource::parameters &&
+           of != MemorySource::workspace && of != MemorySource::optimizer_state;
   };
   for (std::size_t run = 0; run < spans_.count(); ++run) {
     if (spans_.phase(run) != Phase::forward) continue;

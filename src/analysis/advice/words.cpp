@@ -93,6 +93,10 @@ std::vector<std::string> missing_facts(const Advisor& advisor) {
   if (facts.passes().empty() || facts.optimizer_steps().empty())
     sentences.emplace_back(
         "No whole training step: record at least two, from before the model is built.");
+  if (advisor.has_run_out())
+    sentences.emplace_back(
+        "The run ran out of memory: what it would have needed after that is not known, so every "
+        "peak is one up to there. Record a smaller batch to its end.");
   if (!advisor.has_times())
     sentences.emplace_back("No times: what recomputation costs here is a rule of thumb.");
   return sentences;

@@ -3,15 +3,15 @@
 
 #include "bindings.h"
 #include "report/json/advice_json.h"
-#include "report/text/advice_text.h"
 
 namespace gpumemprof::bindings {
 namespace {
 
 Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
-                 std::optional<DeviceIndex> device) {
+                 std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device) {
   AdviceOptions options;
   options.fit_bytes = fit;
+  options.batch = batch;
   options.device = device;
   Result<Advice> advice = [&] {
     const nb::gil_scoped_release no_gil;
@@ -21,24 +21,15 @@ Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit
 }
 
 nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
-                       std::optional<DeviceIndex> device) {
-  return to_str(advice_json(advice_of(handle, fit, device)));
-}
-
-nb::str advice_as_text(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
-                       std::optional<DeviceIndex> device, std::size_t width) {
-  TextStyle style;
-  style.width = width;
-  return to_str(advice_text(advice_of(handle, fit, device), style));
+                       std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device) {
+  return to_str(advice_json(advice_of(handle, fit, batch, device)));
 }
 
 }  // namespace
 
 void bind_advice(nb::module_& module) {
   module.def("advice_json", advice_as_json, nb::arg("recording"), nb::arg("fit").none(),
-             nb::arg("device").none());
-  module.def("advice_text", advice_as_text, nb::arg("recording"), nb::arg("fit").none(),
-             nb::arg("device").none(), nb::arg("width"));
+             nb::arg("batch").none(), nb::arg("device").none());
 }
 
 }  // namespace gpumemprof::bindings

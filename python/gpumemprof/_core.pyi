@@ -53,9 +53,8 @@ def replay_json(
     device: int | None,
     search: bool,
 ) -> str: ...
-def advice_json(recording: RecordingHandle, fit: int | None, device: int | None) -> str: ...
-def advice_text(
-    recording: RecordingHandle, fit: int | None, device: int | None, width: int
+def advice_json(
+    recording: RecordingHandle, fit: int | None, batch: int | None, device: int | None
 ) -> str: ...
 def write_simulated(
     recording: RecordingHandle,

@@ -191,7 +191,11 @@ class Recording:
         return result
 
     def advise(
-        self, *, fit: int | None = None, device: str | int | None = None
+        self,
+        *,
+        fit: int | None = None,
+        batch: int | None = None,
+        device: str | int | None = None,
     ) -> dict[str, Any]:
         """What each remedy would save in this run; what ``gpumemprof advise --json`` prints.
 
@@ -202,16 +206,18 @@ class Recording:
 
         Args:
             fit: find the cheapest remedies that keep reserved memory below as many bytes.
+            batch: how many samples a recorded batch has, which no recording says.
             device: only this device; else the one with the highest peak.
 
         Raises:
-            UsageError: ``fit`` is not above 0, or there is no such device.
+            UsageError: ``fit`` or ``batch`` is not above 0, or there is no such device.
             InputError: no history was recorded.
         """
-        if fit is not None and fit <= 0:
-            raise UsageError("fit takes a number of bytes above 0")
+        for name, number in [("fit", fit), ("batch", batch)]:
+            if number is not None and number <= 0:
+                raise UsageError(f"{name} takes a number above 0, not {number}")
         advice: dict[str, Any] = json.loads(
-            _core.advice_json(self._handle, fit, _device_number(device))
+            _core.advice_json(self._handle, fit, batch, _device_number(device))
         )
         return advice
 

@@ -28,6 +28,7 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
     }
     options.fit_bytes = *bytes;
   }
+  if (flags.batch > 0) options.batch = flags.batch;
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();
@@ -44,6 +45,9 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
       ->required();
   verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
       ->type_name("SIZE");
+  verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
+      ->type_name("SAMPLES")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");

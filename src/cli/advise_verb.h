@@ -1,6 +1,7 @@
 // `gpumemprof advise`: what each remedy would save in this run, and what it costs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace CLI {
@@ -13,6 +14,7 @@ struct AdviseFlags {
   std::string file;
   std::string fit;
   std::string device;
+  std::uint64_t batch = 0;  // 0: not given
   bool is_json = false;
 };
 

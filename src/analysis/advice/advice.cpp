@@ -75,7 +75,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   Result<WhatIf> proven = make_whatif(store, replays, path, proof);
   if (!proven) return proven.error();
   const Advisor advisor(store, record, replay, phases[chosen.value()],
-                        proven.value().devices.front());
+                        proven.value().devices.front(), options.batch);
   Advice advice;
   advice.path = std::move(path);
   advice.device = record.device;

@@ -22,6 +22,7 @@ namespace gpumemprof {
 struct AdviceOptions {
   std::optional<DeviceIndex> device;       // none: the one with the highest peak
   std::optional<std::uint64_t> fit_bytes;  // find the cheapest way under this limit
+  std::optional<std::uint64_t> batch;      // samples in a recorded batch: recordings do not say
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 
@@ -64,6 +65,7 @@ struct FitPlan {
   std::optional<double> slowdown_pct;
   // How many times the recorded batch then fits; below 1 where micro-batches were made smaller.
   double largest_batch_factor = 1;
+  std::optional<std::uint64_t> largest_batch;  // in samples, where the recorded batch is known
 };
 
 struct Advice {

@@ -58,11 +58,13 @@ bool is_of_optimizer(RemedyId id) {
 }  // namespace
 
 Advisor::Advisor(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-                 const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven)
+                 const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
+                 std::optional<std::uint64_t> batch)
     : store_(store),
       record_(record),
       replay_(replay),
       proven_(proven),
+      batch_(batch),
       facts_(store, record, spans),
       recorded_(facts_.tape(proven.verified.requests, proven.first_event)) {
   choose_blocks();
@@ -135,7 +137,28 @@ bool Advisor::is_checkpointed_already() const {
   return false;
 }
 
+// Many parts need a batch that can be cut so; two and four are taken for granted.
+std::optional<std::string> Advisor::batch_obstacle(std::uint64_t parts) const {
+  constexpr std::uint64_t kUsualParts = 4;
+  if (!batch_ && parts > kUsualParts)
+    return "Whether a batch can be cut into " + std::to_string(parts) +
+           " is not recorded; say how many samples it has with --batch.";
+  if (batch_ && *batch_ % parts != 0)
+    return "A batch of " + std::to_string(*batch_) + " cannot be cut into " +
+           std::to_string(parts) + " equal parts.";
+  return std::nullopt;
+}
+
 std::optional<std::string> Advisor::obstacle(RemedyId id) const {
+  if (id == RemedyId::micro_batch_x0_5 || id == RemedyId::batch_x0_5) {
+    if (const auto found = batch_obstacle(2)) return found;
+  }
+  if (id == RemedyId::micro_batch_x0_25) {
+    if (const auto found = batch_obstacle(4)) return found;
+  }
+  if (id == RemedyId::micro_batch_x0_125) {
+    if (const auto found = batch_obstacle(8)) return found;
+  }
   if (needs_passes(id) && facts_.passes().empty())
     return "The recording shows no forward pass; record a few whole training steps with stacks.";
   if (needs_stacks(id) && !facts_.has_stacks())
@@ -199,10 +222,11 @@ double Advisor::band_of(const std::vector<RemedyId>& remedies) const {
 }
 
 Result<Prediction> Advisor::predict(const std::vector<RemedyId>& remedies,
-                                    double batch_factor) const {
-  const Rewrite changed = rewrite(remedies, batch_factor);
-  const Result<sim::SimulationResult> run =
-      sim::simulate(changed.tape.requests(), simulation(remedies));
+                                    std::uint64_t limit_bytes) const {
+  const Rewrite changed = rewrite(remedies, 1);
+  sim::SimulationOptions options = simulation(remedies);
+  options.limit.allowed_bytes = limit_bytes;
+  const Result<sim::SimulationResult> run = sim::simulate(changed.tape.requests(), options);
   if (!run) return run.error();
   Prediction prediction;
   const double band = band_of(remedies);
@@ -221,6 +245,9 @@ Result<Prediction> Advisor::predict(const std::vector<RemedyId>& remedies,
   prediction.reserved.high_bytes += changed.doubtful_high_bytes;
   prediction.reserved.low_bytes =
       std::max(prediction.reserved.low_bytes, prediction.allocated.low_bytes);
+  for (std::uint64_t* bytes : {&prediction.reserved.bytes, &prediction.reserved.low_bytes,
+                               &prediction.reserved.high_bytes})
+    *bytes = std::min(*bytes, limit_bytes);
   prediction.at_peak = picture(changed.tape);
   return prediction;
 }

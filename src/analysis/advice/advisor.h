@@ -21,18 +21,23 @@ class Advisor {
  public:
   // Everything named must outlive it.
   Advisor(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-          const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven);
+          const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
+          std::optional<std::uint64_t> batch);
 
   // A sentence where the remedy cannot be predicted or would change nothing by its nature.
   [[nodiscard]] std::optional<std::string> obstacle(RemedyId id) const;
   [[nodiscard]] Result<Prediction> predict(const std::vector<RemedyId>& remedies,
-                                           double batch_factor = 1) const;
+                                           std::uint64_t limit_bytes = sim::kNoLimit) const;
   // Whether the run survives a limit on reserved memory, with room for the band; none: an error of
   // the simulator's.
   [[nodiscard]] bool fits(const std::vector<RemedyId>& remedies, double batch_factor,
                           std::uint64_t limit_bytes) const;
   [[nodiscard]] std::optional<double> slowdown_pct(RemedyId id) const;
+  [[nodiscard]] std::uint64_t recorded_reserved_bytes() const {
+    return replay_.peak_reserved_bytes;
+  }
   [[nodiscard]] bool has_run_out() const { return replay_.counters.ooms > 0; }
+  [[nodiscard]] std::optional<std::uint64_t> batch() const { return batch_; }
   [[nodiscard]] bool has_times() const { return step_seconds_.has_value(); }
   [[nodiscard]] const PeakPicture& baseline() const { return baseline_; }
   [[nodiscard]] const RunFacts& facts() const { return facts_; }
@@ -44,6 +49,7 @@ class Advisor {
   [[nodiscard]] Rewrite rewrite(const std::vector<RemedyId>& remedies, double batch_factor) const;
   [[nodiscard]] sim::SimulationOptions simulation(const std::vector<RemedyId>& remedies) const;
   [[nodiscard]] PeakPicture picture(const Tape& tape) const;
+  [[nodiscard]] std::optional<std::string> batch_obstacle(std::uint64_t parts) const;
   [[nodiscard]] bool is_autocast_already() const;
   [[nodiscard]] bool is_checkpointed_already() const;
 
@@ -51,6 +57,7 @@ class Advisor {
   const DeviceRecord& record_;
   const DeviceReplay& replay_;
   const DeviceWhatIf& proven_;
+  std::optional<std::uint64_t> batch_;
   RunFacts facts_;
   Tape recorded_;
   std::vector<RepeatedBlock> blocks_;

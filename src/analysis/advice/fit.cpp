@@ -14,7 +14,8 @@ const std::vector<std::vector<std::optional<RemedyId>>>& families() {
       {std::nullopt, RemedyId::fused, RemedyId::adam_8bit, RemedyId::adafactor, RemedyId::sgd},
       {std::nullopt, RemedyId::checkpointing},
       {std::nullopt, RemedyId::autocast_bf16, RemedyId::pure_bf16},
-      {std::nullopt, RemedyId::micro_batch_x0_5, RemedyId::micro_batch_x0_25},
+      {std::nullopt, RemedyId::micro_batch_x0_5, RemedyId::micro_batch_x0_25,
+       RemedyId::micro_batch_x0_125},
   };
   return kFamilies;
 }
@@ -73,7 +74,7 @@ FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes) {
   plan.limit_bytes = limit_bytes;
   for (const Remedies& set : all_sets(advisor)) {
     if (!advisor.fits(set, 1, limit_bytes)) continue;
-    const Result<Prediction> prediction = advisor.predict(set);
+    const Result<Prediction> prediction = advisor.predict(set, limit_bytes);
     if (!prediction) continue;
     plan.is_found = true;
     plan.fits_already = set.empty();
@@ -86,6 +87,9 @@ FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes) {
     plan.peak_reserved = prediction.value().reserved;
     if (!advisor.facts().passes().empty())
       plan.largest_batch_factor = largest_batch(advisor, set, limit_bytes);
+    if (advisor.batch())
+      plan.largest_batch = static_cast<std::uint64_t>(static_cast<double>(*advisor.batch()) *
+                                                      plan.largest_batch_factor);
     break;
   }
   return plan;

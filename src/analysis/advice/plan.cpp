@@ -22,23 +22,23 @@ const std::vector<RemedyFacts>& all_remedies() {
       {RemedyId::pure_bf16, "pure_bf16", "everything in bf16, weights and optimizer too",
        "model = model.to(torch.bfloat16)\n"
        "x = x.to(torch.bfloat16)  # inputs that are not indices",
-       "", 0.06, 35},
+       "", 0.06, 90},
       {RemedyId::sgd, "sgd", "SGD without momentum",
        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)",
-       "TrainingArguments(optim=\"sgd\")", 0.01, 40},
+       "TrainingArguments(optim=\"sgd\")", 0.01, 120},
       {RemedyId::sgd_momentum, "sgd_momentum", "SGD with momentum",
-       "optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)", "", 0.01, 35},
+       "optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)", "", 0.01, 110},
       {RemedyId::lion, "lion", "Lion: one state for each parameter",
        "from lion_pytorch import Lion\n"
        "optimizer = Lion(model.parameters(), lr=1e-4)",
-       "TrainingArguments(optim=\"lion_32bit\")", 0.01, 30},
+       "TrainingArguments(optim=\"lion_32bit\")", 0.01, 90},
       {RemedyId::adafactor, "adafactor", "Adafactor: rows and columns instead of matrices",
        "optimizer = torch.optim.Adafactor(model.parameters(), lr=1e-2)",
-       "TrainingArguments(optim=\"adafactor\")", 0.02, 30},
+       "TrainingArguments(optim=\"adafactor\")", 0.02, 90},
       {RemedyId::adam_8bit, "adam_8bit", "Adam with 8-bit state",
        "import bitsandbytes as bnb\n"
        "optimizer = bnb.optim.AdamW8bit(model.parameters(), lr=1e-4)",
-       "TrainingArguments(optim=\"adamw_bnb_8bit\")", 0.02, 15},
+       "TrainingArguments(optim=\"adamw_bnb_8bit\")", 0.02, 50},
       {RemedyId::foreach_off, "foreach_off", "step one parameter after the other",
        "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)", "", 0.01, 3},
       {RemedyId::fused, "fused", "step in one fused kernel",
@@ -64,13 +64,19 @@ const std::vector<RemedyFacts>& all_remedies() {
        "for x_part, y_part in zip(x.chunk(2), y.chunk(2)):\n"
        "    (loss_function(model(x_part), y_part) / 2).backward()\n"
        "optimizer.step()",
-       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=2)", 0.03, 10},
+       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=2)", 0.03, 12},
       {RemedyId::micro_batch_x0_25, "micro_batch_x0.25",
        "the same batch as 4 micro-batches of a quarter",
        "for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
        "    (loss_function(model(x_part), y_part) / 4).backward()\n"
        "optimizer.step()",
-       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=4)", 0.03, 15},
+       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=4)", 0.03, 20},
+      {RemedyId::micro_batch_x0_125, "micro_batch_x0.125",
+       "the same batch as 8 micro-batches of an eighth",
+       "for x_part, y_part in zip(x.chunk(8), y.chunk(8)):\n"
+       "    (loss_function(model(x_part), y_part) / 8).backward()\n"
+       "optimizer.step()",
+       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=8)", 0.03, 28},
       {RemedyId::step_in_backward, "step_in_backward",
        "step each parameter inside backward, keep no gradients",
        "for p in model.parameters():\n"
@@ -124,10 +130,12 @@ void apply(Rewrite& rewrite, const std::vector<RemedyId>& remedies,
   if (has(RemedyId::fused)) use_stepping(rewrite, SteppingMode::fused);
   if (has(RemedyId::offload_optimizer)) offload_optimizer(rewrite);
   if (has(RemedyId::step_in_backward)) step_in_backward(rewrite);
-  const bool is_split = has(RemedyId::micro_batch_x0_5) || has(RemedyId::micro_batch_x0_25);
+  const bool is_split = has(RemedyId::micro_batch_x0_5) || has(RemedyId::micro_batch_x0_25) ||
+                        has(RemedyId::micro_batch_x0_125);
   if (is_split || has(RemedyId::accumulate_x4)) accumulate(rewrite);
   if (has(RemedyId::micro_batch_x0_5) || has(RemedyId::batch_x0_5)) scale_batch(rewrite, 0.5);
   if (has(RemedyId::micro_batch_x0_25)) scale_batch(rewrite, 0.25);
+  if (has(RemedyId::micro_batch_x0_125)) scale_batch(rewrite, 0.125);
   if (has(RemedyId::batch_x2)) scale_batch(rewrite, 2);
 }
 

@@ -26,12 +26,13 @@ enum class RemedyId : std::uint8_t {
   // Beyond the names every version has:
   micro_batch_x0_5,
   micro_batch_x0_25,
+  micro_batch_x0_125,
   step_in_backward,
   chunked_loss,
   offload_activations,
   offload_optimizer,
 };
-inline constexpr std::size_t kRemedyCount = 20;
+inline constexpr std::size_t kRemedyCount = 21;
 
 struct RemedyFacts {
   RemedyId id;

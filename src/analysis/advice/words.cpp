@@ -34,11 +34,11 @@ std::string describe_peak(const PeakPicture& peak) {
   std::stable_sort(sources.begin(), sources.end(), [&](MemorySource a, MemorySource b) {
     return peak.by_source[a] > peak.by_source[b];
   });
-  std::string text = "in " + phase_words(peak.phase);
+  std::string text;
   for (std::size_t index = 0; index < 2; ++index) {
     const std::uint64_t bytes = peak.by_source[sources[index]];
     if (bytes == 0) break;
-    text += (index == 0 ? ": " : ", ") + format_bytes(bytes) + " of " +
+    text += (index == 0 ? "" : " and ") + format_bytes(bytes) + " of " +
             source_words(sources[index]);
   }
   return text;
@@ -46,26 +46,30 @@ std::string describe_peak(const PeakPicture& peak) {
 
 std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy) {
   const PeakPicture& before = advisor.baseline();
+  const PeakPicture& after = remedy.after;
   const auto least = static_cast<std::int64_t>(before.bytes / 200);
   std::string text;
   if (id == RemedyId::checkpointing)
     text = std::to_string(advisor.blocks_per_pass()) + " blocks are recomputed. ";
   if (id == RemedyId::expandable_segments) {
-    return "Changes where memory lies, not how much is used: reserved memory goes from " +
-           format_bytes(before.bytes) + " allocated at the peak plus what the pool holds beyond, " +
-           "to " + format_bytes(remedy.peak_reserved->bytes) + " in all.";
+    return "Changes where memory lies, not what the program needs: reserved memory goes from " +
+           format_bytes(advisor.recorded_reserved_bytes()) + " to " +
+           format_bytes(remedy.peak_reserved->bytes) + ".";
   }
   if (remedy.saving_bytes < -least) {
-    return text + "Takes more: the peak is then " + describe_peak(remedy.after) + ".";
+    return text + "Takes more: the peak then lies in " + phase_words(after.phase) + ", with " +
+           describe_peak(after) + ".";
   }
   if (remedy.saving_bytes <= least) {
-    return text + "The peak is " + describe_peak(before) + "; this does not lower it.";
+    return text + "The peak lies in " + phase_words(before.phase) + ", with " +
+           describe_peak(before) + "; this does not lower it.";
   }
-  if (remedy.after.phase == before.phase)
-    return text + "The peak stays " + describe_peak(remedy.after) + " (before: " +
-           describe_peak(before) + ").";
-  return text + "The peak moves from " + describe_peak(before) + " to " +
-         describe_peak(remedy.after) + ".";
+  if (after.phase == before.phase) {
+    return text + "The peak stays in " + phase_words(before.phase) + ", then with " +
+           describe_peak(after) + "; it had " + describe_peak(before) + ".";
+  }
+  return text + "The peak moves from " + phase_words(before.phase) + " (" + describe_peak(before) +
+         ") to " + phase_words(after.phase) + " (" + describe_peak(after) + ").";
 }
 
 bool is_estimated(RemedyId id) {

@@ -8,7 +8,7 @@
 
 namespace gpumemprof {
 
-// "the start of backward: 2.55 GiB of activations, …"
+// "2.55 GiB of activations and 949 MiB of optimizer state": the two largest.
 std::string describe_peak(const PeakPicture& peak);
 // Why the remedy helps in this run, or why it does not.
 std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy);

@@ -71,6 +71,7 @@ Json fit_json(const FitPlan& plan) {
   json["predicted_peak_reserved_band"] = band_json(reserved);
   json["slowdown_pct"] = or_null(plan.slowdown_pct);
   json["largest_batch_factor"] = plan.is_found ? Json(plan.largest_batch_factor) : Json();
+  json["largest_batch"] = or_null(plan.largest_batch);
   return json;
 }
 

@@ -18,8 +18,11 @@ class Writer {
   Writer(const Advice& advice, const TextStyle& style) : advice_(advice), style_(style) {}
 
   std::string run() {
-    line(fmt::format("{}, {}: peak {} allocated, {} reserved, {}", text::file_name(advice_.path),
-                     advice_.device_name, format_bytes(advice_.peak_allocated_bytes),
+    paragraph(fmt::format("{}: what each remedy would make of this run",
+                          text::file_name(advice_.path)),
+              0);
+    line(fmt::format("{}: peak {} allocated, {} reserved, {}", advice_.device_name,
+                     format_bytes(advice_.peak_allocated_bytes),
                      format_bytes(advice_.peak_reserved_bytes), phase(advice_.baseline.phase)));
     if (advice_.fit) fit(*advice_.fit);
     table();
@@ -139,8 +142,10 @@ class Writer {
     paragraph(fmt::format("Predicted peak: {} allocated, {} reserved.", band(plan.peak_allocated),
                           band(plan.peak_reserved)),
               2);
-    paragraph(fmt::format("The largest batch that then fits: {:.2f} times the recorded one.",
-                          plan.largest_batch_factor),
+    paragraph(fmt::format("The largest batch that then fits: {:.2f} times the recorded one{}.",
+                          plan.largest_batch_factor,
+                          plan.largest_batch ? fmt::format(", {} samples", *plan.largest_batch)
+                                             : std::string()),
               2);
   }
 

@@ -54,7 +54,11 @@ def replay_json(
     search: bool,
 ) -> str: ...
 def advice_json(
-    recording: RecordingHandle, fit: int | None, batch: int | None, device: int | None
+    recording: RecordingHandle,
+    fit: int | None,
+    batch: int | None,
+    device: int | None,
+    other: RecordingHandle | None,
 ) -> str: ...
 def write_simulated(
     recording: RecordingHandle,

@@ -35,6 +35,13 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
   return options;
 }
 
+Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
+                                                        bool shows_progress) {
+  ProgressLine progress("reading " + file, shows_progress);
+  return Recording::open(
+      file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
+}
+
 }  // namespace
 
 void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
@@ -45,6 +52,9 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
       ->required();
   verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
       ->type_name("SIZE");
+  verb->add_option("--with", flags.other,
+                   "A recording of the same program with another batch, to tell what grows with it")
+      ->type_name("FILE");
   verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
       ->type_name("SAMPLES")
       ->check(CLI::PositiveNumber);
@@ -57,19 +67,22 @@ int run_advise(const AdviseFlags& flags) {
   Result<AdviceOptions> options = parse_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording = [&] {
-    ProgressLine progress("reading " + flags.file, terminal.shows_progress);
-    return Recording::open(flags.file, {[&](std::uint64_t done, std::uint64_t total) {
-                             progress.update(done, total);
-                           }});
-  }();
+  const Result<std::shared_ptr<const Recording>> recording =
+      open_recording(flags.file, terminal.shows_progress);
   if (!recording) return fail(recording.error());
+  std::shared_ptr<const Recording> other;
+  if (!flags.other.empty()) {
+    Result<std::shared_ptr<const Recording>> opened =
+        open_recording(flags.other, terminal.shows_progress);
+    if (!opened) return fail(opened.error());
+    other = std::move(opened).value();
+  }
   const Result<Advice> advice = [&] {
     ProgressLine progress("trying remedies", terminal.shows_progress);
     options.value().progress = [&](std::size_t done, std::size_t total) {
       progress.update(done, total);
     };
-    return recording.value()->advise(options.value());
+    return recording.value()->advise(options.value(), other.get());
   }();
   if (!advice) return fail(advice.error());
   TextStyle style;

@@ -12,6 +12,7 @@ namespace gpumemprof::cli {
 
 struct AdviseFlags {
   std::string file;
+  std::string other;
   std::string fit;
   std::string device;
   std::uint64_t batch = 0;  // 0: not given

@@ -41,6 +41,13 @@ Remedy study(const Advisor& advisor, const RemedyFacts& facts, std::uint64_t bas
   return remedy;
 }
 
+std::optional<std::size_t> find_device(const Store& store, DeviceIndex device) {
+  for (std::size_t index = 0; index < store.devices().size(); ++index) {
+    if (store.devices()[index]->device == device) return index;
+  }
+  return std::nullopt;
+}
+
 // The device with the highest peak, unless one is named.
 Result<std::size_t> choose_device(const Store& store, const std::vector<DeviceReplay>& replays,
                                   const std::string& path, const AdviceOptions& options) {
@@ -74,9 +81,24 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   proof.device = record.device;
   Result<WhatIf> proven = make_whatif(store, replays, path, proof);
   if (!proven) return proven.error();
-  const Advisor advisor(store, record, replay, phases[chosen.value()],
+  Advisor advisor(store, record, replay, phases[chosen.value()],
                         proven.value().devices.front(), options.batch);
   Advice advice;
+  if (options.other) {
+    const std::optional<std::size_t> index = find_device(*options.other->store, record.device);
+    if (!index) {
+      return Error{ErrorCode::bad_input, "the other recording has no " +
+                                             store.device_name(record.device),
+                   path, "give a recording of the same program on the same device"};
+    }
+    const RunFacts other(*options.other->store, *options.other->store->devices()[*index],
+                         (*options.other->phases)[*index]);
+    advisor.compare_batches(other);
+    if (!advisor.facts().growth().is_known())
+      advice.missing.emplace_back(
+          "The two recordings do not make the same allocations in another size: batches are "
+          "predicted from the first alone.");
+  }
   advice.path = std::move(path);
   advice.device = record.device;
   advice.device_name = store.device_name(record.device);
@@ -95,7 +117,8 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
                      return a.saving_bytes > b.saving_bytes;
                    });
   if (options.fit_bytes) advice.fit = find_fit(advisor, *options.fit_bytes);
-  advice.missing = missing_facts(advisor);
+  for (std::string& sentence : missing_facts(advisor))
+    advice.missing.push_back(std::move(sentence));
   return advice;
 }
 

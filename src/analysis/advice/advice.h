@@ -19,10 +19,17 @@
 
 namespace gpumemprof {
 
+// Another recording of the same program, with another batch.
+struct OtherBatch {
+  const Store* store = nullptr;
+  const std::vector<std::vector<PhaseSpan>>* phases = nullptr;
+};
+
 struct AdviceOptions {
   std::optional<DeviceIndex> device;       // none: the one with the highest peak
   std::optional<std::uint64_t> fit_bytes;  // find the cheapest way under this limit
   std::optional<std::uint64_t> batch;      // samples in a recorded batch: recordings do not say
+  std::optional<OtherBatch> other;         // sharpens what is said of batches
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 

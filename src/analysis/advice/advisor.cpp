@@ -215,7 +215,11 @@ PeakPicture Advisor::picture(const Tape& tape) const {
 
 double Advisor::band_of(const std::vector<RemedyId>& remedies) const {
   double sum = 0;
-  for (const RemedyId id : remedies) sum += facts_of(id).band;
+  const double of_batch = facts_of(RemedyId::batch_x2).band;
+  for (const RemedyId id : remedies) {
+    const bool is_sharp = facts_.growth().is_known() && facts_of(id).band == of_batch;
+    sum += is_sharp ? of_batch / 2 : facts_of(id).band;
+  }
   if (!facts_.has_stacks()) sum *= 3;
   if (proven_.first_event > 0) sum *= 1.5;
   return std::min(sum, 0.9);

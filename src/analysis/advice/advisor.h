@@ -24,6 +24,8 @@ class Advisor {
           const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
           std::optional<std::uint64_t> batch);
 
+  // What the same program with another batch teaches.
+  void compare_batches(const RunFacts& other) { facts_.compare_batches(other); }
   // A sentence where the remedy cannot be predicted or would change nothing by its nature.
   [[nodiscard]] std::optional<std::string> obstacle(RemedyId id) const;
   [[nodiscard]] Result<Prediction> predict(const std::vector<RemedyId>& remedies,

@@ -42,6 +42,15 @@ struct ForwardPass {
   [[nodiscard]] bool has_backward() const { return backward_first != kNoEvent; }
 };
 
+// How a pass's allocations grow with the batch, found by a second recording of the same program
+// with another batch: by place, 1 in proportion, 0 not at all. Empty where the two do not match.
+struct BatchGrowth {
+  std::vector<double> forward;
+  std::vector<double> backward;
+
+  [[nodiscard]] bool is_known() const { return !forward.empty() || !backward.empty(); }
+};
+
 struct EventRange {
   std::uint32_t first = 0;
   std::uint32_t end = 0;  // behind the last
@@ -78,6 +87,9 @@ class RunFacts {
   [[nodiscard]] std::optional<double> states_per_parameter() const;
   [[nodiscard]] std::uint64_t parameter_bytes() const;
   [[nodiscard]] bool has_stacks() const { return has_stacks_; }
+  // Learns from the same program with another batch.
+  void compare_batches(const RunFacts& other);
+  [[nodiscard]] const BatchGrowth& growth() const { return growth_; }
   // Seconds of a phase over all its spans, behind the first step where there are more; none where
   // events have no times.
   [[nodiscard]] std::optional<double> seconds_in(Phase phase) const;
@@ -101,6 +113,7 @@ class RunFacts {
   std::vector<EventRange> steps_;
   std::vector<std::uint64_t> parameters_;
   std::vector<std::uint64_t> parameter_sizes_;  // sorted, each once
+  BatchGrowth growth_;
   bool has_stacks_ = false;
 };
 

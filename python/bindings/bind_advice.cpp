@@ -16,8 +16,7 @@ Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit
   options.device = device;
   Result<Advice> advice = [&] {
     const nb::gil_scoped_release no_gil;
-    return handle.recording->advise(options,
-                                    other == nullptr ? nullptr : other->recording.get());
+    return handle.recording->advise(options, other == nullptr ? nullptr : other->recording.get());
   }();
   return value_or_raise(std::move(advice));
 }

@@ -81,15 +81,15 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   proof.device = record.device;
   Result<WhatIf> proven = make_whatif(store, replays, path, proof);
   if (!proven) return proven.error();
-  Advisor advisor(store, record, replay, phases[chosen.value()],
-                        proven.value().devices.front(), options.batch);
+  Advisor advisor(store, record, replay, phases[chosen.value()], proven.value().devices.front(),
+                  options.batch);
   Advice advice;
   if (options.other) {
     const std::optional<std::size_t> index = find_device(*options.other->store, record.device);
     if (!index) {
-      return Error{ErrorCode::bad_input, "the other recording has no " +
-                                             store.device_name(record.device),
-                   path, "give a recording of the same program on the same device"};
+      return Error{ErrorCode::bad_input,
+                   "the other recording has no " + store.device_name(record.device), path,
+                   "give a recording of the same program on the same device"};
     }
     const RunFacts other(*options.other->store, *options.other->store->devices()[*index],
                          (*options.other->phases)[*index]);

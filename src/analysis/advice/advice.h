@@ -68,7 +68,7 @@ struct FitPlan {
   bool is_found = false;
   std::vector<std::string> names;  // remedies together, in the order to apply them
   PredictedBytes peak_allocated;
-  PredictedBytes peak_reserved;
+  std::optional<PredictedBytes> peak_reserved;  // none on the CPU
   std::optional<double> slowdown_pct;
   // How many times the recorded batch then fits; below 1 where micro-batches were made smaller.
   double largest_batch_factor = 1;

@@ -93,7 +93,7 @@ void Advisor::choose_blocks() {
     last_count = blocks.size();
     Rewrite trial(facts_, recorded_);
     checkpoint_blocks(trial, blocks);
-    const std::uint64_t peak = trial.tape.peak(store_.settings()).bytes;
+    const std::uint64_t peak = trial.tape.peak(rounding()).bytes;
     if (least != 0 && peak >= least) continue;
     least = peak;
     blocks_ = std::move(blocks);
@@ -175,6 +175,8 @@ std::optional<std::string> Advisor::obstacle(RemedyId id) const {
            "checkpoint by.";
   if (id == RemedyId::autocast_bf16 && is_autocast_already())
     return "The run uses autocast already.";
+  if (id == RemedyId::expandable_segments && rounding() == nullptr)
+    return "The CPU's memory has no segments.";
   if (id == RemedyId::expandable_segments && store_.settings().expandable_segments)
     return "The run uses expandable segments already.";
   if (id == RemedyId::chunked_loss) {
@@ -200,15 +202,21 @@ sim::SimulationOptions Advisor::simulation(const std::vector<RemedyId>& remedies
   return options;
 }
 
+const AllocatorSettings* Advisor::rounding() const {
+  return store_.origin().device_type == "cpu" ? nullptr : &store_.settings();
+}
+
 PeakPicture Advisor::picture(const Tape& tape) const {
-  const TapePeak peak = tape.peak(store_.settings());
+  const TapePeak peak = tape.peak(rounding());
   PeakPicture picture;
   picture.bytes = peak.bytes;
   const std::uint32_t event = event_of(peak.key);
   picture.phase = facts_.phase_at(event);
   for (const TapeRow& row : tape.rows) {
     if (!row.is_there() || row.birth > peak.key || row.death <= peak.key) continue;
-    picture.by_source.add(row.source, row.size_bytes, store_.settings().round_size(row.size_bytes));
+    const std::uint64_t block =
+        rounding() == nullptr ? row.size_bytes : rounding()->round_size(row.size_bytes);
+    picture.by_source.add(row.source, row.size_bytes, block);
   }
   return picture;
 }
@@ -228,32 +236,38 @@ double Advisor::band_of(const std::vector<RemedyId>& remedies) const {
 Result<Prediction> Advisor::predict(const std::vector<RemedyId>& remedies,
                                     std::uint64_t limit_bytes) const {
   const Rewrite changed = rewrite(remedies, 1);
-  sim::SimulationOptions options = simulation(remedies);
-  options.limit.allowed_bytes = limit_bytes;
-  const Result<sim::SimulationResult> run = sim::simulate(changed.tape.requests(), options);
-  if (!run) return run.error();
-  Prediction prediction;
   const double band = band_of(remedies);
-  prediction.allocated =
-      banded(shifted(run.value().peak_allocated_bytes, replay_.peak.allocated_bytes,
-                     simulated_allocated_),
-             band, band);
+  Prediction prediction;
+  prediction.at_peak = picture(changed.tape);
+  prediction.allocated = banded(prediction.at_peak.bytes, band, band);
+  if (rounding() != nullptr) {
+    sim::SimulationOptions options = simulation(remedies);
+    options.limit.allowed_bytes = limit_bytes;
+    const Result<sim::SimulationResult> run = sim::simulate(changed.tape.requests(), options);
+    if (!run) return run.error();
+    take_run(run.value(), band, limit_bytes, prediction);
+  }
   prediction.allocated.high_bytes += changed.doubtful_high_bytes;
   prediction.allocated.low_bytes -=
       std::min(prediction.allocated.low_bytes, changed.doubtful_low_bytes);
+  if (prediction.reserved) prediction.reserved->high_bytes += changed.doubtful_high_bytes;
+  return prediction;
+}
+
+void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
+                       Prediction& prediction) const {
+  prediction.allocated =
+      banded(shifted(run.peak_allocated_bytes, replay_.peak.allocated_bytes, simulated_allocated_),
+             band, band);
   // Where memory lies in the pool hangs on the order of every request.
   constexpr double kReservedBand = 0.05;
-  prediction.reserved = banded(
-      shifted(run.value().peak_reserved_bytes, replay_.peak_reserved_bytes, simulated_reserved_),
-      band + kReservedBand, 2 * band + kReservedBand);
-  prediction.reserved.high_bytes += changed.doubtful_high_bytes;
-  prediction.reserved.low_bytes =
-      std::max(prediction.reserved.low_bytes, prediction.allocated.low_bytes);
-  for (std::uint64_t* bytes : {&prediction.reserved.bytes, &prediction.reserved.low_bytes,
-                               &prediction.reserved.high_bytes})
+  PredictedBytes reserved =
+      banded(shifted(run.peak_reserved_bytes, replay_.peak_reserved_bytes, simulated_reserved_),
+             band + kReservedBand, 2 * band + kReservedBand);
+  reserved.low_bytes = std::max(reserved.low_bytes, prediction.allocated.low_bytes);
+  for (std::uint64_t* bytes : {&reserved.bytes, &reserved.low_bytes, &reserved.high_bytes})
     *bytes = std::min(*bytes, limit_bytes);
-  prediction.at_peak = picture(changed.tape);
-  return prediction;
+  prediction.reserved = reserved;
 }
 
 bool Advisor::fits(const std::vector<RemedyId>& remedies, double batch_factor,
@@ -262,7 +276,8 @@ bool Advisor::fits(const std::vector<RemedyId>& remedies, double batch_factor,
   double band = band_of(remedies);
   if (batch_factor != 1) band += facts_of(RemedyId::batch_x2).band;
   const auto room = static_cast<std::uint64_t>(static_cast<double>(limit_bytes) / (1 + band));
-  if (changed.tape.peak(store_.settings()).bytes > room) return false;
+  if (changed.tape.peak(rounding()).bytes > room) return false;
+  if (rounding() == nullptr) return true;
   sim::SimulationOptions options = simulation(remedies);
   options.limit = {room, sim::kNoLimit};
   options.stops_at_first_oom = true;

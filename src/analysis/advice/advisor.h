@@ -13,7 +13,7 @@ namespace gpumemprof {
 
 struct Prediction {
   PredictedBytes allocated;
-  PredictedBytes reserved;
+  std::optional<PredictedBytes> reserved;  // none where there is no pool: on the CPU
   PeakPicture at_peak;
 };
 
@@ -49,7 +49,11 @@ class Advisor {
  private:
   void choose_blocks();
   [[nodiscard]] Rewrite rewrite(const std::vector<RemedyId>& remedies, double batch_factor) const;
+  void take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
+                Prediction& prediction) const;
   [[nodiscard]] sim::SimulationOptions simulation(const std::vector<RemedyId>& remedies) const;
+  // The rounding of the allocator; nullptr where nothing is rounded.
+  [[nodiscard]] const AllocatorSettings* rounding() const;
   [[nodiscard]] PeakPicture picture(const Tape& tape) const;
   [[nodiscard]] std::optional<std::string> batch_obstacle(std::uint64_t parts) const;
   [[nodiscard]] bool is_autocast_already() const;

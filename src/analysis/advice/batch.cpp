@@ -17,8 +17,8 @@ std::uint64_t scaled(std::uint64_t bytes, double factor) {
 }  // namespace
 
 // What a step makes of its batch grows with it; what it makes of parameters does not. In backward,
-// memory of a parameter's size that no result of forward has is a part of a gradient. Where a second
-// recording says how each allocation grows, that decides.
+// memory of a parameter's size that no result of forward has is a part of a gradient. Where a
+// second recording says how each allocation grows, that decides.
 void scale_batch(Rewrite& rewrite, double factor) {
   const RunFacts& facts = rewrite.facts;
   const BatchGrowth& growth = facts.growth();
@@ -43,8 +43,8 @@ void scale_batch(Rewrite& rewrite, double factor) {
     for (std::size_t place = 0; place < pass.backward.size(); ++place) {
       const std::uint32_t row = pass.backward[place];
       if (facts.source(row) == MemorySource::gradients) continue;
-      const bool is_of_parameter = facts.is_parameter_size(facts.bytes(row)) &&
-                                   !result_sizes.contains(facts.bytes(row));
+      const bool is_of_parameter =
+          facts.is_parameter_size(facts.bytes(row)) && !result_sizes.contains(facts.bytes(row));
       scale(row, knows_backward ? growth.backward[place] : is_of_parameter ? 0 : 1);
     }
   }
@@ -82,8 +82,9 @@ void RunFacts::compare_batches(const RunFacts& other) {
     const double ratio = ratio_of(*this, one->forward[place], other, two->forward[place]);
     if (ratio != 1) bytes_by_ratio[ratio] += bytes(one->forward[place]);
   }
-  const auto most = std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == bytes_by_ratio.end()) return;
   const auto grows = [&](std::uint32_t row, std::uint32_t other_row) {
     return (ratio_of(*this, row, other, other_row) - 1) / (most->first - 1);

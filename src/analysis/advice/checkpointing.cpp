@@ -34,11 +34,11 @@ class BlockFinder {
   static constexpr std::size_t kFewestTurns = 2;
 
   struct Line {
-    StackId first_stack;       // of the first allocation under it
+    StackId first_stack;         // of the first allocation under it
     std::uint32_t last = kNone;  // the latest place under it
     StackId last_stack;
-    std::vector<std::uint32_t> turns;  // places where a turn begins
-    std::vector<StackId> operations;   // one for each run of the same stack
+    std::vector<std::uint32_t> turns;   // places where a turn begins
+    std::vector<StackId> operations;    // one for each run of the same stack
     std::vector<std::uint32_t> starts;  // into operations: where each turn begins
     FrameId callee;                     // what it calls; the first
     bool is_uniform = true;             // it calls modules of one class

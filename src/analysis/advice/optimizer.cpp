@@ -13,8 +13,7 @@ constexpr std::uint64_t kBlockElements = 256;
 constexpr std::uint64_t kFloatBytes = 4;
 
 bool is_in_step(const RunFacts& facts, std::uint32_t row) {
-  return facts.birth(row) != kNoEvent &&
-         facts.phase_at(facts.birth(row)) == Phase::optimizer_step;
+  return facts.birth(row) != kNoEvent && facts.phase_at(facts.birth(row)) == Phase::optimizer_step;
 }
 
 void drop_step_temporaries(Rewrite& rewrite) {

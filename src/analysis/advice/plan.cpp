@@ -64,19 +64,25 @@ const std::vector<RemedyFacts>& all_remedies() {
        "for x_part, y_part in zip(x.chunk(2), y.chunk(2)):\n"
        "    (loss_function(model(x_part), y_part) / 2).backward()\n"
        "optimizer.step()",
-       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=2)", 0.03, 12},
+       "TrainingArguments(gradient_accumulation_steps=2,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 12},
       {RemedyId::micro_batch_x0_25, "micro_batch_x0.25",
        "the same batch as 4 micro-batches of a quarter",
        "for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
        "    (loss_function(model(x_part), y_part) / 4).backward()\n"
        "optimizer.step()",
-       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=4)", 0.03, 20},
+       "TrainingArguments(gradient_accumulation_steps=4,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 20},
       {RemedyId::micro_batch_x0_125, "micro_batch_x0.125",
        "the same batch as 8 micro-batches of an eighth",
        "for x_part, y_part in zip(x.chunk(8), y.chunk(8)):\n"
        "    (loss_function(model(x_part), y_part) / 8).backward()\n"
        "optimizer.step()",
-       "TrainingArguments(per_device_train_batch_size=…, gradient_accumulation_steps=8)", 0.03, 28},
+       "TrainingArguments(gradient_accumulation_steps=8,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 28},
       {RemedyId::step_in_backward, "step_in_backward",
        "step each parameter inside backward, keep no gradients",
        "for p in model.parameters():\n"
@@ -96,8 +102,8 @@ const std::vector<RemedyFacts>& all_remedies() {
        "", 0.08, 2},
       {RemedyId::offload_optimizer, "offload_optimizer",
        "keep the optimizer's state in the host's memory",
-       "# DeepSpeed: \"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": "
-       "\"cpu\"}}",
+       "# DeepSpeed's configuration:\n"
+       "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}",
        "TrainingArguments(deepspeed=\"zero2_offload.json\")", 0.03, 25},
   };
   return kRemedies;

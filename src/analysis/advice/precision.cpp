@@ -123,8 +123,8 @@ class PassPrecision {
     }
     // Small results (statistics, scalars, positions) are no input of what follows.
     if (input_ == kNone || 64 * bytes(operation.output) >= bytes(input_)) {
-      const bool is_weights = operation.kind == OpKind::softmax ||
-                              (is_of_softmax_ && operation.kind == OpKind::follow);
+      const bool is_weights =
+          operation.kind == OpKind::softmax || (is_of_softmax_ && operation.kind == OpKind::follow);
       is_of_softmax_ = is_weights;
       input_ = operation.output;
       input_kind_ = operation.kind;
@@ -136,8 +136,7 @@ class PassPrecision {
   void set(const Operation& operation, bool half) {
     for (std::uint32_t place = operation.first; place < operation.first + operation.count;
          ++place) {
-      is_half_[place] =
-          half && !is_fixed(facts_, pass_, operation, place) ? 1 : 0;
+      is_half_[place] = half && !is_fixed(facts_, pass_, operation, place) ? 1 : 0;
     }
   }
 
@@ -179,8 +178,9 @@ class PassPrecision {
     half_loss_bytes_ = size;
     // A program may turn the logits into fp32 by itself; in fp32 that leaves no trace.
     rewrite_.doubtful_high_bytes = std::max(rewrite_.doubtful_high_bytes, size);
-    rewrite_.tape.insert(after_event(event, 1), first_gradient_of_loss(size), size,
-                         MemorySource::activations)
+    rewrite_.tape
+        .insert(after_event(event, 1), first_gradient_of_loss(size), size,
+                MemorySource::activations)
         .lane = lane;
   }
 

@@ -16,10 +16,7 @@ constexpr std::uint64_t kMatrixBytes = 64 * kKiB;
 
 RunFacts::RunFacts(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& spans)
-    : store_(store),
-      record_(record),
-      spans_(spans, record.events.size()),
-      kinds_(op_kinds(store)) {
+    : store_(store), record_(record), spans_(spans, record.events.size()), kinds_(op_kinds(store)) {
   for (std::size_t run = 0; run < spans_.count(); ++run) {
     if (spans_.phase(run) == Phase::optimizer_step)
       steps_.push_back({spans_.first(run), spans_.end(run)});
@@ -284,8 +281,8 @@ Tape RunFacts::tape(const sim::RequestColumns& proven, std::uint32_t first_event
     if (born != kNoEvent && lane_at[born] != kNone) {
       entry.lane = lane_at[born];
     } else {
-      const auto lane = std::find_if(
-          tape.lanes.begin(), tape.lanes.end(), [&](const sim::LaneKey& candidate) {
+      const auto lane =
+          std::find_if(tape.lanes.begin(), tape.lanes.end(), [&](const sim::LaneKey& candidate) {
             return candidate.stream == rows.stream[row] && candidate.pool == sim::kDefaultPool;
           });
       if (lane != tape.lanes.end())

@@ -75,12 +75,13 @@ sim::RequestColumns Tape::requests() const {
   return requests;
 }
 
-TapePeak Tape::peak(const AllocatorSettings& settings) const {
+TapePeak Tape::peak(const AllocatorSettings* settings) const {
   TapePeak peak;
   std::uint64_t now = 0;
   for (const Edge& edge : edges_of(*this)) {
     if (edge.kind == EdgeKind::command || edge.kind == EdgeKind::reusable) continue;
-    const std::uint64_t bytes = settings.round_size(rows[edge.row].size_bytes);
+    const std::uint64_t requested = rows[edge.row].size_bytes;
+    const std::uint64_t bytes = settings == nullptr ? requested : settings->round_size(requested);
     if (edge.kind == EdgeKind::let_go) {
       now -= bytes;
       continue;

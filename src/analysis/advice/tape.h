@@ -78,7 +78,8 @@ struct Tape {
 
   TapeRow& insert(TapeKey birth, TapeKey death, std::uint64_t size_bytes, MemorySource source);
   [[nodiscard]] sim::RequestColumns requests() const;
-  [[nodiscard]] TapePeak peak(const AllocatorSettings& settings) const;
+  // Without settings nothing is rounded: memory that no caching allocator serves.
+  [[nodiscard]] TapePeak peak(const AllocatorSettings* settings) const;
 };
 
 }  // namespace gpumemprof

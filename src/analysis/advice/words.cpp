@@ -38,8 +38,8 @@ std::string describe_peak(const PeakPicture& peak) {
   for (std::size_t index = 0; index < 2; ++index) {
     const std::uint64_t bytes = peak.by_source[sources[index]];
     if (bytes == 0) break;
-    text += (index == 0 ? "" : " and ") + format_bytes(bytes) + " of " +
-            source_words(sources[index]);
+    text +=
+        (index == 0 ? "" : " and ") + format_bytes(bytes) + " of " + source_words(sources[index]);
   }
   return text;
 }

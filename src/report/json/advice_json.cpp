@@ -63,8 +63,7 @@ Json fit_json(const FitPlan& plan) {
   json["remedies"] = plan.is_found ? Json(plan.names) : Json();
   const std::optional<PredictedBytes> allocated =
       plan.is_found ? std::optional(plan.peak_allocated) : std::nullopt;
-  const std::optional<PredictedBytes> reserved =
-      plan.is_found ? std::optional(plan.peak_reserved) : std::nullopt;
+  const std::optional<PredictedBytes> reserved = plan.is_found ? plan.peak_reserved : std::nullopt;
   json["predicted_peak_allocated_bytes"] = bytes_json(allocated);
   json["predicted_peak_allocated_band"] = band_json(allocated);
   json["predicted_peak_reserved_bytes"] = bytes_json(reserved);

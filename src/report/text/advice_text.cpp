@@ -18,9 +18,9 @@ class Writer {
   Writer(const Advice& advice, const TextStyle& style) : advice_(advice), style_(style) {}
 
   std::string run() {
-    paragraph(fmt::format("{}: what each remedy would make of this run",
-                          text::file_name(advice_.path)),
-              0);
+    paragraph(
+        fmt::format("{}: what each remedy would make of this run", text::file_name(advice_.path)),
+        0);
     line(fmt::format("{}: peak {} allocated, {} reserved, {}", advice_.device_name,
                      format_bytes(advice_.peak_allocated_bytes),
                      format_bytes(advice_.peak_reserved_bytes), phase(advice_.baseline.phase)));
@@ -67,8 +67,7 @@ class Writer {
 
   static std::string slowdown(const Remedy& remedy) {
     if (!remedy.slowdown_pct) return "?";
-    return fmt::format("{}{:.0f} %", remedy.is_slowdown_measured ? "" : "~",
-                       *remedy.slowdown_pct);
+    return fmt::format("{}{:.0f} %", remedy.is_slowdown_measured ? "" : "~", *remedy.slowdown_pct);
   }
 
   void table() {
@@ -83,7 +82,8 @@ class Writer {
                        text::left(fmt::format("{} - {}", format_bytes(bytes.low_bytes),
                                               format_bytes(bytes.high_bytes)),
                                   21),
-                       format_bytes(remedy.peak_reserved->bytes), slowdown(remedy)));
+                       remedy.peak_reserved ? format_bytes(remedy.peak_reserved->bytes) : "-",
+                       slowdown(remedy)));
     }
   }
 
@@ -139,9 +139,11 @@ class Writer {
       for (const std::string& name : plan.names) names += (names.empty() ? "" : " + ") + name;
       paragraph(fmt::format("To run in {}: {}", limit, names), 0);
     }
-    paragraph(fmt::format("Predicted peak: {} allocated, {} reserved.", band(plan.peak_allocated),
-                          band(plan.peak_reserved)),
-              2);
+    paragraph(
+        fmt::format("Predicted peak: {} allocated{}.", band(plan.peak_allocated),
+                    plan.peak_reserved ? fmt::format(", {} reserved", band(*plan.peak_reserved))
+                                       : std::string()),
+        2);
     paragraph(fmt::format("The largest batch that then fits: {:.2f} times the recorded one{}.",
                           plan.largest_batch_factor,
                           plan.largest_batch ? fmt::format(", {} samples", *plan.largest_batch)

@@ -79,11 +79,12 @@ class BlockRun : public RunBuilder {
 
   Saved run_block(bool is_again) {
     Saved saved;
-    saved.normed = alloc(shape_.normed, in_block({kCall, "forward@torch/nn/modules/normalization.py",
-                                                  "layer_norm@torch/nn/functional.py"},
-                                                 is_again));
-    saved.wide = alloc(shape_.wide,
-                       in_block({kCall, "forward@torch/nn/modules/linear.py"}, is_again));
+    saved.normed =
+        alloc(shape_.normed, in_block({kCall, "forward@torch/nn/modules/normalization.py",
+                                       "layer_norm@torch/nn/functional.py"},
+                                      is_again));
+    saved.wide =
+        alloc(shape_.wide, in_block({kCall, "forward@torch/nn/modules/linear.py"}, is_again));
     saved.active = alloc(shape_.wide, in_block({"gelu@torch/nn/functional.py"}, is_again));
     if (!is_again) saved.sum = alloc(shape_.normed, in_block({}, is_again));
     return saved;
@@ -167,10 +168,9 @@ Shape wide_run() {
 
 TEST(Advice, has_every_remedy_by_its_name_and_never_a_peak_without_its_band) {
   const Advice advice = BlockRun(wide_run()).advice();
-  for (const char* name :
-       {"checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum", "lion", "adafactor",
-        "adam_8bit", "foreach_off", "fused", "batch_x0.5", "batch_x2", "accumulate_x4",
-        "expandable_segments"}) {
+  for (const char* name : {"checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum",
+                           "lion", "adafactor", "adam_8bit", "foreach_off", "fused", "batch_x0.5",
+                           "batch_x2", "accumulate_x4", "expandable_segments"}) {
     const Remedy& entry = remedy(advice, name);
     ASSERT_TRUE(entry.peak_allocated.has_value()) << name << ": " << entry.why;
     EXPECT_LT(entry.peak_allocated->low_bytes, entry.peak_allocated->bytes) << name;

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import bisect
 import gzip
+import io
 import pickle
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 DEFAULT = Path(__file__).parents[1] / "tests/data/snapshots/gpt2_b4_fp32_adamw.pickle.gz"
+
+LARGE = 12_000_000  # from here on the file is written without the objects it stands for
 
 Event = dict[str, Any]
 
@@ -74,9 +77,85 @@ def make(events: int, out: Path, source: Path = DEFAULT) -> int:
     return len(snapshot["device_traces"][0])
 
 
+class Streamer:
+    """Writes a pickle event by event: the Python objects of 30 million events fit no machine.
+
+    Lists of frames are written once and referred to, so the bytes of an event are fewer than in a
+    file that PyTorch dumps.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.numbers: dict[int, int] = {}
+
+    def plain(self, value: Any) -> bytes:
+        buffer = io.BytesIO()
+        pickler = pickle.Pickler(buffer, protocol=2)
+        pickler.fast = True  # refers to nothing, so that pieces can be put together
+        pickler.dump(value)
+        return buffer.getvalue()[2:-1]
+
+    def key(self, name: str) -> None:
+        self.file.write(self.plain(name))
+
+    def remember(self, frames: list[Any]) -> bytes:
+        number = self.numbers.setdefault(id(frames), len(self.numbers))
+        return b"j" + number.to_bytes(4, "little")
+
+    def write_shared(self, events: list[Event]) -> None:
+        self.key("shared_frames")
+        self.file.write(b"](")
+        for event in events:
+            if id(event["frames"]) not in self.numbers:
+                number = self.remember(event["frames"])[1:]
+                self.file.write(self.plain(event["frames"]) + b"r" + number)
+        self.file.write(b"e")
+
+    def template(self, event: Event) -> tuple[bytes, int]:
+        """An event up to its time, which comes last; and its time."""
+        fields = {key: value for key, value in event.items() if key not in ("frames", "time_us")}
+        body = self.plain(fields)
+        if body[-1:] != b"u":
+            raise SystemExit("an event of one field cannot be written")
+        frames = self.plain("frames") + self.remember(event["frames"])
+        return body[:-1] + frames + self.plain("time_us") + b"\x8a\x08", event["time_us"]
+
+    def write_events(self, events: list[Event], shift: int = 0) -> None:
+        templates = [self.template(event) for event in events]
+        self.write_turn(templates, shift)
+
+    def write_turn(self, templates: list[tuple[bytes, int]], shift: int) -> None:
+        pieces = [head + (time + shift).to_bytes(8, "little") + b"u" for head, time in templates]
+        self.file.write(b"(" + b"".join(pieces) + b"e")
+
+
+def make_large(events: int, out: Path, source: Path = DEFAULT) -> int:
+    with gzip.open(source) as file:
+        snapshot = pickle.load(file)
+    before, step = split_last_step(snapshot)
+    turns = max(1, (events - len(before)) // len(step))
+    length = step[-1]["time_us"] - step[0]["time_us"] + 100
+    with out.open("wb") as file:
+        streamer = Streamer(file)
+        file.write(b"\x80\x02}(")
+        for name in ("segments", "allocator_settings", "external_annotations"):
+            streamer.key(name)
+            file.write(streamer.plain(snapshot[name]))
+        streamer.write_shared(before + step)
+        streamer.key("device_traces")
+        file.write(b"](]")
+        streamer.write_events(before)
+        templates = [streamer.template(event) for event in step]
+        for turn in range(turns):
+            streamer.write_turn(templates, turn * length)
+        file.write(b"eu.")
+    return len(before) + turns * len(step)
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
     source = Path(sys.argv[3]) if len(sys.argv) > 3 else DEFAULT
-    count = make(int(sys.argv[1]), Path(sys.argv[2]), source)
+    wanted = int(sys.argv[1])
+    count = (make_large if wanted > LARGE else make)(wanted, Path(sys.argv[2]), source)
     print(f"{count:,} events in {sys.argv[2]}")

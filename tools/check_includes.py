@@ -42,7 +42,7 @@ ROOMS: dict[str, list[str]] = {
 # Foreign headers and the rooms that may include them. The C++ standard library is everyone's.
 FOREIGN: list[tuple[str, set[str]]] = [
     (r"fmt/.*", {"base", "report", "cli"}),
-    (r"zlib\.h", {"ingest"}),
+    (r"zlib\.h", {"ingest", "report"}),
     (r"zstd(_errors)?\.h", {"trace"}),
     (r"(dlfcn|link)\.h", {"capture"}),
     (r"pthread\.h|sys/syscall\.h", {"capture"}),
@@ -50,7 +50,7 @@ FOREIGN: list[tuple[str, set[str]]] = [
     (r"sys/ioctl\.h|termios\.h|signal\.h", {"cli"}),
     (r"nlohmann/.*", {"report"}),
     (r"CLI/.*", {"cli"}),
-    (r"httplib\.h", {"cli"}),
+    (r"(arpa/inet|netinet/(in|tcp)|poll|spawn)\.h|sys/(socket|wait)\.h", {"cli"}),
     (r"nanobind/.*|Python\.h", {"bindings"}),
 ]
 

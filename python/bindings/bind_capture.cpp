@@ -228,6 +228,7 @@ void bind_capture(nb::module_& module) {
       nb::arg("recording"), nb::arg("facts"));
   module.def("capture_set_settings", set_settings, nb::arg("recording"), nb::arg("text"),
              nb::arg("major"), nb::arg("minor"));
+  module.def("capture_hold", capture::hold, nb::arg("is_held"), nb::arg("is_without_stacks"));
   module.def("capture_attach_cpu", [] { check(capture::attach_cpu()); });
   module.def("capture_attach_cuda", attach_cuda, nb::arg("major"), nb::arg("minor"));
   module.def("capture_begin_join", capture::begin_join, nb::arg("recording"));

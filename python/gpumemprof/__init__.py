@@ -25,7 +25,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gpumemprof._core import Table, __version__
-from gpumemprof._demo import demo_path
+from gpumemprof._data import demo_path
 from gpumemprof.errors import (
     CutFileWarning,
     EnvironmentProblem,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gpumemprof import _core
-from gpumemprof._demo import demo_path
+from gpumemprof._data import demo_path, viewer_path
 
 
 @contextmanager
@@ -44,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = ["gpumemprof", *given]
     sys.stdout.flush()
     with _default_signals():
-        return _core.run_cli([os.fsencode(word) for word in words], os.fsencode(demo_path()))
+        return _core.run_cli(
+            [os.fsencode(word) for word in words],
+            os.fsencode(demo_path()),
+            os.fsencode(viewer_path()),
+        )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,13 @@ __all__ = ["Label"]
 
 
 class Label(NamedTuple):
-    """One allocation that the recorded program named, from `Recording.labels`."""
+    """One allocation that the recorded program named, from `Recording.labels`.
+
+    ::
+
+        for label in gpumemprof.load("run.gmp").labels():
+            print(label.name, label.source, label.requested_bytes)
+    """
 
     device: str
     source: str

@@ -104,6 +104,10 @@ void set_settings(RecordingNumber recording, const AllocatorSettings& settings) 
   });
 }
 
+void hold(bool is_held, bool is_without_stacks) {
+  if (Engine* engine = Engine::existing()) engine->hold(is_held, is_without_stacks);
+}
+
 Status attach_cpu() { return attach_cpu_hook(); }
 
 Status attach_cuda(TorchVersionNumber version) { return attach_cuda_tracker(version); }

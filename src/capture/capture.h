@@ -81,6 +81,10 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);
 
+// For measuring what recording costs, from one step to the next: callbacks do nothing, or leave
+// stacks out, while the recordings stay open. What is missed then is missing in their files.
+void hold(bool is_held, bool is_without_stacks);
+
 // CPU tensors: follows libc10's own allocations. Call once libc10 is loaded; again does no harm.
 Status attach_cpu();
 

@@ -119,6 +119,13 @@ void Engine::set_walker(const FrameWalker* walker) {
   settle();
 }
 
+void Engine::hold(bool is_held, bool is_without_stacks) {
+  const std::lock_guard lock(mutex_);
+  is_held_ = is_held;
+  is_without_stacks_ = is_without_stacks;
+  settle();
+}
+
 void Engine::settle() {
   bool has_cpu = false;
   bool has_cuda = false;
@@ -127,6 +134,9 @@ void Engine::settle() {
     (open.memory == MemoryKind::cpu ? has_cpu : has_cuda) = true;
     has_stacks |= open.with_stacks;
   }
+  has_stacks &= !is_without_stacks_ && !is_held_;
+  has_cpu &= !is_held_;
+  has_cuda &= !is_held_;
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);

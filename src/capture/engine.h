@@ -30,6 +30,7 @@ class Engine {
   Summary stop(RecordingNumber recording, const std::string& reason);
   [[nodiscard]] bool is_recording();
   void set_walker(const FrameWalker* walker);
+  void hold(bool is_held, bool is_without_stacks);
 
   [[nodiscard]] Emitter& emitter() { return emitter_; }
   [[nodiscard]] Drain& drain() { return drain_; }
@@ -57,6 +58,8 @@ class Engine {
   std::map<std::string, std::uint16_t> tags_;
   RecordingNumber last_number_ = 0;
   const FrameWalker* walker_ = nullptr;
+  bool is_held_ = false;
+  bool is_without_stacks_ = false;
 };
 
 }  // namespace gpumemprof::capture

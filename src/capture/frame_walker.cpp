@@ -146,7 +146,7 @@ class FrameChain {
     if (trail_.count == 0 || trail_.steps[0].frame != frame) return false;
     const Trail::Step* step = trail_.steps.data();
     const Trail::Step* const end = step + trail_.count;
-    if (read_raw<std::uintptr_t>(frame + offsets_.code) != step->code) return false;
+    if (read_raw<std::uintptr_t>(frame + offsets_.code) != trail_.code) return false;
     for (++step; step != end; ++step) {
       std::uintptr_t known = step->frame;
       if (previous_of(frame) != known) return false;
@@ -154,10 +154,9 @@ class FrameChain {
       // would have to wait.
       asm("" : "+r"(known));
       frame = known;
-      if (read_raw<std::uintptr_t>(frame + offsets_.code) != step->code ||
-          read_raw<std::uintptr_t>(frame + offsets_.instruction) != step->instruction) {
-        return false;
-      }
+      // An instruction lies inside its code, so the same one is of the same code: a code object
+      // that took the place of a dead one is the caller's concern.
+      if (read_raw<std::uintptr_t>(frame + offsets_.instruction) != step->instruction) return false;
     }
     return previous_of(frame) == 0;
   }
@@ -175,7 +174,8 @@ class FrameChain {
   // The frame that called this one, which goes onto the trail.
   std::uintptr_t step_from(std::uintptr_t frame) {
     if (trail_.count < trail_.steps.size()) {
-      trail_.steps[trail_.count++] = {frame, read_raw<std::uintptr_t>(frame + offsets_.code),
+      if (trail_.count == 0) trail_.code = read_raw<std::uintptr_t>(frame + offsets_.code);
+      trail_.steps[trail_.count++] = {frame,
                                       read_raw<std::uintptr_t>(frame + offsets_.instruction)};
     }
     return previous_of(frame);

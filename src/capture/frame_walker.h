@@ -43,10 +43,10 @@ struct CodeText {
 struct Trail {
   struct Step {
     std::uintptr_t frame = 0;
-    std::uintptr_t code = 0;
     std::uintptr_t instruction = 0;
   };
-  std::size_t count = 0;  // 0: not known
+  std::size_t count = 0;    // 0: not known
+  std::uintptr_t code = 0;  // of the innermost
   std::array<Step, 2 * kMaxDepth> steps;
 };
 

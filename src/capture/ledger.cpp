@@ -35,8 +35,8 @@ std::mutex& registry_mutex() {
   return mutex;
 }
 std::array<Counted, kDeviceSlots>& registry() {
-  static auto* const ledgers = new std::array<Counted, kDeviceSlots>();
-  return *ledgers;
+  static auto& ledgers = *new std::array<Counted, kDeviceSlots>();
+  return ledgers;
 }
 
 std::uint64_t this_thread() { return static_cast<std::uint64_t>(::pthread_self()); }
@@ -344,7 +344,9 @@ bool start_counting(std::uint8_t slot, bool follows_completions) {
 void stop_counting(std::uint8_t slot) {
   const std::lock_guard lock(registry_mutex());
   Counted& counted = registry()[slot];
-  if (counted.users == 0 || --counted.users > 0) return;
+  if (counted.users == 0) return;
+  --counted.users;
+  if (counted.users > 0) return;
   g_counting[slot].store(nullptr, std::memory_order_release);
 }
 

@@ -47,9 +47,9 @@ struct Sampler::State {
   void look() {
     const std::optional<ScopeFigures> figures = scope.turn_over();
     if (!figures) return;
-    Sample sample{*figures, ask_card()};
+    const Sample sample{*figures, ask_card()};
     const std::lock_guard lock(mutex);
-    samples.push_back(std::move(sample));
+    samples.push_back(sample);
     if (samples.size() > options.most_samples) {
       samples.pop_front();
       ++dropped;
@@ -90,10 +90,12 @@ Sampler::Sampler(SamplerOptions options) : state_(std::make_unique<State>(std::m
 bool Sampler::is_inherited() const { return state_->process != ::getpid(); }
 
 Sampler::~Sampler() {
-  if (is_inherited())
-    static_cast<void>(state_.release());
-  else
+  if (is_inherited()) {
+    const State* left_to_the_parent = state_.release();
+    static_cast<void>(left_to_the_parent);
+  } else {
     stop();
+  }
 }
 
 TakenSamples Sampler::take() {

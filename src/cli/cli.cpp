@@ -11,6 +11,7 @@
 #include "cli/replay_verb.h"
 #include "cli/report_verb.h"
 #include "cli/terminal.h"
+#include "cli/view_verb.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -52,8 +53,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   ReplayFlags replay_flags;
   ConvertFlags convert_flags;
   AdviseFlags advise_flags;
+  ViewFlags view_flags;
   add_report_verb(app, report_flags);
   add_demo_verb(app, demo_flags);
+  add_view_verb(app, view_flags);
   add_replay_verb(app, replay_flags);
   add_advise_verb(app, advise_flags);
   add_convert_verb(app, convert_flags);
@@ -79,9 +82,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   }
   if (app.got_subcommand("replay")) return run_replay(replay_flags);
   if (app.got_subcommand("advise")) return run_advise(advise_flags);
+  if (app.got_subcommand("view")) return run_view(view_flags, environment);
   if (app.got_subcommand("convert")) return run_convert(convert_flags);
   if (app.got_subcommand("demo")) return run_demo(demo_flags, environment);
-  return run_report(report_flags);
+  return run_report(report_flags, environment);
 }
 
 }  // namespace

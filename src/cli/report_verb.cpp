@@ -5,6 +5,7 @@
 
 #include "cli/device_flag.h"
 #include "cli/terminal.h"
+#include "cli/view_verb.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview_text.h"
 #include "session/recording.h"
@@ -120,9 +121,15 @@ void add_report_verb(CLI::App& app, ReportFlags& flags) {
       ->type_name("FILE")
       ->required();
   add_common_flags(*verb, flags);
+  verb->add_option("--html", flags.html,
+                   "Write the viewer with the recording in it: one file, to share")
+      ->type_name("OUT");
+  verb->add_flag("-f,--force", flags.overwrites, "Replace the file that --html names");
 }
 
-int run_report(const ReportFlags& flags) {
+int run_report(const ReportFlags& flags, const Environment& environment) {
+  if (!flags.html.empty())
+    return write_html(flags.files, flags.html, flags.overwrites, environment);
   const Result<OverviewOptions> options = parse_options(flags);
   if (!options) {
     print_error(options.error().sentence());
@@ -147,7 +154,7 @@ int run_demo(ReportFlags flags, const Environment& environment) {
   }
   flags.files = {environment.demo_file};
   flags.command = "gpumemprof demo";
-  const int code = run_report(flags);
+  const int code = run_report(flags, environment);
   if (!flags.is_json && code == 0) {
     print_out("\nYour own run:\n  gpumemprof run train.py\n");
   }

@@ -21,11 +21,13 @@ struct ReportFlags {
   bool is_json = false;
   bool shows_modules = false;
   bool shows_steps = false;
+  std::string html;  // the viewer's page with the recording in it, written here
+  bool overwrites = false;
   std::string command;  // how to say this again; empty: by its files
 };
 
 void add_report_verb(CLI::App& app, ReportFlags& flags);
-int run_report(const ReportFlags& flags);
+int run_report(const ReportFlags& flags, const Environment& environment);
 
 void add_demo_verb(CLI::App& app, ReportFlags& flags);
 int run_demo(ReportFlags flags, const Environment& environment);

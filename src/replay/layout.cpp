@@ -1,7 +1,6 @@
 #include "replay/layout.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace gpumemprof {
 namespace {
@@ -19,6 +18,24 @@ SegmentState segment_row(const DeviceRecord& record, std::size_t row) {
   state.stack = segments.stack[row];
   return state;
 }
+
+std::vector<BlockState> blocks_at(const DeviceRecord& record, Moment moment) {
+  const AllocationColumns& allocations = record.allocations;
+  std::vector<BlockState> blocks;
+  for (std::size_t row = 0; row < allocations.size(); ++row) {
+    if (!allocations.is_active_at(row, moment)) continue;
+    blocks.push_back(
+        {allocations.address[row], allocations.size_bytes[row], allocations.requested_bytes[row],
+         allocations.is_allocated_at(row, moment) ? BlockStateKind::active_allocated
+                                                  : BlockStateKind::active_pending_free,
+         allocations.stack[row]});
+  }
+  std::sort(blocks.begin(), blocks.end(),
+            [](const BlockState& a, const BlockState& b) { return a.address < b.address; });
+  return blocks;
+}
+
+}  // namespace
 
 std::vector<SegmentState> segments_at(const DeviceRecord& record, Moment moment) {
   std::vector<SegmentState> pieces;
@@ -39,24 +56,6 @@ std::vector<SegmentState> segments_at(const DeviceRecord& record, Moment moment)
   }
   return joined;
 }
-
-std::vector<BlockState> blocks_at(const DeviceRecord& record, Moment moment) {
-  const AllocationColumns& allocations = record.allocations;
-  std::vector<BlockState> blocks;
-  for (std::size_t row = 0; row < allocations.size(); ++row) {
-    if (!allocations.is_active_at(row, moment)) continue;
-    blocks.push_back(
-        {allocations.address[row], allocations.size_bytes[row], allocations.requested_bytes[row],
-         allocations.is_allocated_at(row, moment) ? BlockStateKind::active_allocated
-                                                  : BlockStateKind::active_pending_free,
-         allocations.stack[row]});
-  }
-  std::sort(blocks.begin(), blocks.end(),
-            [](const BlockState& a, const BlockState& b) { return a.address < b.address; });
-  return blocks;
-}
-
-}  // namespace
 
 ListedState layout_at(const DeviceRecord& record, Moment moment) {
   ListedState state;

@@ -32,6 +32,9 @@ class Recording {
   // One for each of store().devices().
   [[nodiscard]] const std::vector<DeviceReplay>& replays() const { return replays_; }
 
+  // What the program was doing, one list for each device.
+  [[nodiscard]] const std::vector<std::vector<PhaseSpan>>& phases() const { return phases_; }
+
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
   // `other`: the same program with another batch, or nullptr.

@@ -1,8 +1,12 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
-All ways of recording take turns in one process, in many short rounds, each beside one without any;
-medians are compared, with the range the difference may lie in. Prints
-one line of JSON.
+The ways of recording take turns from one run to the next, in one process and with one recording
+open throughout: a run with it, a run without, and so on. What drifts drifts for both, so each run
+is compared with the mean of its two neighbours without, and the median of the differences counts,
+with the range it lies in with 95 % certainty. The hooks that name parameters and gradients run in
+every step, so they are timed themselves. Prints one line of JSON.
+
+Usage: overhead.py [SECONDS]
 """
 
 from __future__ import annotations
@@ -14,90 +18,87 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, Callable
 
 import gpumemprof
 import torch
+from gpumemprof import _core
+from gpumemprof.hooks.watcher import Watcher
 from workloads import make_training
 
-FOLDER = Path(tempfile.mkdtemp())
-# stacks: everything there is. The others leave labels out, and then stacks too.
-WAYS = ("stacks", "no_labels", "no_stacks", "torch")
-Round = tuple[list[float], list[float]]  # seconds with recording, and right after it without
-Rounds = dict[str, list[Round]]
+# Seconds spent in the hooks around optimizer steps.
+in_hooks: list[float] = []
+WAYS = ("stacks", "no_stacks", "torch")
+Differences = dict[str, list[tuple[float, float]]]  # by way: seconds with, seconds without
 
 
-@contextmanager
-def recording(way: str) -> Iterator[None]:
+def time_hooks() -> None:
+    """Before a recording begins."""
+
+    def timed(hook: Callable[..., None]) -> Callable[..., None]:
+        def run(*arguments: Any) -> None:
+            start = time.perf_counter()
+            hook(*arguments)
+            in_hooks.append(time.perf_counter() - start)
+
+        return run
+
+    for name in ("_before_step", "_after_step"):
+        setattr(Watcher, name, timed(getattr(Watcher, name)))
+
+
+def switch(way: str) -> None:
+    _core.capture_hold(way not in ("stacks", "no_stacks"), way == "no_stacks")
     if way == "torch":
         torch.cuda.memory._record_memory_history("all", stacks="python", max_entries=100_000)
-        yield
+    elif torch._C._cuda_isHistoryEnabled():
         torch.cuda.memory._record_memory_history(None)
-    else:
-        path = FOLDER / f"{way}.gmp"
-        has_stacks, has_labels = way != "no_stacks", way == "stacks"
-        with gpumemprof.record(
-            path, stacks=has_stacks, labels=has_labels, overwrite=True
-        ) as recording:
-            torch.empty(1, device="cuda")
-            while recording.self_test is None:  # once a run, not once a step
-                time.sleep(0.001)
-            yield
 
 
-def time_each(step: Callable[[], object], count: int) -> list[float]:
-    times = []
-    torch.cuda.synchronize()
-    for _ in range(count):
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return times
+def compare(measure: Callable[[], float], seconds: float) -> Differences:
+    found: Differences = defaultdict(list)
+    end = time.monotonic() + seconds
+    turn = 0
+    measure()
+    before = measure()
+    while time.monotonic() < end:
+        way = WAYS[turn % len(WAYS)]
+        switch(way)
+        during = measure()
+        switch("off")
+        after = measure()
+        found[way].append((during, (before + after) / 2))
+        before = after
+        turn += 1
+    return found
 
 
-def compare(measure: Callable[[], list[float]], warm: Callable[[], object], rounds: int) -> Rounds:
-    """Each way beside a run without recording: what drifts drifts for both."""
-    measured: Rounds = {way: [] for way in WAYS}
-    for turn in range(rounds):
-        for way in WAYS[turn % len(WAYS) :] + WAYS[: turn % len(WAYS)]:
-            with recording(way):
-                warm()
-                during = measure()
-            time.sleep(0.005)  # as long as a recording takes to begin
-            warm()
-            measured[way].append((during, measure()))
-    return measured
-
-
-def added(rounds: list[Round], difference: Callable[[float, float], float]) -> dict[str, float]:
-    """The difference of the medians, and the range it lies in with 95 % certainty.
-
-    A round counts with its fastest run: others use the machine too, and only ever slow a run down.
-    The range is that of 500 draws of as many rounds.
-    """
-    fastest = [(min(during), min(off)) for during, off in rounds]
-
-    def of(chosen: list[tuple[float, float]]) -> float:
-        during, off = zip(*chosen)
-        return difference(statistics.median(during), statistics.median(off))
-
+def middle(values: list[float]) -> dict[str, float]:
     draw = random.Random(0)
-    drawn = sorted(of(draw.choices(fastest, k=len(fastest))) for _ in range(500))
-    return {"median": of(fastest), "low": drawn[12], "high": drawn[487]}
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(400))
+    return {"median": statistics.median(values), "low": medians[10], "high": medians[389]}
 
 
-def steps(rounds: int) -> dict[str, Any]:
+def time_step(step: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def steps(seconds: float) -> dict[str, Any]:
     step = make_training()
     for _ in range(10):
         step()
-    measured = compare(lambda: time_each(step, 5), step, rounds)
-    off = statistics.median(min(times) for _, times in measured["stacks"])
-    costs = {way: added(done, lambda t, off: t / off - 1) for way, done in measured.items()}
-    return {"step_ms": off * 1e3, **costs}
+    in_hooks.clear()
+    found = compare(lambda: time_step(step), seconds)
+    shares = {way: middle([t / off - 1 for t, off in rows]) for way, rows in found.items()}
+    off = statistics.median(off for rows in found.values() for _, off in rows)
+    labels = 2 * statistics.fmean(in_hooks) / off  # one before a step, one after it
+    return {"step_ms": off * 1e3, "runs": len(found["stacks"]), "labels": labels, **shares}
 
 
 def deep(depth: int, function, *arguments):
@@ -111,17 +112,23 @@ def pairs(count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def pair_costs(rounds: int) -> dict[str, Any]:
-    measured = compare(lambda: [deep(30, pairs, 5000)], lambda: deep(30, pairs, 100), rounds)
-    return {way: added(done, lambda t, off: (t - off) * 1e6) for way, done in measured.items()}
+def pair_costs(seconds: float) -> dict[str, Any]:
+    found = compare(lambda: deep(30, pairs, 3000), seconds)
+    return {way: middle([(t - off) * 1e6 for t, off in rows]) for way, rows in found.items()}
 
 
-def main(rounds: int) -> None:
-    gc.collect()
-    gc.disable()  # its pauses fall on whoever comes first
-    result = {"steps": steps(rounds), "pair_us": pair_costs(rounds)}
+def main(seconds: float) -> None:
+    time_hooks()
+    path = Path(tempfile.mkdtemp()) / "run.gmp"
+    with gpumemprof.record(path) as recording:
+        torch.empty(1, device="cuda")
+        while recording.self_test is None:
+            time.sleep(0.001)
+        gc.collect()
+        gc.disable()  # its pauses fall on whoever comes first
+        result = {"steps": steps(seconds), "pair_us": pair_costs(seconds / 8)}
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 90)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 80)

@@ -293,6 +293,14 @@ def test_tied_parameters_are_named_together(tmp_path: Path) -> None:
     assert "embed.weight.grad" in names(recording, "gradients")
 
 
+def test_modules_that_are_only_called_one_by_one_are_named_by_their_whole_path(
+    tmp_path: Path,
+) -> None:
+    recording, _ = record(tmp_path, PROGRAMS["checkpointed"])
+    assert {"embed.weight", "blocks.1.0.weight"} <= names(recording, "parameters")
+    assert "blocks.1.0.weight.grad" in names(recording, "gradients")
+
+
 def test_wrappers_leave_no_mark_on_names(tmp_path: Path) -> None:
     recording, _ = record(tmp_path, PROGRAMS["data_parallel"])
     assert "head.weight" in names(recording, "parameters")

@@ -26,6 +26,8 @@ class _Root:
         self.prefix = prefix
         self.labels = LabelSet()
         self.is_described = False
+        self.is_checked = False
+        """Whether it is known that no other module holds it; one that was called may be held."""
 
 
 def _is_wrapper(module: Any) -> bool:
@@ -59,15 +61,18 @@ class Modules:
         return True
 
     def find_owners(self, parameters: list[Any]) -> None:
-        """Look for the roots of parameters that no known root owns; slow, and done seldom."""
+        """Look for the roots that own these parameters; slow, and done once for most programs."""
         names = self.parameter_names()
-        missing = {id(parameter) for parameter in parameters if id(parameter) not in names}
-        if not missing or self._searches >= _MOST_SEARCHES:
+        wanted = {id(parameter) for parameter in parameters}
+        is_known = all(root.is_checked for root in self._roots) and wanted <= names.keys()
+        if is_known or self._searches >= _MOST_SEARCHES:
             return
         self._searches += 1
         for module in self._all_roots():
-            if any(id(parameter) in missing for parameter in module.parameters()):
+            if any(id(parameter) in wanted for parameter in module.parameters()):
                 self.add_root(module)
+        for root in self._roots:
+            root.is_checked = True
 
     def find_any(self) -> None:
         """Where nothing was found so far: every root there is."""

@@ -15,8 +15,8 @@ namespace {
 
 // What cuBLAS and cuBLASLt keep for themselves unless told otherwise, by generation of card.
 bool is_usual_workspace(std::uint64_t bytes) {
-  constexpr std::array<std::uint64_t, 3> kUsual = {kMiB, 2 * 4096 * kKiB + 8 * 16 * kKiB,
-                                                   32 * kMiB};
+  constexpr std::uint64_t kBeforeHopper = 2 * (4 * kMiB) + 8 * (16 * kKiB);
+  constexpr std::array<std::uint64_t, 3> kUsual = {kMiB, kBeforeHopper, 32 * kMiB};
   return std::find(kUsual.begin(), kUsual.end(), bytes) != kUsual.end();
 }
 

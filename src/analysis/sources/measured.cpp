@@ -87,7 +87,8 @@ class Labeller {
     if (row == nullptr) return;
     const std::uint32_t death = allocations_.free_requested_event[*row];
     if (death != kNoEvent && death < before_event) return;
-    if (rank(label.kind) <= ranks_[*row]) return;
+    // What is said later counts more: the program may know better by then.
+    if (rank(label.kind) < ranks_[*row]) return;
     ranks_[*row] = static_cast<std::int8_t>(rank(label.kind));
     labels_.source[*row] = source_of(label.kind);
     labels_.flags[*row] = static_cast<std::uint8_t>(

@@ -1,6 +1,7 @@
 #include "analysis/sources/modules.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
@@ -89,11 +90,11 @@ class Tree {
     for (; !at.is_none() && node_of_stack_[at.index] == kNotAsked; at = store_.stacks().caller(at))
       path.push_back(at);
     std::uint32_t node = at.is_none() ? ModuleNode::kNoParent : node_of_stack_[at.index];
-    for (auto step = path.rbegin(); step != path.rend(); ++step) {
-      const FrameId frame = store_.stacks().frame(*step);
-      if (is_module_call(store_, frame)) node = child_of_caller(node, *step);
+    for (const StackId step : std::views::reverse(path)) {
+      const FrameId frame = store_.stacks().frame(step);
+      if (is_module_call(store_, frame)) node = child_of_caller(node, step);
       if (is_module_forward(store_, frame)) node = child(node, frame);
-      node_of_stack_[step->index] = node;
+      node_of_stack_[step.index] = node;
     }
     return node;
   }

@@ -116,9 +116,9 @@ class SourceTable {
     const SourceFigure& figure = device_.sources.figure(source);
     if (figure.bytes_max == 0 && source != MemorySource::unknown) return;
     std::string name(spoken(source));
-    if (source == MemorySource::parameters && device_.sources.buffer_bytes_at_peak.value_or(0) > 0)
-      name +=
-          fmt::format(", {} of them buffers", format_bytes(*device_.sources.buffer_bytes_at_peak));
+    const std::uint64_t buffers = device_.sources.buffer_bytes_at_peak.value_or(0);
+    if (source == MemorySource::parameters && buffers > 0)
+      name += fmt::format(", {} of them buffers", format_bytes(buffers));
     if (device_.sources.has_labels && figure.provenance != Provenance::measured &&
         figure.bytes_max > 0)
       name += fmt::format(" ({})", provenance_name(figure.provenance));

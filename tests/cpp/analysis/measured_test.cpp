@@ -137,6 +137,15 @@ TEST_F(Labels, what_a_module_owns_counts_most_whatever_else_it_is) {
   EXPECT_NE(labels.flags[1] & AllocationLabels::kBuffer, 0);
 }
 
+TEST_F(Labels, of_one_kind_the_last_one_counts) {
+  alloc(kHere);
+  alloc(kThere);
+  label(1, LabelKind::parameter, kHere, "weight");
+  label(2, LabelKind::parameter, kHere, "h.0.weight");
+  DeviceRecord& record = replayed();
+  EXPECT_EQ(name(taken(record), 0), "h.0.weight");
+}
+
 TEST_F(Labels, a_recording_without_any_says_so) {
   alloc(kHere);
   DeviceRecord& record = replayed();

@@ -20,8 +20,8 @@ StackId RunBuilder::stack(const std::vector<std::string_view>& frames) {
   StackId stack;
   for (const std::string_view frame : frames) {
     const std::size_t at = frame.find('@');
-    std::string file(frame.substr(at + 1));
-    if (file.front() != '/') file = "/venv/lib/python3.12/site-packages/" + file;
+    std::string file = frame[at + 1] == '/' ? "" : "/venv/lib/python3.12/site-packages/";
+    file += frame.substr(at + 1);
     stack = store_.add_stack(stack, store_.add_frame({store_.add_string(frame.substr(0, at)),
                                                       store_.add_string(file), 1}));
   }

@@ -1,8 +1,10 @@
-"""The recording that ships with the package."""
+"""The files that ship with the package."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "data"
 
 
 def demo_path() -> str:
@@ -11,4 +13,9 @@ def demo_path() -> str:
     >>> demo_path().endswith("demo.pickle.gz")
     True
     """
-    return str(Path(__file__).parent / "data" / "demo.pickle.gz")
+    return str(_FOLDER / "demo.pickle.gz")
+
+
+def viewer_path() -> str:
+    """The path of the viewer's page."""
+    return str(_FOLDER / "viewer.html")

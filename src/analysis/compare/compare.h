@@ -1,0 +1,41 @@
+// Compare: what is live at two moments, of one run or of two, side by side.
+//
+// Groups of the two sides are one where their frames read the same: name, file and line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/moment/live_rows.h"
+#include "analysis/timeline/grouping.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+struct ComparedSide {
+  const Store* store = nullptr;
+  const DeviceRecord* record = nullptr;
+  const LiveRows* live = nullptr;
+  Position position = 0;
+};
+
+struct ComparedGroup {
+  std::string name;         // of a source or size class; else empty, and a stack of one side tells
+  FrameId frame;            // the line or module
+  StackId stack;            // by stack: the whole of it
+  bool is_of_first = true;  // whose store the ids are of
+  std::uint64_t first_bytes = 0;
+  std::uint64_t first_blocks = 0;
+  std::uint64_t second_bytes = 0;
+  std::uint64_t second_blocks = 0;
+};
+
+struct Comparison {
+  std::vector<ComparedGroup> groups;  // largest difference first
+  std::uint64_t first_bytes = 0;
+  std::uint64_t second_bytes = 0;
+};
+
+Comparison compare(const ComparedSide& first, const ComparedSide& second, GroupBy by);
+
+}  // namespace gpumemprof

@@ -1,0 +1,42 @@
+// Flame: what is allocated at a moment as a tree of calls, outermost first, or of modules.
+#pragma once
+
+#include <vector>
+
+#include "analysis/moment/live_rows.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+enum class FlameBy : std::uint8_t {
+  stack,   // every frame
+  module,  // the forward() frames alone; in backward those of the forward stack
+};
+
+struct FlameNode {
+  static constexpr std::uint32_t kNoParent = 0xffffffffU;
+  std::uint32_t parent = kNoParent;
+  FrameId frame;                 // none: no stack was recorded, or no module led to it
+  std::uint64_t bytes = 0;       // with those of its children
+  std::uint64_t self_bytes = 0;  // allocated by this frame itself
+  std::uint64_t blocks = 0;
+};
+
+struct Flame {
+  std::vector<FlameNode> nodes;  // parents before children, siblings by bytes, most first
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t blocks = 0;
+  // Too small to be drawn: their bytes are those of their parents.
+  std::uint64_t nodes_left_out = 0;
+};
+
+struct FlameOptions {
+  FlameBy by = FlameBy::stack;
+  std::size_t most_nodes = 4000;
+  std::size_t most_levels = 400;
+};
+
+Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
+               Position position, const FlameOptions& options);
+
+}  // namespace gpumemprof

@@ -1,0 +1,39 @@
+// LiveRows: which allocations are active at any position, without a scan of the whole history.
+//
+// Now and then the rows that are active are written down; what is active later is what is left of
+// them, and what was born since. Between two such lists lie as many births as the first is long, so
+// all lists together are at most a few times as long as there are allocations.
+#pragma once
+
+#include <vector>
+
+#include "analysis/timeline/live_changes.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class LiveRows {
+ public:
+  // The record must outlive it.
+  explicit LiveRows(const DeviceRecord& record);
+
+  // In order of birth.
+  [[nodiscard]] std::vector<AllocationId> active_at(Position position) const;
+
+ private:
+  struct List {
+    std::size_t first = 0;     // of listed_
+    std::size_t next_row = 0;  // all rows before it are born by then
+  };
+  [[nodiscard]] Position birth(std::size_t row) const {
+    return birth_position(rows_.alloc_event[row]);
+  }
+  void write_lists();
+
+  const AllocationColumns& rows_;
+  bool is_sorted_ = true;  // by birth; else every question is a scan
+  Column<std::uint32_t> listed_;
+  std::vector<List> lists_;
+};
+
+}  // namespace gpumemprof

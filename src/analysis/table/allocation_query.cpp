@@ -1,0 +1,183 @@
+#include "analysis/table/allocation_query.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace gpumemprof {
+namespace {
+
+char lower(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
+std::vector<std::string> split_words(const std::string& text) {
+  constexpr std::size_t kMostWords = 16;
+  std::string lowered = text;
+  std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
+  std::istringstream stream(lowered);
+  std::vector<std::string> words;
+  for (std::string word; words.size() < kMostWords && stream >> word;) words.push_back(word);
+  return words;
+}
+
+bool contains(std::string_view text, std::string_view word) {
+  return std::search(text.begin(), text.end(), word.begin(), word.end(),
+                     [](char a, char b) { return lower(a) == b; }) != text.end();
+}
+
+// Which words each stack has: its own frame's and its callers', which come before it in the trie.
+class StackWords {
+ public:
+  StackWords(const Store& store, const std::vector<std::string>& words)
+      : wanted_((1U << words.size()) - 1) {
+    if (words.empty()) return;
+    std::vector<std::uint32_t> of_frame;
+    of_frame.reserve(store.frames().size());
+    for (const Frame& frame : store.frames()) {
+      std::uint32_t found = 0;
+      for (std::size_t index = 0; index < words.size(); ++index) {
+        if (contains(store.text(frame.name), words[index]) ||
+            contains(store.text(frame.file), words[index]))
+          found |= 1U << index;
+      }
+      of_frame.push_back(found);
+    }
+    const StackTrie& stacks = store.stacks();
+    found_.reserve(stacks.size());
+    for (std::size_t index = 0; index < stacks.size(); ++index) {
+      const StackId caller = stacks.callers()[index];
+      found_.push_back(of_frame[stacks.frames()[index].index] |
+                       (caller.is_none() ? 0U : found_[caller.index]));
+    }
+  }
+
+  [[nodiscard]] bool has_all(StackId stack, StackId forward_stack) const {
+    if (wanted_ == 0) return true;
+    return (of(stack) | of(forward_stack)) == wanted_;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t of(StackId stack) const {
+    return stack.is_none() ? 0 : found_[stack.index];
+  }
+  std::uint32_t wanted_;
+  std::vector<std::uint32_t> found_;
+};
+
+class Search {
+ public:
+  Search(const Store& store, const DeviceRecord& record, const EventTimes& times,
+         const AllocationQuery& query)
+      : record_(record),
+        rows_(record.allocations),
+        times_(times),
+        query_(query),
+        words_(store, split_words(query.filter.words)) {}
+
+  AllocationPage run() {
+    AllocationPage page;
+    std::vector<Found> found;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (!matches(row)) continue;
+      found.push_back({key(row), static_cast<std::uint32_t>(row)});
+      page.matching_bytes += rows_.size_bytes[row];
+    }
+    page.matches = found.size();
+    const std::size_t from = std::min(query_.offset, found.size());
+    const std::size_t to = std::min(from + query_.limit, found.size());
+    const auto at = [&](std::size_t index) {
+      return found.begin() + static_cast<std::ptrdiff_t>(index);
+    };
+    const auto before = [this](const Found& a, const Found& b) { return comes_before(a, b); };
+    // Only the page asked for is put in order.
+    if (to < found.size()) std::nth_element(found.begin(), at(to), found.end(), before);
+    if (from > 0 && from < to) std::nth_element(found.begin(), at(from), at(to), before);
+    std::sort(at(from), at(to), before);
+    for (std::size_t index = from; index < to; ++index) page.rows.emplace_back(found[index].row);
+    return page;
+  }
+
+ private:
+  struct Found {
+    std::uint64_t key;
+    std::uint32_t row;
+  };
+
+  [[nodiscard]] bool matches(std::size_t row) const {
+    const AllocationFilter& filter = query_.filter;
+    const std::uint64_t size = rows_.size_bytes[row];
+    if (size < filter.min_size_bytes || size > filter.max_size_bytes) return false;
+    if (filter.grouping != nullptr && filter.grouping->group_of_allocation[row] != filter.group)
+      return false;
+    if (filter.live_at && !rows_.is_allocated_at(row, moment_of(*filter.live_at))) return false;
+    const std::uint32_t death = rows_.free_requested_event[row];
+    if (filter.to && birth_position(rows_.alloc_event[row]) >= *filter.to) return false;
+    if (filter.from && death != kNoEvent && position_after(death) <= *filter.from) return false;
+    if (filter.min_lifetime > 0 || filter.max_lifetime != AllocationFilter::kMostLifetime) {
+      const std::int64_t lifetime = lifetime_of(record_, times_, row);
+      if (lifetime < filter.min_lifetime || lifetime > filter.max_lifetime) return false;
+    }
+    return words_.has_all(rows_.stack[row], forward_stack(row));
+  }
+
+  [[nodiscard]] StackId forward_stack(std::size_t row) const {
+    const std::uint32_t event = rows_.alloc_event[row];
+    const auto& stacks = record_.events.forward_stack;
+    return event < stacks.size() ? stacks[event] : StackId();
+  }
+
+  [[nodiscard]] std::uint64_t key(std::size_t row) const {
+    switch (query_.order) {
+      case AllocationOrder::birth:
+        return birth_position(rows_.alloc_event[row]);
+      case AllocationOrder::lifetime:
+        return static_cast<std::uint64_t>(lifetime_of(record_, times_, row));
+      case AllocationOrder::rounding:
+        return rows_.size_bytes[row] - rows_.requested_bytes[row];
+      case AllocationOrder::size:
+        break;
+    }
+    return rows_.size_bytes[row];
+  }
+
+  // Equal ones in order of birth, so that pages never overlap.
+  [[nodiscard]] bool comes_before(const Found& a, const Found& b) const {
+    if (a.key == b.key) return a.row < b.row;
+    return query_.is_descending ? a.key > b.key : a.key < b.key;
+  }
+
+  const DeviceRecord& record_;
+  const AllocationColumns& rows_;
+  const EventTimes& times_;
+  const AllocationQuery& query_;
+  StackWords words_;
+};
+
+}  // namespace
+
+std::optional<AllocationOrder> allocation_order_from_name(std::string_view name) {
+  if (name == "size") return AllocationOrder::size;
+  if (name == "birth") return AllocationOrder::birth;
+  if (name == "lifetime") return AllocationOrder::lifetime;
+  if (name == "rounding") return AllocationOrder::rounding;
+  return std::nullopt;
+}
+
+std::int64_t lifetime_of(const DeviceRecord& record, const EventTimes& times, std::size_t row) {
+  const std::size_t events = record.events.size();
+  if (events == 0) return 0;
+  const auto last = static_cast<std::uint32_t>(events - 1);
+  const std::uint32_t birth = record.allocations.alloc_event[row];
+  const std::uint32_t death = record.allocations.free_requested_event[row];
+  const std::uint32_t from = birth == kNoEvent ? 0 : std::min(birth, last);
+  const std::uint32_t to = std::max(from, std::min(death, last));
+  return times.is_known() ? times.of_event(to) - times.of_event(from)
+                          : static_cast<std::int64_t>(to) - static_cast<std::int64_t>(from);
+}
+
+AllocationPage find_allocations(const Store& store, const DeviceRecord& record,
+                                const EventTimes& times, const AllocationQuery& query) {
+  return Search(store, record, times, query).run();
+}
+
+}  // namespace gpumemprof

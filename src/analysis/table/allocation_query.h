@@ -1,0 +1,57 @@
+// AllocationQuery: a page of a device's allocations, sorted and filtered as a person asks for it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/timeline/timeline.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+enum class AllocationOrder : std::uint8_t { size, birth, lifetime, rounding };
+std::optional<AllocationOrder> allocation_order_from_name(std::string_view name);
+
+struct AllocationFilter {
+  // Each word must be part of the name or file of a frame, whatever its case; words may be found in
+  // different frames. In backward the frames of the forward stack count too.
+  std::string words;
+  std::uint64_t min_size_bytes = 0;
+  std::uint64_t max_size_bytes = kUnknownBytes;
+  // In time where the recording tells it, else in events. What never ends lives to the end.
+  std::int64_t min_lifetime = 0;
+  std::int64_t max_lifetime = kMostLifetime;
+  std::optional<Position> live_at;
+  // Alive somewhere in [from, to).
+  std::optional<Position> from;
+  std::optional<Position> to;
+  const Grouping* grouping = nullptr;  // with `group`: only what belongs to it
+  std::uint8_t group = 0;
+
+  static constexpr std::int64_t kMostLifetime = std::numeric_limits<std::int64_t>::max();
+};
+
+struct AllocationQuery {
+  AllocationFilter filter;
+  AllocationOrder order = AllocationOrder::size;
+  bool is_descending = true;
+  std::size_t offset = 0;
+  std::size_t limit = 100;
+};
+
+struct AllocationPage {
+  std::vector<AllocationId> rows;
+  std::uint64_t matches = 0;
+  std::uint64_t matching_bytes = 0;
+};
+
+// From birth to the moment its owner let go of it, or to the end: nanoseconds, or events where no
+// time is known.
+std::int64_t lifetime_of(const DeviceRecord& record, const EventTimes& times, std::size_t row);
+
+AllocationPage find_allocations(const Store& store, const DeviceRecord& record,
+                                const EventTimes& times, const AllocationQuery& query);
+
+}  // namespace gpumemprof

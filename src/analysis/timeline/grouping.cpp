@@ -1,0 +1,222 @@
+#include "analysis/timeline/grouping.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "analysis/peak/user_frame.h"
+#include "analysis/sources/code_kind.h"
+#include "base/bytes.h"
+#include "base/flat_map.h"
+#include "event/memory_source.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::string_view kNames[] = {"source", "module", "line", "stack", "size"};
+
+// A group before it is known whether it is one of the few.
+struct Candidate {
+  Group group;
+  double bytes_times_events = 0;
+  std::uint64_t bytes_at_peak = 0;
+};
+
+class Grouper {
+ public:
+  Grouper(const Store& store, const DeviceRecord& record, std::uint32_t peak_event, GroupBy by)
+      : store_(store),
+        record_(record),
+        peak_(peak_event == kNoEvent ? Moment::start() : Moment::after(peak_event)),
+        by_(by) {
+    if (by == GroupBy::source) {
+      for (const MemorySource source : kMemorySources)
+        candidates_.push_back({{std::string(memory_source_name(source)), {}, {}}});
+      candidates_.push_back({{"rounding", {}, {}}});
+    }
+    if (by == GroupBy::line || by == GroupBy::module) frame_of_stack_.resize(stack_slots(), kUnset);
+  }
+
+  Grouping run() {
+    const std::size_t rows = record_.allocations.size();
+    Column<std::uint32_t> candidate_of;
+    candidate_of.reserve(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      candidate_of.push_unchecked(candidate(row));
+      weigh(candidates_[candidate_of.back()], row);
+    }
+    Grouping grouping;
+    grouping.by = by_;
+    if (by_ == GroupBy::source)
+      grouping.rounding_group = static_cast<std::uint8_t>(kMemorySourceCount);
+    const std::vector<std::uint8_t> place = choose(grouping.groups);
+    grouping.group_of_allocation.reserve(rows);
+    for (const std::uint32_t index : candidate_of)
+      grouping.group_of_allocation.push_unchecked(place[index]);
+    return grouping;
+  }
+
+ private:
+  static constexpr std::uint32_t kUnset = FrameId::kNone - 1;
+
+  // Of each source, its number in kMemorySources.
+  static constexpr std::array<std::uint32_t, kMemorySourceCount> kSourcePlaces = [] {
+    std::array<std::uint32_t, kMemorySourceCount> places{};
+    for (std::uint32_t place = 0; place < kMemorySourceCount; ++place)
+      places[static_cast<std::size_t>(kMemorySources[place])] = place;
+    return places;
+  }();
+
+  [[nodiscard]] std::size_t stack_slots() const { return store_.stacks().size() + 1; }
+  [[nodiscard]] std::size_t slot(StackId stack) const {
+    return stack.is_none() ? store_.stacks().size() : stack.index;
+  }
+
+  std::uint32_t candidate(std::size_t row) {
+    switch (by_) {
+      case GroupBy::source:
+        return kSourcePlaces[static_cast<std::size_t>(record_.labels.source[row])];
+      case GroupBy::size: {
+        const unsigned sizes = size_class(record_.allocations.size_bytes[row]);
+        return known(sizes, {size_class_name(sizes), {}, {}});
+      }
+      case GroupBy::stack: {
+        const StackId stack = record_.allocations.stack[row];
+        return known(slot(stack), {"", {}, stack});
+      }
+      case GroupBy::module:
+      case GroupBy::line:
+        break;
+    }
+    const FrameId frame = frame_of(by_ == GroupBy::module ? module_stack(record_, row)
+                                                          : record_.allocations.stack[row]);
+    return known(frame.index, {"", frame, {}});
+  }
+
+  FrameId frame_of(StackId stack) {
+    std::uint32_t& frame = frame_of_stack_[slot(stack)];
+    if (frame == kUnset) {
+      FrameId found;
+      if (by_ == GroupBy::module) {
+        found = module_frame(store_, stack);
+      } else if (!stack.is_none()) {
+        found = store_.stacks().frame(user_part(store_, stack));
+      }
+      frame = found.index;
+    }
+    FrameId result;
+    result.index = frame;
+    return result;
+  }
+
+  std::uint32_t known(std::uint64_t key, Group group) {
+    const auto next = static_cast<std::uint32_t>(candidates_.size());
+    const std::uint32_t index = by_key_.find_or_insert(key, next);
+    if (index == next) candidates_.push_back({std::move(group)});
+    return index;
+  }
+
+  void weigh(Candidate& candidate, std::size_t row) const {
+    const AllocationColumns& allocations = record_.allocations;
+    const std::uint32_t birth = allocations.alloc_event[row];
+    const std::uint32_t death = allocations.free_requested_event[row];
+    const double from = birth == kNoEvent ? 0.0 : birth;
+    const double to = death == kNoEvent ? static_cast<double>(record_.events.size()) : death;
+    const auto bytes = static_cast<double>(allocations.size_bytes[row]);
+    candidate.bytes_times_events += bytes * std::max(to - from, 1.0);
+    if (allocations.is_allocated_at(row, peak_))
+      candidate.bytes_at_peak += allocations.size_bytes[row];
+  }
+
+  // Fills `groups` and says where each candidate went.
+  std::vector<std::uint8_t> choose(std::vector<Group>& groups) const {
+    std::vector<std::uint32_t> order(candidates_.size());
+    for (std::uint32_t index = 0; index < order.size(); ++index) order[index] = index;
+    if (by_ != GroupBy::source) sort_by_weight(order);
+    const bool has_rest = order.size() > Grouping::kMostGroups;
+    const std::size_t shown = has_rest ? Grouping::kMostGroups - 1 : order.size();
+    std::vector<std::uint8_t> place(candidates_.size(), static_cast<std::uint8_t>(shown));
+    for (std::size_t index = 0; index < shown; ++index) {
+      place[order[index]] = static_cast<std::uint8_t>(index);
+      groups.push_back(candidates_[order[index]].group);
+    }
+    if (has_rest) groups.push_back({"", {}, {}, order.size() - shown, true});
+    return place;
+  }
+
+  void sort_by_weight(std::vector<std::uint32_t>& order) const {
+    double all = 1;
+    double peak = 1;
+    for (const Candidate& candidate : candidates_) {
+      all += candidate.bytes_times_events;
+      peak += static_cast<double>(candidate.bytes_at_peak);
+    }
+    const auto weight = [&](std::uint32_t index) {
+      const Candidate& candidate = candidates_[index];
+      return candidate.bytes_times_events / all +
+             static_cast<double>(candidate.bytes_at_peak) / peak;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return weight(a) > weight(b); });
+  }
+
+  const Store& store_;
+  const DeviceRecord& record_;
+  Moment peak_;
+  GroupBy by_;
+  std::vector<Candidate> candidates_;
+  FlatMap<std::uint32_t> by_key_;
+  std::vector<std::uint32_t> frame_of_stack_;
+};
+
+}  // namespace
+
+std::string_view group_by_name(GroupBy by) { return kNames[static_cast<std::size_t>(by)]; }
+
+std::optional<GroupBy> group_by_from_name(std::string_view name) {
+  for (const GroupBy by : kGroupBys) {
+    if (group_by_name(by) == name) return by;
+  }
+  return std::nullopt;
+}
+
+FrameId module_frame(const Store& store, StackId stack) {
+  for (StackId part = stack; !part.is_none(); part = store.stacks().caller(part)) {
+    const FrameId frame = store.stacks().frame(part);
+    if (is_module_forward(store, frame)) return frame;
+  }
+  return {};
+}
+
+StackId module_stack(const DeviceRecord& record, std::size_t allocation) {
+  const std::uint32_t event = record.allocations.alloc_event[allocation];
+  if (event < record.events.forward_stack.size()) {
+    const StackId forward = record.events.forward_stack[event];
+    if (!forward.is_none()) return forward;
+  }
+  return record.allocations.stack[allocation];
+}
+
+unsigned size_class(std::uint64_t size_bytes) {
+  constexpr unsigned kSmallest = 9;  // blocks are multiples of 512 bytes
+  // In steps of four: 512 B, 2 KiB, 8 KiB, …
+  const auto bits = static_cast<unsigned>(std::bit_width(size_bytes > 0 ? size_bytes - 1 : 0));
+  if (bits <= kSmallest) return kSmallest;
+  return kSmallest + (bits - kSmallest + 1) / 2 * 2;
+}
+
+std::string size_class_name(unsigned size_class) {
+  if (size_class >= 63) return "larger";
+  return "up to " + format_bytes(std::uint64_t{1} << size_class);
+}
+
+Grouping make_grouping(const Store& store, const DeviceRecord& record, std::uint32_t peak_event,
+                       GroupBy by) {
+  return Grouper(store, record, peak_event, by).run();
+}
+
+bool has_sources(const DeviceRecord& record) {
+  return record.labels.source.size() == record.allocations.size();
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,59 @@
+// Grouping: every allocation of a device in one of a few groups, so that live memory can be drawn
+// as a stack of bands: by line of the user's code, by whole stack, by module, by size, by source.
+//
+// The groups are chosen once for the whole history, so that a group keeps its place and colour
+// wherever one looks: those that hold most at the peak and over the whole run. All others are one
+// group, the last, which says how many it stands for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/store.h"
+
+namespace gpumemprof {
+
+enum class GroupBy : std::uint8_t { source, module, line, stack, size };
+
+inline constexpr GroupBy kGroupBys[] = {GroupBy::source, GroupBy::module, GroupBy::line,
+                                        GroupBy::stack, GroupBy::size};
+std::string_view group_by_name(GroupBy by);
+std::optional<GroupBy> group_by_from_name(std::string_view name);
+
+struct Group {
+  std::string name;  // of a source or a size class; else empty, and one of these says what it is:
+  FrameId frame;
+  StackId stack;
+  std::uint64_t members = 1;  // of the group of all others: how many groups it stands for
+  bool is_rest = false;
+};
+
+struct Grouping {
+  static constexpr std::size_t kMostGroups = 16;  // with the rest
+
+  GroupBy by = GroupBy::line;
+  std::vector<Group> groups;
+  Column<std::uint8_t> group_of_allocation;
+  // By source, what blocks have beyond what was requested belongs to a group of its own.
+  std::optional<std::uint8_t> rounding_group;
+};
+
+// The frame by which an allocation's module is known: the innermost forward() that led to it, in
+// backward that of the forward stack. None outside of modules.
+FrameId module_frame(const Store& store, StackId stack);
+StackId module_stack(const DeviceRecord& record, std::size_t allocation);
+
+// The power of two, at most 64, at or below which a size lies: "up to 512 KiB".
+unsigned size_class(std::uint64_t size_bytes);
+std::string size_class_name(unsigned size_class);
+
+// `peak_event`: where the history is fullest; kNoEvent: before it began.
+Grouping make_grouping(const Store& store, const DeviceRecord& record, std::uint32_t peak_event,
+                       GroupBy by);
+
+// Whether it is known what the allocations are for.
+bool has_sources(const DeviceRecord& record);
+
+}  // namespace gpumemprof

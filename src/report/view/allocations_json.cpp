@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "report/view/labels.h"
+#include "report/view/view_json.h"
+
+namespace gpumemprof::view {
+namespace {
+
+Position death_position(std::uint32_t event) {
+  return event == kNoEvent ? kNoEvent : position_after(event);
+}
+
+Json death_json(std::uint32_t event) {
+  return event == kNoEvent ? Json() : Json(death_position(event));
+}
+
+std::int64_t birth_ns(const AllocationSource& source, std::size_t row) {
+  const std::uint32_t event = source.record.allocations.alloc_event[row];
+  return event == kNoEvent || !source.times.is_known()
+             ? kUnknownTime
+             : source.times.since_first(source.times.of_event(event));
+}
+
+Json source_json(const AllocationSource& source, std::size_t row) {
+  return has_sources(source.record) ? Json(static_cast<int>(source.record.labels.source[row]))
+                                    : Json();
+}
+
+// The name of the tensor, where it is known.
+Json name_json(const AllocationSource& source, std::size_t row) {
+  const Column<StringId>& names = source.record.labels.name;
+  return row < names.size() ? text_or_null(source.store, names[row]) : Json();
+}
+
+StackId forward_stack(const DeviceRecord& record, std::size_t row) {
+  const std::uint32_t event = record.allocations.alloc_event[row];
+  return event < record.events.forward_stack.size() ? record.events.forward_stack[event]
+                                                    : StackId();
+}
+
+// Numbers for labels in the order in which they are first used.
+class Labels {
+ public:
+  explicit Labels(const Store& store) : store_(store) {}
+
+  std::size_t number(StackId stack) {
+    const auto [known, is_new] = numbers_.try_emplace(stack.index, texts.size());
+    if (is_new) texts.push_back(stack_label(store_, stack));
+    return known->second;
+  }
+
+  Json texts = Json::array();
+
+ private:
+  const Store& store_;
+  std::unordered_map<std::uint32_t, std::size_t> numbers_;
+};
+
+}  // namespace
+
+std::string allocations_json(const AllocationSource& source, const AllocationPage& page) {
+  const AllocationColumns& rows = source.record.allocations;
+  Labels labels(source.store);
+  Json json = {{"matches", page.matches},    {"matching_bytes", page.matching_bytes},
+               {"row", Json::array()},       {"size", Json::array()},
+               {"requested", Json::array()}, {"birth", Json::array()},
+               {"death", Json::array()},     {"birth_ns", Json::array()},
+               {"lifetime", Json::array()},  {"source", Json::array()},
+               {"stack", Json::array()},     {"forward_stack", Json::array()},
+               {"label", Json::array()}};
+  for (const AllocationId id : page.rows) {
+    const std::size_t row = id.index;
+    const StackId forward = forward_stack(source.record, row);
+    json["row"].push_back(row);
+    json["size"].push_back(rows.size_bytes[row]);
+    json["requested"].push_back(rows.requested_bytes[row]);
+    json["birth"].push_back(birth_position(rows.alloc_event[row]));
+    json["death"].push_back(death_json(rows.free_requested_event[row]));
+    json["birth_ns"].push_back(time_or_null(birth_ns(source, row)));
+    json["lifetime"].push_back(lifetime_of(source.record, source.times, row));
+    json["source"].push_back(source_json(source, row));
+    json["stack"].push_back(rows.stack[row].is_none() ? Json() : Json(rows.stack[row].index));
+    json["forward_stack"].push_back(forward.is_none() ? Json() : Json(forward.index));
+    json["label"].push_back(labels.number(rows.stack[row]));
+  }
+  json["labels"] = std::move(labels.texts);
+  return dump(json);
+}
+
+std::string allocation_json(const AllocationSource& source, AllocationId id) {
+  const AllocationColumns& rows = source.record.allocations;
+  const std::size_t row = id.index;
+  const std::uint32_t freed = rows.free_requested_event[row];
+  const bool has_time = source.times.is_known();
+  return dump({{"row", row},
+               {"address", address_text(rows.address[row])},
+               {"size", rows.size_bytes[row]},
+               {"requested", rows.requested_bytes[row]},
+               {"birth", birth_position(rows.alloc_event[row])},
+               {"death", death_json(freed)},
+               {"reusable", death_json(rows.free_completed_event[row])},
+               {"birth_ns", time_or_null(birth_ns(source, row))},
+               {"death_ns", freed == kNoEvent || !has_time
+                                ? Json()
+                                : Json(source.times.since_first(source.times.of_event(freed)))},
+               {"lifetime", lifetime_of(source.record, source.times, row)},
+               {"stream", source.store.stream_count() > rows.stream[row]
+                              ? Json(address_text(source.store.stream_handle(rows.stream[row])))
+                              : Json()},
+               {"source", source_json(source, row)},
+               {"is_source_measured",
+                has_sources(source.record) ? Json(source.record.labels.is_measured(row)) : Json()},
+               {"name", name_json(source, row)},
+               {"label", stack_label(source.store, rows.stack[row])},
+               {"frames", stack_frames(source.store, rows.stack[row])},
+               {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}});
+}
+
+std::string segments_json(const AllocationSource& source, const Grouping& grouping,
+                          const SegmentMap& map, Position position) {
+  Json segments = Json::array();
+  for (const MappedSegment& segment : map.segments) {
+    const SegmentState& state = segment.state;
+    const PoolId pool = source.store.pool(state.pool);
+    segments.push_back({{"address", address_text(state.address)},
+                        {"size", state.size_bytes},
+                        {"free", segment.free_bytes},
+                        {"stream", source.store.stream_count() > state.stream
+                                       ? address_text(source.store.stream_handle(state.stream))
+                                       : "0x0"},
+                        {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
+                        {"is_small", state.is_small},
+                        {"is_expandable", state.is_expandable},
+                        {"pin", segment.pin.is_none() ? Json() : Json(segment.pin.index)},
+                        {"blocks", segment.block_count}});
+  }
+  // Blocks tile their segments, so sizes say where they are. Free: row -1.
+  Json size = Json::array();
+  Json row = Json::array();
+  Json group = Json::array();
+  Labels labels(source.store);
+  Json label = Json::array();
+  for (const MappedBlock& block : map.blocks) {
+    size.push_back(block.size_bytes);
+    const bool is_free = block.allocation.is_none();
+    row.push_back(is_free ? -1 : static_cast<std::int64_t>(block.allocation.index));
+    const int groups = is_free ? 0 : grouping.group_of_allocation[block.allocation.index];
+    // A block that waits for a stream is told by a negative group.
+    group.push_back(block.is_waiting ? -1 - groups : groups);
+    label.push_back(is_free ? -1
+                            : static_cast<std::int64_t>(labels.number(
+                                  source.record.allocations.stack[block.allocation.index])));
+  }
+  return dump({{"position", position},
+               {"reserved_bytes", map.reserved_bytes},
+               {"allocated_bytes", map.allocated_bytes},
+               {"waiting_bytes", map.waiting_bytes},
+               {"free_bytes", map.free_bytes},
+               {"segments", segments},
+               {"size", size},
+               {"row", row},
+               {"group", group},
+               {"label", label},
+               {"labels", labels.texts}});
+}
+
+std::string stacks_json(const Store& store, std::span<const StackId> stacks) {
+  Json json = Json::object();
+  for (const StackId stack : stacks) {
+    if (!stack.is_none()) json[std::to_string(stack.index)] = stack_frames(store, stack);
+  }
+  return dump(json);
+}
+
+}  // namespace gpumemprof::view

@@ -1,0 +1,48 @@
+#include "report/view/labels.h"
+
+#include <fmt/format.h>
+
+#include "analysis/peak/user_frame.h"
+#include "event/event.h"
+#include "report/text/phrases.h"
+
+namespace gpumemprof::view {
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json bytes_or_null(std::uint64_t bytes) { return bytes == kUnknownBytes ? Json() : Json(bytes); }
+Json time_or_null(std::int64_t time_ns) { return time_ns == kUnknownTime ? Json() : Json(time_ns); }
+Json text_or_null(const Store& store, StringId text) {
+  return text.is_none() ? Json() : Json(store.text(text));
+}
+std::string address_text(std::uint64_t address) { return fmt::format("0x{:x}", address); }
+
+std::string frame_label(const Store& store, FrameId frame, GroupBy by) {
+  if (!frame.is_none()) return text::place(store, frame);
+  return by == GroupBy::module ? "outside any module" : "no stack recorded";
+}
+
+std::string stack_label(const Store& store, StackId stack) {
+  if (stack.is_none()) return "no stack recorded";
+  const StackId user = user_part(store, stack);
+  std::string line = text::place(store, store.stacks().frame(user));
+  if (user == stack) return line;
+  return line + " → " + text::place(store, store.stacks().frame(stack));
+}
+
+Json stack_frames(const Store& store, StackId stack) {
+  constexpr std::size_t kMostFrames = 1000;
+  Json frames = Json::array();
+  if (stack.is_none()) return frames;
+  for (const FrameId id : store.stacks().frames_of(stack)) {
+    if (frames.size() == kMostFrames) break;
+    const Frame& frame = store.frame(id);
+    frames.push_back({store.text(frame.name), store.text(frame.file), frame.line,
+                      is_library_file(store.text(frame.file)) ? 0 : 1});
+  }
+  return frames;
+}
+
+}  // namespace gpumemprof::view

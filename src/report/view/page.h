@@ -1,0 +1,34 @@
+// The viewer's page with a recording in it: one file that needs no server and no network.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumemprof::view {
+
+// Answers to questions that the page may ask, by the question's text, packed together.
+struct Section {
+  std::string name;
+  std::string packed;  // compressed, as text
+};
+
+class SectionWriter {
+ public:
+  explicit SectionWriter(std::string name) : name_(std::move(name)) {}
+  // `json`: the answer.
+  void add(std::string_view question, std::string_view json);
+  [[nodiscard]] Section finish();
+
+ private:
+  std::string name_;
+  std::string content_;
+};
+
+// `page` is the viewer as it ships; the sections are put where it says that data goes.
+std::string page_with_sections(std::string_view page, const std::vector<Section>& sections);
+
+// The content security policy that the page states for itself; empty where it states none.
+std::string page_policy(std::string_view page);
+
+}  // namespace gpumemprof::view

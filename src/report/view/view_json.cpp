@@ -1,0 +1,229 @@
+#include "report/view/view_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "event/memory_source.h"
+#include "report/text/phrases.h"
+#include "report/view/labels.h"
+
+namespace gpumemprof::view {
+namespace {
+
+Json device_json(const Store& store, const DeviceMeta& device) {
+  const DeviceReplay& replay = *device.replay;
+  const EventTimes& times = device.timeline->times();
+  Json bys = Json::array();
+  for (const GroupBy by : device.group_bys) bys.push_back(group_by_name(by));
+  const bool has_pool = store.origin().device_type != "cpu";
+  Json json;
+  json["name"] = store.device_name(device.record->device);
+  json["events"] = device.record->events.size();
+  json["allocations"] = device.record->allocations.size();
+  json["duration_ns"] = times.is_known() ? Json(times.since_first(times.last_ns())) : Json();
+  json["deepest_level"] = device.timeline->deepest_level();
+  json["has_history"] = replay.has_history;
+  json["has_pool"] = has_pool;
+  json["exact_from_event"] = replay.exact_from_event ? Json(*replay.exact_from_event) : Json();
+  json["peak_position"] = birth_position(replay.peak_event);
+  json["peak_bytes"] =
+      replay.has_history ? replay.peak.allocated_bytes : replay.end.totals.allocated_bytes;
+  json["peak_reserved_bytes"] =
+      has_pool ? Json(std::max(replay.peak_reserved_bytes, replay.end.totals.reserved_bytes))
+               : Json();
+  json["group_bys"] = bys;
+  json["sources"] = Json::array();
+  if (has_sources(*device.record)) {
+    for (std::size_t source = 0; source < kMemorySourceCount; ++source)
+      json["sources"].push_back(memory_source_name(static_cast<MemorySource>(source)));
+  }
+  return json;
+}
+
+// A list of differences: most are 0, and a browser sums a tile in no time.
+template <typename T>
+void append_differences(std::string& out, const std::vector<T>& values) {
+  out += '[';
+  T before = 0;
+  bool is_first = true;
+  for (const T value : values) {
+    if (!is_first) out += ',';
+    is_first = false;
+    fmt::format_to(std::back_inserter(out), "{}",
+                   value >= before ? static_cast<std::int64_t>(value - before)
+                                   : -static_cast<std::int64_t>(before - value));
+    before = value;
+  }
+  out += ']';
+}
+
+std::string group_label(const Store& store, const Grouping& grouping, const Group& group) {
+  if (group.is_rest) return fmt::format("{} others", text::grouped(group.members));
+  if (!group.name.empty()) return group.name;
+  return grouping.by == GroupBy::stack ? stack_label(store, group.stack)
+                                       : frame_label(store, group.frame, grouping.by);
+}
+
+}  // namespace
+
+std::string meta_json(const std::vector<FileMeta>& files, std::string_view version) {
+  Json json = {{"version", version}, {"files", Json::array()}};
+  for (const FileMeta& file : files) {
+    Json devices = Json::array();
+    for (const DeviceMeta& device : file.devices)
+      devices.push_back(device_json(*file.store, device));
+    const Origin& origin = file.store->origin();
+    json["files"].push_back({{"name", text::file_name(file.path)},
+                             {"path", file.path},
+                             {"kind", origin.kind},
+                             {"cut", origin.cut ? Json(origin.cut->reason) : Json()},
+                             {"devices", devices}});
+  }
+  return dump(json);
+}
+
+std::string report_json(std::string_view overview_json, std::string_view overview_text) {
+  return fmt::format(R"({{"report":{},"text":{}}})", overview_json, dump(Json(overview_text)));
+}
+
+std::string groups_json(const Store& store, const Grouping& grouping) {
+  Json groups = Json::array();
+  for (const Group& group : grouping.groups) {
+    groups.push_back({{"label", group_label(store, grouping, group)}, {"is_rest", group.is_rest}});
+    if (!group.stack.is_none()) groups.back()["frames"] = stack_frames(store, group.stack);
+  }
+  return dump({{"by", group_by_name(grouping.by)}, {"groups", groups}});
+}
+
+std::string tile_json(const Tile& tile) {
+  std::string out = R"({"min":)";
+  append_differences(out, tile.min_bytes);
+  out += R"(,"max":)";
+  append_differences(out, tile.max_bytes);
+  out += R"(,"position":)";
+  append_differences(out, tile.max_position);
+  out += R"(,"reserved":)";
+  append_differences(out, tile.reserved_bytes);
+  out += R"(,"groups":[)";
+  for (std::size_t group = 0; group < tile.group_bytes.size(); ++group) {
+    if (group > 0) out += ',';
+    append_differences(out, tile.group_bytes[group]);
+  }
+  return out + "]}";
+}
+
+std::string marks_json(const EventTimes& times, const Marks& marks) {
+  const auto since_first = [&](std::int64_t time_ns) {
+    return time_ns == kUnknownTime ? Json() : Json(times.since_first(time_ns));
+  };
+  Json spans = Json::array();
+  for (const MarkedSpan& span : marks.spans) {
+    spans.push_back({{"name", span.name},
+                     {"from", span.from},
+                     {"to", span.to},
+                     {"from_ns", since_first(span.from_ns)},
+                     {"to_ns", since_first(span.to_ns)},
+                     {"depth", span.depth},
+                     {"kind", span.kind == MarkedSpan::Kind::step    ? "step"
+                              : span.kind == MarkedSpan::Kind::phase ? "phase"
+                                                                     : "annotation"}});
+  }
+  Json ooms = Json::array();
+  for (const MarkedOom& oom : marks.ooms) {
+    ooms.push_back({{"position", oom.position},
+                    {"time_ns", since_first(oom.time_ns)},
+                    {"wanted_bytes", oom.wanted_bytes}});
+  }
+  return dump({{"spans", spans},
+               {"spans_left_out", marks.spans_left_out},
+               {"ooms", ooms},
+               {"ooms_left_out", marks.ooms_left_out},
+               {"card_bytes", marks.card_bytes ? Json(*marks.card_bytes) : Json()},
+               {"limit_bytes", marks.limit_bytes ? Json(*marks.limit_bytes) : Json()},
+               {"is_limit_inferred", marks.is_limit_inferred}});
+}
+
+std::string flame_json(const Store& store, const Flame& flame, Position position) {
+  // Columns, and each frame once: a flame has thousands of nodes.
+  Json parent = Json::array();
+  Json frame = Json::array();
+  Json bytes = Json::array();
+  Json self = Json::array();
+  Json blocks = Json::array();
+  Json frames = Json::array();
+  std::vector<std::pair<FrameId, std::size_t>> known;
+  known.reserve(flame.nodes.size());
+  for (const FlameNode& node : flame.nodes) known.emplace_back(node.frame, 0);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (auto& [id, number] : known) {
+    number = frames.size();
+    if (id.is_none()) {
+      frames.push_back(Json());
+    } else {
+      const Frame& row = store.frame(id);
+      frames.push_back(
+          {store.text(row.name), store.text(row.file), row.line, text::place(store, id)});
+    }
+  }
+  for (const FlameNode& node : flame.nodes) {
+    parent.push_back(node.parent == FlameNode::kNoParent ? -1
+                                                         : static_cast<std::int64_t>(node.parent));
+    const auto at =
+        std::lower_bound(known.begin(), known.end(), std::pair(node.frame, std::size_t{0}));
+    frame.push_back(at->second);
+    bytes.push_back(node.bytes);
+    self.push_back(node.self_bytes);
+    blocks.push_back(node.blocks);
+  }
+  return dump({{"position", position},
+               {"allocated_bytes", flame.allocated_bytes},
+               {"blocks", flame.blocks},
+               {"nodes_left_out", flame.nodes_left_out},
+               {"frames", frames},
+               {"parent", parent},
+               {"frame", frame},
+               {"bytes", bytes},
+               {"self_bytes", self},
+               {"node_blocks", blocks}});
+}
+
+std::string moment_json(const DeviceRecord& record, const MomentFacts& facts) {
+  const bool has_event = facts.position > 0 && facts.position <= record.events.size();
+  const std::uint32_t event = has_event ? facts.position - 1 : 0;
+  return dump({{"position", facts.position},
+               {"time_ns", time_or_null(facts.since_first_ns)},
+               {"action", has_event ? Json(action_name(record.events.action[event])) : Json()},
+               {"size_bytes", has_event ? Json(record.events.size_bytes[event]) : Json()},
+               {"allocated_bytes", facts.allocated_bytes},
+               {"reserved_bytes", bytes_or_null(facts.reserved_bytes)}});
+}
+
+std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
+                         std::size_t most_groups) {
+  Json groups = Json::array();
+  for (const ComparedGroup& group : comparison.groups) {
+    if (groups.size() == most_groups) break;
+    const Store& store = group.is_of_first ? first : second;
+    std::string label = group.name;
+    if (label.empty() && !group.frame.is_none()) label = text::place(store, group.frame);
+    if (label.empty() && !group.stack.is_none()) label = stack_label(store, group.stack);
+    if (label.empty()) label = "no stack, or outside any module";
+    groups.push_back({{"label", label},
+                      {"first_bytes", group.first_bytes},
+                      {"first_blocks", group.first_blocks},
+                      {"second_bytes", group.second_bytes},
+                      {"second_blocks", group.second_blocks}});
+    if (!group.stack.is_none()) groups.back()["frames"] = stack_frames(store, group.stack);
+  }
+  return dump({{"groups", groups},
+               {"groups_left_out", comparison.groups.size() - groups.size()},
+               {"first_bytes", comparison.first_bytes},
+               {"second_bytes", comparison.second_bytes}});
+}
+
+std::string error_json(std::string_view message) { return dump({{"error", message}}); }
+
+}  // namespace gpumemprof::view

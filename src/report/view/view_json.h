@@ -1,0 +1,71 @@
+// What the viewer's page reads: JSON, compact, one answer for each question the page can ask.
+//
+// Sizes are bytes, times nanoseconds since the first event, moments positions (0: before the first
+// event, p: after event p - 1); what is not known is null. Addresses are text, as browsers count
+// exactly only to 2^53. Columns of a tile and of a page of allocations are lists of one length; a
+// tile's are differences from one bucket to the next, which are mostly 0.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/compare/compare.h"
+#include "analysis/moment/flame.h"
+#include "analysis/moment/segment_map.h"
+#include "analysis/table/allocation_query.h"
+#include "analysis/timeline/marks.h"
+#include "analysis/timeline/timeline.h"
+#include "store/store.h"
+
+namespace gpumemprof::view {
+
+// What the page must know of a device before it can ask for anything.
+struct DeviceMeta {
+  const DeviceRecord* record = nullptr;
+  const DeviceReplay* replay = nullptr;
+  const Timeline* timeline = nullptr;
+  std::vector<GroupBy> group_bys;
+};
+struct FileMeta {
+  std::string path;
+  const Store* store = nullptr;
+  std::vector<DeviceMeta> devices;
+};
+std::string meta_json(const std::vector<FileMeta>& files, std::string_view version);
+
+// The report twice: as data, and as a person reads it.
+std::string report_json(std::string_view overview_json, std::string_view overview_text);
+
+std::string groups_json(const Store& store, const Grouping& grouping);
+std::string tile_json(const Tile& tile);
+std::string marks_json(const EventTimes& times, const Marks& marks);
+std::string flame_json(const Store& store, const Flame& flame, Position position);
+std::string error_json(std::string_view message);
+
+// Where a moment lies, and what the device held then.
+struct MomentFacts {
+  Position position = 0;
+  std::int64_t since_first_ns = kUnknownTime;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t reserved_bytes = kUnknownBytes;
+};
+std::string moment_json(const DeviceRecord& record, const MomentFacts& facts);
+
+// A device's allocations as the page is told of them.
+struct AllocationSource {
+  const Store& store;
+  const DeviceRecord& record;
+  const EventTimes& times;
+};
+std::string allocations_json(const AllocationSource& source, const AllocationPage& page);
+std::string allocation_json(const AllocationSource& source, AllocationId row);
+std::string segments_json(const AllocationSource& source, const Grouping& grouping,
+                          const SegmentMap& map, Position position);
+std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
+                         std::size_t most_groups);
+
+// Of many allocations at once: each distinct stack as a list of frames.
+std::string stacks_json(const Store& store, std::span<const StackId> stacks);
+
+}  // namespace gpumemprof::view

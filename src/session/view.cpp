@@ -1,0 +1,235 @@
+#include "session/view.h"
+
+#include "analysis/moment/segment_map.h"
+#include "analysis/table/bands.h"
+#include "analysis/timeline/marks.h"
+#include "report/json/overview_json.h"
+#include "report/text/overview_text.h"
+#include "report/view/view_json.h"
+
+namespace gpumemprof {
+namespace {
+
+Error not_there(std::string message) {
+  return {ErrorCode::usage, std::move(message), "", "load the page again"};
+}
+
+view::AllocationSource allocation_source(const DeviceView& view) {
+  return {view.store(), view.record(), view.timeline().times()};
+}
+
+}  // namespace
+
+DeviceView::Grouped::Grouped(const DeviceView& view, GroupBy by)
+    : grouping(make_grouping(view.store(), view.record(), view.replay().peak_event, by)),
+      sums(grouping, view.timeline().allocated(), view.record().allocations) {}
+
+DeviceView::DeviceView(std::shared_ptr<const Recording> recording, std::size_t index)
+    : recording_(std::move(recording)), index_(index), timeline_(record()), live_(record()) {
+  if (!has_sources(record())) return;
+  std::uint64_t all_bytes = 0;
+  std::uint64_t known_bytes = 0;
+  for (std::size_t row = 0; row < record().allocations.size(); ++row) {
+    const std::uint64_t size = record().allocations.size_bytes[row];
+    all_bytes += size;
+    if (record().labels.source[row] != MemorySource::unknown) known_bytes += size;
+  }
+  are_sources_known_ = known_bytes >= all_bytes / 2;
+}
+
+bool DeviceView::has(GroupBy by) const { return by != GroupBy::source || has_sources(record()); }
+
+std::vector<GroupBy> DeviceView::group_bys() const {
+  std::vector<GroupBy> bys;
+  for (const GroupBy by : kGroupBys) {
+    if (has(by)) bys.push_back(by);
+  }
+  if (!are_sources_known_ && has(GroupBy::source)) {
+    std::erase(bys, GroupBy::source);
+    // Where modules are not known either, lines are.
+    bys.insert(bys.end(), GroupBy::source);
+    std::erase(bys, GroupBy::line);
+    bys.insert(bys.begin(), GroupBy::line);
+  }
+  return bys;
+}
+
+const DeviceView::Grouped& DeviceView::grouped(GroupBy by) const {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Grouped>& made = grouped_[static_cast<std::size_t>(by)];
+  if (made == nullptr) made = std::make_unique<Grouped>(*this, by);
+  return *made;
+}
+
+View::View(std::vector<std::shared_ptr<const Recording>> recordings) {
+  for (std::shared_ptr<const Recording>& recording : recordings) {
+    File& file = files_.emplace_back();
+    file.recording = std::move(recording);
+    for (std::size_t index = 0; index < file.recording->store().devices().size(); ++index)
+      file.devices.push_back(std::make_unique<DeviceView>(file.recording, index));
+  }
+}
+
+Result<const DeviceView*> View::device(DeviceName name) const {
+  if (name.file >= files_.size() || name.device >= files_[name.file].devices.size())
+    return not_there("there is no such device");
+  return static_cast<const DeviceView*>(files_[name.file].devices[name.device].get());
+}
+
+Result<const DeviceView*> View::device_at(DeviceName name, Position position) const {
+  Result<const DeviceView*> found = device(name);
+  if (found && position > found.value()->timeline().last_position())
+    return not_there("there is no such moment");
+  return found;
+}
+
+Result<const DeviceView*> View::device_by(DeviceName name, GroupBy by) const {
+  Result<const DeviceView*> found = device(name);
+  if (found && !found.value()->has(by))
+    return not_there("the sources of this recording are not known");
+  return found;
+}
+
+std::string View::meta() const {
+  std::vector<view::FileMeta> metas;
+  for (const File& file : files_) {
+    view::FileMeta& meta = metas.emplace_back();
+    meta.path = file.recording->path();
+    meta.store = &file.recording->store();
+    for (const auto& device : file.devices) {
+      meta.devices.push_back(
+          {&device->record(), &device->replay(), &device->timeline(), device->group_bys()});
+    }
+  }
+  return view::meta_json(metas, GPUMEMPROF_VERSION);
+}
+
+Result<std::string> View::report(std::size_t file) const {
+  constexpr std::size_t kStacksShown = 200;
+  if (file >= files_.size()) return not_there("there is no such file");
+  const Recording& recording = *files_[file].recording;
+  Result<Overview> overview = recording.overview();
+  if (!overview) return overview.error();
+  const std::string text =
+      overview_text(overview.value(), recording.store(), {86, false, 10, true, false, ""});
+  // The page draws these itself; of a long run they are megabytes.
+  for (DeviceOverview& device : overview.value().devices) {
+    device.sources.series = {};
+    device.sources.steps.clear();
+    device.sources.phases.clear();
+    device.sources.modules.clear();
+  }
+  return view::report_json(overview_json(overview.value(), recording.store(), kStacksShown), text);
+}
+
+Result<std::string> View::groups(DeviceName name, GroupBy by) const {
+  const Result<const DeviceView*> device = device_by(name, by);
+  if (!device) return device.error();
+  return view::groups_json(device.value()->store(), device.value()->grouped(by).grouping);
+}
+
+Result<std::string> View::tile(DeviceName name, const TileAddress& address, GroupBy by) const {
+  const Result<const DeviceView*> device = device_by(name, by);
+  if (!device) return device.error();
+  const Result<Tile> tile =
+      device.value()->timeline().tile(address, device.value()->grouped(by).sums);
+  if (!tile) return tile.error();
+  return view::tile_json(tile.value());
+}
+
+Result<std::string> View::marks(DeviceName name) const {
+  const Result<const DeviceView*> found = device(name);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  const EventTimes& times = view.timeline().times();
+  return view::marks_json(
+      times, find_marks(view.store(), view.record(), view.replay(), view.phases(), times));
+}
+
+Result<std::string> View::moment(DeviceName name, Position position) const {
+  const Result<const DeviceView*> found = device_at(name, position);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  const EventTimes& times = view.timeline().times();
+  view::MomentFacts facts;
+  facts.position = position;
+  if (times.is_known() && position > 0)
+    facts.since_first_ns = times.since_first(times.of_event(position - 1));
+  facts.allocated_bytes = view.timeline().allocated().bytes_at(position);
+  if (view.store().origin().device_type != "cpu")
+    facts.reserved_bytes = view.timeline().reserved_at(position);
+  return view::moment_json(view.record(), facts);
+}
+
+Result<std::string> View::flame(DeviceName name, Position position, FlameBy by) const {
+  const Result<const DeviceView*> found = device_at(name, position);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  FlameOptions options;
+  options.by = by;
+  return view::flame_json(view.store(),
+                          flame_at(view.store(), view.record(), view.live(), position, options),
+                          position);
+}
+
+Result<std::string> View::segments(DeviceName name, Position position, GroupBy by) const {
+  const Result<const DeviceView*> found = device_at(name, position);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  if (!view.has(by)) return not_there("the sources of this recording are not known");
+  return view::segments_json(allocation_source(view), view.grouped(by).grouping,
+                             segment_map_at(view.record(), view.live(), position), position);
+}
+
+Result<std::string> View::allocations(DeviceName name, AllocationsQuestion question) const {
+  const Result<const DeviceView*> found = device(name);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  if (question.group_by) {
+    if (!view.has(*question.group_by))
+      return not_there("the sources of this recording are not known");
+    question.query.filter.grouping = &view.grouped(*question.group_by).grouping;
+  }
+  return view::allocations_json(
+      allocation_source(view),
+      find_allocations(view.store(), view.record(), view.timeline().times(), question.query));
+}
+
+Result<std::string> View::allocation(DeviceName name, std::size_t row) const {
+  const Result<const DeviceView*> found = device(name);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  if (row >= view.record().allocations.size()) return not_there("there is no such allocation");
+  return view::allocation_json(allocation_source(view), AllocationId(row));
+}
+
+Result<std::string> View::bands(DeviceName name, Position from, Position to,
+                                std::size_t most) const {
+  const Result<const DeviceView*> found = device(name);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  AllocationPage page;
+  page.rows = largest_bands(view.record(), from, to, most);
+  page.matches = page.rows.size();
+  return view::allocations_json(allocation_source(view), page);
+}
+
+Result<std::string> View::compare(const CompareQuestion& question) const {
+  constexpr std::size_t kGroupsShown = 300;
+  const auto side = [&](DeviceName name, Position position) -> Result<ComparedSide> {
+    const Result<const DeviceView*> found = device_at(name, position);
+    if (!found) return found.error();
+    const DeviceView& view = *found.value();
+    if (!view.has(question.by)) return not_there("the sources of this recording are not known");
+    return ComparedSide{&view.store(), &view.record(), &view.live(), position};
+  };
+  const Result<ComparedSide> first = side(question.first, question.first_position);
+  if (!first) return first.error();
+  const Result<ComparedSide> second = side(question.second, question.second_position);
+  if (!second) return second.error();
+  return view::compare_json(*first.value().store, *second.value().store,
+                            gpumemprof::compare(first.value(), second.value(), question.by),
+                            kGroupsShown);
+}
+
+}  // namespace gpumemprof

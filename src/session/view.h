@@ -1,0 +1,119 @@
+// View: recordings opened for looking at: indexes built once, every question of the viewer's page
+// answered as JSON from them.
+//
+// Any number of threads may ask.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/compare/compare.h"
+#include "analysis/moment/flame.h"
+#include "analysis/table/allocation_query.h"
+#include "analysis/timeline/timeline.h"
+#include "session/recording.h"
+
+namespace gpumemprof {
+
+// One device of one recording, with its indexes.
+class DeviceView {
+ public:
+  DeviceView(std::shared_ptr<const Recording> recording, std::size_t index);
+  DeviceView(const DeviceView&) = delete;
+  DeviceView& operator=(const DeviceView&) = delete;
+
+  [[nodiscard]] const Store& store() const { return recording_->store(); }
+  [[nodiscard]] const DeviceRecord& record() const { return *store().devices()[index_]; }
+  [[nodiscard]] const DeviceReplay& replay() const { return recording_->replays()[index_]; }
+  [[nodiscard]] const Timeline& timeline() const { return timeline_; }
+  [[nodiscard]] const LiveRows& live() const { return live_; }
+  [[nodiscard]] const std::vector<PhaseSpan>& phases() const {
+    return recording_->phases()[index_];
+  }
+  // Those that tell most first: by source, unless most of it is unknown.
+  [[nodiscard]] std::vector<GroupBy> group_bys() const;
+  [[nodiscard]] bool has(GroupBy by) const;
+
+  // Made when first asked for.
+  struct Grouped {
+    Grouped(const DeviceView& view, GroupBy by);
+    Grouping grouping;
+    GroupSums sums;
+  };
+  [[nodiscard]] const Grouped& grouped(GroupBy by) const;
+
+ private:
+  std::shared_ptr<const Recording> recording_;
+  std::size_t index_;
+  Timeline timeline_;
+  LiveRows live_;
+  bool are_sources_known_ = false;  // of more than half the bytes
+  mutable std::mutex mutex_;
+  mutable std::array<std::unique_ptr<Grouped>, std::size(kGroupBys)> grouped_;
+};
+
+struct DeviceName {
+  std::size_t file = 0;
+  std::size_t device = 0;
+};
+
+// A question about allocations as the page asks it: a group is named by its grouping and number.
+struct AllocationsQuestion {
+  AllocationQuery query;
+  std::optional<GroupBy> group_by;
+};
+
+struct CompareQuestion {
+  DeviceName first;
+  Position first_position = 0;
+  DeviceName second;
+  Position second_position = 0;
+  GroupBy by = GroupBy::line;
+};
+
+class View {
+ public:
+  explicit View(std::vector<std::shared_ptr<const Recording>> recordings);
+
+  // An Error where the page asks for what is not there.
+  [[nodiscard]] std::string meta() const;
+  [[nodiscard]] Result<std::string> report(std::size_t file) const;
+  [[nodiscard]] Result<std::string> groups(DeviceName device, GroupBy by) const;
+  [[nodiscard]] Result<std::string> tile(DeviceName device, const TileAddress& address,
+                                         GroupBy by) const;
+  [[nodiscard]] Result<std::string> marks(DeviceName device) const;
+  [[nodiscard]] Result<std::string> moment(DeviceName device, Position position) const;
+  [[nodiscard]] Result<std::string> flame(DeviceName device, Position position, FlameBy by) const;
+  [[nodiscard]] Result<std::string> segments(DeviceName device, Position position,
+                                             GroupBy by) const;
+  [[nodiscard]] Result<std::string> allocations(DeviceName device,
+                                                AllocationsQuestion question) const;
+  [[nodiscard]] Result<std::string> allocation(DeviceName device, std::size_t row) const;
+  // The allocations that take most room on a screen that shows these positions, as rows.
+  [[nodiscard]] Result<std::string> bands(DeviceName device, Position from, Position to,
+                                          std::size_t most) const;
+  [[nodiscard]] Result<std::string> compare(const CompareQuestion& question) const;
+
+  [[nodiscard]] std::size_t file_count() const { return files_.size(); }
+  [[nodiscard]] std::size_t device_count(std::size_t file) const {
+    return files_[file].devices.size();
+  }
+  [[nodiscard]] Result<const DeviceView*> device(DeviceName name) const;
+
+ private:
+  struct File {
+    std::shared_ptr<const Recording> recording;
+    std::vector<std::unique_ptr<DeviceView>> devices;
+  };
+  // The device, if it has that position and grouping.
+  [[nodiscard]] Result<const DeviceView*> device_at(DeviceName name, Position position) const;
+  [[nodiscard]] Result<const DeviceView*> device_by(DeviceName name, GroupBy by) const;
+
+  std::vector<File> files_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,282 @@
+#include "session/view_html.h"
+
+#include <algorithm>
+#include <set>
+
+#include "analysis/table/bands.h"
+#include "analysis/timeline/marks.h"
+#include "report/view/page.h"
+#include "report/view/view_json.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint32_t kFirstLevels = 3;   // 0 to 2 are always there
+constexpr std::uint32_t kDeepestLevel = 6;  // 32,768 stretches: more than any screen has pixels
+constexpr std::size_t kMostAllocations = 20'000;
+constexpr std::size_t kFewestAllocations = 500;
+constexpr std::size_t kMostMoments = 64;  // besides the peak, the end and errors
+constexpr std::size_t kMostKeyMoments = 6;
+
+std::string named(DeviceName name) {
+  return "file=" + std::to_string(name.file) + "&device=" + std::to_string(name.device);
+}
+
+std::string list_of(const std::set<Position>& positions) {
+  std::string text = "[";
+  for (const Position position : positions)
+    text += (text.size() > 1 ? "," : "") + std::to_string(position);
+  return text + "]";
+}
+
+// Everything here was asked of devices and moments that are there.
+std::string good(Result<std::string> answer) {
+  GMP_CHECK(answer.ok());
+  return std::move(answer).value();
+}
+
+class HtmlWriter {
+ public:
+  HtmlWriter(const View& view, std::string_view page, const ViewHtmlOptions& options)
+      : view_(view), page_(page), most_bytes_(options.most_bytes) {
+    for (std::size_t file = 0; file < view.file_count(); ++file) {
+      for (std::size_t device = 0; device < view.device_count(file); ++device)
+        devices_.push_back({file, device});
+    }
+  }
+
+  ViewHtml run() {
+    bytes_ = page_.size() + kNotesBytes;
+    deepest_ = std::min(kFirstLevels - 1, deepest_level());
+    for (std::uint32_t level = 0; level <= deepest_; ++level) keep(level_section(level));
+    keep(key_section());
+    add_allocations();
+    add_moments();
+    while (deepest_ < std::min(deepest_level(), kDeepestLevel)) {
+      if (!try_keep(level_section(deepest_ + 1))) break;
+      ++deepest_;
+    }
+    const std::uint64_t stretches = std::uint64_t{Timeline::kTileBuckets} << deepest_;
+    if (stretches <= most_positions()) {
+      left_out_.push_back("the timeline is exact in " + std::to_string(stretches) +
+                          " stretches of the run; zooming further shows no more");
+    }
+    keep(first_section());
+    return {view::page_with_sections(page_, sections_), left_out_};
+  }
+
+ private:
+  static constexpr std::size_t kNotesBytes = 400'000;  // for the first section, written last
+
+  [[nodiscard]] const DeviceView& device(DeviceName name) const {
+    return *view_.device(name).value();
+  }
+  [[nodiscard]] std::uint32_t deepest_level() const {
+    std::uint32_t deepest = 0;
+    for (const DeviceName name : devices_)
+      deepest = std::max(deepest, device(name).timeline().deepest_level());
+    return deepest;
+  }
+
+  [[nodiscard]] std::uint64_t most_positions() const {
+    std::uint64_t most = 0;
+    for (const DeviceName name : devices_)
+      most = std::max<std::uint64_t>(most, device(name).timeline().last_position());
+    return most;
+  }
+
+  void keep(view::Section section) {
+    bytes_ += section.packed.size();
+    sections_.push_back(std::move(section));
+  }
+  bool try_keep(view::Section section) {
+    if (bytes_ + section.packed.size() > most_bytes_) return false;
+    keep(std::move(section));
+    return true;
+  }
+
+  view::Section level_section(std::uint32_t level) const {
+    view::SectionWriter writer("level-" + std::to_string(level));
+    for (const DeviceName name : devices_) {
+      const DeviceView& view = device(name);
+      if (level > view.timeline().deepest_level()) continue;
+      for (const GroupBy by : view.group_bys()) {
+        for (const Axis axis : {Axis::event, Axis::time}) {
+          if (axis == Axis::time && !view.timeline().times().is_known()) continue;
+          for (std::uint32_t index = 0; index < (1U << level); ++index) {
+            writer.add("tile?" + named(name) + "&by=" + std::string(group_by_name(by)) +
+                           "&axis=" + (axis == Axis::time ? "time" : "event") +
+                           "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
+                       good(view_.tile(name, {axis, level, index}, by)));
+          }
+        }
+      }
+    }
+    return writer.finish();
+  }
+
+  // The peak, the end, and the first errors.
+  [[nodiscard]] std::set<Position> key_moments(DeviceName name) const {
+    const DeviceView& view = device(name);
+    std::set<Position> moments = {birth_position(view.replay().peak_event),
+                                  view.timeline().last_position()};
+    const Column<Action>& actions = view.record().events.action;
+    for (std::uint32_t event = 0; event < actions.size() && moments.size() < kMostKeyMoments;
+         ++event) {
+      if (actions[event] == Action::oom) moments.insert(position_after(event));
+    }
+    return moments;
+  }
+
+  void add_moment(view::SectionWriter& writer, DeviceName name, Position position) const {
+    const std::string at = named(name) + "&position=" + std::to_string(position);
+    writer.add("moment?" + at, good(view_.moment(name, position)));
+    writer.add("flame?" + at + "&by=stack", good(view_.flame(name, position, FlameBy::stack)));
+    writer.add("flame?" + at + "&by=module", good(view_.flame(name, position, FlameBy::module)));
+    const GroupBy by = device(name).group_bys().front();
+    writer.add("segments?" + at + "&by=" + std::string(group_by_name(by)),
+               good(view_.segments(name, position, by)));
+  }
+
+  view::Section key_section() {
+    view::SectionWriter writer("moments-0");
+    for (const DeviceName name : devices_) {
+      for (const Position position : key_moments(name)) {
+        add_moment(writer, name, position);
+        moments_[{name.file, name.device}].insert(position);
+      }
+    }
+    for (const DeviceName first : devices_) {
+      for (const DeviceName second : devices_) {
+        if (first.device == second.device) add_comparisons(writer, first, second);
+      }
+    }
+    return writer.finish();
+  }
+
+  void add_comparisons(view::SectionWriter& writer, DeviceName first, DeviceName second) const {
+    for (const Position from : key_moments(first)) {
+      for (const Position to : key_moments(second)) {
+        for (const GroupBy by : kGroupBys) {
+          if (!device(first).has(by) || !device(second).has(by)) continue;
+          writer.add("compare?" + named(first) + "&position=" + std::to_string(from) + "&file2=" +
+                         std::to_string(second.file) + "&device2=" + std::to_string(second.device) +
+                         "&position2=" + std::to_string(to) +
+                         "&by=" + std::string(group_by_name(by)),
+                     good(view_.compare({first, from, second, to, by})));
+        }
+      }
+    }
+  }
+
+  void add_allocations() {
+    std::size_t most = 0;
+    for (const DeviceName name : devices_)
+      most = std::max(most, device(name).record().allocations.size());
+    const std::size_t all = most;
+    for (most = std::min(most, kMostAllocations);; most /= 2) {
+      if (try_keep(allocations_section(most)) || most < kFewestAllocations) break;
+    }
+    if (most < all) {
+      left_out_.push_back("of " + std::to_string(all) + " allocations it holds the " +
+                          std::to_string(most) + " that took most room, bytes times events");
+    }
+  }
+
+  view::Section allocations_section(std::size_t most) const {
+    view::SectionWriter writer("allocations");
+    for (const DeviceName name : devices_) {
+      const DeviceView& view = device(name);
+      AllocationPage page;
+      page.rows = largest_bands(view.record(), 0, view.timeline().last_position() + 1, most);
+      page.matches = view.record().allocations.size();
+      const view::AllocationSource source{view.store(), view.record(), view.timeline().times()};
+      writer.add("allocations?" + named(name), view::allocations_json(source, page));
+      std::set<StackId> stacks;
+      for (const AllocationId row : page.rows) {
+        stacks.insert(view.record().allocations.stack[row.index]);
+        stacks.insert(module_stack(view.record(), row.index));
+      }
+      const std::vector<StackId> listed(stacks.begin(), stacks.end());
+      writer.add("stacks?" + named(name), view::stacks_json(view.store(), listed));
+    }
+    return writer.finish();
+  }
+
+  // Moments spread over the run: in each stretch the fullest.
+  [[nodiscard]] std::set<Position> spread_moments(DeviceName name, std::size_t count) const {
+    const LiveChanges& allocated = device(name).timeline().allocated();
+    const std::uint64_t positions = std::uint64_t{allocated.last_position()} + 1;
+    std::set<Position> moments;
+    for (std::uint64_t part = 0; part < count; ++part) {
+      const auto from = static_cast<Position>(part * positions / count);
+      const auto to = static_cast<Position>((part + 1) * positions / count);
+      if (from < to) moments.insert(allocated.range(from, to).max_position);
+    }
+    return moments;
+  }
+
+  void add_moments() {
+    for (std::size_t count = kMostMoments; count >= 8; count /= 2) {
+      view::SectionWriter writer("moments-1");
+      auto moments = moments_;
+      for (const DeviceName name : devices_) {
+        for (const Position position : spread_moments(name, count)) {
+          if (moments[{name.file, name.device}].insert(position).second)
+            add_moment(writer, name, position);
+        }
+      }
+      if (!try_keep(writer.finish())) continue;
+      moments_ = std::move(moments);
+      break;
+    }
+    for (const DeviceName name : devices_) {
+      const std::size_t kept = moments_[{name.file, name.device}].size();
+      if (kept > device(name).timeline().last_position()) continue;
+      left_out_.push_back("flame graphs and segment maps are there for " + std::to_string(kept) +
+                          " moments of " +
+                          device(name).store().device_name(device(name).record().device) +
+                          "; the cursor goes to the nearest");
+    }
+  }
+
+  view::Section first_section() {
+    view::SectionWriter writer("first");
+    writer.add("meta", view_.meta());
+    std::string notes = "[";
+    for (const std::string& note : left_out_)
+      notes += (notes.size() > 1 ? ",\"" : "\"") + note + "\"";
+    writer.add("embedded",
+               "{\"deepest_level\":" + std::to_string(deepest_) + ",\"left_out\":" + notes + "]}");
+    for (std::size_t file = 0; file < view_.file_count(); ++file)
+      writer.add("report?file=" + std::to_string(file), good(view_.report(file)));
+    for (const DeviceName name : devices_) {
+      writer.add("marks?" + named(name), good(view_.marks(name)));
+      writer.add("moments?" + named(name), list_of(moments_[{name.file, name.device}]));
+      writer.add("key_moments?" + named(name), list_of(key_moments(name)));
+      for (const GroupBy by : device(name).group_bys()) {
+        writer.add("groups?" + named(name) + "&by=" + std::string(group_by_name(by)),
+                   good(view_.groups(name, by)));
+      }
+    }
+    return writer.finish();
+  }
+
+  const View& view_;
+  std::string_view page_;
+  std::size_t most_bytes_;
+  std::vector<DeviceName> devices_;
+  std::vector<view::Section> sections_;
+  std::size_t bytes_ = 0;
+  std::uint32_t deepest_ = 0;
+  std::map<std::pair<std::size_t, std::size_t>, std::set<Position>> moments_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace
+
+ViewHtml write_view_html(const View& view, std::string_view page, const ViewHtmlOptions& options) {
+  return HtmlWriter(view, page, options).run();
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,193 @@
+// The timeline's index says what a scan of all lifetimes says.
+#include "analysis/timeline/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "analysis/random_history.h"
+#include "analysis/timeline/grouping.h"
+#include "analysis/timeline/marks.h"
+
+namespace gpumemprof {
+namespace {
+
+class TimelineOfRandomHistory : public ::testing::TestWithParam<unsigned> {
+ protected:
+  RandomHistory history_{GetParam()};
+  const DeviceRecord& record_ = *history_.record;
+};
+
+TEST_P(TimelineOfRandomHistory, bytes_after_every_event_equal_a_scan) {
+  const LiveChanges changes(allocated_lifetimes(record_), record_.events.size());
+  for (Position position = 0; position <= changes.last_position(); ++position)
+    ASSERT_EQ(changes.bytes_at(position), history_.allocated_at(moment_of(position))) << position;
+}
+
+TEST_P(TimelineOfRandomHistory, the_least_and_the_most_of_any_range_equal_a_scan) {
+  const LiveChanges changes(allocated_lifetimes(record_), record_.events.size());
+  std::vector<std::uint64_t> bytes;
+  for (Position position = 0; position <= changes.last_position(); ++position)
+    bytes.push_back(history_.allocated_at(moment_of(position)));
+  std::mt19937 random(GetParam());
+  for (int turn = 0; turn < 500; ++turn) {
+    const auto from = static_cast<Position>(random() % bytes.size());
+    const auto to = from + 1 + static_cast<Position>(random() % (bytes.size() - from));
+    const LiveRange range = changes.range(from, to);
+    const auto first = bytes.begin() + from;
+    const auto last = bytes.begin() + to;
+    ASSERT_EQ(range.min_bytes, *std::min_element(first, last));
+    ASSERT_EQ(range.max_bytes, *std::max_element(first, last));
+    ASSERT_EQ(range.max_position, std::max_element(first, last) - bytes.begin());
+  }
+}
+
+TEST_P(TimelineOfRandomHistory, groups_of_every_bucket_add_up_to_its_maximum) {
+  const Timeline timeline(record_);
+  for (const GroupBy by : kGroupBys) {
+    const Grouping grouping =
+        make_grouping(history_.store, record_, history_.replay.peak_event, by);
+    ASSERT_LE(grouping.groups.size(), Grouping::kMostGroups);
+    const GroupSums sums(grouping, timeline.allocated(), record_.allocations);
+    for (const Axis axis : {Axis::event, Axis::time}) {
+      for (std::uint32_t level = 0; level <= std::min(2U, timeline.deepest_level()); ++level) {
+        for (std::uint32_t index = 0; index < (1U << level); ++index) {
+          const Result<Tile> tile = timeline.tile({axis, level, index}, sums);
+          ASSERT_TRUE(tile);
+          for (std::size_t bucket = 0; bucket < Timeline::kTileBuckets; ++bucket) {
+            std::uint64_t sum = 0;
+            for (const auto& group : tile.value().group_bytes) sum += group[bucket];
+            ASSERT_EQ(sum, tile.value().max_bytes[bucket]);
+            ASSERT_EQ(sum, history_.allocated_at(moment_of(tile.value().max_position[bucket])));
+            ASSERT_LE(tile.value().min_bytes[bucket], sum);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(TimelineOfRandomHistory, every_level_has_the_peak) {
+  const Timeline timeline(record_);
+  const Grouping grouping =
+      make_grouping(history_.store, record_, history_.replay.peak_event, GroupBy::line);
+  const GroupSums sums(grouping, timeline.allocated(), record_.allocations);
+  for (const Axis axis : {Axis::event, Axis::time}) {
+    for (std::uint32_t level = 0; level <= 3; ++level) {
+      std::uint64_t most = 0;
+      for (std::uint32_t index = 0; index < (1U << level); ++index) {
+        const Result<Tile> tile = timeline.tile({axis, level, index}, sums);
+        ASSERT_TRUE(tile);
+        for (const std::uint64_t bytes : tile.value().max_bytes) most = std::max(most, bytes);
+      }
+      EXPECT_EQ(most, history_.replay.peak.allocated_bytes);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(seeds, TimelineOfRandomHistory, ::testing::Values(1U, 2U, 3U));
+
+TEST(Timeline, a_tile_that_is_not_there_is_an_error) {
+  const RandomHistory history(4);
+  const Timeline timeline(*history.record);
+  const Grouping grouping = make_grouping(history.store, *history.record, 0, GroupBy::size);
+  const GroupSums sums(grouping, timeline.allocated(), history.record->allocations);
+  EXPECT_FALSE(timeline.tile({Axis::event, 1, 2}, sums));
+  EXPECT_FALSE(timeline.tile({Axis::event, 60, 0}, sums));
+}
+
+TEST(Timeline, a_recording_without_times_has_an_axis_of_events_alone) {
+  RandomHistory history(5);
+  history.record->events.time_ns[7] = kUnknownTime;
+  const Timeline timeline(*history.record);
+  const Grouping grouping = make_grouping(history.store, *history.record, 0, GroupBy::size);
+  const GroupSums sums(grouping, timeline.allocated(), history.record->allocations);
+  EXPECT_FALSE(timeline.times().is_known());
+  EXPECT_TRUE(timeline.tile({Axis::event, 0, 0}, sums));
+  EXPECT_FALSE(timeline.tile({Axis::time, 0, 0}, sums));
+}
+
+TEST(Timeline, times_that_go_back_are_held_where_they_were) {
+  RandomHistory history(6);
+  history.record->events.time_ns[10] = 0;
+  const EventTimes times(history.record->events);
+  ASSERT_TRUE(times.is_known());
+  EXPECT_EQ(times.of_event(10), times.of_event(9));
+  EXPECT_EQ(times.position_before(times.first_ns()), 0U);
+  EXPECT_EQ(times.position_before(times.last_ns() + 1), history.record->events.size());
+}
+
+TEST(Timeline, a_recording_without_events_has_one_position) {
+  Store store;
+  store.add_events(0, EventColumns());
+  const Timeline timeline(*store.devices().front());
+  EXPECT_EQ(timeline.last_position(), 0U);
+  EXPECT_EQ(timeline.allocated().bytes_at(0), 0U);
+  EXPECT_FALSE(timeline.times().is_known());
+}
+
+TEST(Grouping, sizes_fall_into_classes_of_four_times_the_one_before) {
+  EXPECT_EQ(size_class_name(size_class(1)), "up to 512 B");
+  EXPECT_EQ(size_class_name(size_class(512)), "up to 512 B");
+  EXPECT_EQ(size_class_name(size_class(513)), "up to 2.00 KiB");
+  EXPECT_EQ(size_class_name(size_class(2048)), "up to 2.00 KiB");
+  EXPECT_EQ(size_class_name(size_class(2049)), "up to 8.00 KiB");
+  EXPECT_EQ(size_class_name(size_class(~std::uint64_t{0})), "larger");
+}
+
+TEST(Marks, annotations_are_paired_by_name_and_nested) {
+  RandomHistory history(7);
+  const std::int64_t start = history.record->events.time_ns[0];
+  const auto mark = [&](const char* name, Annotation::Stage stage, std::int64_t after) {
+    history.store.add_annotation({history.store.add_string(name), stage, 0, start + after});
+  };
+  mark("outer", Annotation::Stage::start, 10);
+  mark("inner", Annotation::Stage::start, 20);
+  mark("inner", Annotation::Stage::end, 30);
+  mark("outer", Annotation::Stage::end, 40);
+  mark("never opened", Annotation::Stage::end, 50);
+  mark("never closed", Annotation::Stage::start, 60);
+  const EventTimes times(history.record->events);
+  const Marks marks = find_marks(history.store, *history.record, history.replay, {}, times);
+  ASSERT_EQ(marks.spans.size(), 3U);
+  EXPECT_EQ(marks.spans[0].name, "outer");
+  EXPECT_EQ(marks.spans[0].to_ns - marks.spans[0].from_ns, 30);
+  EXPECT_EQ(marks.spans[1].depth, 1U);
+  EXPECT_EQ(marks.spans[2].to_ns, times.last_ns());
+}
+
+TEST(Marks, steps_and_phases_lie_above_annotations) {
+  RandomHistory history(8);
+  const EventTimes times(history.record->events);
+  const std::vector<PhaseSpan> phases = {{0, Phase::other, 0},
+                                         {10, Phase::forward, 1},
+                                         {20, Phase::backward, 1},
+                                         {30, Phase::forward, 2}};
+  const Marks marks = find_marks(history.store, *history.record, history.replay, phases, times);
+  ASSERT_EQ(marks.spans.size(), 5U);
+  EXPECT_EQ(marks.spans[0].name, "step 1");
+  EXPECT_EQ(marks.spans[0].from, 10U);
+  EXPECT_EQ(marks.spans[0].to, 30U);
+  EXPECT_EQ(marks.spans[2].name, "backward");
+  EXPECT_EQ(marks.spans[4].to, history.record->events.size());
+}
+
+TEST(Marks, the_longest_are_kept_where_there_are_too_many) {
+  RandomHistory history(9);
+  const EventTimes times(history.record->events);
+  for (int span = 0; span < 20; ++span) {
+    const StringId name = history.store.add_string("span " + std::to_string(span));
+    const std::int64_t at = times.first_ns() + std::int64_t{40} * span;
+    history.store.add_annotation({name, Annotation::Stage::start, 0, at});
+    history.store.add_annotation({name, Annotation::Stage::end, 0, at + span});
+  }
+  MarksOptions options;
+  options.most_spans = 5;
+  const Marks marks =
+      find_marks(history.store, *history.record, history.replay, {}, times, options);
+  EXPECT_EQ(marks.spans.size(), 5U);
+  EXPECT_EQ(marks.spans_left_out, 15U);
+}
+
+}  // namespace
+}  // namespace gpumemprof

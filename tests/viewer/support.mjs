@@ -1,0 +1,110 @@
+// What every test of the viewer needs: a browser, a server on a recording, the report's figures.
+import { execFileSync, spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const require = createRequire(new URL("../../viewer/package.json", import.meta.url));
+const { chromium } = require("playwright-core");
+
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+export const folder = mkdtempSync(join(tmpdir(), "gpumemprof-viewer-"));
+export const snapshot = (name) => join(root, "tests/data/snapshots", `${name}.pickle.gz`);
+const python = process.env.GPUMEMPROF_PYTHON ?? "python3";
+
+export async function openBrowser(...more) {
+  return chromium.launch({ executablePath: process.env.GPUMEMPROF_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", ...more] });
+}
+
+/** What `gpumemprof` prints. */
+export function gpumemprof(...words) {
+  return execFileSync(python, ["-m", "gpumemprof", ...words], { encoding: "utf8", maxBuffer: 1 << 28 });
+}
+
+export function runPython(program, ...words) {
+  return execFileSync(python, ["-c", program, ...words], { encoding: "utf8" });
+}
+
+export const report = (file) => JSON.parse(gpumemprof("report", "--json", file));
+
+const running = new Set();
+
+/** Ends what failed tests left behind. */
+export function stopAll() {
+  for (const child of running) child.kill("SIGINT");
+}
+
+/** `gpumemprof view` on some files; stop() ends it as Ctrl-C does and gives its exit code. */
+export async function serve(...files) {
+  const child = spawn(python, ["-m", "gpumemprof", "view", "--no-browser", ...files]);
+  let printed = "";
+  child.stdout.on("data", (text) => (printed += text));
+  child.stderr.on("data", (text) => (printed += text));
+  running.add(child);
+  const ended = new Promise((resolve) => child.on("close", resolve)).finally(() => running.delete(child));
+  while (!/token=\w+\n/.test(printed)) {
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, 20)), ended]);
+    if (child.exitCode !== null) throw new Error(`gpumemprof view ended: ${printed}`);
+  }
+  return {
+    url: printed.match(/http:\S+/)[0],
+    printed: () => printed,
+    stop: async () => {
+      child.kill("SIGINT");
+      return ended;
+    },
+  };
+}
+
+/** A page at an address, with everything that went wrong on it. */
+export async function openPage(browser, url, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, ...options });
+  page.problems = [];
+  page.asked = [];
+  page.setDefaultTimeout(8000);
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  page.on("pageerror", (error) => page.problems.push(error.message));
+  page.on("request", (request) => page.asked.push(request.url()));
+  await page.goto(url);
+  await complete(page);
+  return page;
+}
+
+/** Waits until the timeline in sight is drawn from its own level of detail. */
+export async function complete(page) {
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll(".timeline canvas, .strip canvas, .view.summary")].some(
+      (shown) => shown.offsetParent !== null && (shown.dataset.complete ?? "true") === "true",
+    ),
+  );
+}
+
+export async function showView(page, name) {
+  await page.locator(`nav button[data-view=${name}]`).click();
+}
+
+/** The exact figure behind a rounded one. */
+export async function exact(page, id, name = "bytes") {
+  const value = await page.getByTestId(id).getAttribute(`data-${name}`);
+  return Number(value);
+}
+
+/** Waits for a figure; says what it was instead. */
+export async function expectExact(page, id, wanted, name = "bytes") {
+  await page.waitForFunction(
+    ([test, attribute, value]) => document.querySelector(`[data-testid=${test}]`)?.getAttribute(`data-${attribute}`) === String(value),
+    [id, name, wanted],
+    { timeout: 5000 },
+  ).catch(async () => {
+    throw new Error(`${id} is ${await exact(page, id, name)}, not ${wanted}`);
+  });
+}
+
+export const hash = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)));
+export async function inHash(page, name) {
+  // The address follows with a little delay.
+  await page.waitForTimeout(180);
+  return page.evaluate((key) => new URLSearchParams(location.hash.slice(1)).get(key), name);
+}

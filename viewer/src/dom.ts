@@ -1,0 +1,122 @@
+// Elements made by hand. Text from a recording only ever becomes a text node.
+
+type Child = Node | string | null;
+type Attributes = Record<string, string | number | boolean | ((event: never) => void)>;
+
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") {
+      element.addEventListener(name.slice(2).toLowerCase(), value as EventListener);
+    } else if (typeof value === "boolean") {
+      if (value) element.setAttribute(name, "");
+    } else {
+      element.setAttribute(name, String(value));
+    }
+  }
+  for (const child of children) {
+    if (child !== null) element.append(child);
+  }
+  return element;
+}
+
+export function replace(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren(...children.filter((child): child is Node | string => child !== null));
+}
+
+export interface Choice {
+  value: string;
+  label: string;
+}
+
+/** A row of buttons of which one is pressed. */
+export function segmented(
+  label: string,
+  choices: Choice[],
+  chosen: string,
+  choose: (value: string) => void,
+): HTMLElement {
+  const group = el("div", { class: "segmented", role: "group", "aria-label": label });
+  for (const { value, label: text } of choices) {
+    group.append(
+      el(
+        "button",
+        { type: "button", "data-value": value, "aria-pressed": String(value === chosen), onclick: () => choose(value) },
+        text,
+      ),
+    );
+  }
+  return group;
+}
+
+export function select(
+  label: string,
+  choices: Choice[],
+  chosen: string,
+  choose: (value: string) => void,
+): HTMLSelectElement {
+  const list = el("select", { "aria-label": label });
+  for (const { value, label: text } of choices) {
+    list.append(el("option", { value, selected: value === chosen }, text));
+  }
+  list.addEventListener("change", () => choose(list.value));
+  return list;
+}
+
+/** A canvas that fills its parent, sharp on every screen. */
+export class Surface {
+  readonly canvas = el("canvas");
+  width = 0;
+  height = 0;
+
+  constructor(parent: HTMLElement, label: string, redraw: () => void) {
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", label);
+    this.canvas.tabIndex = 0;
+    parent.append(this.canvas);
+    new ResizeObserver(() => redraw()).observe(parent);
+  }
+
+  /** The context, in units of CSS pixels, cleared. */
+  begin(height?: number): CanvasRenderingContext2D {
+    const parent = this.canvas.parentElement!;
+    const scale = window.devicePixelRatio || 1;
+    this.width = Math.max(1, parent.clientWidth);
+    this.height = Math.max(1, Math.floor(height ?? parent.clientHeight));
+    const [w, h] = [Math.round(this.width * scale), Math.round(this.height * scale)];
+    if (this.canvas.width !== w || this.canvas.height !== h) {
+      this.canvas.width = w;
+      this.canvas.height = h;
+      this.canvas.style.width = `${this.width}px`;
+      this.canvas.style.height = `${this.height}px`;
+    }
+    const context = this.canvas.getContext("2d")!;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    return context;
+  }
+
+  /** Where an event of the mouse lies on it. */
+  at(event: MouseEvent): { x: number; y: number } {
+    const box = this.canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+}
+
+/** As much of a text as fits a width; nothing where not even a few letters do. */
+export function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
+  if (width < 18) return "";
+  if (context.measureText(text).width <= width) return text;
+  let low = 0;
+  let high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(text.slice(0, middle) + "…").width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low < 2 ? "" : text.slice(0, low) + "…";
+}

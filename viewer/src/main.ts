@@ -1,0 +1,188 @@
+// The page: opens its source, puts the views together, listens to the keyboard.
+
+import { CompareView } from "./compare";
+import { type Meta, Remembering, ServerSource, type Source } from "./data";
+import { el, replace, select } from "./dom";
+import { openEmbedded } from "./embedded";
+import { FlameView } from "./flame";
+import { showHelp } from "./help";
+import { installKeys } from "./keys";
+import { Panel } from "./panel";
+import { SegmentsView } from "./segments";
+import { State, VIEWS, type ViewName } from "./state";
+import { SummaryView } from "./summary";
+import { TableView } from "./table";
+import { Timeline } from "./timeline";
+import { hideTooltip, installTooltip } from "./tooltip";
+
+const TITLES: Record<ViewName, string> = {
+  timeline: "Timeline",
+  flame: "Flame graph",
+  segments: "Segments",
+  allocations: "Allocations",
+  summary: "Summary",
+  compare: "Compare",
+};
+
+function savedTheme(): string {
+  let saved: string | null = null;
+  try {
+    saved = localStorage.getItem("gpumemprof-theme");
+  } catch {
+    // Some browsers refuse storage to files.
+  }
+  return saved ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+class Page {
+  private readonly state: State;
+  private readonly main = el("main");
+  private readonly strip = el("div", { class: "strip" });
+  private readonly large = el("section", { class: "view timeline", "aria-label": "Timeline" });
+  private readonly tabs = el("nav", { role: "tablist", "aria-label": "Views" });
+  private readonly searchBox = el("input", { type: "search", placeholder: "Search (/)", "aria-label": "Search functions and files", spellcheck: "false" });
+  private readonly timeline: Timeline;
+  private readonly small: Timeline;
+  private readonly panel: Panel;
+  private readonly table: TableView;
+  private readonly others: Record<Exclude<ViewName, "timeline">, { element: HTMLElement; show(): void }>;
+
+  constructor(source: Source, meta: Meta, root: HTMLElement) {
+    this.state = new State(source, meta);
+    // Canvases measure the elements they are in, so everything is in place before it is drawn.
+    this.panel = new Panel(this.state);
+    replace(root, this.header(), this.notes(), el("div", { class: "body" }, this.main, this.panel.element));
+    this.main.append(this.strip, this.large);
+    this.small = new Timeline(this.state, this.strip, true);
+    this.timeline = new Timeline(this.state, this.large, false);
+    this.table = new TableView(this.state, this.small);
+    this.others = {
+      flame: new FlameView(this.state),
+      segments: new SegmentsView(this.state),
+      allocations: this.table,
+      summary: new SummaryView(this.state),
+      compare: new CompareView(this.state),
+    };
+    for (const view of Object.values(this.others)) this.main.append(view.element);
+    this.state.listen((change) => {
+      if (change === "view") this.showView();
+      if (change === "search" && this.searchBox.value !== this.state.search) this.searchBox.value = this.state.search;
+    });
+    this.timeline.onComplete = () => {
+      performance.mark("complete");
+      this.timeline.onComplete = null;
+    };
+    installKeys(this.state, {
+      timeline: () => (this.state.view === "timeline" ? this.timeline : this.small),
+      table: this.table,
+      search: this.searchBox,
+    });
+    this.searchBox.value = this.state.search;
+    this.showView();
+  }
+
+  private header(): HTMLElement {
+    const { state } = this;
+    const devices = state.meta.files.flatMap((file, index) =>
+      file.devices.map((device, number) => ({ value: `${index}/${number}`, label: `${file.name} · ${device.name}` })),
+    );
+    for (const view of VIEWS) {
+      this.tabs.append(
+        el("button", { type: "button", role: "tab", "data-view": view, onclick: () => state.set({ view }, "view") }, TITLES[view]),
+      );
+    }
+    const axis = el("button", { type: "button", class: "axis", title: "Time or events (t)", onclick: () => state.switchAxis() }, "");
+    const nameAxis = () => {
+      axis.textContent = state.axis === "time" ? "Time" : "Events";
+      axis.hidden = !state.hasTime;
+    };
+    state.listen(nameAxis);
+    nameAxis();
+    let waiting = 0;
+    this.searchBox.addEventListener("input", () => {
+      window.clearTimeout(waiting);
+      waiting = window.setTimeout(() => this.search(), 120);
+    });
+    return el(
+      "header",
+      {},
+      el("strong", { class: "name" }, "gpumemprof"),
+      select("Run and device", devices, `${state.file}/${state.device}`, (value) => {
+        const [file, device] = value.split("/").map(Number) as [number, number];
+        state.setDevice(file, device);
+      }),
+      this.tabs,
+      el("span", { class: "spacer" }),
+      this.searchBox,
+      axis,
+      el("button", { type: "button", title: "Light or dark", "aria-label": "Light or dark", onclick: () => this.switchTheme() }, "◐"),
+      el("button", { type: "button", title: "Help (?)", "aria-label": "Help", onclick: () => showHelp() }, "?"),
+    );
+  }
+
+  /** What a person must know before believing what they see. */
+  private notes(): HTMLElement {
+    const notes = el("div", { class: "notes" });
+    const lines: string[] = [];
+    for (const file of this.state.meta.files) {
+      if (file.cut !== null) lines.push(`${file.name} is not whole: ${file.cut}. This is what came before.`);
+      for (const device of file.devices) {
+        if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only the state when it was taken.`);
+        else if (device.exact_from_event === null) lines.push(`${device.name} of ${file.name}: figures before the end are inferred.`);
+        else if (device.exact_from_event > 0) lines.push(`${device.name} of ${file.name}: exact from event ${device.exact_from_event} on, inferred before.`);
+      }
+    }
+    for (const left of this.state.source.embedded?.left_out ?? []) lines.push(`In this file ${left}.`);
+    if (lines.length > 0) notes.append(el("details", {}, el("summary", {}, lines.length === 1 ? lines[0]! : `${lines[0]} (${lines.length - 1} more)`), ...lines.slice(1).map((line) => el("p", {}, line))));
+    return notes;
+  }
+
+  private search(): void {
+    this.state.set({ search: this.searchBox.value }, "search");
+    if (this.searchBox.value !== "" && this.state.view !== "flame" && this.state.view !== "allocations") this.state.set({ view: "allocations" }, "view");
+  }
+
+  private showView(): void {
+    const { view } = this.state;
+    hideTooltip();
+    for (const tab of this.tabs.querySelectorAll<HTMLElement>("button")) tab.setAttribute("aria-selected", String(tab.dataset["view"] === view));
+    this.large.hidden = view !== "timeline";
+    this.strip.hidden = view === "timeline" || view === "summary";
+    this.panel.element.hidden = view === "summary" || view === "compare";
+    for (const [name, other] of Object.entries(this.others)) other.element.hidden = name !== view;
+    if (view !== "timeline") this.others[view].show();
+    else this.timeline.schedule();
+    this.small.schedule();
+  }
+
+  private switchTheme(): void {
+    const theme = document.documentElement.dataset["theme"] === "dark" ? "light" : "dark";
+    document.documentElement.dataset["theme"] = theme;
+    try {
+      localStorage.setItem("gpumemprof-theme", theme);
+    } catch {
+      // It holds until the page is closed.
+    }
+    this.state.set({}, "theme");
+  }
+}
+
+async function open(): Promise<void> {
+  document.documentElement.dataset["theme"] = savedTheme();
+  const root = document.getElementById("app")!;
+  try {
+    const source = new Remembering((await openEmbedded()) ?? new ServerSource());
+    const meta = await source.ask<Meta>("meta");
+    document.title = `${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`;
+    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording holds no device's memory.");
+    installTooltip();
+    new Page(source, meta, root);
+    source.onFailure = (error) => {
+      if (document.querySelector(".gone") === null) root.prepend(el("p", { class: "gone", role: "alert" }, error.message));
+    };
+  } catch (error) {
+    replace(root, el("p", { class: "loading", role: "alert" }, (error as Error).message));
+  }
+}
+
+void open();

@@ -26,7 +26,7 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
                    "--fit takes a size such as 24GiB or 25769803776, not '" + flags.fit + "'", "",
                    "name a size"};
     }
-    options.fit_bytes = *bytes;
+    options.fit_bytes = bytes;
   }
   if (flags.batch > 0) options.batch = flags.batch;
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);

@@ -286,7 +286,7 @@ bool Advisor::fits(const std::vector<RemedyId>& remedies, double batch_factor,
 }
 
 std::optional<double> Advisor::slowdown_pct(RemedyId id) const {
-  if (!step_seconds_) return std::nullopt;
+  if (!step_seconds_ || !forward_seconds_) return std::nullopt;
   // Every checkpointed block runs its forward once more.
   if (id == RemedyId::checkpointing) return 100 * *forward_seconds_ / *step_seconds_;
   return std::nullopt;

@@ -1,6 +1,7 @@
 // Checkpointing: blocks save only their input and are computed again when backward reaches them.
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "analysis/advice/rewrite.h"
 #include "analysis/sources/code_kind.h"
@@ -64,9 +65,9 @@ class BlockFinder {
     for (; !at.is_none() && calls_[at.index] == kNotAsked; at = stacks_.caller(at))
       path.push_back(at);
     std::uint32_t line = at.is_none() ? kNone : calls_[at.index];
-    for (auto step = path.rbegin(); step != path.rend(); ++step) {
-      if (calls_module(*step)) line = step->index;
-      calls_[step->index] = line;
+    for (const StackId step : std::ranges::reverse_view(path)) {
+      if (calls_module(step)) line = step.index;
+      calls_[step.index] = line;
     }
     return line;
   }

@@ -7,15 +7,14 @@ namespace {
 
 using Remedies = std::vector<RemedyId>;
 
-// At most one of each family. The first entry of each is to leave things as they are.
-const std::vector<std::vector<std::optional<RemedyId>>>& families() {
-  static const std::vector<std::vector<std::optional<RemedyId>>> kFamilies = {
-      {std::nullopt, RemedyId::expandable_segments},
-      {std::nullopt, RemedyId::fused, RemedyId::adam_8bit, RemedyId::adafactor, RemedyId::sgd},
-      {std::nullopt, RemedyId::checkpointing},
-      {std::nullopt, RemedyId::autocast_bf16, RemedyId::pure_bf16},
-      {std::nullopt, RemedyId::micro_batch_x0_5, RemedyId::micro_batch_x0_25,
-       RemedyId::micro_batch_x0_125},
+// At most one of each family.
+const std::vector<Remedies>& families() {
+  static const std::vector<Remedies> kFamilies = {
+      {RemedyId::expandable_segments},
+      {RemedyId::fused, RemedyId::adam_8bit, RemedyId::adafactor, RemedyId::sgd},
+      {RemedyId::checkpointing},
+      {RemedyId::autocast_bf16, RemedyId::pure_bf16},
+      {RemedyId::micro_batch_x0_5, RemedyId::micro_batch_x0_25, RemedyId::micro_batch_x0_125},
   };
   return kFamilies;
 }
@@ -34,13 +33,13 @@ double cost_of(const Advisor& advisor, const Remedies& remedies) {
 
 std::vector<Remedies> all_sets(const Advisor& advisor) {
   std::vector<Remedies> sets = {{}};
-  for (const auto& family : families()) {
-    std::vector<Remedies> more;
-    for (const std::optional<RemedyId>& choice : family) {
-      if (choice && advisor.obstacle(*choice)) continue;
+  for (const Remedies& family : families()) {
+    std::vector<Remedies> more = sets;
+    for (const RemedyId choice : family) {
+      if (advisor.obstacle(choice)) continue;
       for (const Remedies& set : sets) {
         more.push_back(set);
-        if (choice) more.back().push_back(*choice);
+        more.back().push_back(choice);
       }
     }
     sets = std::move(more);

@@ -128,6 +128,7 @@ void RunFacts::find_mirror(ForwardPass& pass) const {
                 [&](std::uint32_t place) { return bytes(pass.forward[place]) < largest / 4096; });
   std::uint64_t total = 0;
   std::vector<std::uint64_t> expected;  // bytes there when it goes, if all went in order
+  expected.reserve(saved.size());
   for (const std::uint32_t place : saved) expected.push_back(total += bytes(pass.forward[place]));
   std::vector<std::uint32_t> by_death(saved.size());
   for (std::uint32_t index = 0; index < saved.size(); ++index) by_death[index] = index;

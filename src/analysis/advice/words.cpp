@@ -51,7 +51,7 @@ std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy) {
   std::string text;
   if (id == RemedyId::checkpointing)
     text = std::to_string(advisor.blocks_per_pass()) + " blocks are recomputed. ";
-  if (id == RemedyId::expandable_segments) {
+  if (id == RemedyId::expandable_segments && remedy.peak_reserved) {
     return "Changes where memory lies, not what the program needs: reserved memory goes from " +
            format_bytes(advisor.recorded_reserved_bytes()) + " to " +
            format_bytes(remedy.peak_reserved->bytes) + ".";

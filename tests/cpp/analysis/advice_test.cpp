@@ -249,6 +249,38 @@ TEST(Advice, batches_scale_what_is_made_of_them_and_nothing_else) {
   EXPECT_EQ(predicted(BlockRun(twice).advice(), "batch_x0.5"), BlockRun(wide_run()).peak());
 }
 
+// The norm's result does not grow with the batch: only a second recording can tell.
+TEST(Advice, another_batch_tells_what_grows_with_it) {
+  Shape twice = wide_run();
+  twice.wide *= 2;
+  twice.input *= 2;
+  const BlockRun run(wide_run());
+  const BlockRun other(twice);
+  const std::vector<std::vector<PhaseSpan>> phases = {other.phases()};
+  AdviceOptions options;
+  options.other = OtherBatch{&other.store(), &phases};
+  const Advice alone = run.advice();
+  const Advice sharpened = run.advice(options);
+  EXPECT_EQ(predicted(sharpened, "batch_x2"), other.peak());
+  EXPECT_GT(predicted(alone, "batch_x2"), other.peak());
+  const PredictedBytes wide = *remedy(alone, "batch_x2").peak_allocated;
+  const PredictedBytes narrow = *remedy(sharpened, "batch_x2").peak_allocated;
+  EXPECT_LT(narrow.high_bytes - narrow.low_bytes, wide.high_bytes - wide.low_bytes);
+}
+
+TEST(Advice, another_program_teaches_nothing_and_says_so) {
+  Shape deeper = wide_run();
+  deeper.blocks = 5;
+  const BlockRun run(wide_run());
+  const BlockRun other(deeper);
+  const std::vector<std::vector<PhaseSpan>> phases = {other.phases()};
+  AdviceOptions options;
+  options.other = OtherBatch{&other.store(), &phases};
+  const Advice advice = run.advice(options);
+  EXPECT_EQ(predicted(advice, "batch_x2"), predicted(run.advice(), "batch_x2"));
+  EXPECT_THAT(advice.missing, testing::Contains(testing::HasSubstr("do not make the same")));
+}
+
 TEST(Advice, accumulating_equals_the_run_whose_gradients_are_there_in_forward) {
   Shape two = wide_run();
   two.is_accumulating = true;

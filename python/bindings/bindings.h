@@ -41,6 +41,7 @@ void bind_recording(nb::module_& module);
 void bind_report(nb::module_& module);
 void bind_tables(nb::module_& module);
 void bind_whatif(nb::module_& module);
+void bind_advice(nb::module_& module);
 void bind_cli(nb::module_& module);
 void bind_capture(nb::module_& module);
 void bind_counting(nb::module_& module);

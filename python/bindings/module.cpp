@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_labels(module);
   gpumemprof::bindings::bind_report(module);
   gpumemprof::bindings::bind_whatif(module);
+  gpumemprof::bindings::bind_advice(module);
   gpumemprof::bindings::bind_tables(module);
   gpumemprof::bindings::bind_cli(module);
   gpumemprof::bindings::bind_capture(module);

@@ -53,6 +53,13 @@ def replay_json(
     device: int | None,
     search: bool,
 ) -> str: ...
+def advice_json(
+    recording: RecordingHandle,
+    fit: int | None,
+    batch: int | None,
+    device: int | None,
+    other: RecordingHandle | None,
+) -> str: ...
 def write_simulated(
     recording: RecordingHandle,
     alloc_confs: list[str],

@@ -190,6 +190,45 @@ class Recording:
         result: dict[str, Any] = json.loads(text)
         return result
 
+    def advise(
+        self,
+        *,
+        fit: int | None = None,
+        batch: int | None = None,
+        device: str | int | None = None,
+        other: Recording | None = None,
+    ) -> dict[str, Any]:
+        """What each remedy would save in this run; what ``gpumemprof advise --json`` prints.
+
+        Every prediction has a band, and ``None`` stands where this recording cannot tell::
+
+            for remedy in recording.advise()["remedies"]:
+                print(remedy["name"], remedy["predicted_peak_allocated_bytes"], remedy["why"])
+
+        Args:
+            fit: find the cheapest remedies that keep reserved memory below as many bytes.
+            batch: how many samples a recorded batch has, which no recording says.
+            device: only this device; else the one with the highest peak.
+            other: the same program with another batch: it tells what grows with it.
+
+        Raises:
+            UsageError: ``fit`` or ``batch`` is not above 0, or there is no such device.
+            InputError: no history was recorded.
+        """
+        for name, number in [("fit", fit), ("batch", batch)]:
+            if number is not None and number <= 0:
+                raise UsageError(f"{name} takes a number above 0, not {number}")
+        advice: dict[str, Any] = json.loads(
+            _core.advice_json(
+                self._handle,
+                fit,
+                batch,
+                _device_number(device),
+                None if other is None else other._handle,
+            )
+        )
+        return advice
+
     def simulate(
         self,
         path: str | os.PathLike[str],

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/advise_verb.h"
 #include "cli/convert_verb.h"
 #include "cli/replay_verb.h"
 #include "cli/report_verb.h"
@@ -51,11 +52,13 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   ReportFlags demo_flags;
   ReplayFlags replay_flags;
   ConvertFlags convert_flags;
+  AdviseFlags advise_flags;
   ViewFlags view_flags;
   add_report_verb(app, report_flags);
   add_demo_verb(app, demo_flags);
   add_view_verb(app, view_flags);
   add_replay_verb(app, replay_flags);
+  add_advise_verb(app, advise_flags);
   add_convert_verb(app, convert_flags);
   // Listed here, done by the Python package: the program runs in its interpreter.
   app.add_subcommand("run", "Run a Python program and record every allocation it makes")
@@ -78,6 +81,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     return exit_code(ErrorCode::environment);
   }
   if (app.got_subcommand("replay")) return run_replay(replay_flags);
+  if (app.got_subcommand("advise")) return run_advise(advise_flags);
   if (app.got_subcommand("view")) return run_view(view_flags, environment);
   if (app.got_subcommand("convert")) return run_convert(convert_flags);
   if (app.got_subcommand("demo")) return run_demo(demo_flags, environment);

@@ -70,6 +70,11 @@ Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
   return make_whatif(store_, replays_, path_, options);
 }
 
+Result<Advice> Recording::advise(AdviceOptions options, const Recording* other) const {
+  if (other != nullptr) options.other = OtherBatch{&other->store_, &other->phases_};
+  return gpumemprof::advise(store_, replays_, phases_, path_, options);
+}
+
 Status Recording::write_simulated(const WhatIfOptions& options, const std::string& path,
                                   bool overwrites) const {
   StoreSource source(store_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/advice/advice.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -36,6 +37,9 @@ class Recording {
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
+  // `other`: the same program with another batch, or nullptr.
+  [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},
+                                      const Recording* other = nullptr) const;
   // Writes the first of the options' runs as a recording of its own.
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;

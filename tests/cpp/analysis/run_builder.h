@@ -54,6 +54,7 @@ class RunBuilder {
   [[nodiscard]] const Store& store() const { return store_; }
   [[nodiscard]] const DeviceRecord& record() const { return *store_.devices()[0]; }
   [[nodiscard]] const std::vector<PhaseSpan>& phases() const { return phases_; }
+  [[nodiscard]] const DeviceReplay& replay() const { return replay_; }
   [[nodiscard]] DeviceSources sources(const SourcesOptions& options = {}) const;
   [[nodiscard]] std::uint32_t events() const { return static_cast<std::uint32_t>(events_); }
 

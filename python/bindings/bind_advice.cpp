@@ -1,0 +1,37 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "report/json/advice_json.h"
+
+namespace gpumemprof::bindings {
+namespace {
+
+Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
+                 std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device,
+                 const RecordingHandle* other) {
+  AdviceOptions options;
+  options.fit_bytes = fit;
+  options.batch = batch;
+  options.device = device;
+  Result<Advice> advice = [&] {
+    const nb::gil_scoped_release no_gil;
+    return handle.recording->advise(options, other == nullptr ? nullptr : other->recording.get());
+  }();
+  return value_or_raise(std::move(advice));
+}
+
+nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
+                       std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device,
+                       const RecordingHandle* other) {
+  return to_str(advice_json(advice_of(handle, fit, batch, device, other)));
+}
+
+}  // namespace
+
+void bind_advice(nb::module_& module) {
+  module.def("advice_json", advice_as_json, nb::arg("recording"), nb::arg("fit").none(),
+             nb::arg("batch").none(), nb::arg("device").none(), nb::arg("other").none());
+}
+
+}  // namespace gpumemprof::bindings

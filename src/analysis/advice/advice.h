@@ -1,0 +1,94 @@
+// Advice: what each remedy would save in this very run, and what it costs.
+//
+// A remedy rewrites the recorded run as the changed program would run, and the simulated allocator
+// serves the rewritten run. Where the recording does not say all that a rewrite needs, the
+// prediction has a wider band. A predicted peak is never given without its band.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/sources/sources.h"
+#include "base/result.h"
+#include "event/provenance.h"
+#include "replay/replay.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// Another recording of the same program, with another batch.
+struct OtherBatch {
+  const Store* store = nullptr;
+  const std::vector<std::vector<PhaseSpan>>* phases = nullptr;
+};
+
+struct AdviceOptions {
+  std::optional<DeviceIndex> device;       // none: the one with the highest peak
+  std::optional<std::uint64_t> fit_bytes;  // find the cheapest way under this limit
+  std::optional<std::uint64_t> batch;      // samples in a recorded batch: recordings do not say
+  std::optional<OtherBatch> other;         // sharpens what is said of batches
+  std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
+};
+
+struct PredictedBytes {
+  std::uint64_t bytes = 0;
+  std::uint64_t low_bytes = 0;
+  std::uint64_t high_bytes = 0;
+};
+
+// A moment of most allocated bytes: where it lies and what holds it.
+struct PeakPicture {
+  std::uint64_t bytes = 0;
+  Phase phase = Phase::other;
+  SourceBytes by_source{};
+};
+
+struct Remedy {
+  std::string name;   // "checkpointing"
+  std::string title;  // "activation checkpointing of every block"
+  // None where it cannot be predicted from this recording, or does not apply: `why` says which.
+  std::optional<PredictedBytes> peak_allocated;
+  std::optional<PredictedBytes> peak_reserved;
+  Provenance provenance = Provenance::simulated;
+  std::int64_t saving_bytes = 0;  // of allocated bytes; negative: it takes more
+  std::optional<double> slowdown_pct;
+  bool is_slowdown_measured = false;  // from the recorded phases; else a rule of thumb
+  std::string why;
+  std::string how;          // plain PyTorch
+  std::string how_trainer;  // transformers' Trainer; empty: it has no switch
+  PeakPicture after;
+};
+
+struct FitPlan {
+  std::uint64_t limit_bytes = 0;
+  bool fits_already = false;
+  bool is_found = false;
+  std::vector<std::string> names;  // remedies together, in the order to apply them
+  PredictedBytes peak_allocated;
+  std::optional<PredictedBytes> peak_reserved;  // none on the CPU
+  std::optional<double> slowdown_pct;
+  // How many times the recorded batch then fits; below 1 where micro-batches were made smaller.
+  double largest_batch_factor = 1;
+  std::optional<std::uint64_t> largest_batch;  // in samples, where the recorded batch is known
+};
+
+struct Advice {
+  std::string path;
+  DeviceIndex device = 0;
+  std::string device_name;
+  std::uint64_t peak_allocated_bytes = 0;
+  std::uint64_t peak_reserved_bytes = 0;
+  PeakPicture baseline;
+  std::vector<Remedy> remedies;  // what saves most first
+  std::optional<FitPlan> fit;
+  std::vector<std::string> missing;  // which recording would say more
+};
+
+Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& replays,
+                      const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
+                      const AdviceOptions& options);
+
+}  // namespace gpumemprof

@@ -1,0 +1,116 @@
+// Larger and smaller batches, and gradients summed over several of them.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "analysis/advice/rewrite.h"
+
+namespace gpumemprof {
+namespace {
+
+std::uint64_t scaled(std::uint64_t bytes, double factor) {
+  const double result = std::max(static_cast<double>(bytes) * factor, 1.0);
+  return static_cast<std::uint64_t>(std::llround(result));
+}
+
+}  // namespace
+
+// What a step makes of its batch grows with it; what it makes of parameters does not. In backward,
+// memory of a parameter's size that no result of forward has is a part of a gradient. Where a
+// second recording says how each allocation grows, that decides.
+void scale_batch(Rewrite& rewrite, double factor) {
+  const RunFacts& facts = rewrite.facts;
+  const BatchGrowth& growth = facts.growth();
+  std::set<std::uint64_t> result_sizes;
+  const auto scale = [&](std::uint32_t row, double grows) {
+    TapeRow* entry = rewrite.find(row);
+    if (entry == nullptr || !entry->is_there()) return;
+    entry->size_bytes = scaled(entry->size_bytes, 1 + grows * (factor - 1));
+  };
+  for (std::uint32_t row = 0; row < facts.record().allocations.size(); ++row) {
+    if (facts.source(row) == MemorySource::inputs) scale(row, 1);
+  }
+  for (const ForwardPass& pass : facts.passes()) {
+    const bool knows_forward = growth.forward.size() == pass.forward.size();
+    for (std::size_t place = 0; place < pass.forward.size(); ++place) {
+      const std::uint32_t row = pass.forward[place];
+      if (facts.source(row) == MemorySource::gradients) continue;
+      result_sizes.insert(facts.bytes(row));
+      scale(row, knows_forward ? growth.forward[place] : 1);
+    }
+    const bool knows_backward = growth.backward.size() == pass.backward.size();
+    for (std::size_t place = 0; place < pass.backward.size(); ++place) {
+      const std::uint32_t row = pass.backward[place];
+      if (facts.source(row) == MemorySource::gradients) continue;
+      const bool is_of_parameter =
+          facts.is_parameter_size(facts.bytes(row)) && !result_sizes.contains(facts.bytes(row));
+      scale(row, knows_backward ? growth.backward[place] : is_of_parameter ? 0 : 1);
+    }
+  }
+  for (TapeRow& row : rewrite.tape.rows) {
+    const bool is_of_batch =
+        row.origin == TapeRow::kInserted && row.source == MemorySource::activations;
+    if (is_of_batch && row.is_there()) row.size_bytes = scaled(row.size_bytes, factor);
+  }
+}
+
+namespace {
+
+const ForwardPass* last_whole_pass(const RunFacts& facts) {
+  const ForwardPass* last = nullptr;
+  for (const ForwardPass& pass : facts.passes()) {
+    if (pass.has_backward()) last = &pass;
+  }
+  return last;
+}
+
+double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
+                std::uint32_t other_row) {
+  return static_cast<double>(other.bytes(other_row)) / static_cast<double>(one.bytes(row));
+}
+
+}  // namespace
+
+// The batches' ratio is that which most bytes have of what changed at all.
+void RunFacts::compare_batches(const RunFacts& other) {
+  const ForwardPass* one = last_whole_pass(*this);
+  const ForwardPass* two = last_whole_pass(other);
+  if (one == nullptr || two == nullptr || one->forward.size() != two->forward.size()) return;
+  std::map<double, std::uint64_t> bytes_by_ratio;
+  for (std::size_t place = 0; place < one->forward.size(); ++place) {
+    const double ratio = ratio_of(*this, one->forward[place], other, two->forward[place]);
+    if (ratio != 1) bytes_by_ratio[ratio] += bytes(one->forward[place]);
+  }
+  const auto most =
+      std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == bytes_by_ratio.end()) return;
+  const auto grows = [&](std::uint32_t row, std::uint32_t other_row) {
+    return (ratio_of(*this, row, other, other_row) - 1) / (most->first - 1);
+  };
+  for (std::size_t place = 0; place < one->forward.size(); ++place)
+    growth_.forward.push_back(grows(one->forward[place], two->forward[place]));
+  if (one->backward.size() != two->backward.size()) return;
+  for (std::size_t place = 0; place < one->backward.size(); ++place)
+    growth_.backward.push_back(grows(one->backward[place], two->backward[place]));
+}
+
+void accumulate(Rewrite& rewrite) {
+  const RunFacts& facts = rewrite.facts;
+  for (const ForwardPass& pass : facts.passes()) {
+    for (const std::uint32_t row : pass.backward) {
+      if (facts.source(row) != MemorySource::gradients) continue;
+      TapeRow* gradient = rewrite.find(row);
+      if (gradient == nullptr || !gradient->is_there() || gradient->birth == kTapeStart) continue;
+      const std::uint32_t event = event_of(gradient->birth);
+      const std::uint64_t bytes = gradient->size_bytes;
+      gradient->birth = before_event(pass.first_event, event - pass.first_event);
+      // The new part, added to what is there.
+      rewrite.tape.insert(at_event(event), after_event(event + 1, 0), bytes,
+                          MemorySource::temporaries);
+    }
+  }
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,173 @@
+// Other optimizers, other ways of stepping.
+#include <algorithm>
+#include <map>
+
+#include "analysis/advice/rewrite.h"
+
+namespace gpumemprof {
+namespace {
+
+// bitsandbytes keeps small parameters' state in fp32 and one scale for every block of the rest.
+constexpr std::uint64_t kSmallest8BitElements = 4096;
+constexpr std::uint64_t kBlockElements = 256;
+constexpr std::uint64_t kFloatBytes = 4;
+
+bool is_in_step(const RunFacts& facts, std::uint32_t row) {
+  return facts.birth(row) != kNoEvent && facts.phase_at(facts.birth(row)) == Phase::optimizer_step;
+}
+
+void drop_step_temporaries(Rewrite& rewrite) {
+  const RunFacts& facts = rewrite.facts;
+  for (TapeRow& row : rewrite.tape.rows) {
+    if (row.origin == TapeRow::kInserted) continue;
+    const bool is_kept = row.source == MemorySource::optimizer_state ||
+                         row.source == MemorySource::workspace || row.death == kTapeEnd;
+    if (!is_kept && is_in_step(facts, row.origin)) row.size_bytes = 0;
+  }
+}
+
+// One parameter at a time, `count` temporaries of its size at once.
+void add_step_temporaries(Rewrite& rewrite, std::uint32_t count) {
+  for (const EventRange& step : rewrite.facts.optimizer_steps()) {
+    std::uint64_t order = kTapeMaxOrder / 2;
+    for (const std::uint64_t bytes : rewrite.facts.parameters()) {
+      for (std::uint32_t index = 0; index < count; ++index)
+        rewrite.tape.insert(before_event(step.first, order + index),
+                            before_event(step.first, order + count), bytes,
+                            MemorySource::temporaries);
+      order += count + 1;
+    }
+  }
+}
+
+// When state is made: at the first step, where the recording has it; before, where it began later.
+TapeKey birth_of_states(const Rewrite& rewrite) {
+  bool is_from_before = false;
+  bool is_born = false;
+  for (const TapeRow& row : rewrite.tape.rows) {
+    if (row.source != MemorySource::optimizer_state) continue;
+    (row.birth == kTapeStart ? is_from_before : is_born) = true;
+  }
+  const std::vector<EventRange>& steps = rewrite.facts.optimizer_steps();
+  if (steps.empty() || (is_from_before && !is_born)) return kTapeStart;
+  return before_event(steps.front().first, 0);
+}
+
+void drop_states(Rewrite& rewrite) {
+  for (TapeRow& row : rewrite.tape.rows) {
+    if (row.source == MemorySource::optimizer_state) row.size_bytes = 0;
+  }
+}
+
+void add_states(Rewrite& rewrite, TapeKey birth, const std::vector<std::uint64_t>& sizes) {
+  std::uint64_t order = 0;
+  for (const std::uint64_t bytes : sizes) {
+    const TapeKey key = birth == kTapeStart ? birth : birth + order++;
+    if (bytes > 0) rewrite.tape.insert(key, kTapeEnd, bytes, MemorySource::optimizer_state);
+  }
+}
+
+// One buffer of each parameter's size: of the state that was recorded as much is kept.
+void keep_one_state(Rewrite& rewrite) {
+  const TapeKey birth = birth_of_states(rewrite);
+  std::map<std::uint64_t, std::uint32_t> wanted;
+  for (const std::uint64_t bytes : rewrite.facts.parameters()) ++wanted[bytes];
+  for (TapeRow& row : rewrite.tape.rows) {
+    if (row.source != MemorySource::optimizer_state) continue;
+    const auto found = wanted.find(row.size_bytes);
+    if (found == wanted.end() || found->second == 0 || row.death != kTapeEnd) {
+      row.size_bytes = 0;
+    } else {
+      --found->second;
+    }
+  }
+  std::vector<std::uint64_t> missing;
+  for (const auto& [bytes, count] : wanted) missing.insert(missing.end(), count, bytes);
+  add_states(rewrite, birth, missing);
+}
+
+// Rows and columns of a matrix, as near to a square as any: its shape is not in the recording.
+std::uint64_t factored_bytes(std::uint64_t parameter_bytes) {
+  const std::uint64_t elements = parameter_bytes / kFloatBytes;
+  constexpr std::uint64_t kVectorElements = 16384;  // as large as a bias is, as a rule
+  if (elements <= kVectorElements) return parameter_bytes;
+  std::uint64_t root = 1;
+  while (root * root < elements) root *= 2;
+  return 3 * root * kFloatBytes;
+}
+
+std::vector<std::uint64_t> states_of(const RunFacts& facts, OptimizerChoice choice) {
+  std::vector<std::uint64_t> sizes;
+  for (const std::uint64_t bytes : facts.parameters()) {
+    const std::uint64_t elements = bytes / kFloatBytes;
+    if (choice == OptimizerChoice::adafactor) {
+      sizes.push_back(factored_bytes(bytes));
+    } else if (elements < kSmallest8BitElements) {
+      sizes.insert(sizes.end(), 2, bytes);
+    } else {
+      const std::uint64_t scales = (elements + kBlockElements - 1) / kBlockElements * kFloatBytes;
+      sizes.insert(sizes.end(), {elements, elements, scales, scales});
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+void use_optimizer(Rewrite& rewrite, OptimizerChoice choice) {
+  drop_step_temporaries(rewrite);
+  const TapeKey birth = birth_of_states(rewrite);
+  switch (choice) {
+    case OptimizerChoice::sgd:
+      drop_states(rewrite);
+      return;
+    case OptimizerChoice::sgd_momentum:
+      keep_one_state(rewrite);
+      return;
+    case OptimizerChoice::lion:
+      keep_one_state(rewrite);
+      add_step_temporaries(rewrite, 2);
+      return;
+    case OptimizerChoice::adafactor:
+      drop_states(rewrite);
+      add_states(rewrite, birth, states_of(rewrite.facts, choice));
+      add_step_temporaries(rewrite, 1);
+      return;
+    case OptimizerChoice::adam_8bit:
+      drop_states(rewrite);
+      add_states(rewrite, birth, states_of(rewrite.facts, choice));
+      return;
+  }
+}
+
+void use_stepping(Rewrite& rewrite, SteppingMode mode) {
+  drop_step_temporaries(rewrite);
+  // Without a second moment there is no root to take of it.
+  const bool has_two_states = rewrite.facts.states_per_parameter().value_or(2) > 1.5;
+  if (mode == SteppingMode::foreach_off) add_step_temporaries(rewrite, has_two_states ? 2 : 1);
+}
+
+void step_in_backward(Rewrite& rewrite) {
+  drop_step_temporaries(rewrite);
+  const bool has_two_states = rewrite.facts.states_per_parameter().value_or(2) > 1.5;
+  for (const ForwardPass& pass : rewrite.facts.passes()) {
+    for (const std::uint32_t row : pass.backward) {
+      if (rewrite.facts.source(row) != MemorySource::gradients) continue;
+      TapeRow* gradient = rewrite.find(row);
+      if (gradient == nullptr || !gradient->is_there()) continue;
+      const std::uint32_t event = event_of(gradient->birth);
+      const std::uint64_t bytes = gradient->size_bytes;
+      gradient->die_at(after_event(event, 16));
+      for (std::uint64_t index = 0; has_two_states && index < 2; ++index)
+        rewrite.tape.insert(after_event(event, index), after_event(event, 8), bytes,
+                            MemorySource::temporaries);
+    }
+  }
+}
+
+void offload_optimizer(Rewrite& rewrite) {
+  drop_states(rewrite);
+  drop_step_temporaries(rewrite);
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,148 @@
+#include "analysis/advice/plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpumemprof {
+
+// Bands: twice the errors found on the recorded pairs of docs/accuracy.md, and not below 1 %.
+const std::vector<RemedyFacts>& all_remedies() {
+  static const std::vector<RemedyFacts> kRemedies = {
+      {RemedyId::checkpointing, "checkpointing", "checkpoint every repeated block",
+       "from torch.utils.checkpoint import checkpoint\n"
+       "for block in self.blocks:\n"
+       "    x = checkpoint(block, x, use_reentrant=False)",
+       "TrainingArguments(gradient_checkpointing=True)", 0.06, 0},
+      {RemedyId::autocast_bf16, "autocast_bf16", "autocast to bf16",
+       "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
+       "    loss = loss_function(model(x), y)\n"
+       "loss.backward()",
+       "TrainingArguments(bf16=True)", 0.06, 5},
+      {RemedyId::pure_bf16, "pure_bf16", "everything in bf16, weights and optimizer too",
+       "model = model.to(torch.bfloat16)\n"
+       "x = x.to(torch.bfloat16)  # inputs that are not indices",
+       "", 0.06, 90},
+      {RemedyId::sgd, "sgd", "SGD without momentum",
+       "optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)",
+       "TrainingArguments(optim=\"sgd\")", 0.01, 120},
+      {RemedyId::sgd_momentum, "sgd_momentum", "SGD with momentum",
+       "optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)", "", 0.01, 110},
+      {RemedyId::lion, "lion", "Lion: one state for each parameter",
+       "from lion_pytorch import Lion\n"
+       "optimizer = Lion(model.parameters(), lr=1e-4)",
+       "TrainingArguments(optim=\"lion_32bit\")", 0.01, 90},
+      {RemedyId::adafactor, "adafactor", "Adafactor: rows and columns instead of matrices",
+       "optimizer = torch.optim.Adafactor(model.parameters(), lr=1e-2)",
+       "TrainingArguments(optim=\"adafactor\")", 0.02, 90},
+      {RemedyId::adam_8bit, "adam_8bit", "Adam with 8-bit state",
+       "import bitsandbytes as bnb\n"
+       "optimizer = bnb.optim.AdamW8bit(model.parameters(), lr=1e-4)",
+       "TrainingArguments(optim=\"adamw_bnb_8bit\")", 0.02, 50},
+      {RemedyId::foreach_off, "foreach_off", "step one parameter after the other",
+       "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)", "", 0.01, 3},
+      {RemedyId::fused, "fused", "step in one fused kernel",
+       "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+       "TrainingArguments(optim=\"adamw_torch_fused\")", 0.01, 0.2},
+      {RemedyId::batch_x0_5, "batch_x0.5", "half the batch",
+       "loader = DataLoader(dataset, batch_size=batch_size // 2)",
+       "TrainingArguments(per_device_train_batch_size=…)", 0.03, 45},
+      {RemedyId::batch_x2, "batch_x2", "twice the batch",
+       "loader = DataLoader(dataset, batch_size=2 * batch_size)",
+       "TrainingArguments(per_device_train_batch_size=…)", 0.03, 45},
+      {RemedyId::accumulate_x4, "accumulate_x4",
+       "sum gradients over 4 batches of the recorded size",
+       "for number, (x, y) in enumerate(loader):\n"
+       "    (loss_function(model(x), y) / 4).backward()\n"
+       "    if number % 4 == 3:\n"
+       "        optimizer.step(); optimizer.zero_grad()",
+       "TrainingArguments(gradient_accumulation_steps=4)", 0.01, 45},
+      {RemedyId::expandable_segments, "expandable_segments", "expandable segments",
+       "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "", 0.01, 0.1},
+      {RemedyId::micro_batch_x0_5, "micro_batch_x0.5",
+       "the same batch as 2 micro-batches of half its size",
+       "for x_part, y_part in zip(x.chunk(2), y.chunk(2)):\n"
+       "    (loss_function(model(x_part), y_part) / 2).backward()\n"
+       "optimizer.step()",
+       "TrainingArguments(gradient_accumulation_steps=2,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 12},
+      {RemedyId::micro_batch_x0_25, "micro_batch_x0.25",
+       "the same batch as 4 micro-batches of a quarter",
+       "for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+       "    (loss_function(model(x_part), y_part) / 4).backward()\n"
+       "optimizer.step()",
+       "TrainingArguments(gradient_accumulation_steps=4,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 20},
+      {RemedyId::micro_batch_x0_125, "micro_batch_x0.125",
+       "the same batch as 8 micro-batches of an eighth",
+       "for x_part, y_part in zip(x.chunk(8), y.chunk(8)):\n"
+       "    (loss_function(model(x_part), y_part) / 8).backward()\n"
+       "optimizer.step()",
+       "TrainingArguments(gradient_accumulation_steps=8,\n"
+       "                  per_device_train_batch_size=…)",
+       0.03, 28},
+      {RemedyId::step_in_backward, "step_in_backward",
+       "step each parameter inside backward, keep no gradients",
+       "for p in model.parameters():\n"
+       "    optimizers[p] = torch.optim.AdamW([p], foreach=False)\n"
+       "    def step(p):\n"
+       "        optimizers[p].step(); optimizers[p].zero_grad()\n"
+       "    p.register_post_accumulate_grad_hook(step)",
+       "", 0.03, 12},
+      {RemedyId::chunked_loss, "chunked_loss", "compute the loss over 8 parts of the tokens",
+       "for h, y in zip(hidden.chunk(8), labels.chunk(8)):\n"
+       "    loss = loss + checkpoint(head_and_loss, h, y, use_reentrant=False)",
+       "TrainingArguments(use_liger_kernel=True)", 0.06, 8},
+      {RemedyId::offload_activations, "offload_activations",
+       "keep what backward needs in the host's memory",
+       "with torch.autograd.graph.save_on_cpu(pin_memory=True):\n"
+       "    loss = loss_function(model(x), y)",
+       "", 0.08, 2},
+      {RemedyId::offload_optimizer, "offload_optimizer",
+       "keep the optimizer's state in the host's memory",
+       "# DeepSpeed's configuration:\n"
+       "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}",
+       "TrainingArguments(deepspeed=\"zero2_offload.json\")", 0.03, 25},
+  };
+  return kRemedies;
+}
+
+const RemedyFacts& facts_of(RemedyId id) {
+  const std::vector<RemedyFacts>& all = all_remedies();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const RemedyFacts& facts) { return facts.id == id; });
+  GMP_CHECK(found != all.end());
+  return *found;
+}
+
+void apply(Rewrite& rewrite, const std::vector<RemedyId>& remedies,
+           const std::vector<RepeatedBlock>& blocks) {
+  const auto has = [&](RemedyId id) {
+    return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
+  };
+  if (has(RemedyId::autocast_bf16)) use_autocast(rewrite);
+  if (has(RemedyId::pure_bf16)) use_pure_bf16(rewrite);
+  if (has(RemedyId::chunked_loss)) chunk_loss(rewrite, 8);
+  if (has(RemedyId::checkpointing)) checkpoint_blocks(rewrite, blocks);
+  if (has(RemedyId::offload_activations)) offload_activations(rewrite);
+  if (has(RemedyId::sgd)) use_optimizer(rewrite, OptimizerChoice::sgd);
+  if (has(RemedyId::sgd_momentum)) use_optimizer(rewrite, OptimizerChoice::sgd_momentum);
+  if (has(RemedyId::lion)) use_optimizer(rewrite, OptimizerChoice::lion);
+  if (has(RemedyId::adafactor)) use_optimizer(rewrite, OptimizerChoice::adafactor);
+  if (has(RemedyId::adam_8bit)) use_optimizer(rewrite, OptimizerChoice::adam_8bit);
+  if (has(RemedyId::foreach_off)) use_stepping(rewrite, SteppingMode::foreach_off);
+  if (has(RemedyId::fused)) use_stepping(rewrite, SteppingMode::fused);
+  if (has(RemedyId::offload_optimizer)) offload_optimizer(rewrite);
+  if (has(RemedyId::step_in_backward)) step_in_backward(rewrite);
+  const bool is_split = has(RemedyId::micro_batch_x0_5) || has(RemedyId::micro_batch_x0_25) ||
+                        has(RemedyId::micro_batch_x0_125);
+  if (is_split || has(RemedyId::accumulate_x4)) accumulate(rewrite);
+  if (has(RemedyId::micro_batch_x0_5) || has(RemedyId::batch_x0_5)) scale_batch(rewrite, 0.5);
+  if (has(RemedyId::micro_batch_x0_25)) scale_batch(rewrite, 0.25);
+  if (has(RemedyId::micro_batch_x0_125)) scale_batch(rewrite, 0.125);
+  if (has(RemedyId::batch_x2)) scale_batch(rewrite, 2);
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,57 @@
+// Plan: a set of remedies applied together, and what is known about each remedy by name.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "analysis/advice/rewrite.h"
+
+namespace gpumemprof {
+
+enum class RemedyId : std::uint8_t {
+  checkpointing,
+  autocast_bf16,
+  pure_bf16,
+  sgd,
+  sgd_momentum,
+  lion,
+  adafactor,
+  adam_8bit,
+  foreach_off,
+  fused,
+  batch_x0_5,
+  batch_x2,
+  accumulate_x4,
+  expandable_segments,
+  // Beyond the names every version has:
+  micro_batch_x0_5,
+  micro_batch_x0_25,
+  micro_batch_x0_125,
+  step_in_backward,
+  chunked_loss,
+  offload_activations,
+  offload_optimizer,
+};
+inline constexpr std::size_t kRemedyCount = 21;
+
+struct RemedyFacts {
+  RemedyId id;
+  std::string_view name;
+  std::string_view title;
+  std::string_view how;
+  std::string_view how_trainer;
+  // Half the width of the band, as a share of the peak.
+  double band = 0;
+  // What it costs beyond time, for choosing the cheapest: 0 the same result, more: other numerics,
+  // other training.
+  double cost = 0;
+};
+
+const std::vector<RemedyFacts>& all_remedies();
+const RemedyFacts& facts_of(RemedyId id);
+
+// Applies them in the order that lets each see what the others did.
+void apply(Rewrite& rewrite, const std::vector<RemedyId>& remedies,
+           const std::vector<RepeatedBlock>& blocks);
+
+}  // namespace gpumemprof

@@ -1,0 +1,399 @@
+// Half precision: autocast, and a model that is bf16 throughout.
+//
+// Autocast runs matrix products in half precision, norms and losses in fp32, and lets the rest
+// follow its inputs. So the precision of every result of forward is followed from operation to
+// operation: the input of one is the main result of the one before. Where an operation's input has
+// the other precision a copy is made; it is saved for backward in the place of the input, which
+// then goes when the program drops it.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+
+#include "analysis/advice/rewrite.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffU;
+constexpr std::uint32_t kFormulaLength = 5;  // results of one line; see is_formula
+constexpr std::size_t kRecentResults = 8;
+constexpr std::uint32_t kDropAfter = 8;  // allocations until the program drops what is not saved
+
+// Results that have the same size in every precision: masks of one byte an element, indices of
+// eight, and the statistics of norms.
+bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& operation,
+              std::uint32_t place) {
+  const std::uint64_t bytes = facts.bytes(pass.forward[place]);
+  const std::uint64_t output = facts.bytes(pass.forward[operation.output]);
+  if (place == operation.output) return false;
+  switch (operation.kind) {
+    case OpKind::pool:
+      return bytes == 2 * output;
+    case OpKind::follow:
+    case OpKind::unknown:
+      return bytes * 4 == output;
+    case OpKind::fp32:
+    case OpKind::softmax:
+    case OpKind::loss:
+      return bytes * 16 <= output;
+    default:
+      return bytes * 64 <= output;
+  }
+}
+
+class PassPrecision {
+ public:
+  PassPrecision(Rewrite& rewrite, const ForwardPass& pass)
+      : rewrite_(rewrite), facts_(rewrite.facts), pass_(pass), is_half_(pass.forward.size(), 0) {}
+
+  void run() {
+    for (std::uint32_t index = 0; index < pass_.operations.size(); ++index) follow(index);
+    for (std::uint32_t place = 0; place < pass_.forward.size(); ++place) {
+      if (is_half_[place] != 0) halve(pass_.forward[place]);
+    }
+    for (std::size_t index = 0; index < pass_.backward.size(); ++index) follow_backward(index);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t bytes(std::uint32_t place) const {
+    return facts_.bytes(pass_.forward[place]);
+  }
+  [[nodiscard]] std::uint32_t birth(std::uint32_t place) const {
+    return facts_.birth(pass_.forward[place]);
+  }
+  [[nodiscard]] bool is_saved(std::uint32_t place) const {
+    return facts_.is_saved(pass_, pass_.forward[place]);
+  }
+  void halve(std::uint32_t row) {
+    TapeRow* entry = rewrite_.find(row);
+    if (entry != nullptr) entry->size_bytes = (entry->size_bytes + 1) / 2;
+  }
+  // Nothing saves it any more.
+  void drop_early(std::uint32_t place, std::uint32_t user) {
+    TapeRow* entry = rewrite_.find(pass_.forward[place]);
+    if (entry == nullptr) return;
+    const std::uint32_t later = user + kDropAfter;
+    const TapeKey key = later < pass_.forward.size() ? after_event(birth(later), 1)
+                        : pass_.has_backward()       ? before_event(pass_.backward_first, 1)
+                                                     : entry->death;
+    if (key < entry->death) entry->die_at(key);
+  }
+
+  // A copy of a result in the other precision, saved for backward instead of it.
+  void copy_input(std::uint32_t input, std::uint32_t user, std::uint64_t copy_bytes) {
+    TapeRow* entry = rewrite_.find(pass_.forward[input]);
+    if (entry == nullptr || !is_saved(input)) return;
+    const std::uint32_t end = facts_.death(pass_.forward[input]);
+    const TapeKey death = end == kNoEvent ? kTapeEnd : at_event(end);
+    const std::uint32_t lane = entry->lane;
+    rewrite_.tape.insert(before_event(birth(user), 1), death, copy_bytes, MemorySource::activations)
+        .lane = lane;
+    drop_early(input, user);
+  }
+
+  void follow(std::uint32_t index) {
+    const Operation& operation = pass_.operations[index];
+    switch (operation.kind) {
+      case OpKind::matmul:
+        multiply(index);
+        break;
+      case OpKind::attention:
+        set(operation, true);
+        break;
+      case OpKind::fp32:
+        normalise(operation);
+        break;
+      case OpKind::softmax:
+        set(operation, false);
+        break;
+      case OpKind::loss:
+        lose(operation);
+        break;
+      case OpKind::embedding:
+        set(operation, false);
+        break;
+      case OpKind::pool:
+      case OpKind::follow:
+        set(operation, input_ != kNone && is_half_[input_] != 0);
+        break;
+      case OpKind::unknown:
+        compute(operation);
+        break;
+    }
+    // Small results (statistics, scalars, positions) are no input of what follows.
+    if (input_ == kNone || 64 * bytes(operation.output) >= bytes(input_)) {
+      const bool is_weights =
+          operation.kind == OpKind::softmax || (is_of_softmax_ && operation.kind == OpKind::follow);
+      is_of_softmax_ = is_weights;
+      input_ = operation.output;
+      input_kind_ = operation.kind;
+    }
+    recent_.push_back(operation.output);
+    if (recent_.size() > kRecentResults) recent_.pop_front();
+  }
+
+  void set(const Operation& operation, bool half) {
+    for (std::uint32_t place = operation.first; place < operation.first + operation.count;
+         ++place) {
+      is_half_[place] = half && !is_fixed(facts_, pass_, operation, place) ? 1 : 0;
+    }
+  }
+
+  // Layers with nothing between them have the same input: two products in a row would be one.
+  void multiply(std::uint32_t index) {
+    const Operation& operation = pass_.operations[index];
+    set(operation, true);
+    if (index == 0 || input_kind_ != OpKind::matmul) shared_input_ = input_;
+    const std::uint32_t input = shared_input_;
+    if (input == kNone || is_half_[input] != 0) return;
+    copy_input(input, operation.first, (bytes(input) + 1) / 2);
+  }
+
+  void normalise(const Operation& operation) {
+    set(operation, false);
+    if (input_ == kNone || is_half_[input_] == 0) return;
+    if (bytes(input_) != bytes(operation.output)) return;
+    copy_input(input_, operation.first, bytes(input_));
+  }
+
+  // The loss over half-precision logits: their log-softmax is half too, and a copy of it in fp32 is
+  // saved, unless the program turned the logits into fp32 before.
+  void lose(const Operation& operation) {
+    set(operation, false);
+    const std::uint64_t size = bytes(operation.output);
+    if (input_ == kNone || is_half_[input_] == 0 || 2 * size < bytes(input_)) return;
+    TapeRow* result = rewrite_.find(pass_.forward[operation.output]);
+    if (result == nullptr) return;
+    const std::uint32_t event = birth(operation.output);
+    const std::uint32_t lane = result->lane;
+    if (is_upcasting_loss(facts_.store(), operation.stack)) {
+      rewrite_.tape
+          .insert(before_event(birth(operation.first), 1), after_event(event + operation.count, 1),
+                  bytes(input_), MemorySource::activations)
+          .lane = lane;
+      return;
+    }
+    is_half_[operation.output] = 1;
+    half_loss_bytes_ = size;
+    // A program may turn the logits into fp32 by itself; in fp32 that leaves no trace.
+    rewrite_.doubtful_high_bytes = std::max(rewrite_.doubtful_high_bytes, size);
+    rewrite_.tape
+        .insert(after_event(event, 1), first_gradient_of_loss(size), size,
+                MemorySource::activations)
+        .lane = lane;
+  }
+
+  // The fp32 copy is done with when backward made the first gradient of its size.
+  [[nodiscard]] TapeKey first_gradient_of_loss(std::uint64_t size) const {
+    for (const std::uint32_t row : pass_.backward) {
+      if (facts_.bytes(row) == size) return after_event(facts_.birth(row), 1);
+    }
+    return pass_.has_backward() ? after_event(pass_.backward_first, 1) : kTapeEnd;
+  }
+
+  // A line of the user's own. One that makes many results of a size is a formula, and nearly every
+  // formula has a power, a root or a logarithm in it, which autocast computes in fp32. Else the
+  // result has the higher precision of the inputs; one of them may be an earlier result of the same
+  // size, as in a residual connection.
+  void compute(const Operation& operation) {
+    if (is_formula(operation)) {
+      const bool is_half_input = input_ != kNone && is_half_[input_] != 0;
+      set(operation, false);
+      is_half_[operation.first] = is_half_input ? 1 : 0;
+      if (is_half_input && bytes(input_) == bytes(operation.first))
+        copy_input(input_, operation.first + 1, bytes(input_));
+      return;
+    }
+    // What softmax made is multiplied by the values of attention.
+    if (is_of_softmax_ && input_ != kNone && bytes(operation.output) != bytes(input_)) {
+      set(operation, true);
+      const bool is_softmax = input_kind_ == OpKind::softmax;
+      TapeRow* weights = rewrite_.find(pass_.forward[input_]);
+      const TapeKey death = weights == nullptr ? 0 : weights->death;
+      copy_input(input_, operation.first, (bytes(input_) + 1) / 2);
+      weights = rewrite_.find(pass_.forward[input_]);
+      if (is_softmax && weights != nullptr) weights->die_at(death);  // saved for its own backward
+      return;
+    }
+    bool is_half = input_ != kNone && is_half_[input_] != 0;
+    for (const std::uint32_t place : recent_) {
+      const bool is_there = facts_.death(pass_.forward[place]) > birth(operation.first);
+      if (is_there && bytes(place) == bytes(operation.output) && is_half_[place] == 0)
+        is_half = false;
+    }
+    set(operation, is_half);
+  }
+
+  [[nodiscard]] bool is_formula(const Operation& operation) const {
+    std::uint32_t alike = 0;
+    for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place)
+      if (bytes(place) == bytes(operation.first)) ++alike;
+    return alike >= kFormulaLength;
+  }
+
+  // --- Backward ---
+
+  void follow_backward(std::size_t index) {
+    const std::uint32_t row = pass_.backward[index];
+    const std::uint32_t place = pass_.mirror[index];
+    if (facts_.source(row) == MemorySource::gradients || is_part_of_gradient(row)) {
+      copy_weight(row, place);
+      return;
+    }
+    if (facts_.source(row) == MemorySource::workspace) return;
+    if (facts_.bytes(row) == half_loss_bytes_ && half_loss_bytes_ > 0) {
+      // The loss's own gradient is fp32, that of the logits is not.
+      if (loss_gradients_++ > 0) halve(row);
+      return;
+    }
+    const std::uint32_t alike = nearest_alike(place, facts_.bytes(row));
+    if (alike != kNone ? is_half_[alike] != 0 : is_before_matmul(place)) halve(row);
+  }
+
+  // Of a weight that is used twice: kept until the other part is there.
+  [[nodiscard]] bool is_part_of_gradient(std::uint32_t row) const {
+    const std::uint32_t half = (pass_.backward_end - pass_.backward_first) / 2;
+    return facts_.is_parameter_size(facts_.bytes(row)) && facts_.death(row) != kNoEvent &&
+           facts_.death(row) - facts_.birth(row) > half;
+  }
+
+  // The operation whose gradient is computed when the results up to `place` are still needed.
+  [[nodiscard]] const Operation* operation_behind(std::uint32_t place) const {
+    const std::size_t next = place == kNone ? 0 : pass_.operation_of[place] + 1;
+    return next < pass_.operations.size() ? &pass_.operations[next] : nullptr;
+  }
+  [[nodiscard]] bool is_before_matmul(std::uint32_t place) const {
+    const Operation* operation = operation_behind(place);
+    return operation != nullptr && operation->kind == OpKind::matmul;
+  }
+
+  // Autocast keeps a copy of each weight until its gradient is computed; the gradient is made in
+  // half precision first.
+  void copy_weight(std::uint32_t row, std::uint32_t place) {
+    if (!is_before_matmul(place)) return;
+    const std::uint32_t event = facts_.birth(row);
+    const std::uint64_t size = (facts_.bytes(row) + 1) / 2;
+    rewrite_.tape.insert(before_event(birth(operation_behind(place)->first), 0),
+                         after_event(event, 1), size, MemorySource::parameters);
+    rewrite_.tape.insert(before_event(event, 1), after_event(event, 2), size,
+                         MemorySource::temporaries);
+  }
+
+  [[nodiscard]] std::uint32_t nearest_alike(std::uint32_t place, std::uint64_t size) const {
+    constexpr std::uint32_t kNear = 10;
+    const std::uint32_t from = place == kNone ? 0 : place;
+    for (std::uint32_t distance = 0; distance <= kNear; ++distance) {
+      const std::uint32_t behind = from + distance;
+      if (behind < pass_.forward.size() && bytes(behind) == size) return behind;
+      if (distance <= from && bytes(from - distance) == size) return from - distance;
+    }
+    return kNone;
+  }
+
+  Rewrite& rewrite_;
+  const RunFacts& facts_;
+  const ForwardPass& pass_;
+  std::vector<char> is_half_;  // by place
+  std::uint32_t input_ = kNone;
+  std::uint32_t shared_input_ = kNone;
+  OpKind input_kind_ = OpKind::unknown;
+  bool is_of_softmax_ = false;  // the input: weights of attention
+  std::deque<std::uint32_t> recent_;
+  std::uint64_t half_loss_bytes_ = 0;
+  std::uint32_t loss_gradients_ = 0;
+};
+
+}  // namespace
+
+void use_autocast(Rewrite& rewrite) {
+  for (const ForwardPass& pass : rewrite.facts.passes()) PassPrecision(rewrite, pass).run();
+}
+
+namespace {
+
+// A norm that the model's code writes out: the squares, which go at once, with their small mean,
+// then the scaled result and that times the weights, both saved. Such code turns its input into
+// fp32 first, which leaves no trace in a run that is fp32 throughout.
+bool is_written_norm(const RunFacts& facts, const ForwardPass& pass, std::size_t index) {
+  if (index + 2 >= pass.operations.size()) return false;
+  const Operation& squares = pass.operations[index];
+  const Operation& scaled = pass.operations[index + 1];
+  const Operation& weighted = pass.operations[index + 2];
+  const StackTrie& stacks = facts.store().stacks();
+  for (const Operation* operation : {&squares, &scaled, &weighted}) {
+    if (operation->kind != OpKind::unknown || operation->stack.is_none()) return false;
+    if (stacks.caller(operation->stack) != stacks.caller(squares.stack)) return false;
+    if (facts.bytes(pass.forward[operation->output]) != facts.bytes(pass.forward[squares.output]))
+      return false;
+  }
+  const bool has_means = squares.count > 1 && scaled.count > 1;
+  return has_means && !facts.is_saved(pass, pass.forward[squares.output]) &&
+         facts.is_saved(pass, pass.forward[scaled.output]);
+}
+
+// The fp32 copy of the input and the squares stay fp32; the scaled result is made in fp32 and
+// turned back.
+void keep_norm_fp32(Rewrite& rewrite, const ForwardPass& pass, std::size_t index) {
+  const RunFacts& facts = rewrite.facts;
+  const std::uint32_t squares = pass.forward[pass.operations[index].output];
+  const std::uint32_t scaled = pass.forward[pass.operations[index + 1].output];
+  const std::uint32_t end = facts.death(scaled);
+  const std::uint64_t bytes = facts.bytes(squares);
+  rewrite.tape.insert(before_event(facts.birth(squares), 0),
+                      end == kNoEvent ? kTapeEnd : at_event(end), bytes, MemorySource::activations);
+  rewrite.tape.insert(before_event(facts.birth(scaled), 0), after_event(facts.birth(scaled), 0),
+                      bytes, MemorySource::temporaries);
+}
+
+}  // namespace
+
+void use_pure_bf16(Rewrite& rewrite) {
+  const RunFacts& facts = rewrite.facts;
+  const auto halve = [&](std::uint32_t row) {
+    TapeRow* entry = rewrite.find(row);
+    if (entry != nullptr && entry->is_there()) entry->size_bytes = (entry->size_bytes + 1) / 2;
+  };
+  std::vector<char> is_in_pass(facts.record().allocations.size(), 0);
+  bool has_embedding = false;
+  for (const ForwardPass& pass : facts.passes()) {
+    std::uint64_t fp32_loss_bytes = 0;
+    for (std::size_t index = 0; index < pass.operations.size(); ++index) {
+      const Operation& operation = pass.operations[index];
+      has_embedding = has_embedding || operation.kind == OpKind::embedding;
+      if (is_written_norm(facts, pass, index)) keep_norm_fp32(rewrite, pass, index);
+      const bool is_loss =
+          operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
+      const bool is_fp32 = is_loss || (operation.kind == OpKind::softmax &&
+                                       is_of_transformers(facts.store(), operation.stack));
+      for (std::uint32_t place = operation.first; place < operation.first + operation.count;
+           ++place) {
+        const std::uint32_t row = pass.forward[place];
+        is_in_pass[row] = 1;
+        if (facts.source(row) == MemorySource::workspace) continue;
+        if (!is_fp32 && !is_fixed(facts, pass, operation, place)) halve(row);
+      }
+      if (!is_loss) continue;
+      const std::uint32_t event = facts.birth(pass.forward[operation.output]);
+      fp32_loss_bytes = facts.bytes(pass.forward[operation.output]);
+      rewrite.tape.insert(before_event(facts.birth(pass.forward[operation.first]), 1),
+                          after_event(event + operation.count, 1), fp32_loss_bytes,
+                          MemorySource::activations);
+    }
+    for (const std::uint32_t row : pass.backward) {
+      is_in_pass[row] = 1;
+      const bool is_of_loss = fp32_loss_bytes > 0 && facts.bytes(row) == fp32_loss_bytes;
+      if (facts.source(row) != MemorySource::workspace && !is_of_loss) halve(row);
+    }
+  }
+  for (std::uint32_t row = 0; row < facts.record().allocations.size(); ++row) {
+    if (is_in_pass[row] != 0) continue;
+    const MemorySource source = facts.source(row);
+    const bool is_of_numbers = source == MemorySource::inputs && has_embedding;
+    if (source == MemorySource::workspace || source == MemorySource::unknown || is_of_numbers)
+      continue;
+    halve(row);
+  }
+}
+
+}  // namespace gpumemprof

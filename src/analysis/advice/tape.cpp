@@ -1,0 +1,95 @@
+#include "analysis/advice/tape.h"
+
+#include <algorithm>
+
+namespace gpumemprof {
+namespace {
+
+enum class EdgeKind : std::uint8_t { let_go, reusable, birth, command };
+
+struct Edge {
+  TapeKey key = 0;
+  std::uint32_t row = 0;
+  EdgeKind kind = EdgeKind::birth;
+
+  // At one moment memory is let go of before more is asked for.
+  bool operator<(const Edge& other) const {
+    if (key != other.key) return key < other.key;
+    if (kind != other.kind) return kind < other.kind;
+    return row < other.row;
+  }
+};
+
+std::vector<Edge> edges_of(const Tape& tape) {
+  std::vector<Edge> edges;
+  edges.reserve(2 * tape.rows.size() + tape.commands.size());
+  for (std::uint32_t row = 0; row < tape.rows.size(); ++row) {
+    const TapeRow& entry = tape.rows[row];
+    if (!entry.is_there() || entry.death <= entry.birth) continue;
+    edges.push_back({entry.birth, row, EdgeKind::birth});
+    if (entry.death != kTapeEnd) edges.push_back({entry.death, row, EdgeKind::let_go});
+    if (entry.reusable != entry.death && entry.reusable != kTapeEnd && entry.death != kTapeEnd)
+      edges.push_back({std::max(entry.reusable, entry.death), row, EdgeKind::reusable});
+  }
+  for (std::uint32_t row = 0; row < tape.commands.size(); ++row)
+    edges.push_back({tape.commands[row].key, row, EdgeKind::command});
+  std::sort(edges.begin(), edges.end());
+  return edges;
+}
+
+}  // namespace
+
+TapeRow& Tape::insert(TapeKey birth, TapeKey death, std::uint64_t size_bytes, MemorySource source) {
+  TapeRow row;
+  row.birth = birth;
+  row.die_at(death);
+  row.size_bytes = size_bytes;
+  row.source = source;
+  rows.push_back(row);
+  return rows.back();
+}
+
+sim::RequestColumns Tape::requests() const {
+  sim::RequestColumns requests;
+  for (std::size_t pool = 1; pool < pools.size(); ++pool) requests.add_pool(pools[pool]);
+  for (const sim::LaneKey& lane : lanes) requests.lanes.push_back(lane);
+  std::vector<AllocationId> ids(rows.size());
+  for (const Edge& edge : edges_of(*this)) {
+    const std::uint32_t event = event_of(edge.key);
+    if (edge.kind == EdgeKind::command) {
+      requests.add(commands[edge.row].kind, commands[edge.row].operand, event);
+      continue;
+    }
+    const TapeRow& row = rows[edge.row];
+    if (edge.kind == EdgeKind::birth) {
+      ids[edge.row] = requests.add_allocation(row.size_bytes, sim::LaneId(row.lane));
+      requests.add(sim::RequestKind::allocate, ids[edge.row].index, event);
+      continue;
+    }
+    const bool is_plain = row.reusable == row.death;
+    const sim::RequestKind kind = edge.kind == EdgeKind::reusable ? sim::RequestKind::complete_free
+                                  : is_plain                      ? sim::RequestKind::free
+                                                                  : sim::RequestKind::request_free;
+    requests.add(kind, ids[edge.row].index, event);
+  }
+  return requests;
+}
+
+TapePeak Tape::peak(const AllocatorSettings* settings) const {
+  TapePeak peak;
+  std::uint64_t now = 0;
+  for (const Edge& edge : edges_of(*this)) {
+    if (edge.kind == EdgeKind::command || edge.kind == EdgeKind::reusable) continue;
+    const std::uint64_t requested = rows[edge.row].size_bytes;
+    const std::uint64_t bytes = settings == nullptr ? requested : settings->round_size(requested);
+    if (edge.kind == EdgeKind::let_go) {
+      now -= bytes;
+      continue;
+    }
+    now += bytes;
+    if (now > peak.bytes) peak = {now, edge.key};
+  }
+  return peak;
+}
+
+}  // namespace gpumemprof

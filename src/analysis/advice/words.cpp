@@ -1,0 +1,109 @@
+#include "analysis/advice/words.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+
+namespace gpumemprof {
+namespace {
+
+std::string phase_words(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::optimizer_step:
+      return "the optimizer's step";
+    case Phase::other:
+      break;
+  }
+  return "code outside forward, backward and step";
+}
+
+std::string source_words(MemorySource source) {
+  std::string name(memory_source_name(source));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name == "unknown" ? "unknown origin" : name;
+}
+
+}  // namespace
+
+std::string describe_peak(const PeakPicture& peak) {
+  std::vector<MemorySource> sources(kMemorySources.begin(), kMemorySources.end());
+  std::stable_sort(sources.begin(), sources.end(), [&](MemorySource a, MemorySource b) {
+    return peak.by_source[a] > peak.by_source[b];
+  });
+  std::string text;
+  for (std::size_t index = 0; index < 2; ++index) {
+    const std::uint64_t bytes = peak.by_source[sources[index]];
+    if (bytes == 0) break;
+    text +=
+        (index == 0 ? "" : " and ") + format_bytes(bytes) + " of " + source_words(sources[index]);
+  }
+  return text;
+}
+
+std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy) {
+  const PeakPicture& before = advisor.baseline();
+  const PeakPicture& after = remedy.after;
+  const auto least = static_cast<std::int64_t>(before.bytes / 200);
+  std::string text;
+  if (id == RemedyId::checkpointing)
+    text = std::to_string(advisor.blocks_per_pass()) + " blocks are recomputed. ";
+  if (id == RemedyId::expandable_segments && remedy.peak_reserved) {
+    return "Changes where memory lies, not what the program needs: reserved memory goes from " +
+           format_bytes(advisor.recorded_reserved_bytes()) + " to " +
+           format_bytes(remedy.peak_reserved->bytes) + ".";
+  }
+  if (remedy.saving_bytes < -least) {
+    return text + "Takes more: the peak then lies in " + phase_words(after.phase) + ", with " +
+           describe_peak(after) + ".";
+  }
+  if (remedy.saving_bytes <= least) {
+    return text + "The peak lies in " + phase_words(before.phase) + ", with " +
+           describe_peak(before) + "; this does not lower it.";
+  }
+  if (after.phase == before.phase) {
+    return text + "The peak stays in " + phase_words(before.phase) + ", then with " +
+           describe_peak(after) + "; it had " + describe_peak(before) + ".";
+  }
+  return text + "The peak moves from " + phase_words(before.phase) + " (" + describe_peak(before) +
+         ") to " + phase_words(after.phase) + " (" + describe_peak(after) + ").";
+}
+
+bool is_estimated(RemedyId id) {
+  switch (id) {
+    case RemedyId::autocast_bf16:
+    case RemedyId::pure_bf16:
+    case RemedyId::checkpointing:
+    case RemedyId::adafactor:
+    case RemedyId::adam_8bit:
+    case RemedyId::chunked_loss:
+    case RemedyId::offload_activations:
+    case RemedyId::offload_optimizer:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<std::string> missing_facts(const Advisor& advisor) {
+  std::vector<std::string> sentences;
+  const RunFacts& facts = advisor.facts();
+  if (!facts.has_stacks())
+    sentences.emplace_back(
+        "No stacks: which operation allocated what is not known. Record with gpumemprof run.");
+  if (facts.passes().empty() || facts.optimizer_steps().empty())
+    sentences.emplace_back(
+        "No whole training step: record at least two, from before the model is built.");
+  if (advisor.has_run_out())
+    sentences.emplace_back(
+        "The run ran out of memory: what it would have needed after that is not known, so every "
+        "peak is one up to there. Record a smaller batch to its end.");
+  if (!advisor.has_times())
+    sentences.emplace_back("No times: what recomputation costs here is a rule of thumb.");
+  return sentences;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,20 @@
+// The sentences of the advice, from the run's own figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/advice/advisor.h"
+
+namespace gpumemprof {
+
+// "2.55 GiB of activations and 949 MiB of optimizer state": the two largest.
+std::string describe_peak(const PeakPicture& peak);
+// Why the remedy helps in this run, or why it does not.
+std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy);
+// Whether more than the allocator's rules decides: shapes and precisions that are not recorded.
+bool is_estimated(RemedyId id);
+// Which recording would say more.
+std::vector<std::string> missing_facts(const Advisor& advisor);
+
+}  // namespace gpumemprof

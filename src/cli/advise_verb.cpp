@@ -1,0 +1,100 @@
+#include "cli/advise_verb.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/bytes.h"
+#include "cli/device_flag.h"
+#include "cli/terminal.h"
+#include "report/json/advice_json.h"
+#include "report/text/advice_text.h"
+#include "session/recording.h"
+
+namespace gpumemprof::cli {
+namespace {
+
+int fail(const Error& error) {
+  print_error(error.sentence());
+  return exit_code(error.code);
+}
+
+Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
+  AdviceOptions options;
+  if (!flags.fit.empty()) {
+    const std::optional<std::uint64_t> bytes = parse_bytes(flags.fit);
+    if (!bytes || *bytes == 0) {
+      return Error{ErrorCode::usage,
+                   "--fit takes a size such as 24GiB or 25769803776, not '" + flags.fit + "'", "",
+                   "name a size"};
+    }
+    options.fit_bytes = bytes;
+  }
+  if (flags.batch > 0) options.batch = flags.batch;
+  const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
+  if (!device) return device.error();
+  options.device = device.value();
+  return options;
+}
+
+Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
+                                                        bool shows_progress) {
+  ProgressLine progress("reading " + file, shows_progress);
+  return Recording::open(
+      file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
+}
+
+}  // namespace
+
+void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
+  CLI::App* verb = app.add_subcommand(
+      "advise", "Predict what each remedy would save in this run, and what it costs");
+  verb->add_option("file", flags.file, "A recording: PyTorch memory snapshot or .gmp")
+      ->type_name("FILE")
+      ->required();
+  verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
+      ->type_name("SIZE");
+  verb->add_option("--with", flags.other,
+                   "A recording of the same program with another batch, to tell what grows with it")
+      ->type_name("FILE");
+  verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
+      ->type_name("SAMPLES")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
+      ->type_name("DEVICE");
+  verb->add_flag("--json", flags.is_json, "Print the advice as JSON");
+}
+
+int run_advise(const AdviseFlags& flags) {
+  Result<AdviceOptions> options = parse_options(flags);
+  if (!options) return fail(options.error());
+  const Terminal terminal = look_at_terminal();
+  const Result<std::shared_ptr<const Recording>> recording =
+      open_recording(flags.file, terminal.shows_progress);
+  if (!recording) return fail(recording.error());
+  std::shared_ptr<const Recording> other;
+  if (!flags.other.empty()) {
+    Result<std::shared_ptr<const Recording>> opened =
+        open_recording(flags.other, terminal.shows_progress);
+    if (!opened) return fail(opened.error());
+    other = std::move(opened).value();
+  }
+  const Result<Advice> advice = [&] {
+    ProgressLine progress("trying remedies", terminal.shows_progress);
+    options.value().progress = [&](std::size_t done, std::size_t total) {
+      progress.update(done, total);
+    };
+    return recording.value()->advise(options.value(), other.get());
+  }();
+  if (!advice) return fail(advice.error());
+  TextStyle style;
+  style.width = terminal.width;
+  style.has_color = terminal.has_color;
+  print_out(flags.is_json ? advice_json(advice.value()) + "\n"
+                          : advice_text(advice.value(), style));
+  if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
+  // The user asked for a limit that nothing keeps.
+  if (advice.value().fit && !advice.value().fit->is_found)
+    return exit_code(ErrorCode::limit_exceeded);
+  return 0;
+}
+
+}  // namespace gpumemprof::cli

@@ -1,0 +1,95 @@
+#include "report/json/advice_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace gpumemprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchemaVersion = 1;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json band_json(const std::optional<PredictedBytes>& predicted) {
+  if (!predicted) return {};
+  return {{"low_bytes", predicted->low_bytes}, {"high_bytes", predicted->high_bytes}};
+}
+
+Json bytes_json(const std::optional<PredictedBytes>& predicted) {
+  return predicted ? Json(predicted->bytes) : Json();
+}
+
+Json sources_json(const SourceBytes& bytes) {
+  Json json;
+  for (const MemorySource source : kMemorySources)
+    json[std::string(memory_source_name(source))] = bytes[source];
+  return json;
+}
+
+Json remedy_json(const Remedy& remedy, std::uint64_t baseline_bytes) {
+  Json json;
+  json["name"] = remedy.name;
+  json["title"] = remedy.title;
+  json["predicted_peak_allocated_bytes"] = bytes_json(remedy.peak_allocated);
+  json["predicted_peak_allocated_band"] = band_json(remedy.peak_allocated);
+  json["predicted_peak_reserved_bytes"] = bytes_json(remedy.peak_reserved);
+  json["predicted_peak_reserved_band"] = band_json(remedy.peak_reserved);
+  const bool is_known = remedy.peak_allocated.has_value();
+  json["saving_bytes"] = is_known ? Json(remedy.saving_bytes) : Json();
+  json["saving_pct"] = is_known && baseline_bytes > 0
+                           ? Json(100.0 * static_cast<double>(remedy.saving_bytes) /
+                                  static_cast<double>(baseline_bytes))
+                           : Json();
+  json["slowdown_pct"] = or_null(remedy.slowdown_pct);
+  json["slowdown_provenance"] = !remedy.slowdown_pct          ? Json()
+                                : remedy.is_slowdown_measured ? Json("estimated")
+                                                              : Json("rule_of_thumb");
+  json["provenance"] = provenance_name(remedy.provenance);
+  json["peak_phase"] = is_known ? Json(phase_name(remedy.after.phase)) : Json();
+  json["why"] = remedy.why;
+  json["how"] = remedy.how;
+  json["how_trainer"] = remedy.how_trainer.empty() ? Json() : Json(remedy.how_trainer);
+  return json;
+}
+
+Json fit_json(const FitPlan& plan) {
+  Json json;
+  json["limit_bytes"] = plan.limit_bytes;
+  json["is_found"] = plan.is_found;
+  json["remedies"] = plan.is_found ? Json(plan.names) : Json();
+  const std::optional<PredictedBytes> allocated =
+      plan.is_found ? std::optional(plan.peak_allocated) : std::nullopt;
+  const std::optional<PredictedBytes> reserved = plan.is_found ? plan.peak_reserved : std::nullopt;
+  json["predicted_peak_allocated_bytes"] = bytes_json(allocated);
+  json["predicted_peak_allocated_band"] = band_json(allocated);
+  json["predicted_peak_reserved_bytes"] = bytes_json(reserved);
+  json["predicted_peak_reserved_band"] = band_json(reserved);
+  json["slowdown_pct"] = or_null(plan.slowdown_pct);
+  json["largest_batch_factor"] = plan.is_found ? Json(plan.largest_batch_factor) : Json();
+  json["largest_batch"] = or_null(plan.largest_batch);
+  return json;
+}
+
+}  // namespace
+
+std::string advice_json(const Advice& advice) {
+  Json json;
+  json["schema_version"] = kSchemaVersion;
+  json["input"] = {{"path", advice.path}, {"device", advice.device_name}};
+  json["baseline"] = {{"peak_allocated_bytes", advice.peak_allocated_bytes},
+                      {"peak_reserved_bytes", advice.peak_reserved_bytes},
+                      {"peak_phase", phase_name(advice.baseline.phase)},
+                      {"at_peak", sources_json(advice.baseline.by_source)}};
+  json["remedies"] = Json::array();
+  for (const Remedy& remedy : advice.remedies)
+    json["remedies"].push_back(remedy_json(remedy, advice.peak_allocated_bytes));
+  json["fit"] = advice.fit ? fit_json(*advice.fit) : Json();
+  json["missing"] = advice.missing;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace gpumemprof

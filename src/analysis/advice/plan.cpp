@@ -6,7 +6,8 @@
 
 namespace gpumemprof {
 
-// Bands: twice the errors found on the recorded pairs of docs/accuracy.md, and not below 1 %.
+// Bands were chosen by hand, wider than the errors found on the recorded pairs of docs/accuracy.md
+// and never below 1 %: a judgement, not a derivation.
 const std::vector<RemedyFacts>& all_remedies() {
   static const std::vector<RemedyFacts> kRemedies = {
       {RemedyId::checkpointing, "checkpointing", "checkpoint every repeated block",

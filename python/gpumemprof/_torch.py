@@ -400,6 +400,7 @@ def watch_module(module: Any, before: Callable[[Any, Any, Any], None]) -> Any:
 
 
 _CPU_HINT = "CPUMemoryProfiler profiles CPU tensors"
+_TORCH_HINT = "install it with: pip install torch"
 
 
 def why_no_cuda() -> str | None:
@@ -427,7 +428,8 @@ def cuda_device(device: Any) -> Any:
         raise kind(f"{device!r} is not a CUDA device", "usage", "", hint)
     if problem is not None:
         message = f"there is no CUDA memory to profile: {problem}"
-        raise NoCudaError(message, "environment", "", _CPU_HINT)
+        hint = _TORCH_HINT if importlib.util.find_spec("torch") is None else _CPU_HINT
+        raise NoCudaError(message, "environment", "", hint)
     import torch
 
     if isinstance(device, int):
@@ -477,7 +479,10 @@ def cpu_device(device: Any) -> Any:
         import torch
     except ImportError:
         raise NoCudaError(
-            "there are no CPU tensors to profile: torch is not installed", "environment"
+            "there are no CPU tensors to profile: torch is not installed",
+            "environment",
+            "",
+            _TORCH_HINT,
         ) from None
     return torch.device("cpu")
 

@@ -129,7 +129,7 @@ class NativeCudaMeter(NativeMeter):
 class _CounterScope:
     """Two readings of a meter's counters, where nobody tells of what happens in between."""
 
-    def __init__(self, meter: CounterMeter | ResidentMeter, with_resident: bool) -> None:
+    def __init__(self, meter: _ReadMeter, with_resident: bool) -> None:
         self._meter = meter
         self._with_resident = with_resident
         self._start()
@@ -172,18 +172,42 @@ class _CounterScope:
         return figures
 
 
-class CounterMeter:
+class _ReadMeter:
+    """A meter that can only be read now and then; what it says is an estimate."""
+
+    provenance = "estimated"
+    note: str | None
+
+    def read(self) -> tuple[State, tuple[int, ...]]:
+        """The state and the turnover so far."""
+        raise NotImplementedError
+
+    def open_scope(self, with_resident: bool) -> AnyScope:
+        return _CounterScope(self, with_resident)
+
+    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        return CounterMonitor(self.open_scope(with_resident), interval_s)
+
+    def now(self) -> State:
+        return self.read()[0]
+
+    def check(self) -> str | None:
+        return None
+
+    def stop(self) -> None:
+        pass
+
+
+class CounterMeter(_ReadMeter):
     """torch's counters, read at the two ends: gross bytes are exact, the peak a lower bound.
 
     The turnover is empty where the allocator does not count it.
     """
 
-    provenance = "estimated"
-
     def __init__(self, index: int, reason: str, has_turnover: bool = True) -> None:
         self.index = index
         self._has_turnover = has_turnover
-        self.note: str | None = (
+        self.note = (
             f"from torch's counters, where the peak is a lower bound unless it is torch's own: "
             f"{reason}"
         )
@@ -208,50 +232,18 @@ class CounterMeter:
             blocks["freed"],
         )
 
-    def open_scope(self, with_resident: bool) -> AnyScope:
-        return _CounterScope(self, with_resident)
 
-    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
-        return CounterMonitor(self.open_scope(with_resident), interval_s)
-
-    def now(self) -> State:
-        return self.read()[0]
-
-    def check(self) -> str | None:
-        return None
-
-    def stop(self) -> None:
-        pass
-
-
-class ResidentMeter:
+class ResidentMeter(_ReadMeter):
     """This process's resident memory: all there is where CPU tensors cannot be followed."""
 
-    provenance = "estimated"
-
     def __init__(self, reason: str) -> None:
-        self.note: str | None = f"from the process's resident memory: {reason}"
+        self.note = f"from the process's resident memory: {reason}"
         self._most = 0
 
     def read(self) -> tuple[State, tuple[int, ...]]:
         resident = _core.resident_bytes() or 0
         self._most = max(self._most, resident)
         return (resident, resident, resident, self._most, self._most), ()
-
-    def open_scope(self, with_resident: bool) -> AnyScope:
-        return _CounterScope(self, with_resident)
-
-    def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
-        return CounterMonitor(self.open_scope(with_resident), interval_s)
-
-    def now(self) -> State:
-        return self.read()[0]
-
-    def check(self) -> str | None:
-        return None
-
-    def stop(self) -> None:
-        pass
 
 
 def cpu_meter() -> Meter:

@@ -9,12 +9,8 @@ import threading
 from typing import Any, Callable, TypeVar, overload
 
 from gpumemprof import _torch
-from gpumemprof.profiler import (
-    CPUMemoryProfiler,
-    GPUMemoryProfiler,
-    MemoryProfiler,
-    ProfiledContext,
-)
+from gpumemprof.memory_profiler import MemoryProfiler, ProfiledContext
+from gpumemprof.profiler import CPUMemoryProfiler, GPUMemoryProfiler
 
 __all__ = ["default_profiler", "profile_context", "profile_function"]
 

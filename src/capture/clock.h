@@ -12,8 +12,8 @@ namespace gpumemprof::capture {
 
 inline std::uint64_t read_ticks() {
 #if defined(__x86_64__)
-  std::uint32_t low;
-  std::uint32_t high;
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
   __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
   return (static_cast<std::uint64_t>(high) << 32) | low;
 #elif defined(__aarch64__)

@@ -42,12 +42,12 @@ Engine::Engine() : ring_(kRingRecords), emitter_(ring_, slots_), drain_(ring_, e
 
 Engine& Engine::instance() {
   static std::mutex mutex;
-  static const int at_fork = ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+  static const int kAtFork = ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
                                               [] {
                                                 leave_to_parent();
                                                 mutex.unlock();
                                               });
-  static_cast<void>(at_fork);
+  static_cast<void>(kAtFork);
   const std::lock_guard lock(mutex);
   Engine* engine = g_engine.load(std::memory_order_acquire);
   if (engine == nullptr) {
@@ -87,7 +87,7 @@ Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
     const std::lock_guard lock(mutex_);
     const auto open = open_.find(recording);
     if (open == open_.end()) return {};
-    open->second.first_allocation->come(false);
+    open->second.first_allocation->end();
     open_.erase(open);
     is_last = open_.empty();
     settle();

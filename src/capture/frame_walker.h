@@ -25,7 +25,8 @@ inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their inner
 template <typename T>
 T read_raw(std::uintptr_t address) {
   T value;
-  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof(T));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are all that Python's memory gives.
+  std::memcpy(static_cast<void*>(&value), reinterpret_cast<const void*>(address), sizeof(T));
   return value;
 }
 

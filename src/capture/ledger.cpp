@@ -47,13 +47,13 @@ void mend_all_after_fork() {
 }
 
 void watch_forks() {
-  static const int watched =
+  static const int kWatched =
       ::pthread_atfork([] { registry_mutex().lock(); }, [] { registry_mutex().unlock(); },
                        [] {
                          mend_all_after_fork();
                          registry_mutex().unlock();
                        });
-  static_cast<void>(watched);
+  static_cast<void>(kWatched);
 }
 
 }  // namespace

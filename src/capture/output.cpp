@@ -1,6 +1,7 @@
 #include "capture/output.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace gpumemprof::capture {
@@ -11,9 +12,15 @@ constexpr std::size_t kBatchEvents = 16'384;
 
 }  // namespace
 
-void FirstAllocation::come(bool is_there) {
+void FirstAllocation::come() {
   const std::lock_guard lock(mutex_);
-  (is_there ? is_there_ : is_over_) = true;
+  is_there_ = true;
+  wakes_.notify_all();
+}
+
+void FirstAllocation::end() {
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
   wakes_.notify_all();
 }
 
@@ -66,7 +73,7 @@ void Output::take(const DrainedEvent& event, const StackBook& book,
   if (witness_) witness_->take(event.device, event.action, event.address, event.size_bytes);
   if (!has_allocated_ && event.action == Action::alloc) {
     has_allocated_ = true;
-    first_allocation_->come(true);
+    first_allocation_->come();
   }
 
   Event row;
@@ -116,8 +123,12 @@ void Output::note_lost(std::uint8_t number, std::uint32_t lost) {
 }
 
 void Output::begin_join() {
+  // Of a join that failed nothing may stay: the state it began with is not known.
+  if (witness_) witness_.emplace();
   for (const auto& mine : devices_) {
-    if (mine) mine->is_joined = false;
+    if (!mine) continue;
+    mine->is_joined = false;
+    if (mine->rows == mine->events.size()) *mine = Device();  // the writer has none of it yet
   }
 }
 
@@ -232,11 +243,11 @@ StackId Output::stack_of(StackId id, const StackBook& book) {
     caller = book.caller(caller);
   }
   StackId added = caller.is_none() ? StackId() : stacks_[caller.index];
-  for (auto step = missing.rbegin(); step != missing.rend(); ++step) {
-    const Frame& frame = book.frame(book.innermost(*step));
+  for (const StackId step : std::views::reverse(missing)) {
+    const Frame& frame = book.frame(book.innermost(step));
     const FrameId frame_id =
         writer_->add_frame({string_of(frame.name, book), string_of(frame.file, book), frame.line});
-    added = stacks_[step->index] = writer_->add_stack(added, frame_id);
+    added = stacks_[step.index] = writer_->add_stack(added, frame_id);
   }
   return added;
 }

@@ -40,7 +40,9 @@ struct DrainedEvent {
 // Whether a recording has seen an allocation yet, for those who wait for one.
 class FirstAllocation {
  public:
-  void come(bool is_there);
+  void come();
+  // The recording ends: none will come any more.
+  void end();
   // False: none came in that time, or none will.
   bool wait(std::chrono::milliseconds most);
 

@@ -23,12 +23,12 @@ void release_claim(void* is_taken) {
 }
 
 pthread_key_t release_key() {
-  static const pthread_key_t key = [] {
+  static const pthread_key_t kKey = [] {
     pthread_key_t made = 0;
     ::pthread_key_create(&made, release_claim);
     return made;
   }();
-  return key;
+  return kKey;
 }
 
 }  // namespace

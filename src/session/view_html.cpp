@@ -243,11 +243,7 @@ class HtmlWriter {
   view::Section first_section() {
     view::SectionWriter writer("first");
     writer.add("meta", view_.meta());
-    std::string notes = "[";
-    for (const std::string& note : left_out_)
-      notes += (notes.size() > 1 ? ",\"" : "\"") + note + "\"";
-    writer.add("embedded",
-               "{\"deepest_level\":" + std::to_string(deepest_) + ",\"left_out\":" + notes + "]}");
+    writer.add("embedded", view::embedded_json(deepest_, left_out_));
     for (std::size_t file = 0; file < view_.file_count(); ++file)
       writer.add("report?file=" + std::to_string(file), good(view_.report(file)));
     for (const DeviceName name : devices_) {

@@ -33,7 +33,7 @@ def test_importing_needs_no_torch_and_starts_nothing():
         "        print(error)\n"
     )
     assert out.splitlines()[0] == "1 GPUMemoryProfiler"
-    assert out.count("torch is not installed") == 2
+    assert out.count("torch is not installed; install it with: pip install torch") == 2
 
 
 def test_importing_the_package_loads_no_profiler():

@@ -24,12 +24,19 @@ PredictedBytes banded(std::uint64_t bytes, double below, double above) {
           static_cast<std::uint64_t>(value * (1 + above))};
 }
 
-bool needs_passes(RemedyId id) {
+bool needs_passes(RemedyId id) { return id != RemedyId::expandable_segments; }
+
+// What a second recording at another batch makes sharper.
+bool changes_batch(RemedyId id) {
   switch (id) {
-    case RemedyId::expandable_segments:
-      return false;
-    default:
+    case RemedyId::batch_x0_5:
+    case RemedyId::batch_x2:
+    case RemedyId::micro_batch_x0_5:
+    case RemedyId::micro_batch_x0_25:
+    case RemedyId::micro_batch_x0_125:
       return true;
+    default:
+      return false;
   }
 }
 
@@ -223,10 +230,9 @@ PeakPicture Advisor::picture(const Tape& tape) const {
 
 double Advisor::band_of(const std::vector<RemedyId>& remedies) const {
   double sum = 0;
-  const double of_batch = facts_of(RemedyId::batch_x2).band;
   for (const RemedyId id : remedies) {
-    const bool is_sharp = facts_.growth().is_known() && facts_of(id).band == of_batch;
-    sum += is_sharp ? of_batch / 2 : facts_of(id).band;
+    const bool is_sharp = facts_.growth().is_known() && changes_batch(id);
+    sum += is_sharp ? facts_of(id).band / 2 : facts_of(id).band;
   }
   if (!facts_.has_stacks()) sum *= 3;
   if (proven_.first_event > 0) sum *= 1.5;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/sources/workspace.h"
 #include "replay/layout.h"
 
 namespace gpumemprof {
@@ -51,12 +52,6 @@ class ReservedBytes {
   std::int64_t now_ = 0;
 };
 
-// What cuBLAS is given as workspace by torch: on Hopper and newer, and on older cards.
-bool is_cublas_workspace(std::uint64_t bytes) {
-  constexpr std::array<std::uint64_t, 2> kSizes = {33'554'432, 8'519'680};
-  return std::find(kSizes.begin(), kSizes.end(), bytes) != kSizes.end();
-}
-
 bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -74,9 +69,9 @@ OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
 }
 
 // Explains growth by the allocations that were made meanwhile.
-class Witness {
+class GrowthReader {
  public:
-  Witness(const Store& store, const EventColumns& events) : events_(events) {
+  GrowthReader(const Store& store, const EventColumns& events) : events_(events) {
     for (const Frame& frame : store.frames().span())
       frames_.push_back(kind_of_frame(store.text(frame.file), store.text(frame.name)));
     const StackTrie& stacks = store.stacks();
@@ -154,7 +149,7 @@ void take_from(std::vector<std::uint64_t>& kinds, const std::vector<OutsideGrowt
 void follow_outside(const Store& store, const DeviceRecord& record,
                     const std::vector<DeviceSample>& samples, DeviceGap& gap) {
   ReservedBytes reserved(record);
-  Witness witness(store, record.events);
+  GrowthReader reader(store, record.events);
   gap.outside_by_kind.assign(kOutsideKindCount, 0);
   std::uint32_t last_position = 0;
   std::uint8_t last_libraries = 0;
@@ -172,7 +167,7 @@ void follow_outside(const Store& store, const DeviceRecord& record,
       gap.outside_by_kind[static_cast<std::size_t>(kind)] = static_cast<std::uint64_t>(outside);
     } else if (outside > *last) {
       const auto new_libraries = static_cast<std::uint8_t>(sample.libraries & ~last_libraries);
-      OutsideGrowth growth = witness.explain(last_position, position, new_libraries);
+      OutsideGrowth growth = reader.explain(last_position, position, new_libraries);
       growth.bytes = outside - *last;
       gap.outside_by_kind[static_cast<std::size_t>(growth.kind)] +=
           static_cast<std::uint64_t>(growth.bytes);

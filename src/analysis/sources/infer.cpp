@@ -8,16 +8,14 @@
 #include "analysis/sources/event_stacks.h"
 #include "analysis/sources/size_book.h"
 #include "analysis/sources/span_index.h"
+#include "analysis/sources/workspace.h"
 #include "base/bytes.h"
 
 namespace gpumemprof {
 namespace {
 
-// What cuBLAS and cuBLASLt keep for themselves unless told otherwise, by generation of card.
 bool is_usual_workspace(std::uint64_t bytes) {
-  constexpr std::uint64_t kBeforeHopper = 2 * (4 * kMiB) + 8 * (16 * kKiB);
-  constexpr std::array<std::uint64_t, 3> kUsual = {kMiB, kBeforeHopper, 32 * kMiB};
-  return std::find(kUsual.begin(), kUsual.end(), bytes) != kUsual.end();
+  return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
 }
 
 struct Stretch {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/bytes.h"
+#include "report/text/page.h"
 #include "report/text/phrases.h"
 
 namespace gpumemprof {
@@ -13,9 +14,10 @@ namespace {
 constexpr std::size_t kNameColumns = 20;
 constexpr std::size_t kExplained = 5;  // remedies that are shown with the code to change
 
-class Writer {
+class Writer : private text::Page {
  public:
-  Writer(const Advice& advice, const TextStyle& style) : advice_(advice), style_(style) {}
+  Writer(const Advice& advice, const TextStyle& style)
+      : Page(style.width), advice_(advice), style_(style) {}
 
   std::string run() {
     paragraph(
@@ -34,11 +36,6 @@ class Writer {
   }
 
  private:
-  void line(const std::string& text) { out_ += text + "\n"; }
-  void paragraph(const std::string& text, std::size_t indent) {
-    line(std::string(indent, ' ') + text::wrapped(text, style_.width, indent));
-  }
-
   static std::string phase(Phase phase) {
     switch (phase) {
       case Phase::forward:
@@ -166,7 +163,6 @@ class Writer {
 
   const Advice& advice_;
   const TextStyle& style_;
-  std::string out_;
 };
 
 }  // namespace

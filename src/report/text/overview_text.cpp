@@ -9,6 +9,7 @@
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
 #include "report/text/gap_text.h"
+#include "report/text/page.h"
 #include "report/text/phrases.h"
 #include "report/text/sources_text.h"
 
@@ -23,10 +24,10 @@ using text::percent;
 constexpr std::size_t kPlacesShown = 3;
 constexpr int kMostDevices = 64;
 
-class Writer {
+class Writer : private text::Page {
  public:
   Writer(const Overview& overview, const Store& store, const TextStyle& style)
-      : overview_(overview), store_(store), style_(style) {}
+      : Page(style.width), overview_(overview), store_(store), style_(style) {}
 
   std::string run() {
     heading();
@@ -58,11 +59,6 @@ class Writer {
   std::string red(const std::string& text) const {
     return style_.has_color ? "\033[1;31m" + text + "\033[0m" : text;
   }
-  void line(const std::string& text) { out_ += text + "\n"; }
-  void paragraph(const std::string& text, std::size_t indent) {
-    line(std::string(indent, ' ') + text::wrapped(text, style_.width, indent));
-  }
-
   void heading() {
     const std::string name = text::file_name(overview_.path);
     line(fmt::format("{}: {}, {}", name, kind(), counted(overview_.events, "event")));
@@ -411,7 +407,6 @@ class Writer {
   const Overview& overview_;
   const Store& store_;
   const TextStyle& style_;
-  std::string out_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "report/text/page.h"
 #include "report/text/phrases.h"
 
 namespace gpumemprof {
@@ -16,9 +17,10 @@ using text::grouped;
 
 constexpr std::size_t kConfColumns = 24;
 
-class Writer {
+class Writer : private text::Page {
  public:
-  Writer(const WhatIf& whatif, const TextStyle& style) : whatif_(whatif), style_(style) {}
+  Writer(const WhatIf& whatif, const TextStyle& style)
+      : Page(style.width), whatif_(whatif), style_(style) {}
 
   std::string run() {
     line(fmt::format("{}: replayed by the allocator's rules (simulated)",
@@ -35,11 +37,6 @@ class Writer {
   }
 
  private:
-  void line(const std::string& text) { out_ += text + "\n"; }
-  void paragraph(const std::string& text, std::size_t indent) {
-    line(std::string(indent, ' ') + text::wrapped(text, style_.width, indent));
-  }
-
   void proof(const DeviceWhatIf& device) {
     const sim::Verification& verified = device.verified;
     const std::uint64_t wrong =
@@ -189,7 +186,6 @@ class Writer {
 
   const WhatIf& whatif_;
   const TextStyle& style_;
-  std::string out_;
 };
 
 }  // namespace

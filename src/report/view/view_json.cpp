@@ -226,4 +226,8 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
 
 std::string error_json(std::string_view message) { return dump({{"error", message}}); }
 
+std::string embedded_json(std::uint32_t deepest_level, const std::vector<std::string>& left_out) {
+  return dump({{"deepest_level", deepest_level}, {"left_out", left_out}});
+}
+
 }  // namespace gpumemprof::view

@@ -42,6 +42,8 @@ std::string tile_json(const Tile& tile);
 std::string marks_json(const EventTimes& times, const Marks& marks);
 std::string flame_json(const Store& store, const Flame& flame, Position position);
 std::string error_json(std::string_view message);
+// What a file that stands alone says of itself.
+std::string embedded_json(std::uint32_t deepest_level, const std::vector<std::string>& left_out);
 
 // Where a moment lies, and what the device held then.
 struct MomentFacts {

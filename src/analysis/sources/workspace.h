@@ -1,0 +1,19 @@
+// The scratch memory that torch gives to cuBLAS unless it is told otherwise: known by its size,
+// since no stack tells of it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace gpumemprof {
+
+constexpr bool is_cublas_workspace(std::uint64_t bytes) {
+  constexpr std::uint64_t kBeforeHopper = 2 * (4 * kMiB) + 8 * (16 * kKiB);
+  constexpr std::uint64_t kFromHopperOn = 32 * kMiB;
+  return bytes == kBeforeHopper || bytes == kFromHopperOn;
+}
+
+constexpr bool is_cublaslt_workspace(std::uint64_t bytes) { return bytes == kMiB; }
+
+}  // namespace gpumemprof

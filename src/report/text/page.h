@@ -1,0 +1,26 @@
+// Page: text being written for a terminal of some width, line by line.
+#pragma once
+
+#include <string>
+
+#include "report/text/phrases.h"
+
+namespace gpumemprof::text {
+
+class Page {
+ protected:
+  explicit Page(std::size_t width) : width_(width) {}
+
+  void line(const std::string& text) { out_ += text + "\n"; }
+  // Broken where it is too long; every line of it stands `indent` columns in.
+  void paragraph(const std::string& text, std::size_t indent) {
+    line(std::string(indent, ' ') + wrapped(text, width_, indent));
+  }
+
+  std::string out_;
+
+ private:
+  std::size_t width_;
+};
+
+}  // namespace gpumemprof::text

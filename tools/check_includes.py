@@ -35,7 +35,7 @@ ROOMS: dict[str, list[str]] = {
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [
         *("base", "event", "session", "report", "cli", "analysis"),
-        r"capture/(capture|counting)\.h",
+        r"capture/(capture|counting|tensor_places)\.h",
     ],
 }
 

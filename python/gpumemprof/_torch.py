@@ -111,6 +111,33 @@ def two_nodes() -> tuple[Any, Any]:
         return first.grad_fn, (first * 1).grad_fn
 
 
+def told_tensors() -> list[tuple[Any, int, int]]:
+    """Tensors with the addresses of their storages and of their gradients' storages, 0 for none.
+
+    Of memory that torch does not allocate, so that nothing of this shows in a recording.
+    """
+    import torch
+
+    def tensor() -> Any:
+        return torch.frombuffer(bytearray(16), dtype=torch.float32)
+
+    def address(tensor: Any) -> int:
+        return 0 if tensor is None else int(tensor.untyped_storage().data_ptr())
+
+    with torch.inference_mode(False):
+        tensors = [tensor().requires_grad_() for _ in range(4)]
+        for each in tensors[::2]:
+            each.grad = tensor()
+        return [(each, address(each), address(each.grad)) for each in tensors]
+
+
+def plain_kinds() -> tuple[type, ...]:
+    """The kinds of tensor whose memory is where torch's own objects say."""
+    import torch
+
+    return torch.Tensor, torch.nn.Parameter
+
+
 def version() -> tuple[int, int]:
     """The major and minor version."""
     import torch

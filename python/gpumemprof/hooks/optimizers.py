@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpumemprof import _core
+from gpumemprof import _core, _torch
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.storages import (
     GRADIENT,
@@ -21,6 +21,8 @@ from gpumemprof.hooks.storages import (
 __all__ = ["OPTIMIZER_END", "OPTIMIZER_START", "WatchedOptimizer"]
 
 OPTIMIZER_START, OPTIMIZER_END = range(2)
+# What TensorPlaces.read() finds.
+_SAME, _GRADIENTS_MOVED, _ASK_TORCH = range(3)
 
 
 def _is_seldom(count: int) -> bool:
@@ -35,7 +37,7 @@ def _parameters(optimizer: Any) -> list[Any]:
 class WatchedOptimizer:
     """One optimizer of the program, which is not held here.
 
-    At every step only addresses are compared. Names are made when an address differs, and what
+    At every step only addresses are compared, read without torch's help where that is proven. Names are made when an address differs, and what
     does not show in the addresses compared (buffers, state that is exchanged) at the first steps
     and then ever more seldom.
     """
@@ -43,7 +45,9 @@ class WatchedOptimizer:
     def __init__(self, number: int, modules: Modules) -> None:
         self._number = number
         self._modules = modules
+        self._kinds = _torch.plain_kinds()
         self._steps = 0
+        self._read = _core.TensorPlaces()
         self._places: list[int] = []
         self._names: list[str] = []
         self._gradient_places: list[int] = []
@@ -58,6 +62,27 @@ class WatchedOptimizer:
     def before_step(self, optimizer: Any) -> None:
         """Parameters and gradients are as the step will use them."""
         self._steps += 1
+        change = self._read.read(optimizer.param_groups, self._kinds)
+        if _is_seldom(self._steps) or not self._say_from_addresses(change):
+            self._ask_torch(optimizer)
+        _core.capture_mark_phase(OPTIMIZER_START, self._number)
+
+    def _say_from_addresses(self, change: int) -> bool:
+        """Say what holds now; False where the addresses do not tell it."""
+        if change == _ASK_TORCH:
+            return False
+        if change == _GRADIENTS_MOVED:
+            if self._read.gradient_count() != len(self._gradient_labels):
+                return False  # Some share a storage.
+            self._gradient_labels.say_read(self._read)
+            self._gradient_places = []
+        else:
+            self._gradient_labels.say_again()
+        self._labels.say_again()
+        self._modules.say_again()
+        return True
+
+    def _ask_torch(self, optimizer: Any) -> None:
         parameters = _parameters(optimizer)
         gradients = [parameter.grad for parameter in parameters]
         places = pointers(parameters)
@@ -68,12 +93,12 @@ class WatchedOptimizer:
             self._labels.say_again()
             self._modules.say_again()
         self._say_gradients(gradients)
-        _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
         """The state is what the step made of it; so are gradients, where the step computes them."""
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
         if has_closure:
+            self._read.forget()
             self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
         state = optimizer.state
         is_due = len(state) != self._state_size or _is_seldom(self._steps)

@@ -100,6 +100,12 @@ class LabelSet:
             self._number = _core.capture_move_labels(self._number, addresses)
             _core.capture_apply_labels(self._number)
 
+    def say_read(self, places: _core.TensorPlaces) -> None:
+        """The same as before, row by row, but where the gradients were read to be."""
+        if self._number is not None:
+            self._number = places.move_labels(self._number)
+            _core.capture_apply_labels(self._number)
+
     def say_again(self) -> None:
         """The same as before holds now."""
         if self._number is not None:

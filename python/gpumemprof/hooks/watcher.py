@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
 import warnings
 import weakref
 from typing import Any
 
-from gpumemprof import _torch
+from gpumemprof import _core, _torch
 from gpumemprof.errors import RecordingWarning
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.optimizers import WatchedOptimizer
@@ -19,6 +21,13 @@ __all__ = ["Watcher"]
 # batches are known by the line of the program that brings them.
 _CALLS_TO_SEE = 2
 _MOST_CALLS = 20_000
+
+
+@functools.cache
+def _prove_tensors() -> None:
+    """Addresses are read from torch's own objects where this succeeds; else torch is asked."""
+    with contextlib.suppress(Exception):
+        _core.capture_prove_tensors(_torch.told_tensors())
 
 
 class Watcher:
@@ -41,6 +50,7 @@ class Watcher:
         """Put the hooks in place."""
         with self._lock:
             self._is_on = True
+            _prove_tensors()
             try:
                 self._handles = _torch.watch_optimizers(self._before_step, self._after_step)
                 self._forward_handles = _torch.watch_forward(self._before_forward, self._compiled)

@@ -1,0 +1,71 @@
+// Where an optimizer's parameters and their gradients lie.
+#include <vector>
+
+#include "bindings.h"
+#include "capture/capture.h"
+#include "capture/tensor_places.h"
+
+namespace gpumemprof::bindings {
+namespace {
+
+using capture::TensorPlaces;
+
+std::uintptr_t address_of(nb::handle object) {
+  return reinterpret_cast<std::uintptr_t>(object.ptr());
+}
+
+// Rows of (tensor, address of its storage, address of its gradient's storage or 0).
+void prove_tensors(const nb::list& rows) {
+  std::vector<capture::ToldTensor> told;
+  for (const nb::handle row : rows) {
+    const nb::object tensor = row[0];
+    told.push_back(
+        {address_of(tensor), nb::cast<std::uint64_t>(row[1]), nb::cast<std::uint64_t>(row[2])});
+  }
+  if (const Status proven = capture::prove_tensors(told); !proven) raise(proven.error());
+}
+
+// The tensors under "params" of each group; false where one is of another kind than `kinds`, whose
+// memory may lie elsewhere than torch's own objects say.
+bool gather(const nb::list& groups, const nb::tuple& kinds, std::vector<std::uintptr_t>& tensors) {
+  for (const nb::handle group : groups) {
+    if (!nb::isinstance<nb::dict>(group)) return false;
+    PyObject* members = PyDict_GetItemString(group.ptr(), "params");
+    if (members == nullptr || !PyList_Check(members)) return false;
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(members); ++index) {
+      PyObject* tensor = PyList_GET_ITEM(members, index);
+      const auto* kind = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+      bool is_plain = false;
+      for (const nb::handle each : kinds) is_plain = is_plain || each.ptr() == kind;
+      if (!is_plain) return false;
+      tensors.push_back(address_of(tensor));
+    }
+  }
+  return true;
+}
+
+int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
+  std::vector<std::uintptr_t> tensors;
+  if (gather(groups, kinds, tensors)) return static_cast<int>(places.read(tensors));
+  places.forget();
+  return static_cast<int>(TensorPlaces::Change::other);
+}
+
+}  // namespace
+
+void bind_places(nb::module_& module) {
+  module.def("capture_prove_tensors", prove_tensors, nb::arg("rows"));
+  nb::class_<TensorPlaces>(module, "TensorPlaces")
+      .def(nb::init<>())
+      .def("read", read, nb::arg("groups"), nb::arg("kinds"))
+      .def("forget", &TensorPlaces::forget)
+      .def("gradient_count", &TensorPlaces::gradient_count)
+      .def(
+          "move_labels",
+          [](const TensorPlaces& places, std::uint32_t number) {
+            return capture::move_labels(number, places.gradients());
+          },
+          nb::arg("number"));
+}
+
+}  // namespace gpumemprof::bindings

@@ -1,0 +1,164 @@
+#include "capture/tensor_places.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace gpumemprof::capture {
+namespace {
+
+// Bytes into torch's objects.
+struct TensorLayout {
+  std::size_t tensor_in_object = 0;
+  std::size_t storage_in_tensor = 0;
+  std::size_t address_in_storage = 0;
+  std::size_t gradient_in_meta = 0;
+};
+// Autograd's part of a tensor is named right behind its storage.
+constexpr std::size_t kMetaBehindStorage = 8;
+
+// The Python object holds its tensor behind its head, or behind a flag as well. Tensors and
+// storages begin with a table of functions and their counts of holders, which take 8 or 16 bytes.
+// Before a gradient comes a name, a string of 8 or of 32 bytes, as the compiler's ABI has it.
+constexpr std::array<std::size_t, 2> kTensorInObject = {16, 24};
+constexpr std::array<std::size_t, 2> kBehindCounts = {16, 24};
+constexpr std::array<std::size_t, 2> kGradientInMeta = {40, 16};
+
+TensorLayout g_layout;  // once g_is_proven
+std::uint64_t g_no_gradient = 0;
+std::atomic<bool> g_is_proven{false};
+
+std::uint64_t word_at(std::uint64_t address) {
+  std::uint64_t word = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): torch's objects are known by their addresses.
+  std::memcpy(&word, reinterpret_cast<const void*>(address), sizeof(word));
+  return word;
+}
+
+// None where there is no memory: a layout that is not torch's leads anywhere.
+std::optional<std::uint64_t> word_if_any(std::uint64_t address) {
+  std::uint64_t word = 0;
+  const iovec to = {&word, sizeof(word)};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the system says whether it is one.
+  const iovec from = {reinterpret_cast<void*>(address), sizeof(word)};
+  const ssize_t count = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
+  if (count != static_cast<ssize_t>(sizeof(word))) return std::nullopt;
+  return word;
+}
+
+std::optional<std::uint64_t> storage_if_any(std::uint64_t tensor, const TensorLayout& layout) {
+  const auto storage = word_if_any(tensor + layout.storage_in_tensor);
+  if (!storage) return std::nullopt;
+  return word_if_any(*storage + layout.address_in_storage);
+}
+
+// The tensor that stands for the gradient, which there always is; none where the layout is wrong.
+std::optional<std::uint64_t> gradient_if_any(std::uint64_t tensor, const TensorLayout& layout) {
+  const auto meta = word_if_any(tensor + layout.storage_in_tensor + kMetaBehindStorage);
+  if (!meta) return std::nullopt;
+  return word_if_any(*meta + layout.gradient_in_meta);
+}
+
+// What stands for no gradient, if the layout reads all as they were told.
+std::optional<std::uint64_t> prove(const TensorLayout& layout, std::span<const ToldTensor> told) {
+  std::optional<std::uint64_t> no_gradient;
+  bool has_gradient = false;
+  for (const ToldTensor& expected : told) {
+    const auto tensor = word_if_any(expected.object + layout.tensor_in_object);
+    if (!tensor || storage_if_any(*tensor, layout) != expected.storage) return std::nullopt;
+    const auto gradient = gradient_if_any(*tensor, layout);
+    if (!gradient) return std::nullopt;
+    if (expected.gradient_storage != 0) {
+      has_gradient = true;
+      if (storage_if_any(*gradient, layout) != expected.gradient_storage) return std::nullopt;
+    } else if (no_gradient && no_gradient != gradient) {
+      return std::nullopt;
+    } else {
+      // It has no storage to name.
+      if (word_if_any(*gradient + layout.storage_in_tensor) != 0U) return std::nullopt;
+      no_gradient = gradient;
+    }
+  }
+  return has_gradient ? no_gradient : std::nullopt;
+}
+
+std::uint64_t storage_of(std::uint64_t tensor) {
+  const std::uint64_t storage = word_at(tensor + g_layout.storage_in_tensor);
+  return storage == 0 ? 0 : word_at(storage + g_layout.address_in_storage);
+}
+
+// The tensor; 0: none.
+std::uint64_t gradient_of(std::uint64_t tensor) {
+  const std::uint64_t meta = word_at(tensor + g_layout.storage_in_tensor + kMetaBehindStorage);
+  if (meta == 0) return 0;
+  const std::uint64_t gradient = word_at(meta + g_layout.gradient_in_meta);
+  return gradient == g_no_gradient ? 0 : gradient;
+}
+
+}  // namespace
+
+Status prove_tensors(std::span<const ToldTensor> tensors) {
+  if (g_is_proven.load(std::memory_order_acquire)) return Done{};
+  for (const std::size_t in_object : kTensorInObject)
+    for (const std::size_t behind_counts : kBehindCounts)
+      for (const std::size_t in_meta : kGradientInMeta) {
+        const TensorLayout layout = {in_object, behind_counts, behind_counts, in_meta};
+        if (const auto no_gradient = prove(layout, tensors)) {
+          g_layout = layout;
+          g_no_gradient = *no_gradient;
+          g_is_proven.store(true, std::memory_order_release);
+          return Done{};
+        }
+      }
+  return Error{ErrorCode::environment, "torch keeps its tensors in an unknown way", "", ""};
+}
+
+TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors) {
+  if (!g_is_proven.load(std::memory_order_acquire)) return Change::other;
+  std::swap(places_, before_);
+  places_.clear();
+  bool is_same = is_known_ && before_.size() == tensors.size();
+  bool is_moved = false;
+  bool is_plain = true;
+  for (const std::uintptr_t object : tensors) {
+    const std::uint64_t tensor = word_at(object + g_layout.tensor_in_object);
+    Place place = {storage_of(tensor), 0};
+    if (const std::uint64_t gradient = gradient_of(tensor); gradient != 0) {
+      place.gradient = storage_of(gradient);
+      is_plain = is_plain && place.gradient != 0;
+    }
+    if (is_same) {
+      const Place& before = before_[places_.size()];
+      is_same =
+          place.storage == before.storage && (place.gradient == 0) == (before.gradient == 0);
+      is_moved = is_moved || place.gradient != before.gradient;
+    }
+    places_.push_back(place);
+  }
+  is_known_ = is_plain;
+  if (!is_same || !is_plain) return Change::other;
+  return is_moved ? Change::gradients_moved : Change::none;
+}
+
+void TensorPlaces::forget() { is_known_ = false; }
+
+std::size_t TensorPlaces::gradient_count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      places_, [](const Place& place) { return place.gradient != 0; }));
+}
+
+std::vector<std::uint64_t> TensorPlaces::gradients() const {
+  std::vector<std::uint64_t> found;
+  found.reserve(places_.size());
+  for (const Place& place : places_)
+    if (place.gradient != 0) found.push_back(place.gradient);
+  return found;
+}
+
+}  // namespace gpumemprof::capture

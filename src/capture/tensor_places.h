@@ -1,0 +1,54 @@
+// Where the storages of tensors and of their gradients lie, read from torch's own objects.
+//
+// Each step of an optimizer has to be told which storages its parameters and gradients are. Asking
+// torch through Python costs more than all else that a recording does in a step; the addresses are
+// a few loads away. Where torch keeps them differs from version to version, so nothing is read
+// until a layout has been proven on tensors whose storages torch tells.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpumemprof::capture {
+
+// A tensor's Python object, and what torch tells of it.
+struct ToldTensor {
+  std::uintptr_t object = 0;
+  std::uint64_t storage = 0;
+  std::uint64_t gradient_storage = 0;  // 0: it has no gradient
+};
+
+// With a gradient and without; at least one of each. Fails where no known layout agrees.
+Status prove_tensors(std::span<const ToldTensor> tensors);
+
+// The places of one list of tensors, from one reading to the next.
+class TensorPlaces {
+ public:
+  enum class Change : std::uint8_t {
+    none,
+    gradients_moved,  // the same tensors have one, all are plain, some lie elsewhere
+    other,            // ask torch: also where nothing is proven, or a gradient has no storage
+  };
+  // The tensors' Python objects, which must be alive and exactly torch's own kind of tensor.
+  Change read(std::span<const std::uintptr_t> tensors);
+  // The next reading is like the first.
+  void forget();
+  // Of those that have one, in the order of the tensors.
+  [[nodiscard]] std::vector<std::uint64_t> gradients() const;
+  [[nodiscard]] std::size_t gradient_count() const;
+
+ private:
+  struct Place {
+    std::uint64_t storage = 0;
+    std::uint64_t gradient = 0;  // 0: none
+  };
+  std::vector<Place> places_;
+  std::vector<Place> before_;
+  bool is_known_ = false;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,5 +1,6 @@
 #include "capture/capture.h"
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -187,11 +188,13 @@ std::vector<StackFrame> own_stack() {
   if (walker == nullptr) return frames;
   std::vector<FrameKey> keys(kMaxDepth);
   std::vector<char> buffer(2 * FrameWalker::kTextBytes);
-  const auto trail = std::make_unique<Trail>();
-  const std::size_t count = walker->walk(keys.data(), keys.data(), 0, *trail).count;
+  const auto trails = std::make_unique<std::array<Trail, 2>>();
+  Trail* trail = &trails->front();
+  Trail* spare = &trails->back();
+  const std::size_t count = walker->walk(keys.data(), keys.data(), 0, trail, spare).count;
   // Again, along the trail of the first walk: nothing has changed, and so it must find.
   std::vector<FrameKey> again(kMaxDepth);
-  if (count < kMaxDepth && !walker->walk(again.data(), keys.data(), count, *trail).is_same)
+  if (count < kMaxDepth && !walker->walk(again.data(), keys.data(), count, trail, spare).is_same)
     return frames;
   for (std::size_t index = 0; index < count; ++index) {
     CodeText text;

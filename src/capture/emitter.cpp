@@ -122,7 +122,8 @@ std::uint16_t Emitter::tag() {
 
 StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
                               std::uint32_t& instruction) {
-  const Walk walk = walker.walk(slot.scratch, slot.frames, slot.depth, slot.trail);
+  const Walk walk =
+      walker.walk(slot.scratch, slot.frames, slot.depth, slot.trail, slot.spare_trail);
   if (walk.count == 0) return StackWord::none;
   const std::uint64_t deaths = code_deaths();
   if ((walk.is_same || walk.has_moved) && slot.is_mirrored && deaths == slot.deaths_seen &&
@@ -134,8 +135,8 @@ StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
   }
   if (walk.is_same || walk.has_moved)
     std::copy(slot.frames + 1, slot.frames + walk.count, slot.scratch + 1);
-  slot.is_mirrored = send_changes(walker, slot, walk.count, deaths);
-  if (!slot.is_mirrored) slot.trail.count = 0;  // it leads to a stack that is not the last one
+  slot.is_mirrored = send_changes(walker, slot, walk, deaths);
+  if (!slot.is_mirrored) slot.trail->count = 0;  // it leads to a stack that is not the last one
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }
 
@@ -149,13 +150,12 @@ bool Emitter::has_same_glances(const FrameWalker& walker, const ThreadSlot& slot
 }
 
 std::size_t Emitter::frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
-                                    std::size_t count, std::uint64_t deaths) const {
+                                    const Walk& walk, std::uint64_t deaths) {
   if (!slot.is_mirrored || deaths != slot.deaths_seen) return 0;
-  const std::size_t most = std::min(count, slot.depth);
+  if (knows_code_deaths()) return walk.kept;
   std::size_t keep = 0;
-  while (keep < most && slot.scratch[count - 1 - keep] == slot.frames[slot.depth - 1 - keep] &&
-         (knows_code_deaths() ||
-          walker.glance(slot.scratch[count - 1 - keep].code) == slot.glances[keep])) {
+  while (keep < walk.kept &&
+         walker.glance(slot.scratch[walk.count - 1 - keep].code) == slot.glances[keep]) {
     ++keep;
   }
   return keep;
@@ -185,9 +185,10 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
   return true;
 }
 
-bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, std::size_t count,
+bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                            std::uint64_t deaths) {
-  const std::size_t keep = frames_to_keep(walker, slot, count, deaths);
+  const std::size_t count = walk.count;
+  const std::size_t keep = frames_to_keep(walker, slot, walk, deaths);
   Record record;
   record.frames = FramesRecord();
   FramesRecord& frames = record.frames;

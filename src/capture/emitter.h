@@ -42,10 +42,10 @@ class Emitter {
   // Makes sure that the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
   StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction);
-  bool send_changes(const FrameWalker& walker, ThreadSlot& slot, std::size_t count,
+  bool send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                     std::uint64_t deaths);
-  std::size_t frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot, std::size_t count,
-                             std::uint64_t deaths) const;
+  static std::size_t frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
+                                    const Walk& walk, std::uint64_t deaths);
   bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot) const;
   // Makes sure that the drain knows what the code is called.
   bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,

@@ -1,10 +1,13 @@
 #include "capture/frame_walker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpumemprof::capture {
 namespace {
 
+// A frame on its thread's own stack of frames, one behind the other.
+constexpr std::uint8_t kThreadOwner = 0;
 // From this owner on a frame is a bridge between C and Python and has no code of its own.
 constexpr std::uint8_t kFirstBridgeOwner = 3;
 // 3.14 marks references it has borrowed in the low bits.
@@ -98,107 +101,147 @@ struct AnyOffsets {
   static constexpr std::uintptr_t code_mask = ~kReferenceMarks;
 };
 
+void compare(Walk& walk, const FrameKey* frames, const FrameKey* last, std::size_t last_count) {
+  const std::size_t most = std::min(walk.count, last_count);
+  while (walk.kept < most &&
+         frames[walk.count - 1 - walk.kept] == last[last_count - 1 - walk.kept]) {
+    ++walk.kept;
+  }
+  if (walk.count != last_count) return;
+  walk.is_same = walk.kept == last_count;
+  walk.has_moved = walk.kept + 1 == last_count && frames[0].code == last[0].code;
+}
+
 template <typename Offsets>
 class FrameChain {
  public:
-  FrameChain(Offsets offsets, Trail& trail) : offsets_(offsets), trail_(trail) {}
+  FrameChain(Offsets offsets, Trail& old, Trail& trail)
+      : offsets_(offsets), old_(old), trail_(trail) {}
 
-  Walk walk(std::uintptr_t frame, FrameKey* frames, const FrameKey* last, std::size_t last_count) {
-    Walk walk;
-    if (has_same_trail(frame)) [[likely]] {
-      frames[0] = key_of(frame);
-      walk.count = last_count;
-      compare_innermost(walk, frames, last);
-      return walk;
-    }
-    fetch_trail();
-    trail_.count = 0;
-    frame = pass_bridges(frame);
-    trail_.count = 0;  // a trail starts with the innermost frame that has code
-    if (frame == 0) return walk;
+  // The usual case: all is as it was, but perhaps for the innermost instruction.
+  bool walk_same(std::uintptr_t frame, FrameKey* frames, const FrameKey* last,
+                 std::size_t last_count, Walk& walk) {
+    if (old_.count == 0 || old_.steps[0].frame != frame ||
+        read_raw<std::uintptr_t>(frame + offsets_.code) != old_.code || same_until(0) != old_.count)
+      return false;
     frames[0] = key_of(frame);
-    frame = step_from(frame);
-    const std::size_t same = pass_same(frame, last, last_count);
-    walk.count = same;
-    if (frame == 0 && same == last_count) {
-      compare_innermost(walk, frames, last);
-      if (walk.is_same || walk.has_moved) return walk;
-    }
-    std::copy(last + 1, last + same, frames + 1);
-    for (; frame != 0 && walk.count < kMaxDepth; frame = pass_bridges(step_from(frame))) {
-      frames[walk.count++] = key_of(frame);
+    old_.steps[0].instruction = frames[0].instruction;
+    walk.count = last_count;
+    walk.is_same = frames[0] == last[0];
+    walk.has_moved = !walk.is_same;
+    walk.kept = walk.is_same ? last_count : last_count - 1;
+    return true;
+  }
+
+  void walk_anew(std::uintptr_t frame, FrameKey* frames, const FrameKey* last,
+                 std::size_t last_count, Walk& walk) {
+    fetch_old();
+    trail_.count = 0;
+    std::size_t at = 0;       // in the old trail, which is looked at once, from its beginning on
+    std::size_t differs = 0;  // up to here the old trail is known not to lead to its end
+    while (frame != 0 && walk.count < kMaxDepth) {
+      const auto owner = read_raw<std::uint8_t>(frame + offsets_.owner);
+      if (owner >= kFirstBridgeOwner) {
+        frame = step_from(frame, Trail::kBridge);
+        continue;
+      }
+      if (owner == kThreadOwner) at = find(frame, at);
+      if (at >= differs && is_old(frame, at)) {
+        differs = same_until(at);
+        if (differs == old_.count) {
+          join(at, frames, last, last_count, walk);
+          return compare(walk, frames, last, last_count);
+        }
+      }
+      frames[walk.count] = key_of(frame);
+      frame = step_from(frame, static_cast<std::uint16_t>(walk.count));
+      ++walk.count;
     }
     if (frame != 0) trail_.count = 0;  // it goes on behind what was kept
-    return walk;
+    compare(walk, frames, last, last_count);
   }
 
  private:
-  static void compare_innermost(Walk& walk, const FrameKey* frames, const FrameKey* last) {
-    walk.is_same_below = true;
-    walk.is_same = frames[0] == last[0];
-    walk.has_moved = !walk.is_same && frames[0].code == last[0].code;
-  }
-
-  // The hot loop: whether every frame lies where it lay, runs the same code and stands at the same
-  // instruction; the innermost may stand elsewhere. A place is read only after its callee has told
-  // that it is still there.
-  [[nodiscard]] bool has_same_trail(std::uintptr_t frame) const {
-    if (trail_.count == 0 || trail_.steps[0].frame != frame) return false;
-    const Trail::Step* step = trail_.steps.data();
-    const Trail::Step* const end = step + trail_.count;
-    if (read_raw<std::uintptr_t>(frame + offsets_.code) != trail_.code) return false;
+  // The hot loop: up to where, from a step whose frame is as it was on, every frame lies where it
+  // lay, runs the same code and stands at the same instruction; all steps where the last of them
+  // still is the outermost. A place is read only after its callee has told that it is still there.
+  [[nodiscard]] std::size_t same_until(std::size_t first) const {
+    const Trail::Step* step = old_.steps.data() + first;
+    const Trail::Step* const end = old_.steps.data() + old_.count;
+    std::uintptr_t frame = step->frame;
     for (++step; step != end; ++step) {
       std::uintptr_t known = step->frame;
-      if (previous_of(frame) != known) return false;
+      if (previous_of(frame) != known) break;
       // Keeps the compiler from taking the place out of the callee again, for which the processor
       // would have to wait.
       asm("" : "+r"(known));
       frame = known;
       // An instruction lies inside its code, so the same one is of the same code: a code object
       // that took the place of a dead one is the caller's concern.
-      if (read_raw<std::uintptr_t>(frame + offsets_.instruction) != step->instruction) return false;
+      if (read_raw<std::uintptr_t>(frame + offsets_.instruction) != step->instruction) break;
     }
-    return previous_of(frame) == 0;
+    const auto same = static_cast<std::size_t>(step - old_.steps.data());
+    return same == old_.count && previous_of(frame) != 0 ? same - 1 : same;
   }
 
   // Most frames are where they were, even in a stack that changed; asking early for a place that is
   // gone does no harm.
-  void fetch_trail() const {
-    for (std::size_t index = 0; index < trail_.count; ++index) {
-      const auto* place = reinterpret_cast<const char*>(trail_.steps[index].frame);
+  void fetch_old() const {
+    for (std::size_t index = 0; index < old_.count; ++index) {
+      const auto* place = reinterpret_cast<const char*>(old_.steps[index].frame);
       __builtin_prefetch(place);
       __builtin_prefetch(place + offsets_.instruction);
     }
   }
 
+  // The first step of the old trail from `at` on that may be this frame: callers lie below the
+  // frames they call. Where they do not, no more is lost than time.
+  [[nodiscard]] std::size_t find(std::uintptr_t frame, std::size_t at) const {
+    while (at < old_.count &&
+           (old_.steps[at].frame > frame || old_.numbers[at] == Trail::kBridge)) {
+      ++at;
+    }
+    return at;
+  }
+  [[nodiscard]] bool is_old(std::uintptr_t frame, std::size_t at) const {
+    return at < old_.count && old_.steps[at].frame == frame &&
+           read_raw<std::uintptr_t>(frame + offsets_.instruction) == old_.steps[at].instruction;
+  }
+
+  // From here on everything is as before.
+  void join(std::size_t at, FrameKey* frames, const FrameKey* last, std::size_t last_count,
+            Walk& walk) {
+    const std::size_t known = old_.numbers[at];
+    walk.kept = std::min(last_count - known, kMaxDepth - walk.count);
+    std::copy_n(last + known, walk.kept, frames + walk.count);
+    const bool fits =
+        walk.kept == last_count - known && trail_.count + old_.count - at <= trail_.steps.size();
+    for (std::size_t step = at; fits && step < old_.count; ++step) {
+      const std::uint16_t number = old_.numbers[step];
+      trail_.numbers[trail_.count] = number == Trail::kBridge
+                                         ? number
+                                         : static_cast<std::uint16_t>(number - known + walk.count);
+      trail_.steps[trail_.count++] = old_.steps[step];
+    }
+    if (!fits) trail_.count = 0;
+    if (walk.count == 0)
+      trail_.code = read_raw<std::uintptr_t>(old_.steps[at].frame + offsets_.code);
+    walk.count += walk.kept;
+    if (!fits) walk.kept = 0;
+  }
+
   // The frame that called this one, which goes onto the trail.
-  std::uintptr_t step_from(std::uintptr_t frame) {
-    if (trail_.count < trail_.steps.size()) {
+  std::uintptr_t step_from(std::uintptr_t frame, std::uint16_t number) {
+    // A trail starts with the innermost frame that has code.
+    if (trail_.count < trail_.steps.size() && (trail_.count > 0 || number != Trail::kBridge)) {
       if (trail_.count == 0) trail_.code = read_raw<std::uintptr_t>(frame + offsets_.code);
+      trail_.numbers[trail_.count] = number;
       trail_.steps[trail_.count++] = {frame,
                                       read_raw<std::uintptr_t>(frame + offsets_.instruction)};
     }
     return previous_of(frame);
   }
 
-  // Returns how many frames are as before; `frame` is left at the first that is not.
-  std::size_t pass_same(std::uintptr_t& frame, const FrameKey* last, std::size_t last_count) {
-    std::size_t at = 1;
-    while (frame != 0) {
-      if (at < last_count && key_of(frame) == last[at]) [[likely]] {
-        ++at;
-      } else if (!is_bridge(frame)) {
-        break;
-      }
-      frame = step_from(frame);
-    }
-    return at;
-  }
-
-  std::uintptr_t pass_bridges(std::uintptr_t frame) {
-    while (frame != 0 && is_bridge(frame)) frame = step_from(frame);
-    return frame;
-  }
   [[nodiscard]] std::uintptr_t previous_of(std::uintptr_t frame) const {
     return read_raw<std::uintptr_t>(frame + offsets_.previous);
   }
@@ -206,14 +249,23 @@ class FrameChain {
     return {read_raw<std::uintptr_t>(frame + offsets_.code) & Offsets::code_mask,
             read_raw<std::uintptr_t>(frame + offsets_.instruction)};
   }
-  // A frame that equals one we know has no need of this question, which saves a line of cache.
-  [[nodiscard]] bool is_bridge(std::uintptr_t frame) const {
-    return read_raw<std::uint8_t>(frame + offsets_.owner) >= kFirstBridgeOwner;
-  }
 
   Offsets offsets_;
+  Trail& old_;
   Trail& trail_;
 };
+
+template <typename Offsets>
+Walk walk_chain(Offsets offsets, std::uintptr_t innermost, FrameKey* frames, const FrameKey* last,
+                std::size_t last_count, Trail*& trail, Trail*& spare) {
+  FrameChain<Offsets> chain(offsets, *trail, *spare);
+  Walk walk;
+  if (chain.walk_same(innermost, frames, last, last_count, walk)) [[likely]]
+    return walk;
+  chain.walk_anew(innermost, frames, last, last_count, walk);
+  std::swap(trail, spare);
+  return walk;
+}
 
 }  // namespace
 
@@ -226,33 +278,26 @@ std::uintptr_t FrameWalker::running_frame() const {
 }
 
 Walk FrameWalker::walk(FrameKey* frames, const FrameKey* last, std::size_t last_count,
-                       Trail& trail) const {
+                       Trail*& trail, Trail*& spare) const {
   if (layout_.has_frame_objects) return walk_frame_objects(frames, last, last_count);
   const std::uintptr_t innermost = running_frame();
   if (CommonOffsets::fit(layout_)) {
-    return FrameChain<CommonOffsets>(CommonOffsets{}, trail)
-        .walk(innermost, frames, last, last_count);
+    return walk_chain(CommonOffsets{}, innermost, frames, last, last_count, trail, spare);
   }
-  return FrameChain<AnyOffsets>(AnyOffsets(layout_), trail)
-      .walk(innermost, frames, last, last_count);
+  return walk_chain(AnyOffsets(layout_), innermost, frames, last, last_count, trail, spare);
 }
 
 Walk FrameWalker::walk_frame_objects(FrameKey* frames, const FrameKey* last,
                                      std::size_t last_count) const {
   Walk walk;
-  bool differs = false;
   for (std::uintptr_t frame = running_frame(); frame != 0 && walk.count < kMaxDepth;
        frame = read_raw<std::uintptr_t>(frame + layout_.previous)) {
     const auto instruction = read_raw<std::int32_t>(frame + layout_.instruction);
-    const FrameKey key = {
+    frames[walk.count++] = {
         read_raw<std::uintptr_t>(frame + layout_.code),
         static_cast<std::uintptr_t>(std::max(instruction, 0)) * layout_.instruction_unit};
-    differs |= walk.count > 0 && key != last[walk.count];
-    frames[walk.count++] = key;
   }
-  walk.is_same_below = !differs && walk.count == last_count;
-  walk.is_same = walk.is_same_below && frames[0] == last[0];
-  walk.has_moved = walk.is_same_below && !walk.is_same && frames[0].code == last[0].code;
+  compare(walk, frames, last, last_count);
   return walk;
 }
 

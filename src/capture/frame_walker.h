@@ -40,22 +40,24 @@ struct CodeText {
 
 // Where the frames of the last walk lay, bridges between C and Python included, innermost first.
 // The next walk looks at these places first, without waiting for one frame to tell where the next
-// one is: almost always it is the same stack again.
+// one is: almost always it is the same stack again, or becomes the same further out.
 struct Trail {
   struct Step {
     std::uintptr_t frame = 0;
     std::uintptr_t instruction = 0;
   };
+  static constexpr std::uint16_t kBridge = 0xFFFF;
   std::size_t count = 0;    // 0: not known
   std::uintptr_t code = 0;  // of the innermost
   std::array<Step, 2 * kMaxDepth> steps;
+  std::array<std::uint16_t, 2 * kMaxDepth> numbers;  // of the frames among those with code
 };
 
 struct Walk {
   std::size_t count = 0;
-  bool is_same_below = false;  // all frames but the innermost are those of the last walk
-  bool has_moved = false;      // and the innermost is, but at another instruction
-  bool is_same = false;        // and at the same
+  std::size_t kept = 0;    // of them, from the outermost on, are those of the last walk
+  bool is_same = false;    // all are, and there are no more and no fewer
+  bool has_moved = false;  // all but the innermost are, which is at another instruction
 };
 
 class FrameWalker {
@@ -65,9 +67,11 @@ class FrameWalker {
   [[nodiscard]] const PythonLayout& layout() const { return layout_; }
 
   // Innermost first, and compared with `last` on the way. No frames for a thread Python does not
-  // know. Where they are the same, or have only moved, no more than the innermost is written.
-  // `trail` is that of the walk that made `last`, and of this one afterwards.
-  Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count, Trail& trail) const;
+  // know. Where they are the same, or have only moved, no more than the innermost need be written.
+  // `trail` is that of the walk that made `last`, and of this one afterwards; `spare` is room for
+  // one.
+  Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count, Trail*& trail,
+            Trail*& spare) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
     if (layout_.has_frame_objects) return static_cast<std::uint32_t>(key.instruction);

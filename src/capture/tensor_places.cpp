@@ -135,8 +135,7 @@ TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors)
     }
     if (is_same) {
       const Place& before = before_[places_.size()];
-      is_same =
-          place.storage == before.storage && (place.gradient == 0) == (before.gradient == 0);
+      is_same = place.storage == before.storage && (place.gradient == 0) == (before.gradient == 0);
       is_moved = is_moved || place.gradient != before.gradient;
     }
     places_.push_back(place);
@@ -149,8 +148,8 @@ TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors)
 void TensorPlaces::forget() { is_known_ = false; }
 
 std::size_t TensorPlaces::gradient_count() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      places_, [](const Place& place) { return place.gradient != 0; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(places_, [](const Place& place) { return place.gradient != 0; }));
 }
 
 std::vector<std::uint64_t> TensorPlaces::gradients() const {

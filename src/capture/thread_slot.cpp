@@ -58,6 +58,8 @@ ThreadSlot* ThreadSlots::claim() {
     if (slot.frames == nullptr) {
       slot.frames = slot.both_stacks.data();
       slot.scratch = slot.both_stacks.data() + kMaxDepth;
+      slot.trail = &slot.both_trails[0];
+      slot.spare_trail = &slot.both_trails[1];
       slot.running_node = NodeKey();
     }
     t_claim = {&slot, &is_taken_[number], this};

@@ -38,7 +38,9 @@ struct ThreadSlot {
   FrameKey* scratch = nullptr;
   std::array<FrameKey, 2 * kMaxDepth> both_stacks;
   std::array<std::uint64_t, kMaxDepth> glances;
-  Trail trail;
+  Trail* trail = nullptr;  // of the last stack
+  Trail* spare_trail = nullptr;
+  std::array<Trail, 2> both_trails;
   std::array<KnownCode, kCodeSlots> codes;
   std::array<char, 2 * FrameWalker::kTextBytes> text;
 };

@@ -67,7 +67,8 @@ class TensorPlacesTest : public testing::Test {
     Words& with = torch().parameter(0x1000);
     Words& without = torch().parameter(0x2000);
     FakeTorch::set_gradient(with, at(torch().tensor(0x3000)));
-    const std::array<ToldTensor, 2> wrong = {{{at(with), 0x1000, 0x3008}, {at(without), 0x2000, 0}}};
+    const std::array<ToldTensor, 2> wrong = {
+        {{at(with), 0x1000, 0x3008}, {at(without), 0x2000, 0}}};
     EXPECT_FALSE(prove_tensors(wrong));
     EXPECT_EQ(TensorPlaces().read({}), TensorPlaces::Change::other);
     const std::array<ToldTensor, 1> only_one = {{{at(with), 0x1000, 0x3000}}};

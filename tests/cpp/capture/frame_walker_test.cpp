@@ -1,0 +1,236 @@
+#include "capture/frame_walker.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+#include <vector>
+
+namespace gpumemprof::capture {
+namespace {
+
+constexpr std::uint8_t kOnThread = 0;
+constexpr std::uint8_t kInGenerator = 1;
+constexpr std::uint8_t kIsBridge = 3;
+
+// A frame as 3.12 and 3.13 have it, or one that has everything elsewhere.
+struct alignas(8) FakeFrame {
+  std::array<std::uint64_t, 16> words{};
+};
+
+struct Offsets {
+  std::uint16_t code, previous, instruction, owner;
+};
+constexpr Offsets kCommon = {0, 8, 56, 70};
+constexpr Offsets kOther = {16, 40, 8, 90};
+
+// A thread whose frames lie one behind the other on a stack of its own, with bridges on the C stack
+// and generators anywhere.
+class FakePython {
+ public:
+  explicit FakePython(const Offsets& offsets) : offsets_(offsets), stack_(2000) { s_running = 0; }
+
+  PythonLayout layout() {
+    PythonLayout layout;
+    layout.minor = 13;
+    layout.code = offsets_.code;
+    layout.previous = offsets_.previous;
+    layout.instruction = offsets_.instruction;
+    layout.owner = offsets_.owner;
+    layout.this_thread_state = []() -> void* { return &s_running; };
+    return layout;
+  }
+
+  void call(std::uintptr_t code, std::uint8_t owner) {
+    FakeFrame* frame = owner == kOnThread ? &stack_.at(on_stack_++) : &place_for(owner);
+    put(*frame, offsets_.code, code);
+    put(*frame, offsets_.previous, s_running);
+    put(*frame, offsets_.instruction, code + 8);
+    reinterpret_cast<std::uint8_t*>(frame)[offsets_.owner] = owner;
+    running_.push_back({frame, {code, code + 8}, owner});
+    s_running = reinterpret_cast<std::uintptr_t>(frame);
+  }
+
+  void give_back() {
+    if (running_.back().owner == kOnThread) --on_stack_;
+    put(*running_.back().frame, offsets_.instruction, 0xDEAD);
+    running_.pop_back();
+    s_running = running_.empty() ? 0 : reinterpret_cast<std::uintptr_t>(running_.back().frame);
+  }
+
+  void go_to(std::uintptr_t instruction) {
+    running_.back().key.instruction = instruction;
+    put(*running_.back().frame, offsets_.instruction, instruction);
+  }
+
+  [[nodiscard]] std::size_t depth() const { return running_.size(); }
+  [[nodiscard]] const FrameKey& top() const { return running_.back().key; }
+
+  // Innermost first.
+  [[nodiscard]] std::vector<FrameKey> stack() const {
+    std::vector<FrameKey> keys;
+    for (auto frame = running_.rbegin(); frame != running_.rend(); ++frame) {
+      if (frame->owner != kIsBridge && keys.size() < kMaxDepth) keys.push_back(frame->key);
+    }
+    return keys;
+  }
+
+ private:
+  struct Running {
+    FakeFrame* frame;
+    FrameKey key;
+    std::uint8_t owner;
+  };
+
+  static void put(FakeFrame& frame, std::size_t offset, std::uintptr_t word) {
+    std::memcpy(reinterpret_cast<char*>(&frame) + offset, &word, sizeof(word));
+  }
+
+  // Bridges take turns among a few places, generators lie where they lie.
+  FakeFrame& place_for(std::uint8_t owner) {
+    if (owner == kInGenerator || bridges_.size() < 7) {
+      (owner == kInGenerator ? generators_ : bridges_).emplace_back();
+    }
+    if (owner == kInGenerator) return generators_.back();
+    for (std::size_t turn = 0; turn < bridges_.size(); ++turn) {
+      FakeFrame& place = bridges_[next_bridge_++ % bridges_.size()];
+      const bool is_used = std::any_of(running_.begin(), running_.end(),
+                                       [&](const Running& each) { return each.frame == &place; });
+      if (!is_used) return place;
+    }
+    return bridges_.emplace_back();
+  }
+
+  static inline std::uintptr_t s_running = 0;
+  Offsets offsets_;
+  std::vector<FakeFrame> stack_;
+  std::deque<FakeFrame> bridges_;
+  std::deque<FakeFrame> generators_;
+  std::size_t next_bridge_ = 0;
+  std::size_t on_stack_ = 0;
+  std::vector<Running> running_;
+};
+
+// Walks as the recorder does: each walk is told of the one before.
+class Follower {
+ public:
+  explicit Follower(const PythonLayout& layout) : walker_(layout) {}
+
+  void expect(const std::vector<FrameKey>& stack) {
+    const Walk walk = walker_.walk(frames_.data(), last_.data(), last_.size(), trail_, spare_);
+    ASSERT_EQ(walk.count, stack.size());
+    if (walk.count > 0 && (walk.is_same || walk.has_moved))
+      std::copy(last_.begin() + 1, last_.end(), frames_.begin() + 1);
+    const std::vector<FrameKey> found(frames_.begin(),
+                                      frames_.begin() + static_cast<std::ptrdiff_t>(walk.count));
+    ASSERT_EQ(found, stack);
+    std::size_t kept = 0;
+    while (kept < std::min(stack.size(), last_.size()) &&
+           stack[stack.size() - 1 - kept] == last_[last_.size() - 1 - kept]) {
+      ++kept;
+    }
+    EXPECT_EQ(walk.kept, kept);
+    EXPECT_EQ(walk.is_same, stack == last_);
+    EXPECT_EQ(walk.has_moved, !walk.is_same && kept + 1 == stack.size() &&
+                                  stack.size() == last_.size() && stack[0].code == last_[0].code);
+    last_ = found;
+  }
+
+ private:
+  FrameWalker walker_;
+  std::array<Trail, 2> trails_;
+  Trail* trail_ = trails_.data();
+  Trail* spare_ = trails_.data() + 1;
+  std::vector<FrameKey> frames_ = std::vector<FrameKey>(kMaxDepth);
+  std::vector<FrameKey> last_;
+};
+
+class FrameWalkerOf : public testing::TestWithParam<Offsets> {
+ protected:
+  FakePython python_{GetParam()};
+  Follower follower_{python_.layout()};
+
+  void call(std::uintptr_t code, std::uint8_t owner = kOnThread) { python_.call(code, owner); }
+  void expect_stack() { follower_.expect(python_.stack()); }
+};
+
+TEST_P(FrameWalkerOf, a_thread_without_frames_has_no_stack) { expect_stack(); }
+
+TEST_P(FrameWalkerOf, the_same_stack_is_found_again) {
+  for (std::uintptr_t code = 0x1000; code < 0x5000; code += 0x1000) call(code);
+  expect_stack();
+  expect_stack();
+  python_.go_to(0x4010);
+  expect_stack();
+  expect_stack();
+}
+
+TEST_P(FrameWalkerOf, another_callee_joins_the_callers_it_shares) {
+  for (std::uintptr_t code = 0x1000; code < 0x9000; code += 0x1000) call(code);
+  expect_stack();
+  python_.give_back();
+  call(0xA000);
+  call(0xB000, kIsBridge);
+  call(0xC000);
+  expect_stack();
+  expect_stack();
+  python_.give_back();
+  python_.give_back();
+  expect_stack();
+}
+
+TEST_P(FrameWalkerOf, a_caller_that_went_on_is_seen_behind_callees_in_the_same_places) {
+  call(0x1000);
+  call(0x2000);
+  call(0x3000);
+  expect_stack();
+  python_.give_back();
+  python_.give_back();
+  python_.go_to(0x1020);
+  call(0x2000);
+  call(0x3000);
+  expect_stack();
+}
+
+TEST_P(FrameWalkerOf, a_stack_deeper_than_is_kept_is_cut_at_its_outer_end) {
+  for (std::size_t turn = 0; turn < kMaxDepth + 20; ++turn) call(0x1000 + 0x100 * turn);
+  expect_stack();
+  expect_stack();
+  call(0x70);
+  expect_stack();
+  while (python_.depth() > kMaxDepth - 5) python_.give_back();
+  expect_stack();
+  for (std::size_t turn = 0; turn < 10; ++turn) call(0x9000000 + 0x100 * turn);
+  expect_stack();
+}
+
+// Whatever a program does between two events, the walk says what is there.
+TEST_P(FrameWalkerOf, every_stack_of_a_random_program_is_read_as_it_is) {
+  std::mt19937 draw(7);
+  const auto one_of = [&](std::uint32_t count) {
+    return static_cast<std::uint32_t>(draw() % count);
+  };
+  for (int event = 0; event < 30000; ++event) {
+    for (std::uint32_t turn = one_of(5); turn > 0; --turn) {
+      const std::uint32_t what = one_of(20);
+      const std::size_t wanted = (event / 3000) % 2 == 0 ? 12 : 60;
+      if (what < 9 && python_.depth() < wanted) {
+        constexpr std::uint8_t kOwners[] = {kOnThread, kOnThread,    kOnThread,
+                                            kOnThread, kInGenerator, kIsBridge};
+        call(0x1000 + 0x1000 * one_of(4), kOwners[one_of(6)]);
+      } else if (what < 16 && python_.depth() > 0) {
+        python_.give_back();
+      } else if (python_.depth() > 0) {
+        python_.go_to(python_.top().code + 8 * one_of(3));
+      }
+    }
+    expect_stack();
+    if (HasFatalFailure()) FAIL() << "at event " << event;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, FrameWalkerOf, testing::Values(kCommon, kOther),
+                         [](const auto& layout) { return layout.index == 0 ? "common" : "other"; });
+
+}  // namespace
+}  // namespace gpumemprof::capture

@@ -1,0 +1,42 @@
+"""Remedies applied to a program from outside, with no change to it.
+
+Only in a process that ``gpumemprof advise --verify`` starts for this: torch itself is changed in
+it, as the program would have to be. Every remedy counts what it changed, so that a comparison is
+only made where something was.
+"""
+
+from __future__ import annotations
+
+from gpumemprof.applied.autocast import Autocast
+from gpumemprof.applied.checkpointing import Checkpointing
+from gpumemprof.applied.effect import Effect, Request
+from gpumemprof.applied.stepping import Stepping
+
+__all__ = ["NAMES", "Effect", "Request", "start"]
+
+NAMES = (
+    "checkpointing",
+    "autocast_bf16",
+    "autocast_fp16",
+    "foreach_off",
+    "fused",
+    "expandable_segments",
+)
+"""What can be applied from outside; ``expandable_segments`` by the environment alone."""
+
+
+def start(request: Request) -> list[Effect]:
+    """Apply them, torch being imported; what each came to stands in its effect at the end."""
+    effects = []
+    for name in request.remedies:
+        effect = Effect(name)
+        if name == "checkpointing":
+            Checkpointing(effect, request.checkpoint_class).start()
+        elif name in ("autocast_bf16", "autocast_fp16"):
+            Autocast(effect, request.memory).start()
+        elif name in ("foreach_off", "fused"):
+            Stepping(effect).start()
+        else:
+            effect.count, effect.what = 1, "set in the environment"
+        effects.append(effect)
+    return effects

@@ -36,7 +36,8 @@ class Stepping:
         if obstacle is None:
             self._effect.count += len(groups)
             kind = type(optimizer).__name__
-            self._effect.what = f"{kind} with {len(groups)} groups of parameters"
+            plural = "" if len(groups) == 1 else "s"
+            self._effect.what = f"{kind} with {len(groups)} group{plural} of parameters"
         elif self._effect.count == 0:
             self._effect.what = obstacle
 

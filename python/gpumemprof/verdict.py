@@ -148,7 +148,9 @@ def _percent(value: float | None) -> str:
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return "?" if seconds is None else f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    return (
+        "?" if seconds is None else f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    )
 
 
 def _rows(verdict: Verdict) -> list[list[str]]:
@@ -216,7 +218,11 @@ def as_text(baseline: Baseline, verdicts: list[Verdict]) -> str:
     ]
     compared = [verdict for verdict in verdicts if verdict.without_effect is None]
     if compared:
-        lines += ["", *_table([_HEAD, *(row for verdict in compared for row in _rows(verdict))]), ""]
+        lines += [
+            "",
+            *_table([_HEAD, *(row for verdict in compared for row in _rows(verdict))]),
+            "",
+        ]
     for verdict in compared:
         lines += _sentence(verdict)
     return "\n".join(lines)

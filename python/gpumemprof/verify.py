@@ -150,7 +150,11 @@ def _take(options: _Options, name: str, value: str) -> None:
         options.batch = int(value)
 
 
-_EXCLUSIVE = ({"foreach_off", "fused"}, {"autocast_bf16", "autocast_fp16"})
+_EXCLUSIVE = (
+    {"foreach_off", "fused"},
+    {"autocast_bf16", "autocast_fp16"},
+    {"checkpointing", "checkpointing_selective"},
+)
 
 
 def _remedies(words: str) -> list[str]:
@@ -166,6 +170,10 @@ def _remedies(words: str) -> list[str]:
     return names
 
 
+def _all_names(options: _Options) -> list[str]:
+    return [name for names in options.sets for name in names]
+
+
 def _check(options: _Options) -> None:
     if not options.sets:
         raise _usage(f"--verify needs a remedy; what can be applied is {', '.join(applied.NAMES)}")
@@ -175,7 +183,7 @@ def _check(options: _Options) -> None:
         raise _usage("-m needs a module")
     if options.program[0] != "-m" and not Path(options.program[0]).exists():
         raise UsageError("no such script", "usage", options.program[0], "name one after --")
-    has_checkpointing = any("checkpointing" in names for names in options.sets)
+    has_checkpointing = any(name.startswith("checkpointing") for name in _all_names(options))
     if options.checkpoint_class is not None and not has_checkpointing:
         raise _usage("--checkpoint-class is for the remedy checkpointing")
 
@@ -281,7 +289,7 @@ def _noted_step_seconds(notes: dict[str, Any]) -> float | None:
 
 def _recorded_step_seconds(recording: Recording, device: str) -> float | None:
     """The mean step by the host's clock, as events tell it; the first is left out."""
-    steps = [step for step in recording.report(device=device, top=0)["devices"][0]["steps"] or []]
+    steps = recording.report(device=device, top=0)["devices"][0]["steps"] or []
     ends = [step["last_event"] for step in steps if step["step"] > 0]
     if len(ends) < 3:
         return None
@@ -301,14 +309,17 @@ def _prediction(advice: dict[str, Any], names: list[str]) -> dict[str, Any]:
     for entry in advice["remedies"]:
         if {word.strip() for word in entry["name"].split("+")} == set(names):
             return dict(entry)
-    return {"why": "Several remedies together are only predicted where --fit finds them."}
+    many = "Several remedies together are only predicted where --fit finds them."
+    return {"why": many if len(names) > 1 else "The advice does not know this remedy."}
 
 
 def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
     memory = _memory(options)
-    if memory == "cpu" and any("expandable_segments" in names for names in options.sets):
-        raise _usage("expandable_segments is for CUDA: the CPU's memory has no segments")
-    path, notes = Path(options.file or ""), {}
+    for name in _all_names(options):
+        if memory == "cpu" and name in applied.NEEDS_CUDA:
+            raise _usage(f"{name} is for CUDA: the CPU's memory has no pool")
+    path = Path(options.file or "")
+    notes: dict[str, Any] = {}
     if options.file is None:
         path, notes = _run(options, folder, "as_it_is", memory, [])
     recording = _open(path)
@@ -332,9 +343,7 @@ def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
         path, notes = _run(options, folder, "+".join(names), memory, names)
         effects = [applied.Effect(**effect) for effect in notes.get("effects", [])]
         after = (
-            _noted_step_seconds(notes)
-            if is_ours
-            else _recorded_step_seconds(_open(path), device)
+            _noted_step_seconds(notes) if is_ours else _recorded_step_seconds(_open(path), device)
         )
         measured = _measure(path, device, after)
         verdicts.append(Verdict(names, _prediction(advice, names), measured, effects, baseline))

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from gpumemprof import _torch
-from gpumemprof.applied.calls import watch_roots
+from gpumemprof.applied.calls import is_inside_root, watch_roots
 from gpumemprof.applied.effect import Effect
 
 __all__ = ["Autocast"]
@@ -38,7 +38,9 @@ class Autocast:
     def _after_leaving(self, run_backward: Any) -> Any:
         @functools.wraps(run_backward)
         def leave_and_run(*args: Any, **kwargs: Any) -> Any:
-            self._leave()
+            # Inside of a forward it belongs to the forward, or to a compiler at work.
+            if not is_inside_root():
+                self._leave()
             return run_backward(*args, **kwargs)
 
         return leave_and_run

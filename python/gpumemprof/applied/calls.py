@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from gpumemprof import _torch
 
-__all__ = ["watch_roots"]
+__all__ = ["is_inside_root", "watch_roots"]
 
 
 class _Calls:
@@ -21,39 +21,42 @@ class _Calls:
     def start(self) -> None:
         import torch
 
-        call_module = torch.nn.Module.__call__
+        call_module: Callable[..., Any] = torch.nn.Module.__call__
         is_compiling = torch.compiler.is_compiling
 
         # A forward hook comes too late: torch has looked up the module's forward before it.
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or self._is_inside():
+            # What backward computes again, it computes from the middle of a root.
+            if is_compiling() or self.is_inside() or _torch.is_in_backward():
                 return call_module(module, *args, **kwargs)
             self._thread.is_inside = True
             try:
-                for told in self.before:
-                    told(module)
+                for tell_before in self.before:
+                    tell_before(module)
                 return call_module(module, *args, **kwargs)
             finally:
                 self._thread.is_inside = False
-                for told in self.after:
-                    told()
+                for tell_after in self.after:
+                    tell_after()
 
-        torch.nn.Module.__call__ = call
+        torch.nn.Module.__call__ = call  # type: ignore[method-assign]
 
-    def _is_inside(self) -> bool:
-        # What backward computes again, it computes from the middle of a root.
-        return getattr(self._thread, "is_inside", False) or _torch.is_in_backward()
+    def is_inside(self) -> bool:
+        return getattr(self._thread, "is_inside", False)
 
 
 _calls = _Calls()
 
 
-def watch_roots(
-    before: Callable[[Any], None], after: Callable[[], None] | None = None
-) -> None:
+def watch_roots(before: Callable[[Any], None], after: Callable[[], None] | None = None) -> None:
     """Call back around every call of a root module, outside of compiled code."""
     if not _calls.before:
         _calls.start()
     _calls.before.append(before)
     if after is not None:
         _calls.after.append(after)
+
+
+def is_inside_root() -> bool:
+    """Whether a root module is being called in this thread; once roots are watched."""
+    return _calls.is_inside()

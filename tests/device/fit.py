@@ -11,6 +11,7 @@ Usage: fit.py [--cpu] [MODEL...]     --cpu: small models on CPU tensors, which h
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
@@ -50,6 +51,7 @@ class Program:
             import transformers
 
             small = {"n_embd": 64, "n_layer": 4, "n_head": 4, "vocab_size": 300}
+            small.update(bos_token_id=0, eos_token_id=0)
             config = transformers.GPT2Config(**(small if is_small else {}))
             self.model: Any = transformers.GPT2LMHeadModel(config)
             self.blocks = list(self.model.transformer.h)
@@ -124,13 +126,12 @@ def parts_of(batch: tuple[Any, Any], parts: int) -> Iterator[tuple[Any, Any]]:
     return zip(x.chunk(parts), y.chunk(parts))
 
 
-def train(spec: dict[str, Any]) -> None:
+def train(program: Program, spec: dict[str, Any]) -> None:
     """One training program; the remedies are written into it as a user would."""
     import torch
 
     remedies = set(spec["remedies"])
     device = spec["device"]
-    program = Program(spec["model"], device == "cpu")
     model = program.model
     half = torch.bfloat16
     if "pure_bf16" in remedies:
@@ -163,16 +164,17 @@ def child(spec: dict[str, Any]) -> dict[str, Any]:
     if is_cuda and spec["limit"] is not None:
         torch.cuda.set_per_process_memory_fraction(spec["limit"] / total)
     oom = None
-    try:
+    with contextlib.ExitStack() as stack:
         if spec["recording"] is not None:
-            with gpumemprof.record(spec["recording"], cpu=not is_cuda):
-                train(spec)
-        else:
-            train(spec)
-    except torch.OutOfMemoryError as error:
-        oom = str(error).partition(". ")[0]
+            stack.enter_context(gpumemprof.record(spec["recording"], cpu=not is_cuda))
+        program = Program(spec["model"], not is_cuda)
+        try:
+            train(program, spec)
+        except torch.OutOfMemoryError as error:
+            oom = str(error).partition(". ")[0]
     return {
         "oom": oom,
+        "blocks": len(program.blocks),
         "allocated": torch.cuda.max_memory_allocated() if is_cuda else None,
         "reserved": torch.cuda.max_memory_reserved() if is_cuda else None,
         "retries": torch.cuda.memory_stats()["num_alloc_retries"] if is_cuda else None,
@@ -266,7 +268,7 @@ def compare(model: str, device: str, folder: Path) -> dict[str, Any]:
     if plan_set is None:
         result["wrong"].append(word)
         return result
-    which, blocks_word = blocks_of(plan_set, len(Program(model, device == "cpu").blocks))
+    which, blocks_word = blocks_of(plan_set, unchanged["blocks"])
     result["plan"] = plan_set
     control = run({**common, "remedies": [], "limit": limit}, folder)
     change = {"remedies": plan_set["remedies"], "blocks": which, "limit": limit}

@@ -208,6 +208,8 @@ def mib(count: int) -> str:
 
 def band(plan: dict[str, Any], kind: str) -> str:
     limits = plan[f"predicted_peak_{kind}_band"]
+    if limits is None:
+        return "an unknown band"
     return f"{mib(limits['low_bytes'])} to {mib(limits['high_bytes'])}"
 
 

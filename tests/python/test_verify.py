@@ -289,6 +289,85 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.gmp"))
 
 
+# As models of transformers have it: a switch of the model, and layers that know of it.
+WITH_SWITCH = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Layer(nn.Module):
+    gradient_checkpointing = False
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def __call__(self, x):
+        if self.gradient_checkpointing:
+            return checkpoint(super().__call__, x, **self.options)
+        return super().__call__(x)
+
+    def forward(self, x):
+        return self.down(self.up(x).relu())
+
+class Model(nn.Module):
+    supports_gradient_checkpointing = True
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(4))
+
+    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs):
+        for layer in self.layers:
+            layer.gradient_checkpointing = True
+            layer.options = gradient_checkpointing_kwargs
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+model = Model()
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    model(torch.randn(512, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_model_with_a_switch_of_its_own_is_asked_to_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WITH_SWITCH)
+    done = start(tmp_path, "--verify", "checkpointing", "--json", "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    (entry,) = result["verified"]
+    switched = "Model.gradient_checkpointing_enable() for 4 modules of class Layer"
+    assert entry["applied"] == [switched]
+    assert entry["measured_peak_allocated_bytes"] < result["baseline"]["peak_allocated_bytes"]
+
+
+COMPILED = """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+compiled = torch.compile(model, backend="aot_eager")
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    compiled(torch.randn(64, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_every_pass_of_a_compiled_model_runs_under_autocast(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(COMPILED)
+    done = start(tmp_path, "--verify", "autocast_bf16", "--json", "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads(done.stdout)["verified"]
+    assert entry["applied"] == ["3 forward passes with their losses"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -270,12 +270,12 @@ def _measure(path: Path, device: str, step_seconds: float | None) -> Measured:
     recording = _open(path)
     for found in recording.devices:
         if found.device == device:
-            settings = recording.report(top=0)["input"]["allocator_settings"]
+            told = recording.report(top=0)["input"]
             return Measured(
                 found.peak.allocated_bytes,
                 None if device.startswith("cpu") else found.peak_reserved_bytes,
                 step_seconds,
-                json.dumps(settings),
+                json.dumps([told["allocator_settings"], told["facts"].get("settings")]),
             )
     raise InputError(f"the run used no memory of {device}", "bad_input", str(path))
 

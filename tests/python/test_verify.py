@@ -14,6 +14,8 @@ import pytest
 from capture_programs import run_command
 from gpumemprof import verify
 from gpumemprof.__main__ import main
+from gpumemprof.applied import Effect
+from gpumemprof.verdict import Baseline, Measured, Verdict, as_text
 
 # One model whose peak lies in backward and one whose peak lies in the optimizer's step.
 TRAIN = """
@@ -429,6 +431,49 @@ def test_expandable_segments_are_added_to_the_settings_there_are(
     assert conf["PYTORCH_ALLOC_CONF"] == "max_split_size_mb:64,expandable_segments:True"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in conf
     assert verify._environment(["fused"])["PYTORCH_ALLOC_CONF"] == settings
+
+
+def verdict_on_cuda(settings: str) -> Verdict:
+    advice = gpumemprof.load(gpumemprof.demo_path()).advise()
+    (entry,) = [one for one in advice["remedies"] if one["name"] == "expandable_segments"]
+    baseline = Baseline("train.py", None, "cuda:0", 5 << 30, 6 << 30, 0.2)
+    predicted = entry["predicted_peak_reserved_bytes"]
+    measured = Measured(entry["predicted_peak_allocated_bytes"], 2 * predicted, 0.3, settings)
+    return Verdict(["expandable_segments"], entry, measured, [_set()], baseline)
+
+
+def _set() -> Effect:
+    return Effect("expandable_segments", 1, "set in the environment")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '[{}, "max_split_size_mb:64,expandable_segments:True"]',
+        '[{"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, null]',
+        '[{"expandable_segments": "True"}, null]',
+    ],
+)
+def test_reserved_memory_is_compared_on_cuda(settings: str) -> None:
+    verdict = verdict_on_cuda(settings)
+    assert verdict.without_effect is None
+    told = verdict.to_json()
+    assert told["allocated_error_pct"] == pytest.approx(0)
+    assert told["is_allocated_in_band"] is True
+    assert told["reserved_error_pct"] == pytest.approx(-50)
+    assert told["is_reserved_in_band"] is False
+    assert told["measured_slowdown_pct"] == pytest.approx(50)
+    lines = as_text(verdict.baseline, [verdict]).splitlines()
+    assert "6.00 GiB reserved as it is" in lines[1]
+    assert lines[4].endswith("yes")
+    assert lines[5].split()[0] == "reserved"
+    assert lines[5].endswith("NO")
+
+
+def test_settings_that_the_program_overrides_are_said_to_change_nothing() -> None:
+    verdict = verdict_on_cuda('[{}, "expandable_segments:False"]')
+    assert "expandable_segments changed nothing" in str(verdict.without_effect)
+    assert verdict.to_json()["measured_peak_reserved_bytes"] is None
 
 
 def test_nothing_of_it_imports_torch() -> None:

@@ -8,10 +8,38 @@ from typing import Any
 
 from gpumemprof.applied import Effect
 
-__all__ = ["Baseline", "Measured", "Verdict", "as_json", "as_text"]
+__all__ = ["Baseline", "Measured", "StepTime", "Verdict", "as_json", "as_text"]
 
 _SCHEMA_VERSION = 1
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """How long a step takes; between `low_seconds` and `high_seconds` lie half of the steps."""
+
+    seconds: float
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    """``None`` where single steps are not known."""
+
+    def __str__(self) -> str:
+        """``316 ms (290 ms to 350 ms)``."""
+        if self.low_seconds is None or self.high_seconds is None:
+            return _duration(self.seconds)
+        between = f"{_duration(self.low_seconds)} to {_duration(self.high_seconds)}"
+        return f"{_duration(self.seconds)} ({between})"
+
+    def to_json(self) -> dict[str, float | None]:
+        """As ``--json`` prints it."""
+        return {
+            "step_seconds": self.seconds,
+            "step_seconds_low": self.low_seconds,
+            "step_seconds_high": self.high_seconds,
+        }
+
+
+_NO_TIME = {"step_seconds": None, "step_seconds_low": None, "step_seconds_high": None}
 
 
 @dataclass(frozen=True)
@@ -25,7 +53,7 @@ class Baseline:
     peak_allocated_bytes: int
     peak_reserved_bytes: int | None
     """``None`` on the CPU, which has no pool."""
-    step_seconds: float | None
+    step: StepTime | None
 
 
 @dataclass(frozen=True)
@@ -34,7 +62,7 @@ class Measured:
 
     peak_allocated_bytes: int | None
     peak_reserved_bytes: int | None
-    step_seconds: float | None
+    step: StepTime | None
     allocator_settings: str = ""
 
 
@@ -70,8 +98,10 @@ class Verdict:
     @property
     def slowdown_pct(self) -> float | None:
         """How much longer a step took."""
-        before, after = self.baseline.step_seconds, self.measured.step_seconds
-        return None if before is None or after is None else 100 * (after / before - 1)
+        before, after = self.baseline.step, self.measured.step
+        if before is None or after is None:
+            return None
+        return 100 * (after.seconds / before.seconds - 1)
 
     def figure(self, kind: str) -> dict[str, Any]:
         """Prediction and measurement of ``allocated`` or ``reserved`` bytes."""
@@ -102,7 +132,7 @@ class Verdict:
             **self.figure("reserved"),
             "predicted_slowdown_pct": self.prediction.get("slowdown_pct"),
             "measured_slowdown_pct": self.slowdown_pct if is_compared else None,
-            "step_seconds": self.measured.step_seconds if is_compared else None,
+            **(self.measured.step.to_json() if is_compared and self.measured.step else _NO_TIME),
             "why": self.prediction.get("why"),
         }
 
@@ -118,7 +148,7 @@ def as_json(baseline: Baseline, verdicts: list[Verdict]) -> str:
                 "path": baseline.path,
                 "peak_allocated_bytes": baseline.peak_allocated_bytes,
                 "peak_reserved_bytes": baseline.peak_reserved_bytes,
-                "step_seconds": baseline.step_seconds,
+                **(baseline.step.to_json() if baseline.step else _NO_TIME),
             },
             "verified": [verdict.to_json() for verdict in verdicts],
         },
@@ -147,10 +177,8 @@ def _percent(value: float | None) -> str:
     return "?" if value is None else f"{value:+.1f} %"
 
 
-def _milliseconds(seconds: float | None) -> str:
-    return (
-        "?" if seconds is None else f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-    )
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _rows(verdict: Verdict) -> list[list[str]]:
@@ -200,9 +228,8 @@ def _sentence(verdict: Verdict) -> list[str]:
         told = verdict.prediction.get("slowdown_pct")
         predicted = "" if told is None else f" (predicted {told:+.0f} %)"
         lines.append(
-            f"  A step takes {_milliseconds(verdict.measured.step_seconds)} instead of "
-            f"{_milliseconds(verdict.baseline.step_seconds)}: {_percent(verdict.slowdown_pct)}"
-            f"{predicted}"
+            f"  A step takes {verdict.measured.step} instead of {verdict.baseline.step}: "
+            f"{_percent(verdict.slowdown_pct)}{predicted}"
         )
     return lines
 

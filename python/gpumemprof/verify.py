@@ -22,7 +22,7 @@ from typing import Any
 from gpumemprof import _torch, applied
 from gpumemprof.errors import CutFileWarning, EnvironmentProblem, Error, InputError, UsageError
 from gpumemprof.recording import Recording, load
-from gpumemprof.verdict import Baseline, Measured, Verdict, as_json, as_text
+from gpumemprof.verdict import Baseline, Measured, StepTime, Verdict, as_json, as_text
 
 __all__ = ["is_wanted", "main"]
 
@@ -266,7 +266,7 @@ def _memory(options: _Options) -> str:
     return "cpu" if is_cpu else "cuda"
 
 
-def _measure(path: Path, device: str, step_seconds: float | None) -> Measured:
+def _measure(path: Path, device: str, step: StepTime | None) -> Measured:
     recording = _open(path)
     for found in recording.devices:
         if found.device == device:
@@ -274,20 +274,23 @@ def _measure(path: Path, device: str, step_seconds: float | None) -> Measured:
             return Measured(
                 found.peak.allocated_bytes,
                 None if device.startswith("cpu") else found.peak_reserved_bytes,
-                step_seconds,
+                step,
                 json.dumps([told["allocator_settings"], told["facts"].get("settings")]),
             )
     raise InputError(f"the run used no memory of {device}", "bad_input", str(path))
 
 
-def _noted_step_seconds(notes: dict[str, Any]) -> float | None:
+def _noted_step(notes: dict[str, Any]) -> StepTime | None:
     """The median step; the first is left out, which also makes state and warms up."""
     ends = notes.get("step_ends", [])
     steps = sorted(late - early for early, late in zip(ends, ends[1:]))
-    return steps[len(steps) // 2] if steps else None
+    if not steps:
+        return None
+    quarter = len(steps) // 4
+    return StepTime(steps[len(steps) // 2], steps[quarter], steps[-1 - quarter])
 
 
-def _recorded_step_seconds(recording: Recording, device: str) -> float | None:
+def _recorded_step(recording: Recording, device: str) -> StepTime | None:
     """The mean step by the host's clock, as events tell it; the first is left out."""
     steps = recording.report(device=device, top=0)["devices"][0]["steps"] or []
     ends = [step["last_event"] for step in steps if step["step"] > 0]
@@ -301,7 +304,7 @@ def _recorded_step_seconds(recording: Recording, device: str) -> float | None:
     ]
     if None in times or times[0] == times[1]:
         return None
-    return float(times[1] - times[0]) / 1e6 / (len(ends) - 2)
+    return StepTime(float(times[1] - times[0]) / 1e6 / (len(ends) - 2))
 
 
 def _prediction(advice: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -327,7 +330,7 @@ def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
     advice = recording.advise(batch=options.batch, device=options.device, other=other)
     device = advice["input"]["device"]
     is_ours = options.file is None
-    before = _noted_step_seconds(notes) if is_ours else _recorded_step_seconds(recording, device)
+    before = _noted_step(notes) if is_ours else _recorded_step(recording, device)
     baseline = Baseline(
         program=" ".join(options.program),
         path=options.file,
@@ -336,15 +339,13 @@ def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
         peak_reserved_bytes=(
             None if memory == "cpu" else advice["baseline"]["peak_reserved_bytes"]
         ),
-        step_seconds=before,
+        step=before,
     )
     verdicts = []
     for names in options.sets:
         path, notes = _run(options, folder, "+".join(names), memory, names)
         effects = [applied.Effect(**effect) for effect in notes.get("effects", [])]
-        after = (
-            _noted_step_seconds(notes) if is_ours else _recorded_step_seconds(_open(path), device)
-        )
+        after = _noted_step(notes) if is_ours else _recorded_step(_open(path), device)
         measured = _measure(path, device, after)
         verdicts.append(Verdict(names, _prediction(advice, names), measured, effects, baseline))
     return baseline, verdicts

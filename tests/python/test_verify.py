@@ -15,7 +15,7 @@ from capture_programs import run_command
 from gpumemprof import verify
 from gpumemprof.__main__ import main
 from gpumemprof.applied import Effect
-from gpumemprof.verdict import Baseline, Measured, Verdict, as_text
+from gpumemprof.verdict import Baseline, Measured, StepTime, Verdict, as_text
 
 # One model whose peak lies in backward and one whose peak lies in the optimizer's step.
 TRAIN = """
@@ -176,7 +176,9 @@ def test_prediction_and_measurement_are_compared(in_backward: Comparison) -> Non
     assert result["device"] == "cpu:0"
     assert result["baseline"]["path"] is None
     assert result["baseline"]["peak_reserved_bytes"] is None
-    assert result["baseline"]["step_seconds"] > 0
+    baseline = result["baseline"]
+    assert 0 < baseline["step_seconds_low"] <= baseline["step_seconds"]
+    assert baseline["step_seconds"] <= baseline["step_seconds_high"]
     kept = peak_of(in_backward.folder / "kept" / "as_it_is.gmp")
     assert result["baseline"]["peak_allocated_bytes"] == kept
     entry = in_backward.verified("checkpointing")
@@ -436,9 +438,11 @@ def test_expandable_segments_are_added_to_the_settings_there_are(
 def verdict_on_cuda(settings: str) -> Verdict:
     advice = gpumemprof.load(gpumemprof.demo_path()).advise()
     (entry,) = [one for one in advice["remedies"] if one["name"] == "expandable_segments"]
-    baseline = Baseline("train.py", None, "cuda:0", 5 << 30, 6 << 30, 0.2)
+    baseline = Baseline("train.py", None, "cuda:0", 5 << 30, 6 << 30, StepTime(0.2, 0.15, 0.25))
     predicted = entry["predicted_peak_reserved_bytes"]
-    measured = Measured(entry["predicted_peak_allocated_bytes"], 2 * predicted, 0.3, settings)
+    measured = Measured(
+        entry["predicted_peak_allocated_bytes"], 2 * predicted, StepTime(0.3), settings
+    )
     return Verdict(["expandable_segments"], entry, measured, [_set()], baseline)
 
 
@@ -465,6 +469,7 @@ def test_reserved_memory_is_compared_on_cuda(settings: str) -> None:
     assert told["measured_slowdown_pct"] == pytest.approx(50)
     lines = as_text(verdict.baseline, [verdict]).splitlines()
     assert "6.00 GiB reserved as it is" in lines[1]
+    assert "  A step takes 300 ms instead of 200 ms (150 ms to 250 ms): +50.0 %" in lines
     assert lines[4].endswith("yes")
     assert lines[5].split()[0] == "reserved"
     assert lines[5].endswith("NO")

@@ -41,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof import run
 
         return run.main(given[1:])
+    if given and given[0] == "advise":
+        from gpumemprof import verify
+
+        if verify.is_wanted(given[1:]):
+            return verify.main(given[1:])
     words = ["gpumemprof", *given]
     sys.stdout.flush()
     with _default_signals():

@@ -533,6 +533,14 @@ def synchronizer(device: Any) -> Callable[[], bool]:
     return wait
 
 
+def wait_for_device() -> None:
+    """Wait for the work of the current device, where the program uses CUDA at all."""
+    import torch
+
+    if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.synchronize()
+
+
 def counters(index: int) -> dict[str, Any]:
     """The allocator's own counters, taken at one moment."""
     import torch

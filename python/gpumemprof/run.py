@@ -164,13 +164,15 @@ def _peaks(recording: ActiveRecording) -> str:
     )
 
 
-def _finish(recording: ActiveRecording, process: int) -> None:
+def _finish(recording: ActiveRecording, process: int, is_quiet: bool) -> None:
     """At the very end: where it went, the peak, the next command."""
     if os.getpid() != process:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordingWarning)
         recording.stop("exit")
+    if is_quiet:
+        return
     for note in recording.notes:
         _say(note)
     if not recording.summary:
@@ -224,8 +226,13 @@ def _run_program(options: _Options) -> None:
         runpy.run_path(options.script, run_name="__main__")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the verb; what the program raises, SystemExit too, passes through."""
+def main(arguments: Sequence[str], is_quiet: bool = False) -> int:
+    """Run the verb; what the program raises, SystemExit too, passes through.
+
+    Args:
+        arguments: what follows the verb.
+        is_quiet: say nothing of the recording at the end.
+    """
     try:
         options = _parse(arguments)
         if options.help:
@@ -239,7 +246,7 @@ def main(arguments: Sequence[str]) -> int:
         return _USAGE_CODE
     if recording is not None:
         # Registered before anything of the program's, so it runs after all of it.
-        atexit.register(_finish, recording, os.getpid())
+        atexit.register(_finish, recording, os.getpid(), is_quiet)
     try:
         _run_program(options)
     except (SystemExit, KeyboardInterrupt):

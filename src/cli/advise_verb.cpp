@@ -61,6 +61,11 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");
+  // Done by the Python package, which runs the script.
+  verb->footer(
+      "To run a script with a remedy and set the prediction beside what is measured:\n"
+      "  gpumemprof advise [FILE] --verify REMEDY -- SCRIPT [ARGUMENTS...]\n"
+      "  gpumemprof advise --verify --help");
 }
 
 int run_advise(const AdviseFlags& flags) {

@@ -178,6 +178,41 @@ def prediction() -> None:
         row(f"predicted: {name}, seed {run['seed']}", told, "no mismatch", not run["wrong"])
 
 
+def fit() -> None:
+    result = ask("fit.py")
+    if broken("fit", result):
+        return
+    for name, run in result.items():
+        what = f"fit: {name} to 60 % of its peak"
+        bar = "runs under the limit, unchanged does not"
+        if "applied" not in run:
+            row(what, "; ".join(run["wrong"]), bar, False)
+            continue
+        plan, measured = run["plan"], run["applied"]
+        told = (
+            f"{run['word']}{' + '.join(plan['remedies'])} in {mib(run['limit'])}: "
+            f"allocated {mib(measured['allocated'])} of {band(plan, 'allocated')}, "
+            f"reserved {mib(measured['reserved'])} of {band(plan, 'reserved')}"
+        )
+        row(what, "; ".join([*run["wrong"], told]), bar, not run["wrong"])
+        is_inside = run["is_allocated_in_band"] and run["is_reserved_in_band"]
+        # A run that was cut short did not reach its peak.
+        if measured["oom"] is None:
+            told = "allocated and reserved" if is_inside else "outside"
+            row(f"fit: {name}, predicted peaks", told, "in their bands", bool(is_inside))
+
+
+def mib(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB"
+
+
+def band(plan: dict[str, Any], kind: str) -> str:
+    limits = plan[f"predicted_peak_{kind}_band"]
+    if limits is None:
+        return "an unknown band"
+    return f"{mib(limits['low_bytes'])} to {mib(limits['high_bytes'])}"
+
+
 def profiler() -> None:
     result = ask("profiler.py")
     if isinstance(result, dict):
@@ -199,6 +234,7 @@ TESTS = {
     "ways": ways,
     "sources": sources,
     "prediction": prediction,
+    "fit": fit,
     "profiler": profiler,
 }
 

@@ -1,0 +1,52 @@
+"""Remedies applied to a program from outside, with no change to it.
+
+Only in a process that ``gpumemprof advise --verify`` starts for this: torch itself is changed in
+it, as the program would have to be. Every remedy counts what it changed, so that a comparison is
+only made where something was.
+"""
+
+from __future__ import annotations
+
+from gpumemprof.applied.autocast import Autocast
+from gpumemprof.applied.checkpointing import Checkpointing
+from gpumemprof.applied.effect import Effect, Request
+from gpumemprof.applied.loop import EmptyCache, ZeroGradToNone
+from gpumemprof.applied.stepping import Stepping
+
+__all__ = ["NAMES", "NEEDS_CUDA", "Effect", "Request", "start"]
+
+NAMES = (
+    "checkpointing",
+    "checkpointing_selective",
+    "autocast_bf16",
+    "autocast_fp16",
+    "foreach_off",
+    "fused",
+    "zero_grad_to_none",
+    "empty_cache",
+    "expandable_segments",
+)
+"""What can be applied from outside; ``expandable_segments`` by the environment alone."""
+NEEDS_CUDA = ("empty_cache", "expandable_segments")
+"""The CPU's memory has no pool."""
+
+
+def start(request: Request) -> list[Effect]:
+    """Apply them, torch being imported; what each came to stands in its effect at the end."""
+    effects = []
+    for name in request.remedies:
+        effect = Effect(name)
+        if name in ("checkpointing", "checkpointing_selective"):
+            Checkpointing(effect, request.checkpoint_class).start()
+        elif name in ("autocast_bf16", "autocast_fp16"):
+            Autocast(effect, request.memory).start()
+        elif name in ("foreach_off", "fused"):
+            Stepping(effect).start()
+        elif name == "zero_grad_to_none":
+            ZeroGradToNone(effect).start()
+        elif name == "empty_cache":
+            EmptyCache(effect).start()
+        else:
+            effect.count, effect.what = 1, "set in the environment"
+        effects.append(effect)
+    return effects

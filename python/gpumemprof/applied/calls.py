@@ -1,0 +1,62 @@
+"""Calls of the program's root modules: those that no other module makes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable
+
+from gpumemprof import _torch
+
+__all__ = ["is_inside_root", "watch_roots"]
+
+
+class _Calls:
+    """Around every call of a module; cheap inside of a root."""
+
+    def __init__(self) -> None:
+        self.before: list[Callable[[Any], None]] = []
+        self.after: list[Callable[[], None]] = []
+        self._thread = threading.local()
+
+    def start(self) -> None:
+        import torch
+
+        call_module: Callable[..., Any] = torch.nn.Module.__call__
+        is_compiling = torch.compiler.is_compiling
+
+        # A forward hook comes too late: torch has looked up the module's forward before it.
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # What backward computes again, it computes from the middle of a root.
+            if is_compiling() or self.is_inside() or _torch.is_in_backward():
+                return call_module(module, *args, **kwargs)
+            self._thread.is_inside = True
+            try:
+                for tell_before in self.before:
+                    tell_before(module)
+                return call_module(module, *args, **kwargs)
+            finally:
+                self._thread.is_inside = False
+                for tell_after in self.after:
+                    tell_after()
+
+        setattr(torch.nn.Module, "__call__", call)  # noqa: B010 - a method, to type checkers
+
+    def is_inside(self) -> bool:
+        return getattr(self._thread, "is_inside", False)
+
+
+_calls = _Calls()
+
+
+def watch_roots(before: Callable[[Any], None], after: Callable[[], None] | None = None) -> None:
+    """Call back around every call of a root module, outside of compiled code."""
+    if not _calls.before:
+        _calls.start()
+    _calls.before.append(before)
+    if after is not None:
+        _calls.after.append(after)
+
+
+def is_inside_root() -> bool:
+    """Whether a root module is being called in this thread; once roots are watched."""
+    return _calls.is_inside()

@@ -1,0 +1,29 @@
+"""What was asked for, and what it came to: the two ends of the process that applies remedies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Effect", "Request"]
+
+
+@dataclass
+class Request:
+    """What to apply, and where to leave word of it."""
+
+    notes_path: str
+    remedies: list[str] = field(default_factory=list)
+    """Empty: the program runs as it is, and only its steps are timed."""
+    checkpoint_class: str | None = None
+    memory: str = "cuda"
+    """``cuda`` or ``cpu``: what is recorded, so what autocast is for."""
+
+
+@dataclass
+class Effect:
+    """What one remedy changed."""
+
+    name: str
+    count: int = 0
+    """How many things were changed; 0: nothing, and `what` says why."""
+    what: str = ""

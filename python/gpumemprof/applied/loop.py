@@ -1,0 +1,58 @@
+"""What a training loop does beside forward, backward and step: zeroing, and emptying the cache."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from gpumemprof import _torch
+from gpumemprof.applied.effect import Effect
+
+__all__ = ["EmptyCache", "ZeroGradToNone"]
+
+
+class ZeroGradToNone:
+    """``zero_grad()`` drops gradients wherever the program has it fill them with zeros."""
+
+    def __init__(self, effect: Effect) -> None:
+        self._effect = effect
+        effect.what = "zero_grad() was not called"
+
+    def start(self) -> None:
+        """Put it in place."""
+        import torch
+
+        # Each has its own: a module's drops the gradients of its parameters.
+        for kind in (torch.optim.Optimizer, torch.nn.Module):
+            setattr(kind, "zero_grad", self._dropping(kind.zero_grad))  # noqa: B010
+
+    def _dropping(self, zero_grad: Any) -> Any:
+        @functools.wraps(zero_grad)
+        def drop(owner: Any, set_to_none: bool = True) -> Any:
+            if not set_to_none:
+                self._effect.count += 1
+                self._effect.what = f"{self._effect.count} calls of zero_grad()"
+            elif self._effect.count == 0:
+                self._effect.what = "zero_grad() drops gradients already"
+            return zero_grad(owner, set_to_none=True)
+
+        return drop
+
+
+class EmptyCache:
+    """``empty_cache()`` behind every step."""
+
+    def __init__(self, effect: Effect) -> None:
+        self._effect = effect
+        effect.what = "no optimizer stepped"
+
+    def start(self) -> None:
+        """Put it in place."""
+        _torch.watch_optimizers(lambda _: None, lambda *_: self._after_step())
+
+    def _after_step(self) -> None:
+        import torch
+
+        torch.cuda.empty_cache()
+        self._effect.count += 1
+        self._effect.what = f"behind {self._effect.count} steps"

@@ -49,7 +49,7 @@ class WatchedOptimizer:
         self._gradient_places: list[int] = []
         self._gradient_rows: list[int] | None = None
         self._state_places: list[int] = []
-        self._state_size = -1
+        self._state_size = (-1, 0)
         self._is_state_exchanged = False
         self._labels = LabelSet()
         self._gradient_labels = LabelSet()
@@ -66,7 +66,6 @@ class WatchedOptimizer:
             self._places = places
         else:
             self._labels.say_again()
-            self._modules.say_again()
         self._say_gradients(gradients)
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
@@ -76,9 +75,9 @@ class WatchedOptimizer:
         if has_closure:
             self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
         state = optimizer.state
-        is_due = len(state) != self._state_size or _is_seldom(self._steps)
+        # A state that was loaded is another dictionary of the same size.
+        is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
-            self._state_labels.say_again()
             return
         tensors = [
             (key, name, tensor)
@@ -91,7 +90,7 @@ class WatchedOptimizer:
             return
         self._is_state_exchanged = len(places) == len(self._state_places)
         self._state_places = places
-        self._state_size = len(state)
+        self._state_size = (len(state), id(state))
         names = self._modules.parameter_names()
         rows: list[Named] = [
             (OPTIMIZER_STATE, f"{names.get(id(key), 'parameter')} {name[1:]}", tensor)

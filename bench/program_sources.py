@@ -190,9 +190,9 @@ def compare_program(name: str, folder: Path) -> tuple[Compared, Compared]:
     return Compared(*map(max, zip(*measured))), Compared(*map(max, zip(*inferred)))
 
 
-def print_rows(name: str, folder: Path, is_snapshot: bool) -> None:
+def print_rows(name: str, folder: Path, is_snapshot: bool, rank: int) -> None:
     """Where a moment differs: all that is live then, by source, name, size and stack."""
-    path = folder / f"{name}.rank0.gmp"
+    path = folder / f"{name}.rank{rank}.gmp"
     moments: Moments = json.loads(path.with_suffix(".json").read_text())
     recording = gpumemprof.load(path)
     events = events_of(recording, moments)
@@ -243,6 +243,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs")
     parser.add_argument("--rows", metavar="NAME", help="what differs in this program")
     parser.add_argument("--inferred", action="store_true", help="--rows of the snapshot")
+    parser.add_argument("--rank", type=int, default=0, help="--rows of this process")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="record into this folder")
     parser.add_argument("--again", action="store_true", help="what --keep has recorded already")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
@@ -270,7 +271,7 @@ def main() -> int:
                 print(f"{name} failed", file=sys.stderr)
             done += [name for name in names if name not in failed]
         if arguments.rows:
-            print_rows(arguments.rows, folder, arguments.inferred)
+            print_rows(arguments.rows, folder, arguments.inferred, arguments.rank)
         else:
             print_table(done, folder)
     return 0

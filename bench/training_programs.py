@@ -699,6 +699,53 @@ def master_weights(tell: Teller) -> None:
         tell([model], [optimizer], [ids, labels], masters)
 
 
+class Smoothed(nn.Module):
+    """Binds its buffer anew at every forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+        self.register_buffer("mean", torch.zeros(BATCH, WORDS))
+
+    def forward(self, ids: Any) -> Any:
+        scores = self.net(ids)
+        self.mean = 0.9 * self.mean + 0.1 * scores.detach()
+        return scores - self.mean
+
+
+def moving_buffer(tell: Teller) -> None:
+    model = Smoothed()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    for _ in range(12):
+        ids, labels = batch()
+        cross_entropy(model(ids), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    # Between the first steps and the last the buffer is known by inference alone.
+    tell([model], [optimizer], [ids, labels])
+
+
+class Late(torch.optim.SGD):
+    """Exchanges its state long after the first steps."""
+
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        result = super().step(closure)
+        self.steps += 1
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if self.steps in (1, 6):
+                    self.state[parameter]["slow"] = parameter.detach().clone()
+        return result
+
+
+def late_state(tell: Teller) -> None:
+    model = Net()
+    train(tell, model, Late(model.parameters(), lr=0.01), steps=9)
+
+
 def _start() -> None:
     if not dist.is_initialized():
         dist.init_process_group("gloo")
@@ -719,10 +766,11 @@ def ddp_bucket_view(tell: Teller) -> None:
     _start()
     model = nn.parallel.DistributedDataParallel(Net(), gradient_as_bucket_view=True)
     optimizer = torch.optim.AdamW(model.parameters())
+    views: list[Any] = []
     for _ in range(4):
         ids, labels = batch()
         cross_entropy(model(ids), labels).backward()
-        tell([model], [optimizer], [ids, labels])
+        tell([model], [optimizer], [ids, labels], gradients=views)
         optimizer.step()
         # The buckets stay when gradients are let go of.
         views = [p.grad for p in model.parameters()]
@@ -810,7 +858,16 @@ def _fsdp1(tell: Teller, use_orig_params: bool) -> None:
         device_id=torch.device("cpu"),
     )
     optimizer = torch.optim.AdamW(model.parameters())
-    train(tell, model, optimizer, steps=4)
+    for _ in range(4):
+        ids, labels = batch()
+        cross_entropy(model(ids), labels).backward()
+        tell([model], [optimizer], [ids, labels])
+        optimizer.step()
+        # The flat gradient stays when its views are let go of.
+        views = [p.grad for p in model.parameters() if p.grad is not None and use_orig_params]
+        optimizer.zero_grad()
+        tell([model], [optimizer], [ids, labels], gradients=views)
+        del views
 
 
 def fsdp1(tell: Teller) -> None:
@@ -877,5 +934,7 @@ PROGRAMS: dict[str, Program] = {
         data_on_the_device,
         optimizer_of_the_users,
         master_weights,
+        moving_buffer,
+        late_state,
     )
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/sources/code_kind.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
@@ -45,7 +46,10 @@ int rank(LabelKind kind) {
 class Labeller {
  public:
   Labeller(const Store& store, const DeviceRecord& record, AllocationLabels& labels)
-      : store_(store), allocations_(record.allocations), labels_(labels) {
+      : store_(store),
+        allocations_(record.allocations),
+        labels_(labels),
+        kinds_(code_kinds(store)) {
     ranks_.resize(allocations_.size(), kNoRank);
     // A forged file could repeat a large set for ever; a real one says little more than there are
     // events.
@@ -87,6 +91,7 @@ class Labeller {
     if (row == nullptr) return;
     const std::uint32_t death = allocations_.free_requested_event[*row];
     if (death != kNoEvent && death < before_event) return;
+    if (label.kind == LabelKind::input && is_made_by_model(*row)) return;
     // What is said later counts more: the program may know better by then.
     if (rank(label.kind) < ranks_[*row]) return;
     ranks_[*row] = static_cast<std::int8_t>(rank(label.kind));
@@ -97,9 +102,19 @@ class Labeller {
     labels_.name[*row] = label.name;
   }
 
+  // Outputs that are fed in again are no data of the program's: a cache of keys and values, what a
+  // generator made for its judge, features of a frozen model.
+  [[nodiscard]] bool is_made_by_model(std::size_t row) const {
+    const StackId stack = allocations_.stack[row];
+    if (stack.is_none()) return false;
+    const CodeKind kind = kinds_[stack.index];
+    return kind == CodeKind::forward || is_in_backward(kind) || kind == CodeKind::optimizer_step;
+  }
+
   const Store& store_;
   const AllocationColumns& allocations_;
   AllocationLabels& labels_;
+  std::vector<CodeKind> kinds_;  // by stack
   FlatMap<std::uint32_t> rows_;  // address → the newest allocation there
   std::size_t next_birth_ = 0;
   Column<std::int8_t> ranks_;

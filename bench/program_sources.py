@@ -6,8 +6,8 @@ Records every program of bench/training_programs.py with CPU tensors, those with
 under torchrun, and compares parameters (with buffers), gradients, optimizer state and inputs with
 the bytes of the tensors' storages at every moment the program told of: as measured, by the labels
 of the recording, and as inferred, from the recording turned into a plain PyTorch snapshot. Largest
-errors in percent; of what is true, or of the peak where nothing should be there. Of several
-processes the worse counts. --rows lists, moment by moment, what differs in one program.
+errors in percent of the most that the kind truly held, or of the peak where it held nothing. Of
+several processes the worse counts. --rows lists, moment by moment, what differs in one program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import gpumemprof
 import numpy as np
 import pyarrow as pa
-from source_accuracy import NO_EVENT, Lives, allocated_after_each, error, lives_of
+from source_accuracy import NO_EVENT, Lives, allocated_after_each, lives_of
 
 KINDS = ["parameters", "gradients", "optimizer_state", "inputs"]
 Moments = list[dict[str, int]]
@@ -108,8 +108,9 @@ def compare(lives: Lives, events: list[int], moments: Moments) -> Compared:
     worst = dict.fromkeys(KINDS, 0.0)
     for event, moment in zip(events, moments):
         for kind in KINDS:
-            held = lives.held(event, kind)
-            worst[kind] = max(worst[kind], error(held, moment[kind], peak_bytes))
+            difference = abs(lives.held(event, kind) - moment[kind])
+            most = max(other[kind] for other in moments) or peak_bytes
+            worst[kind] = max(worst[kind], 100.0 * difference / most)
     unknown = lives.held(peak_event, "unknown")
     return Compared(*worst.values(), 100.0 * unknown / peak_bytes)
 

@@ -558,7 +558,6 @@ def exception_in_a_step(tell: Teller) -> None:
         train(tell, model, optimizer, steps=1)
     handle.remove()
     optimizer.zero_grad()
-    tell([model], [optimizer])
     train(tell, model, optimizer, steps=2)
 
 
@@ -719,10 +718,10 @@ def moving_buffer(tell: Teller) -> None:
     for _ in range(12):
         ids, labels = batch()
         cross_entropy(model(ids), labels).backward()
+        tell([model], [optimizer], [ids, labels])
         optimizer.step()
         optimizer.zero_grad()
-    # Between the first steps and the last the buffer is known by inference alone.
-    tell([model], [optimizer], [ids, labels])
+        tell([model], [optimizer], [ids, labels])
 
 
 class Late(torch.optim.SGD):
@@ -787,19 +786,20 @@ def ddp_accumulation(tell: Teller) -> None:
     model = nn.parallel.DistributedDataParallel(Net(), gradient_as_bucket_view=True)
     optimizer = torch.optim.AdamW(model.parameters())
     views: list[Any] = []
-    for step in range(6):
+    for step in range(8):
         ids, labels = batch()
         is_last = step % 2 == 1
         with contextlib.nullcontext() if is_last else model.no_sync():
             cross_entropy(model(ids), labels).backward()
         # Without a reduction gradients are made beside the buckets.
-        if views:
+        if step > 3:
             tell([model], [optimizer], [ids, labels], gradients=views)
         if is_last:
             views = [p.grad for p in model.parameters()]
             optimizer.step()
             optimizer.zero_grad()
-            tell([model], [optimizer], [ids, labels], gradients=views)
+            if step > 3:
+                tell([model], [optimizer], [ids, labels], gradients=views)
 
 
 def zero_redundancy(tell: Teller) -> None:

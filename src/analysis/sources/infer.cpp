@@ -108,6 +108,11 @@ class Inference {
     }
     return false;
   }
+  // The same whatever lies between, and where the recording has no steps at all.
+  [[nodiscard]] bool lives_through_next_step(std::size_t row) const {
+    const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
+    return step == spans_.count() || death(row) >= spans_.end(step);
+  }
   [[nodiscard]] bool saw_oom(std::size_t row) const {
     const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
     return oom != ooms_.end() && *oom < death(row);
@@ -258,10 +263,12 @@ class Inference {
   }
 
   void count_parameter(std::size_t row) {
+    has_made_parameters_ = true;
+    // Weights that were converted before training never had a gradient.
+    if (first_backward_ != kNoEvent && death(row) < first_backward_) return;
     SizeInfo& info = sizes_.at(size(row));
     ++info.made;
     if (!lasts(row)) info.parameter_deaths.push_back(death(row));
-    has_made_parameters_ = true;
   }
 
   // Born in backward and still there behind it.
@@ -298,6 +305,7 @@ class Inference {
       const std::size_t generation =
           is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
       sizes_.at(size(row)).count_gradient(generation);
+      has_gradients_in_steps_ = has_gradients_in_steps_ || lives_through_next_step(row);
     }
   }
 
@@ -308,7 +316,8 @@ class Inference {
     const SizeInfo* info = sizes_.find(size(row));
     const bool fits = info != nullptr && info->made + info->possible > 0;
     if (fits)
-      return keeps_gradients_ || info->keeps_gradients() || !outlives_next_backward(row, run);
+      return keeps_gradients_ || info->keeps_gradients() || is_zeroed(row) ||
+             !outlives_next_backward(row, run);
     if (stays(row)) return false;
     return is_zeroed(row) || lives_through_a_step(row, run);
   }
@@ -407,13 +416,13 @@ class Inference {
   [[nodiscard]] bool is_kept_for_another_backward(std::size_t row, std::size_t run) const {
     const std::size_t next = next_backward(run);
     return next < spans_.count() && next < next_step_[run] && death(row) > spans_.first(next) &&
-           death(row) < spans_.end(next);
+           death(row) <= next_work(next);
   }
 
   MemorySource from_buckets(std::size_t row) {
     if (!stays(row) && death(row) < next_work(run_of(row))) return MemorySource::temporaries;
-    // Gradients are views of the buckets, or copied into them.
-    return sizes_.has_gradients() ? MemorySource::workspace : MemorySource::gradients;
+    // Gradients are copied into the buckets, or are views of them when it comes to a step.
+    return has_gradients_in_steps_ ? MemorySource::workspace : MemorySource::gradients;
   }
 
   MemorySource from_plain(std::size_t row) {
@@ -586,6 +595,7 @@ class Inference {
   bool is_zeroing_ = false;
   bool is_in_forward_ = false;
   bool keeps_gradients_ = false;
+  bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_made_parameters_ = false;
   bool is_joined_late_ = false;  // something that lasts was there before the history
   std::uint32_t first_backward_ = kNoEvent;

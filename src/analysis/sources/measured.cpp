@@ -166,22 +166,27 @@ void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {
 
 // A buffer that every forward makes anew is labelled at some steps only. Its successors are made
 // where it was made, as large as it, and let go of by a forward, not by backward.
-void extend_buffers(const DeviceRecord& record, const PhaseRuns& runs, AllocationLabels& labels) {
+void extend_buffers(const Store& store, const DeviceRecord& record, const PhaseRuns& runs,
+                    AllocationLabels& labels) {
   const AllocationColumns& allocations = record.allocations;
-  FlatMap<std::uint32_t> names;  // stack → row of a labelled buffer made there in forward
+  // By the innermost frame: hooks may stand between the outer ones at the first steps only.
+  const auto place = [&](std::size_t row) {
+    return store.stacks().frame(allocations.stack[row]).index;
+  };
+  FlatMap<std::uint32_t> names;  // place → row of a labelled buffer made there in forward
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const std::uint32_t birth = allocations.alloc_event[row];
     if ((labels.flags[row] & AllocationLabels::kBuffer) == 0 || birth == kNoEvent ||
         allocations.stack[row].is_none() || runs.phase(runs.run_of(birth)) != Phase::forward)
       continue;
-    names.insert_or_assign(allocations.stack[row].index, static_cast<std::uint32_t>(row));
+    names.insert_or_assign(place(row), static_cast<std::uint32_t>(row));
   }
   if (names.size() == 0) return;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (labels.is_measured(row) || labels.source[row] != MemorySource::activations ||
         allocations.stack[row].is_none())
       continue;
-    const std::uint32_t* like = names.find(allocations.stack[row].index);
+    const std::uint32_t* like = names.find(place(row));
     const std::uint32_t death = allocations.free_requested_event[row];
     if (like == nullptr || allocations.requested_bytes[*like] != allocations.requested_bytes[row] ||
         (death != kNoEvent && runs.phase(runs.run_of(death)) == Phase::backward))
@@ -208,13 +213,13 @@ bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabel
   return true;
 }
 
-void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
-                      AllocationLabels& labels) {
+void settle_by_labels(const Store& store, const DeviceRecord& record,
+                      const std::vector<PhaseSpan>& spans, AllocationLabels& labels) {
   if (record.labellings.empty()) return;
   extend_inputs(record, labels);
   const PhaseRuns runs(spans);
   if (runs.empty()) return;
-  extend_buffers(record, runs, labels);
+  extend_buffers(store, record, runs, labels);
   const AllocationColumns& allocations = record.allocations;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const std::uint32_t birth = allocations.alloc_event[row];

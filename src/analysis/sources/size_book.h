@@ -14,9 +14,9 @@ namespace gpumemprof {
 struct SizeInfo {
   static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; what is beyond may be a copy
 
-  std::uint32_t made = 0;        // parameters by the code that made them
-  std::uint32_t possible = 0;    // other blocks that may be parameters
-  std::uint32_t gradients = 0;   // the most there were at once
+  std::uint32_t made = 0;            // parameters by the code that made them
+  std::uint32_t possible = 0;        // other blocks that may be parameters
+  std::uint32_t gradients = 0;       // the most there were at once
   std::uint32_t states_born = 0;     // the optimizer's state that was made while recording
   std::uint32_t kept_gradients = 0;  // survivors of a backward that outlive the next
   bool has_dropped_gradients = false;

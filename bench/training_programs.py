@@ -385,8 +385,7 @@ def inference_with_cache(tell: Teller) -> None:
         for _ in range(12):
             scores, caches = model(ids, caches)
             ids = scores[:, -1:].argmax(-1)
-            tell([model])
-        tell([model])
+            tell([model], [], [ids])
 
 
 def compiled(tell: Teller) -> None:

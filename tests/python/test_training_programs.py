@@ -72,7 +72,9 @@ def check(bench: ModuleType, name: str, folder: Path) -> None:
     assert measured[:4] == (0.0, 0.0, 0.0, 0.0), measured
     # The gradient of an input is nobody's.
     assert measured.unknown_at_peak < (2.0 if name == "gradient_penalty" else 1.0)
-    assert max(inferred[:3]) < 2.0, inferred
+    # No stack says of a buffer that forward makes that it is one.
+    slack = 3.0 if name == "moving_buffer" else 2.0
+    assert max(inferred[:3]) < slack, inferred
     assert inferred.unknown_at_peak < 5.0
 
 

@@ -468,7 +468,7 @@ class Inference {
   // otherwise, if the user's own line made it and nothing speaks against it.
   MemorySource kept_by_user(std::size_t row) {
     SizeInfo* info = sizes_.find(size(row));
-    if (info != nullptr && info->takes_parameter()) {
+    if (info != nullptr && info->takes_parameter(!labels_.has_recorded)) {
       if (kind(row) == CodeKind::constructor) note_constructor(row);
       return MemorySource::parameters;
     }

@@ -16,6 +16,7 @@ struct Region {
   Phase phase = Phase::other;
   std::uint32_t first = 0;
   std::uint32_t last = 0;
+  bool has_request = false;
 };
 
 // The optimizer steps that a recording marks, by our own hooks or by torch's annotations, in order.
@@ -100,8 +101,13 @@ class PhaseFinder {
       } else {
         regions_.push_back({phase, event, event});
       }
+      regions_.back().has_request = regions_.back().has_request || is_request(action);
       is_parted = false;
     }
+    // Other threads without Python let go of memory too, as those of communication do.
+    std::erase_if(regions_, [](const Region& region) {
+      return region.phase == Phase::backward && !region.has_request;
+    });
   }
 
   // A forward that no module runs: the user's lines between two regions that make what the

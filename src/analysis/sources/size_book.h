@@ -34,9 +34,10 @@ struct SizeInfo {
     gradients = std::max(gradients, ++now_);
   }
   // Whether one more block of this size is a parameter: there are more gradients than parameters,
-  // or an optimizer keeps state for what no module owns.
-  bool takes_parameter() {
-    if (made + taken_ >= std::max(gradients, made == 0 ? states_born : 0)) return false;
+  // or an optimizer keeps state for what no module owns (where no labels would say so).
+  bool takes_parameter(bool by_states = false) {
+    if (made + taken_ >= std::max(gradients, by_states && made == 0 ? states_born : 0))
+      return false;
     ++taken_;
     return true;
   }

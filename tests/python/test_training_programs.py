@@ -117,3 +117,10 @@ def test_outputs_that_are_fed_in_again_are_no_inputs(alone: Path) -> None:
     (device,) = recording.sources()
     batch_bytes = 4 * 16 * 8
     assert device.sources["inputs"].bytes_max <= 2 * batch_bytes
+
+
+def test_shards_of_gradients_are_named_at_every_step(sharded: Path) -> None:
+    recording = gpumemprof.load(sharded / "fsdp2.rank0.gmp")
+    found = [label.name for label in recording.labels() if label.source == "gradients"]
+    assert found.count("blocks.1.0.weight.grad and 3 more") == 4
+    assert len(found) == 4 * 4

@@ -12,6 +12,7 @@ from gpumemprof.hooks.storages import (
     PARAMETER,
     LabelSet,
     Named,
+    are_plain,
     named_storages,
     pointers,
     starts,
@@ -127,7 +128,7 @@ class WatchedOptimizer:
         self._gradient_places = places
         rows = [index for index, gradient in enumerate(gradients) if gradient is not None]
         there = [gradients[index] for index in rows]
-        is_plain = len(places) == len(gradients) and 0 not in pointers(there)
+        is_plain = len(places) == len(gradients) and are_plain(there)
         if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
             # As at the step before, but elsewhere: the allocator gave other blocks.
             self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))

@@ -296,14 +296,31 @@ def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
         flatten = getattr(tensor, "__tensor_flatten__", None)
         if flatten is not None and depth < _DEEPEST_WRAPPER:
             names, _ = flatten()
-            parts = [getattr(tensor, name) for name in names]
+            # Some name what else they are made of too, as DTensor does its mesh of devices.
+            parts = [part for name in names if is_tensor(part := getattr(tensor, name))]
             return [place for part in parts for place in storages_of(part, depth + 1)]
+    if depth > 2 * _DEEPEST_WRAPPER:
+        return []
     if tensor.layout is not torch.strided:
         return _sparse_storages(tensor)
     if tensor.device.type not in ("cpu", "cuda"):
         return []
-    address = tensor.untyped_storage().data_ptr()
+    try:
+        address = tensor.untyped_storage().data_ptr()
+    except NotImplementedError:
+        inside = _inside_transform(tensor)
+        return [] if inside is None else storages_of(inside, depth + 1)
     return [(tensor.get_device(), address)] if address else []
+
+
+def _inside_transform(tensor: Any) -> Any:
+    """The tensor that torch.func has wrapped while it transforms a function; None if it has not."""
+    import torch
+
+    functions = getattr(torch._C, "_functorch", None)
+    if functions is None or not functions.is_functorch_wrapped_tensor(tensor):
+        return None
+    return functions.get_unwrapped(tensor)
 
 
 def _sparse_storages(tensor: Any) -> list[tuple[int, int]]:

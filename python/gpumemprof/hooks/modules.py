@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpumemprof import _core, _torch
-from gpumemprof.hooks.storages import BUFFER, PARAMETER, LabelSet, Named, named_storages
+from gpumemprof.hooks.storages import BUFFER, GRADIENT, PARAMETER, LabelSet, Named, named_storages
 
 __all__ = ["Modules"]
 
@@ -34,6 +34,11 @@ def _is_wrapper(module: Any) -> bool:
     return type(module).__name__ in ("DistributedDataParallel", "DataParallel")
 
 
+def _tensors_of(module: Any) -> Iterator[Any]:
+    yield from module.parameters()
+    yield from module.buffers()
+
+
 class Modules:
     """The roots that were found, held weakly."""
 
@@ -55,10 +60,16 @@ class Modules:
         # What was a root has become a part of this one.
         held = {id(part) for part in inner}
         self._roots = [root for root in self._roots if id(root.module()) not in held]
-        prefix = f"{type(module).__name__}." if self._roots else ""
-        self._roots.append(_Root(module, prefix))
+        self._roots.append(_Root(module, self._free_prefix(module)))
         self._inner.update(inner)
         return True
+
+    def _free_prefix(self, module: Any) -> str:
+        """Nothing for the first root, the class for the others, numbered where there are more."""
+        taken = {root.prefix for root in self._roots}
+        name = type(module).__name__
+        prefixes = ["", f"{name}.", *(f"{name}_{number}." for number in range(2, len(taken) + 3))]
+        return next(prefix for prefix in prefixes if prefix not in taken)
 
     def find_owners(self, parameters: list[Any]) -> None:
         """Look for the roots that own these parameters; slow, and done once for most programs."""
@@ -68,19 +79,25 @@ class Modules:
         if is_known or self._searches >= _MOST_SEARCHES:
             return
         self._searches += 1
+        others = []
         for module in self._all_roots():
             if any(id(parameter) in wanted for parameter in module.parameters()):
                 self.add_root(module)
+            else:
+                others.append(module)
+        # Averages of the weights, teachers and the like have no optimizer.
+        self._add_owning(others)
         for root in self._roots:
             root.is_checked = True
 
     def find_any(self) -> None:
-        """Where nothing was found so far: every root there is."""
-        if self._roots or self._searches >= _MOST_SEARCHES:
-            return
-        self._searches += 1
-        for module in self._all_roots():
-            if next(iter(module.parameters()), None) is not None:
+        """Every root there is: some are neither called nor optimized."""
+        self._add_owning(self._all_roots())
+
+    def _add_owning(self, modules: list[Any]) -> None:
+        known = {id(tensor) for _, module in self._alive() for tensor in _tensors_of(module)}
+        for module in modules:
+            if any(id(tensor) not in known for tensor in _tensors_of(module)):
                 self.add_root(module)
 
     def parameter_names(self) -> dict[int, str]:
@@ -95,14 +112,10 @@ class Modules:
         """Label all parameters and buffers, and describe the modules once."""
         for root, module in self._alive():
             root.labels.say(named_storages(self._tensors(root, module)))
+            self._say_gradients(root, module)
             if not root.is_described:
                 root.is_described = True
                 self._describe(root, module)
-
-    def say_again(self) -> None:
-        """What was said last still holds."""
-        for root, _ in self._alive():
-            root.labels.say_again()
 
     def reset(self) -> None:
         """Whoever listens has heard nothing yet."""
@@ -115,6 +128,18 @@ class Modules:
             yield PARAMETER, self._name(root, module, name), parameter
         for name, buffer in module.named_buffers(remove_duplicate=False):
             yield BUFFER, self._name(root, module, name), buffer
+
+    def _say_gradients(self, root: _Root, module: Any) -> None:
+        """Also those that no optimizer uses; told once, as they may be gone at any time."""
+        labels = LabelSet()
+        labels.say(
+            named_storages(
+                (GRADIENT, self._name(root, module, name) + ".grad", gradient)
+                for name, parameter in module.named_parameters()
+                if (gradient := parameter.grad) is not None
+            )
+        )
+        labels.forget()
 
     def _describe(self, root: _Root, module: Any) -> None:
         rows: list[tuple[str, str, str, int, int]] = []

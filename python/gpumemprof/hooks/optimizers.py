@@ -12,6 +12,7 @@ from gpumemprof.hooks.storages import (
     PARAMETER,
     LabelSet,
     Named,
+    are_plain,
     named_storages,
     pointers,
     starts,
@@ -53,7 +54,7 @@ class WatchedOptimizer:
         self._gradient_places: list[int] = []
         self._gradient_rows: list[int] | None = None
         self._state_places: list[int] = []
-        self._state_size = -1
+        self._state_size = (-1, 0)
         self._is_state_exchanged = False
         self._labels = LabelSet()
         self._gradient_labels = LabelSet()
@@ -91,7 +92,6 @@ class WatchedOptimizer:
             self._places = places
         else:
             self._labels.say_again()
-            self._modules.say_again()
         self._say_gradients(gradients)
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
@@ -101,9 +101,9 @@ class WatchedOptimizer:
             self._read.forget()
             self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
         state = optimizer.state
-        is_due = len(state) != self._state_size or _is_seldom(self._steps)
+        # A state that was loaded is another dictionary of the same size.
+        is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
-            self._state_labels.say_again()
             return
         tensors = [
             (key, name, tensor)
@@ -116,7 +116,7 @@ class WatchedOptimizer:
             return
         self._is_state_exchanged = len(places) == len(self._state_places)
         self._state_places = places
-        self._state_size = len(state)
+        self._state_size = (len(state), id(state))
         names = self._modules.parameter_names()
         rows: list[Named] = [
             (OPTIMIZER_STATE, f"{names.get(id(key), 'parameter')} {name[1:]}", tensor)
@@ -153,7 +153,7 @@ class WatchedOptimizer:
         self._gradient_places = places
         rows = [index for index, gradient in enumerate(gradients) if gradient is not None]
         there = [gradients[index] for index in rows]
-        is_plain = len(places) == len(gradients) and 0 not in pointers(there)
+        is_plain = len(places) == len(gradients) and are_plain(there)
         if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
             # As at the step before, but elsewhere: the allocator gave other blocks.
             self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))

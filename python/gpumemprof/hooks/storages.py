@@ -7,7 +7,7 @@ from typing import Any
 
 from gpumemprof import _core, _torch
 
-__all__ = ["LabelSet", "named_storages", "pointers", "starts", "tensors_in"]
+__all__ = ["LabelSet", "are_plain", "named_storages", "pointers", "starts", "tensors_in"]
 
 PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT = range(5)
 _DEEPEST = 6
@@ -21,15 +21,28 @@ Named = tuple[int, str, Any]
 def pointers(tensors: list[Any]) -> list[int]:
     """Where each tensor's memory is, 0 for none: enough to see that something moved, and cheap."""
     try:
-        return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        places = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        if 0 not in places or not any(
+            place == 0 and tensor is not None for place, tensor in zip(places, tensors)
+        ):
+            return places
     except (RuntimeError, NotImplementedError):
-        # A sparse or a wrapped tensor among them.
-        return [
-            address
-            for tensor in tensors
-            if tensor is not None
-            for _, address in _torch.storages_of(tensor)
-        ]
+        pass
+    # A sparse or a wrapped tensor among them, whose address is an error or 0.
+    return [
+        address
+        for tensor in tensors
+        if tensor is not None
+        for _, address in _torch.storages_of(tensor)
+    ]
+
+
+def are_plain(tensors: list[Any]) -> bool:
+    """Whether each tensor has memory of its own, none inside others."""
+    try:
+        return all(tensor.data_ptr() for tensor in tensors)
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def starts(tensors: list[Any], places: list[int]) -> list[int]:

@@ -16,6 +16,7 @@ enum class FrameKind : std::uint8_t {
   make_parameters,
   make_buckets,
   workspace,
+  communicate,
   load_data,
   forward,
   module_call,  // torch's own: a forward for certain, whatever is named so
@@ -121,8 +122,11 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
     return FrameKind::recompute;
   if (is_backward(file, name)) return FrameKind::backward;
   if (makes_parameters(file, name)) return FrameKind::make_parameters;
-  if (file.ends_with("torch/nn/parallel/distributed.py") && name != "forward")
-    return FrameKind::make_buckets;
+  if (file.ends_with("torch/distributed/distributed_c10d.py")) return FrameKind::communicate;
+  if (file.ends_with("torch/nn/parallel/distributed.py")) {
+    if (name.find("broadcast") != std::string_view::npos) return FrameKind::communicate;
+    if (name != "forward") return FrameKind::make_buckets;
+  }
   if (is_module_call_name(file, name)) return FrameKind::module_call;
   if (name == "forward") return FrameKind::forward;
   if (lies_in(file, "torch/utils/data/") || name == "send_to_device" ||
@@ -136,9 +140,12 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
 CodeKind called(CodeKind caller, FrameKind frame) {
   switch (frame) {
     case FrameKind::forward:
+      // Transforms of the data may be modules too.
+      if (caller == CodeKind::load_data) return caller;
       // Compiled backward code names the forward it was made from.
       return is_in_backward(caller) ? caller : CodeKind::forward;
     case FrameKind::module_call:
+      if (caller == CodeKind::load_data) return caller;
       return is_in_backward(caller) ? CodeKind::recompute : CodeKind::forward;
     case FrameKind::backward:
       // Native frames of autograd's thread may stand inside its Python ones.
@@ -147,6 +154,8 @@ CodeKind called(CodeKind caller, FrameKind frame) {
       return CodeKind::recompute;
     case FrameKind::workspace:
       return CodeKind::workspace;
+    case FrameKind::communicate:
+      return CodeKind::communicate;
     case FrameKind::optimizer_step:
       return CodeKind::optimizer_step;
     case FrameKind::optimizer_other:

@@ -17,6 +17,7 @@ enum class CodeKind : std::uint8_t {
   make_parameters,  // modules built, loaded, moved or converted
   make_buckets,     // DistributedDataParallel's own buffers
   workspace,        // scratch memory of a library, by its native frames
+  communicate,      // inside a collective, whose inputs and outputs the caller made
   load_data,
   forward,
   backward,

@@ -74,6 +74,14 @@ class Inference {
     const std::size_t next = next_backward(run);
     return next < spans_.count() && death(row) > spans_.first(next);
   }
+  // There for more than one iteration: for the second backward from its birth on, and for the one
+  // behind the next step of an optimizer, as some iterations go backward several times.
+  [[nodiscard]] bool outlives_iteration(std::size_t row, std::size_t run) const {
+    if (!outlives_next_backward(row, next_backward(run))) return false;
+    const std::size_t step = run < next_step_.size() ? next_step_[run] : spans_.count();
+    if (step == spans_.count()) return true;
+    return lasts(row) || outlives_next_backward(row, step);
+  }
   // Let go of where gradients are zeroed.
   [[nodiscard]] bool is_zeroed(std::size_t row) const {
     const std::uint32_t at = death(row);
@@ -100,6 +108,11 @@ class Inference {
     }
     return false;
   }
+  // The same whatever lies between, and where the recording has no steps at all.
+  [[nodiscard]] bool lives_through_next_step(std::size_t row) const {
+    const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
+    return step == spans_.count() || death(row) >= spans_.end(step);
+  }
   [[nodiscard]] bool saw_oom(std::size_t row) const {
     const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
     return oom != ooms_.end() && *oom < death(row);
@@ -123,6 +136,10 @@ class Inference {
       note_forward(event, kind);
     }
     if (zeroings_.empty()) look_at_annotations();
+    next_step_.resize(spans_.count(), spans_.count());
+    for (std::size_t run = spans_.count(); run-- > 1;) {
+      next_step_[run - 1] = spans_.phase(run) == Phase::optimizer_step ? run : next_step_[run];
+    }
     for (std::size_t run = 0; run < spans_.count(); ++run) {
       if (spans_.phase(run) != Phase::other) {
         has_phases_ = true;
@@ -224,7 +241,7 @@ class Inference {
     if (is_from_before(row)) return lasts(row);
     const std::size_t run = run_of(row);
     return birth(row) < first_backward_ && spans_.phase(run) == Phase::other &&
-           (lasts(row) || outlives_next_backward(row, next_backward(run)));
+           (lasts(row) || outlives_iteration(row, run));
   }
 
   [[nodiscard]] CodeKind kind(std::size_t row) const { return kinds_[row]; }
@@ -245,8 +262,12 @@ class Inference {
   }
 
   void count_parameter(std::size_t row) {
-    ++sizes_.at(size(row)).made;
     has_made_parameters_ = true;
+    // Weights that were converted before training never had a gradient.
+    if (first_backward_ != kNoEvent && death(row) < first_backward_) return;
+    SizeInfo& info = sizes_.at(size(row));
+    ++info.made;
+    if (!lasts(row)) info.parameter_deaths.push_back(death(row));
   }
 
   // Born in backward and still there behind it.
@@ -260,14 +281,20 @@ class Inference {
     std::uint64_t dropped_bytes = 0;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (kind(row) == CodeKind::optimizer_step && is_state(row)) {
-        if (SizeInfo* info = sizes_.find(size(row))) info->states_are_born = true;
+        if (SizeInfo* info = sizes_.find(size(row))) ++info->states_born;
       }
       if (kind(row) != CodeKind::backward || is_from_before(row)) continue;
       const std::size_t run = run_of(row);
       SizeInfo* info = sizes_.find(size(row));
       if (info == nullptr || !survives_backward(row, run)) continue;
-      if (next_backward(run) < spans_.count())
-        (outlives_next_backward(row, run) ? kept_bytes : dropped_bytes) += size(row);
+      if (next_backward(run) == spans_.count()) continue;
+      if (outlives_next_backward(row, run)) {
+        kept_bytes += size(row);
+        ++info->kept_gradients;
+      } else {
+        dropped_bytes += size(row);
+        info->has_dropped_gradients = true;
+      }
     }
     keeps_gradients_ = kept_bytes > dropped_bytes;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -277,6 +304,7 @@ class Inference {
       const std::size_t generation =
           is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
       sizes_.at(size(row)).count_gradient(generation);
+      has_gradients_in_steps_ = has_gradients_in_steps_ || lives_through_next_step(row);
     }
   }
 
@@ -286,7 +314,9 @@ class Inference {
     if (!survives_backward(row, run)) return is_zeroed(row);
     const SizeInfo* info = sizes_.find(size(row));
     const bool fits = info != nullptr && info->made + info->possible > 0;
-    if (fits) return keeps_gradients_ || !outlives_next_backward(row, run);
+    if (fits)
+      return keeps_gradients_ || info->keeps_gradients() || is_zeroed(row) ||
+             !outlives_next_backward(row, run);
     if (stays(row)) return false;
     return is_zeroed(row) || lives_through_a_step(row, run);
   }
@@ -302,6 +332,9 @@ class Inference {
         return from_buckets(row);
       case CodeKind::workspace:
         return MemorySource::workspace;
+      case CodeKind::communicate:
+        return death(row) < spans_.end(run_of(row)) ? MemorySource::temporaries
+                                                    : MemorySource::workspace;
       case CodeKind::load_data:
         return MemorySource::inputs;
       case CodeKind::forward:
@@ -374,13 +407,21 @@ class Inference {
     }
     // Without the stacks of frees the end of backward is not sharp.
     if (!stacks_.frees && death(row) < next_work(run)) return MemorySource::temporaries;
-    return MemorySource::unknown;
+    return is_kept_for_another_backward(row, run) ? MemorySource::activations
+                                                  : MemorySource::unknown;
+  }
+
+  // A backward that is itself differentiated, as for a penalty on gradients.
+  [[nodiscard]] bool is_kept_for_another_backward(std::size_t row, std::size_t run) const {
+    const std::size_t next = next_backward(run);
+    return next < spans_.count() && next < next_step_[run] && death(row) > spans_.first(next) &&
+           death(row) <= next_work(next);
   }
 
   MemorySource from_buckets(std::size_t row) {
     if (!stays(row) && death(row) < next_work(run_of(row))) return MemorySource::temporaries;
-    // Gradients are views of the buckets, or copied into them.
-    return sizes_.has_gradients() ? MemorySource::workspace : MemorySource::gradients;
+    // Gradients are copied into the buckets, or are views of them when it comes to a step.
+    return has_gradients_in_steps_ ? MemorySource::workspace : MemorySource::gradients;
   }
 
   MemorySource from_plain(std::size_t row) {
@@ -396,11 +437,15 @@ class Inference {
         break;
     }
     const std::uint32_t work = next_work(run);
+    // Only gradients are let go of there, whoever made them.
+    if (is_zeroed(row) && lives_through_a_step(row, run)) return MemorySource::gradients;
     if (work == kNoEvent) return stays(row) ? MemorySource::unknown : MemorySource::temporaries;
     if (death(row) < work) return MemorySource::temporaries;
     if (may_be_parameter(row)) return kept_by_user(row);
-    const bool is_old = outlives_next_backward(row, next_backward(run));
-    const SizeInfo* info = sizes_.find(size(row));
+    const bool is_old = outlives_iteration(row, run);
+    SizeInfo* info = sizes_.find(size(row));
+    if (is_old && info != nullptr && info->takes_over(birth(row), work))
+      return MemorySource::parameters;
     // An optimizer of the user's own: as large as a parameter, and kept from step to step.
     if (is_old && birth(row) > first_backward_ && info != nullptr && info->gradients > 0)
       return MemorySource::optimizer_state;
@@ -423,7 +468,7 @@ class Inference {
   // otherwise, if the user's own line made it and nothing speaks against it.
   MemorySource kept_by_user(std::size_t row) {
     SizeInfo* info = sizes_.find(size(row));
-    if (info != nullptr && info->takes_parameter()) {
+    if (info != nullptr && info->takes_parameter(!labels_.has_recorded)) {
       if (kind(row) == CodeKind::constructor) note_constructor(row);
       return MemorySource::parameters;
     }
@@ -542,12 +587,14 @@ class Inference {
   std::vector<CodeKind> kinds_of_stacks_;
   AllocationLabels& labels_;
 
-  Column<CodeKind> kinds_;  // by row
+  Column<CodeKind> kinds_;              // by row
+  std::vector<std::size_t> next_step_;  // by run: the next of an optimizer's step behind it
   bool has_phases_ = false;
   bool is_recomputing_ = false;
   bool is_zeroing_ = false;
   bool is_in_forward_ = false;
   bool keeps_gradients_ = false;
+  bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_made_parameters_ = false;
   bool is_joined_late_ = false;  // something that lasts was there before the history
   std::uint32_t first_backward_ = kNoEvent;

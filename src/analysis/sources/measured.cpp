@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/sources/code_kind.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
@@ -45,7 +46,10 @@ int rank(LabelKind kind) {
 class Labeller {
  public:
   Labeller(const Store& store, const DeviceRecord& record, AllocationLabels& labels)
-      : store_(store), allocations_(record.allocations), labels_(labels) {
+      : store_(store),
+        allocations_(record.allocations),
+        labels_(labels),
+        kinds_(code_kinds(store)) {
     ranks_.resize(allocations_.size(), kNoRank);
     // A forged file could repeat a large set for ever; a real one says little more than there are
     // events.
@@ -87,6 +91,7 @@ class Labeller {
     if (row == nullptr) return;
     const std::uint32_t death = allocations_.free_requested_event[*row];
     if (death != kNoEvent && death < before_event) return;
+    if (label.kind == LabelKind::input && is_made_by_model(*row)) return;
     // What is said later counts more: the program may know better by then.
     if (rank(label.kind) < ranks_[*row]) return;
     ranks_[*row] = static_cast<std::int8_t>(rank(label.kind));
@@ -97,9 +102,19 @@ class Labeller {
     labels_.name[*row] = label.name;
   }
 
+  // Outputs that are fed in again are no data of the program's: a cache of keys and values, what a
+  // generator made for its judge, features of a frozen model.
+  [[nodiscard]] bool is_made_by_model(std::size_t row) const {
+    const StackId stack = allocations_.stack[row];
+    if (stack.is_none()) return false;
+    const CodeKind kind = kinds_[stack.index];
+    return kind == CodeKind::forward || is_in_backward(kind) || kind == CodeKind::optimizer_step;
+  }
+
   const Store& store_;
   const AllocationColumns& allocations_;
   AllocationLabels& labels_;
+  std::vector<CodeKind> kinds_;  // by stack
   FlatMap<std::uint32_t> rows_;  // address → the newest allocation there
   std::size_t next_birth_ = 0;
   Column<std::int8_t> ranks_;
@@ -149,6 +164,39 @@ void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {
   }
 }
 
+// A buffer that every forward makes anew is labelled at some steps only. Its successors are made
+// where it was made, as large as it, and let go of by a forward, not by backward.
+void extend_buffers(const Store& store, const DeviceRecord& record, const PhaseRuns& runs,
+                    AllocationLabels& labels) {
+  const AllocationColumns& allocations = record.allocations;
+  // By the innermost frame: hooks may stand between the outer ones at the first steps only.
+  const auto place = [&](std::size_t row) {
+    return store.stacks().frame(allocations.stack[row]).index;
+  };
+  FlatMap<std::uint32_t> names;  // place → row of a labelled buffer made there in forward
+  for (std::size_t row = 0; row < allocations.size(); ++row) {
+    const std::uint32_t birth = allocations.alloc_event[row];
+    if ((labels.flags[row] & AllocationLabels::kBuffer) == 0 || birth == kNoEvent ||
+        allocations.stack[row].is_none() || runs.phase(runs.run_of(birth)) != Phase::forward)
+      continue;
+    names.insert_or_assign(place(row), static_cast<std::uint32_t>(row));
+  }
+  if (names.size() == 0) return;
+  for (std::size_t row = 0; row < allocations.size(); ++row) {
+    if (labels.is_measured(row) || labels.source[row] != MemorySource::activations ||
+        allocations.stack[row].is_none())
+      continue;
+    const std::uint32_t* like = names.find(place(row));
+    const std::uint32_t death = allocations.free_requested_event[row];
+    if (like == nullptr || allocations.requested_bytes[*like] != allocations.requested_bytes[row] ||
+        (death != kNoEvent && runs.phase(runs.run_of(death)) == Phase::backward))
+      continue;
+    labels.source[row] = MemorySource::parameters;
+    labels.flags[row] = AllocationLabels::kBuffer;
+    labels.name[row] = labels.name[*like];
+  }
+}
+
 }  // namespace
 
 bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabels& labels) {
@@ -165,12 +213,13 @@ bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabel
   return true;
 }
 
-void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
-                      AllocationLabels& labels) {
+void settle_by_labels(const Store& store, const DeviceRecord& record,
+                      const std::vector<PhaseSpan>& spans, AllocationLabels& labels) {
   if (record.labellings.empty()) return;
   extend_inputs(record, labels);
   const PhaseRuns runs(spans);
   if (runs.empty()) return;
+  extend_buffers(store, record, runs, labels);
   const AllocationColumns& allocations = record.allocations;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const std::uint32_t birth = allocations.alloc_event[row];

@@ -15,10 +15,11 @@ namespace gpumemprof {
 bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabels& labels);
 
 // Only in a recording with labels, after the rest was inferred. Memory that was made where labelled
-// inputs were made is inputs too. What is an activation or a temporary by its definition, the
-// phases of its birth and its death, counts as measured.
-void settle_by_labels(const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
-                      AllocationLabels& labels);
+// inputs were made is inputs too, and likewise buffers that every forward makes anew. What is an
+// activation or a temporary by its definition, the phases of its birth and its death, counts as
+// measured.
+void settle_by_labels(const Store& store, const DeviceRecord& record,
+                      const std::vector<PhaseSpan>& spans, AllocationLabels& labels);
 
 // Events [first, end) ran inside an optimizer's step, as the program's own hooks told it.
 struct MarkedStep {

@@ -16,6 +16,7 @@ struct Region {
   Phase phase = Phase::other;
   std::uint32_t first = 0;
   std::uint32_t last = 0;
+  bool has_request = false;
 };
 
 // The optimizer steps that a recording marks, by our own hooks or by torch's annotations, in order.
@@ -100,8 +101,30 @@ class PhaseFinder {
       } else {
         regions_.push_back({phase, event, event});
       }
+      regions_.back().has_request = regions_.back().has_request || is_request(action);
       is_parted = false;
     }
+    drop_lone_frees();
+  }
+
+  // Other threads without Python let go of memory too, as those of communication do: that is no
+  // backward, and does not part what it falls into.
+  void drop_lone_frees() {
+    std::vector<Region> regions;
+    bool has_dropped = false;
+    for (const Region& region : regions_) {
+      if (region.phase == Phase::backward && !region.has_request) {
+        has_dropped = true;
+        continue;
+      }
+      if (has_dropped && !regions.empty() && regions.back().phase == region.phase) {
+        regions.back().last = region.last;
+      } else {
+        regions.push_back(region);
+      }
+      has_dropped = false;
+    }
+    regions_ = std::move(regions);
   }
 
   // A forward that no module runs: the user's lines between two regions that make what the

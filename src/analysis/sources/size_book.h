@@ -14,10 +14,18 @@ namespace gpumemprof {
 struct SizeInfo {
   static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; what is beyond may be a copy
 
-  std::uint32_t made = 0;        // parameters by the code that made them
-  std::uint32_t possible = 0;    // other blocks that may be parameters
-  std::uint32_t gradients = 0;   // the most there were at once
-  bool states_are_born = false;  // the optimizer's state was made while recording
+  std::uint32_t made = 0;            // parameters by the code that made them
+  std::uint32_t possible = 0;        // other blocks that may be parameters
+  std::uint32_t gradients = 0;       // the most there were at once
+  std::uint32_t states_born = 0;     // the optimizer's state that was made while recording
+  std::uint32_t kept_gradients = 0;  // survivors of a backward that outlive the next
+  bool has_dropped_gradients = false;
+  std::vector<std::uint32_t> parameter_deaths;  // events before the work was done
+
+  // No gradient of this size is zeroed, though others may be: no optimizer uses them.
+  [[nodiscard]] bool keeps_gradients() const {
+    return kept_gradients > 0 && !has_dropped_gradients && kept_gradients <= made + possible;
+  }
 
   // `generation` is the same for gradients that are there together.
   void count_gradient(std::size_t generation) {
@@ -25,15 +33,29 @@ struct SizeInfo {
     generation_ = generation;
     gradients = std::max(gradients, ++now_);
   }
-  // Whether one more block of this size is a parameter: there are more gradients than parameters.
-  bool takes_parameter() {
-    if (made + taken_ >= gradients) return false;
+  // Whether one more block of this size is a parameter: there are more gradients than parameters,
+  // or an optimizer keeps state for what no module owns (where no labels would say so).
+  bool takes_parameter(bool by_states = false) {
+    if (made + taken_ >= std::max(gradients, by_states && made == 0 ? states_born : 0))
+      return false;
     ++taken_;
+    return true;
+  }
+  // Whether a block that was made at `birth` took the place of a parameter let go of before `end`.
+  // Asked in the order of births, so that each death is passed once.
+  bool takes_over(std::uint32_t birth, std::uint32_t end) {
+    if (!is_sorted_) std::sort(parameter_deaths.begin(), parameter_deaths.end());
+    is_sorted_ = true;
+    while (next_death_ < parameter_deaths.size() && parameter_deaths[next_death_] <= birth)
+      ++next_death_;
+    if (next_death_ == parameter_deaths.size() || parameter_deaths[next_death_] >= end)
+      return false;
+    ++next_death_;
     return true;
   }
   // Whether one more block from before the recording is state of the optimizer.
   bool takes_state() {
-    if (states_are_born || states_ >= kStatesPerParameter * gradients) return false;
+    if (states_born > 0 || states_ >= kStatesPerParameter * gradients) return false;
     ++states_;
     return true;
   }
@@ -43,6 +65,8 @@ struct SizeInfo {
   std::uint32_t now_ = 0;
   std::uint32_t taken_ = 0;
   std::uint32_t states_ = 0;
+  bool is_sorted_ = false;      // parameter_deaths
+  std::size_t next_death_ = 0;  // of parameter_deaths
 };
 
 class SizeBook {

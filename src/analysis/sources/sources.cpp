@@ -16,7 +16,7 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
   labels.flags.resize(record.allocations.size(), 0);
   labels.has_recorded = take_labels(store, record, labels);
   infer_sources(store, record, spans, labels);
-  settle_by_labels(record, spans, labels);
+  settle_by_labels(store, record, spans, labels);
   return labels;
 }
 

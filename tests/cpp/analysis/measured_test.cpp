@@ -175,11 +175,45 @@ TEST_F(Labels, memory_made_where_inputs_were_made_is_inputs_too) {
   label(1, LabelKind::input, kHere, "ids");
   DeviceRecord& record = replayed();
   AllocationLabels labels = taken(record);
-  settle_by_labels(record, {}, labels);
+  settle_by_labels(store_, record, {}, labels);
   EXPECT_EQ(labels.source[1], MemorySource::inputs);
   EXPECT_FALSE(labels.is_measured(1));
   EXPECT_EQ(name(labels, 1), "ids");
   EXPECT_EQ(labels.source[2], MemorySource::unknown);
+}
+
+TEST_F(Labels, what_a_model_made_and_is_fed_again_is_no_input) {
+  const Frame frame{store_.add_string("Net.forward"), store_.add_string("net.py"), 9};
+  const StackId forward = store_.add_stack(StackId(), store_.add_frame(frame));
+  alloc(kHere, forward);
+  alloc(kThere, forward);
+  label(2, LabelKind::input, kHere, "past");
+  label(2, LabelKind::buffer, kThere, "cache");
+  DeviceRecord& record = replayed();
+  const AllocationLabels labels = taken(record);
+  EXPECT_EQ(labels.source[0], MemorySource::unknown);
+  EXPECT_EQ(labels.source[1], MemorySource::parameters);
+}
+
+TEST_F(Labels, a_buffer_that_every_forward_makes_anew_is_known_by_its_line) {
+  const Frame frame{store_.add_string("Net.forward"), store_.add_string("net.py"), 9};
+  const StackId forward = store_.add_stack(StackId(), store_.add_frame(frame));
+  alloc(kHere, forward);   // 0, labelled
+  alloc(kThere, forward);  // 1, goes in the next forward
+  alloc(0x3000, forward);  // 2, goes in backward
+  free(0x3000);            // 3, 4
+  free(kThere);            // 5, 6
+  label(1, LabelKind::buffer, kHere, "mean");
+  DeviceRecord& record = replayed();
+  AllocationLabels labels = taken(record);
+  labels.source[1] = labels.source[2] = MemorySource::activations;
+  settle_by_labels(store_, record,
+                   {{0, Phase::forward, 1}, {3, Phase::backward, 1}, {5, Phase::forward, 2}},
+                   labels);
+  EXPECT_EQ(labels.source[1], MemorySource::parameters);
+  EXPECT_FALSE(labels.is_measured(1));
+  EXPECT_EQ(name(labels, 1), "mean");
+  EXPECT_EQ(labels.source[2], MemorySource::activations);
 }
 
 TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them) {
@@ -194,7 +228,7 @@ TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them)
   labels.source[0] = MemorySource::activations;
   labels.source[1] = MemorySource::temporaries;
   labels.source[2] = MemorySource::activations;
-  settle_by_labels(record, {{0, Phase::forward, 1}, {4, Phase::backward, 1}}, labels);
+  settle_by_labels(store_, record, {{0, Phase::forward, 1}, {4, Phase::backward, 1}}, labels);
   EXPECT_TRUE(labels.is_measured(0));
   EXPECT_TRUE(labels.is_measured(1));
   EXPECT_EQ(late, 6U);

@@ -235,6 +235,93 @@ TEST(Sources, weights_of_the_users_own_are_known_by_their_gradients) {
   for (const std::size_t block : gradients) EXPECT_EQ(run.source(block), MemorySource::gradients);
 }
 
+// One step of a model with one weight.
+void step_once(RunBuilder& run, std::uint64_t weight_bytes) {
+  const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
+  const std::size_t gradient = run.alloc(weight_bytes, RunBuilder::autograd());
+  run.free(hidden, RunBuilder::autograd());
+  run.free(run.alloc(512, run.optimizer()), run.optimizer());
+  run.free(gradient, run.zero_grad());
+}
+
+TEST(Sources, copies_that_take_the_place_of_weights_are_parameters) {
+  RunBuilder run;
+  const std::size_t weight = run.alloc(kWeight, run.model_to());
+  step_once(run, kWeight);
+  const std::size_t copy = run.alloc(kWeight, run.user());
+  run.free(weight, run.user());
+  const std::size_t kept = run.alloc(kWeight, run.user());
+  for (int step = 0; step < 3; ++step) step_once(run, kWeight);
+  run.finish();
+  EXPECT_EQ(run.source(weight), MemorySource::parameters);
+  EXPECT_EQ(run.source(copy), MemorySource::parameters);
+  EXPECT_NE(run.source(kept), MemorySource::parameters);
+}
+
+TEST(Sources, weights_that_an_optimizer_keeps_state_for_are_parameters_and_their_gradients_too) {
+  RunBuilder run;
+  const std::size_t weight = run.alloc(kWeight, run.model_to());
+  const std::size_t master = run.alloc(2 * kWeight, run.user());
+  std::size_t state = 0;
+  std::vector<std::size_t> gradients;
+  for (int step = 0; step < 3; ++step) {
+    const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
+    const std::size_t half = run.alloc(kWeight, RunBuilder::autograd());
+    run.free(hidden, RunBuilder::autograd());
+    gradients.push_back(run.alloc(2 * kWeight, run.user()));
+    run.free(half, run.user());
+    if (step == 0) state = run.alloc(2 * kWeight, run.optimizer());
+    run.free(run.alloc(512, run.optimizer()), run.optimizer());
+    run.free(gradients.back(), run.zero_grad());
+  }
+  run.finish();
+  EXPECT_EQ(run.source(weight), MemorySource::parameters);
+  EXPECT_EQ(run.source(master), MemorySource::parameters);
+  EXPECT_EQ(run.source(state), MemorySource::optimizer_state);
+  for (const std::size_t block : gradients) EXPECT_EQ(run.source(block), MemorySource::gradients);
+}
+
+TEST(Sources, what_one_backward_keeps_for_another_is_activations) {
+  RunBuilder run;
+  run.alloc(kWeight, run.model_to());
+  std::vector<std::size_t> kept;
+  for (int step = 0; step < 3; ++step) {
+    const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
+    kept.push_back(run.alloc(3 * kMiB, RunBuilder::autograd()));
+    const std::size_t penalty = run.alloc(1 * kMiB, run.user());
+    const std::size_t gradient = run.alloc(kWeight, RunBuilder::autograd());
+    run.free(kept.back(), RunBuilder::autograd());
+    run.free(hidden, RunBuilder::autograd());
+    run.free(penalty, run.user());
+    run.free(run.alloc(512, run.optimizer()), run.optimizer());
+    run.free(gradient, run.zero_grad());
+  }
+  run.finish();
+  for (const std::size_t block : kept) EXPECT_EQ(run.source(block), MemorySource::activations);
+}
+
+TEST(Sources, scratch_of_a_collective_is_no_gradient_and_its_late_end_no_backward) {
+  RunBuilder run;
+  run.alloc(kWeight, run.model_to());
+  const StackId collective = run.stack({"hook@torch/distributed/fsdp/_runtime_utils.py",
+                                        "reduce_scatter@torch/distributed/distributed_c10d.py"});
+  std::vector<std::size_t> scratch;
+  for (int step = 0; step < 3; ++step) {
+    const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
+    const std::size_t gradient = run.alloc(kWeight, RunBuilder::autograd());
+    scratch.push_back(run.alloc(kWeight, collective));
+    run.free(hidden, RunBuilder::autograd());
+    run.free(run.alloc(512, run.optimizer()), run.optimizer());
+    run.free(scratch.back(), RunBuilder::autograd());  // by a thread of its own
+    run.free(gradient, run.zero_grad());
+  }
+  run.finish();
+  for (const std::size_t block : scratch) EXPECT_EQ(run.source(block), MemorySource::workspace);
+  std::size_t backwards = 0;
+  for (const PhaseSpan& span : run.phases()) backwards += span.phase == Phase::backward ? 1 : 0;
+  EXPECT_EQ(backwards, 3U);
+}
+
 TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {
   Training run;
   run.build();

@@ -38,9 +38,9 @@ def _parameters(optimizer: Any) -> list[Any]:
 class WatchedOptimizer:
     """One optimizer of the program, which is not held here.
 
-    At every step only addresses are compared, read without torch's help where that is proven. Names are made when an address differs, and what
-    does not show in the addresses compared (buffers, state that is exchanged) at the first steps
-    and then ever more seldom.
+    At every step only addresses are compared, read without torch's help where that is proven.
+    Names are made when an address differs, and what does not show in the addresses compared
+    (buffers, state that is exchanged) at the first steps and then ever more seldom.
     """
 
     def __init__(self, number: int, modules: Modules) -> None:
@@ -80,7 +80,6 @@ class WatchedOptimizer:
         else:
             self._gradient_labels.say_again()
         self._labels.say_again()
-        self._modules.say_again()
         return True
 
     def _ask_torch(self, optimizer: Any) -> None:

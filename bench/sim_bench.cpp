@@ -13,14 +13,14 @@ namespace {
 
 // GPUMEMPROF_BENCH_FILE: a snapshot, for example of bench/make_snapshot.py.
 const Recording& recording() {
-  static const std::shared_ptr<const Recording> opened = [] {
+  static const std::shared_ptr<const Recording> kOpened = [] {
     const char* path = std::getenv("GPUMEMPROF_BENCH_FILE");
     Result<std::shared_ptr<const Recording>> result = Recording::open(
         path == nullptr ? "tests/data/snapshots/gpt2_b4_fp32_adamw.pickle.gz" : path);
     GMP_CHECK(result.ok());
     return result.value();
   }();
-  return *opened;
+  return *kOpened;
 }
 
 sim::Verification verify_recording() {

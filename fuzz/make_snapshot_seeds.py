@@ -92,6 +92,23 @@ def late() -> dict:
     return snapshot
 
 
+def forward() -> dict:
+    lines = [
+        '  File "/train/main.py", line 7, in main\n    loss = model(x)\n',
+        '  File "/train/model.py", line 41, in forward\n',
+        "no line of a traceback",
+    ]
+    trace = [
+        event("segment_alloc", BASE, 2 * MIB),
+        event("alloc", BASE, 512, forward_frames=lines),
+        event("alloc", BASE + 512, 512, frames=[], forward_frames=lines),
+        event("alloc", BASE + 1024, 512, forward_frames=[str(line) for line in lines[1:]]),
+    ]
+    blocks = [block(BASE + 512 * index, 512, 512) for index in range(3)]
+    rest = block(BASE + 1536, 2 * MIB - 1536, 0, "inactive")
+    return {"segments": [segment(BASE, 2 * MIB, [*blocks, rest])], "device_traces": [trace]}
+
+
 def expandable() -> dict:
     trace = [
         event("segment_map", BASE, 20 * MIB),
@@ -152,7 +169,7 @@ def host() -> dict:
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / "corpus" / "snapshot"
-    for make in (plain, late, expandable, old, host):
+    for make in (plain, late, forward, expandable, old, host):
         for protocol in (0, 2, 4):
             (folder / f"{make.__name__}_{protocol}.pickle").write_bytes(
                 pickle.dumps(make(), protocol)

@@ -20,6 +20,7 @@ from gpumemprof.profile_result import ProfileResult
 from gpumemprof.profile_stacks import ScopeRecording
 from gpumemprof.profile_summary import Summary, Totals
 from gpumemprof.snapshot import MemorySnapshot, SnapshotFields
+from gpumemprof.unknowns import difference, highest
 
 __all__ = ["MemoryProfiler", "ProfiledContext"]
 
@@ -146,7 +147,9 @@ class MemoryProfiler:
         """Used and total bytes of the whole card, asked of the driver."""
         return _NO_CARD
 
-    def _card_and_outside(self, reserved: int) -> tuple[tuple[int | None, int | None], int | None]:
+    def _card_and_outside(
+        self, reserved: int | None
+    ) -> tuple[tuple[int | None, int | None], int | None]:
         """The same, asked of nobody who may mind, and this process's bytes outside the pool."""
         return (None, None), None
 
@@ -297,7 +300,7 @@ class MemoryProfiler:
             most_allocated,
             most_reserved,
             active,
-            None if active is None else reserved - active,
+            difference(reserved, active),
             resident if self.track_cpu_memory else 0,
             self._device_id,
             operation,
@@ -410,11 +413,12 @@ class MemoryProfiler:
         for figures, used, process in seen:
             start, duration, peak_after, before, peak, after, *_, resident = figures
             fields = []
-            if peak[0] > max(before[0], after[0]):
+            ends = highest(before[0], after[0])
+            if ends is not None and peak[0] > ends:
                 at = start + peak_after
                 fields.append(self._fields(peak, at, None, "peak between samples", None, _NO_CARD))
             card = _NO_CARD if used is None else (used, self._card_total)
-            outside = None if process is None else max(0, process - after[2])
+            outside = outside_of_pool(process, after[2])
             end = start + duration
             fields.append(self._fields(after, end, resident, "monitoring", None, card, outside))
             self._add_snapshots([MemorySnapshot(*all_fields) for all_fields in fields])
@@ -513,6 +517,12 @@ class MemoryProfiler:
         if self._monitor is not None:
             self._monitor_finalizer.detach()
             self._monitor = None
+
+
+def outside_of_pool(process: int | None, reserved: int | None) -> int | None:
+    """What a process holds on the card besides its pool."""
+    outside = difference(process, reserved)
+    return None if outside is None else max(0, outside)
 
 
 def _name_of(func: Callable[..., Any]) -> str:

@@ -15,10 +15,12 @@ from typing import Optional, Protocol
 from gpumemprof import _core, _torch
 from gpumemprof.errors import Error, UsageError
 from gpumemprof.monitoring import AnyScope, CounterMonitor, Figures, Monitor
+from gpumemprof.unknowns import highest
 
 __all__ = ["CounterMeter", "Meter", "NativeMeter", "ResidentMeter", "cpu_meter", "cuda_meter"]
 
-State = tuple[int, Optional[int], int, int, int]
+State = tuple[Optional[int], Optional[int], Optional[int], Optional[int], Optional[int]]
+"""Allocated, active and reserved bytes, and the most allocated and reserved until then."""
 _MOST_TRIES = 5
 
 
@@ -144,8 +146,8 @@ class _CounterScope:
         after, turnover = self._meter.read()
         resident = _core.resident_bytes() if self._with_resident else None
         change = tuple(late - early for late, early in zip(turnover, self._turnover))
-        peak_allocated = max(self._before[0], after[0])
-        if after[3] > self._before[3]:
+        peak_allocated = highest(self._before[0], after[0])
+        if after[3] is not None and (self._before[3] is None or after[3] > self._before[3]):
             peak_allocated = after[3]  # torch's peak rose while it ran: this is the peak
         at_peak = self._before if self._before[0] == peak_allocated else after
         peak: State = (peak_allocated, *at_peak[1:])
@@ -238,11 +240,12 @@ class ResidentMeter(_ReadMeter):
 
     def __init__(self, reason: str) -> None:
         self.note = f"from the process's resident memory: {reason}"
-        self._most = 0
+        self._most: int | None = None
 
     def read(self) -> tuple[State, tuple[int, ...]]:
-        resident = _core.resident_bytes() or 0
-        self._most = max(self._most, resident)
+        # Unknown where the system does not tell, as with /proc hidden from the process.
+        resident = _core.resident_bytes()
+        self._most = highest(self._most, resident)
         return (resident, resident, resident, self._most, self._most), ()
 
 

@@ -31,26 +31,31 @@ def _table(rows: Iterable[Iterable[str]], has_head: bool) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _thinned(snapshots: list[MemorySnapshot]) -> list[MemorySnapshot]:
+def _thinned(points: list[tuple[float, int]]) -> list[tuple[float, int]]:
     """The highest of each bucket, so that no peak is lost."""
-    step = -(-len(snapshots) // _MOST_POINTS)
+    step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
-        return snapshots
-    buckets = (snapshots[start : start + step] for start in range(0, len(snapshots), step))
-    return [max(bucket, key=lambda snapshot: snapshot.allocated_memory) for bucket in buckets]
+        return points
+    buckets = (points[start : start + step] for start in range(0, len(points), step))
+    return [max(bucket, key=lambda point: point[1]) for bucket in buckets]
 
 
 def timeline_svg(snapshots: list[MemorySnapshot]) -> str:
-    """Allocated bytes over time; nothing for fewer than two moments."""
-    points = _thinned(sorted(snapshots, key=lambda snapshot: snapshot.timestamp))
+    """Allocated bytes over time; nothing for fewer than two moments at which they are known."""
+    known = [
+        (snapshot.timestamp, snapshot.allocated_memory)
+        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.timestamp)
+        if snapshot.allocated_memory is not None
+    ]
+    points = _thinned(known)
     if len(points) < 2:
         return ""
-    start, end = points[0].timestamp, points[-1].timestamp
-    top = max(point.allocated_memory for point in points)
+    start, end = points[0][0], points[-1][0]
+    top = max(allocated for _, allocated in points)
     across, up = _WIDTH / ((end - start) or 1), _HEIGHT / (top or 1)
     path = " ".join(
-        f"{(point.timestamp - start) * across:.1f},{_HEIGHT - point.allocated_memory * up:.1f}"
-        for point in points
+        f"{(timestamp - start) * across:.1f},{_HEIGHT - allocated * up:.1f}"
+        for timestamp, allocated in points
     )
     title = f"allocated over {end - start:.3f} s, at most {size(top)}"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -14,6 +15,11 @@ __all__ = ["draw"]
 _MIB = 1 << 20
 # Names of more scopes than this would cover each other.
 _MOST_NAMES = 40
+
+
+def _mib(count: int | None) -> float:
+    """NaN, a gap in the line, for what is not known."""
+    return math.nan if count is None else count / _MIB
 
 
 def draw(
@@ -39,9 +45,9 @@ def draw(
     seen = sorted(snapshots, key=lambda snapshot: snapshot.timestamp)
     if seen:
         times = [snapshot.timestamp - zero for snapshot in seen]
-        axes.plot(times, [s.reserved_memory / _MIB for s in seen], color="0.7", label="reserved")
+        axes.plot(times, [_mib(s.reserved_memory) for s in seen], color="0.7", label="reserved")
         axes.fill_between(
-            times, [s.allocated_memory / _MIB for s in seen], alpha=0.4, label="allocated"
+            times, [_mib(s.allocated_memory) for s in seen], alpha=0.4, label="allocated"
         )
     for number, result in enumerate(results):
         _draw_scope(axes, result, zero, has_name=len(results) - number <= _MOST_NAMES)
@@ -63,11 +69,11 @@ def _draw_scope(axes: Any, result: ProfileResult, zero: float, has_name: bool) -
     moments = (result.memory_before, peak, result.memory_after)
     axes.plot(
         [moment.timestamp - zero for moment in moments],
-        [moment.allocated_memory / _MIB for moment in moments],
+        [_mib(moment.allocated_memory) for moment in moments],
         color=color,
         marker=".",
     )
     axes.axvspan(start, end, color=color, alpha=0.08)
-    if has_name:
-        place = (peak.timestamp - zero, peak.allocated_memory / _MIB)
+    if has_name and peak.allocated_memory is not None:
+        place = (peak.timestamp - zero, _mib(peak.allocated_memory))
         axes.annotate(result.function_name, place, fontsize=8, rotation=20)

@@ -8,6 +8,7 @@ from typing import Any
 from gpumemprof.profile_stacks import Allocation, ScopeRecording
 from gpumemprof.recording import Recording
 from gpumemprof.snapshot import MemorySnapshot, SnapshotFields
+from gpumemprof.unknowns import difference
 
 __all__ = ["OwnAllocations", "ProfileResult"]
 
@@ -76,13 +77,15 @@ class ProfileResult:
         self._after = memory_after
         self._peak = memory_peak
         if memory_allocated is None or memory_freed is None:
-            change = self.memory_after.allocated_memory - self.memory_before.allocated_memory
-            if memory_allocated is None:
+            change = difference(
+                self.memory_after.allocated_memory, self.memory_before.allocated_memory
+            )
+            if memory_allocated is None and change is not None:
                 memory_allocated = max(0, change)
             if memory_freed is None:
-                memory_freed = memory_allocated - change
+                memory_freed = difference(memory_allocated, change)
         self.memory_allocated = memory_allocated
-        """All bytes allocated while it ran, also those freed again."""
+        """All bytes allocated while it ran, also those freed again; ``None`` where not known."""
         self.memory_freed = memory_freed
         """All bytes freed while it ran."""
         self.tensors_created = tensors_created
@@ -146,33 +149,34 @@ class ProfileResult:
             self._own = OwnAllocations(*self._own)
         return self._own
 
-    def memory_diff(self) -> int:
-        """The net change in bytes: allocated less freed.
+    def memory_diff(self) -> int | None:
+        """The net change in bytes: allocated less freed; ``None`` where that is not known.
 
         >>> now = MemorySnapshot(allocated_memory=5)
         >>> ProfileResult("f", 0.0, now, now, now, 100, 100).memory_diff()
         0
         """
-        return self.memory_allocated - self.memory_freed
+        return difference(self.memory_allocated, self.memory_freed)
 
-    def peak_memory_usage(self) -> int:
-        """The most allocated bytes on the device during this execution.
+    def peak_memory_usage(self) -> int | None:
+        """The most allocated bytes on the device during this execution; ``None`` where not known.
 
         >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, now, now, peak).peak_memory_usage()
         9
         """
         peak = self._peak
-        return int(peak[1] if isinstance(peak, tuple) else peak.allocated_memory)
+        most: int | None = peak[1] if isinstance(peak, tuple) else peak.allocated_memory
+        return most
 
-    def peak_above_start(self) -> int:
+    def peak_above_start(self) -> int | None:
         """The same, less what was allocated when it began.
 
         >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, now, now, peak).peak_above_start()
         4
         """
-        return self.memory_peak.allocated_memory - self.memory_before.allocated_memory
+        return difference(self.memory_peak.allocated_memory, self.memory_before.allocated_memory)
 
     @property
     def allocations(self) -> list[Allocation] | None:
@@ -227,9 +231,12 @@ class ProfileResult:
 
     def __repr__(self) -> str:
         """Name, peak and net change."""
+        peak, change = self.peak_memory_usage(), self.memory_diff()
+        peak_text = "unknown" if peak is None else f"{peak} B"
+        change_text = "unknown" if change is None else f"{change:+d} B"
         return (
-            f"<ProfileResult {self.function_name!r}: peak {self.peak_memory_usage()} B, "
-            f"change {self.memory_diff():+d} B, {self.execution_time:.6f} s>"
+            f"<ProfileResult {self.function_name!r}: peak {peak_text}, "
+            f"change {change_text}, {self.execution_time:.6f} s>"
         )
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpumemprof.profile_result import ProfileResult
 from gpumemprof.snapshot import MemorySnapshot
+from gpumemprof.unknowns import difference, highest, total
 
 __all__ = ["FunctionTotals", "Summary", "Totals"]
 
@@ -41,22 +42,23 @@ class FunctionTotals:
 
     call_count: int = 0
     total_time: float = 0.0
-    total_memory_allocated: int = 0
-    peak_memory: int = 0
+    total_memory_allocated: int | None = 0
+    peak_memory: int | None = None
 
     def add(self, result: ProfileResult) -> None:
         self.call_count += result.call_count
         self.total_time += result.execution_time
-        self.total_memory_allocated += result.memory_allocated
-        self.peak_memory = max(self.peak_memory, result.peak_memory_usage())
+        self.total_memory_allocated = total(self.total_memory_allocated, result.memory_allocated)
+        self.peak_memory = highest(self.peak_memory, result.peak_memory_usage())
 
     def to_dict(self) -> dict[str, Any]:
+        allocated = self.total_memory_allocated
         return {
             "call_count": self.call_count,
             "total_time": self.total_time,
             "avg_time": self.total_time / self.call_count,
-            "total_memory_allocated": self.total_memory_allocated,
-            "avg_memory_allocated": self.total_memory_allocated / self.call_count,
+            "total_memory_allocated": allocated,
+            "avg_memory_allocated": None if allocated is None else allocated / self.call_count,
             "peak_memory": self.peak_memory,
         }
 
@@ -67,28 +69,28 @@ class Totals:
 
     calls: int = 0
     time_s: float = 0.0
-    allocated: int = 0
-    freed: int = 0
+    allocated: int | None = 0
+    freed: int | None = 0
     peak: int | None = None
     functions: dict[str, FunctionTotals] = field(default_factory=dict)
 
     def add(self, result: ProfileResult) -> None:
         self.calls += result.call_count
         self.time_s += result.execution_time
-        self.allocated += result.memory_allocated
-        self.freed += result.memory_freed
+        self.allocated = total(self.allocated, result.memory_allocated)
+        self.freed = total(self.freed, result.memory_freed)
         self.see(result.peak_memory_usage())
         self.functions.setdefault(result.function_name, FunctionTotals()).add(result)
 
-    def see(self, allocated: int) -> None:
-        """Monitoring saw so many bytes allocated."""
-        self.peak = allocated if self.peak is None else max(self.peak, allocated)
+    def see(self, allocated: int | None) -> None:
+        """So many bytes were seen allocated."""
+        self.peak = highest(self.peak, allocated)
 
     def summary(
         self,
         device: str,
-        current: int,
-        baseline: int,
+        current: int | None,
+        baseline: int | None,
         monitoring: bool,
         snapshots: list[MemorySnapshot],
         results: list[ProfileResult],
@@ -100,12 +102,12 @@ class Totals:
             total_execution_time=self.time_s,
             total_memory_allocated=self.allocated,
             total_memory_freed=self.freed,
-            net_memory_change=self.allocated - self.freed,
+            net_memory_change=difference(self.allocated, self.freed),
             # Nothing was looked at since: the baseline is the highest there is.
             peak_memory_usage=baseline if self.peak is None else self.peak,
             current_memory_usage=current,
             baseline_memory_usage=baseline,
-            memory_change_from_baseline=current - baseline,
+            memory_change_from_baseline=difference(current, baseline),
             function_summaries={name: sums.to_dict() for name, sums in self.functions.items()},
             monitoring_active=monitoring,
             snapshots_collected=len(snapshots),

@@ -27,9 +27,9 @@ def size(count: int | None) -> str:
     return f"{value:.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def change(count: int) -> str:
+def change(count: int | None) -> str:
     """A change of bytes, with its sign."""
-    return f"+{size(count)}" if count > 0 else size(count)
+    return f"+{size(count)}" if count is not None and count > 0 else size(count)
 
 
 def duration(seconds: float) -> str:
@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.3f} s"
 
 
-def _gross(count: int, storages: int | None) -> str:
+def _gross(count: int | None, storages: int | None) -> str:
     if storages is None:
         return size(count)
     return f"{size(count)} in {storages:,} storage{'' if storages == 1 else 's'}"
@@ -65,12 +65,13 @@ def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
     """The functions of a summary, a row each below the head."""
     rows = [["function", "calls", "average time", "average allocated", "peak"]]
     for name, sums in summary["function_summaries"].items():
+        average = sums["avg_memory_allocated"]
         rows.append(
             [
                 name,
                 f"{sums['call_count']:,}",
                 duration(sums["avg_time"]),
-                size(round(sums["avg_memory_allocated"])),
+                size(None if average is None else round(average)),
                 size(sums["peak_memory"]),
             ]
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpumemprof import _torch
-from gpumemprof.memory_profiler import MemoryProfiler, ProfiledContext
+from gpumemprof.memory_profiler import MemoryProfiler, ProfiledContext, outside_of_pool
 from gpumemprof.metering import cpu_meter, cuda_meter
 
 __all__ = ["CPUMemoryProfiler", "GPUMemoryProfiler", "ProfiledContext"]
@@ -82,10 +82,11 @@ class GPUMemoryProfiler(MemoryProfiler):
         except Exception:
             return None, self._card_total  # the device is out of order; the program will hear of it
 
-    def _card_and_outside(self, reserved: int) -> tuple[tuple[int | None, int | None], int | None]:
+    def _card_and_outside(
+        self, reserved: int | None
+    ) -> tuple[tuple[int | None, int | None], int | None]:
         used, process = _torch.card_sample(self._device_id)
-        outside = None if process is None else max(0, process - reserved)
-        return (used, self._card_total), outside
+        return (used, self._card_total), outside_of_pool(process, reserved)
 
 
 class CPUMemoryProfiler(MemoryProfiler):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpumemprof.unknowns import difference
+
 __all__ = ["MemorySnapshot"]
 
 SnapshotFields = tuple[Any, ...]
@@ -39,14 +41,14 @@ class MemorySnapshot:
 
     timestamp: float
     """Seconds since 1970."""
-    allocated_memory: int
+    allocated_memory: int | None
     """Bytes of blocks that tensors hold; what ``torch.cuda.memory_allocated()`` says."""
-    reserved_memory: int
+    reserved_memory: int | None
     """Bytes the pool has taken from the driver; what ``torch.cuda.memory_reserved()`` says."""
-    max_memory_allocated: int
+    max_memory_allocated: int | None
     """The most allocated bytes in this process until then. torch's own counter starts it, and a
     reset of that counter does not lower it."""
-    max_memory_reserved: int
+    max_memory_reserved: int | None
     """The same of reserved bytes."""
     active_memory: int | None
     """Allocated bytes, and those let go that a stream still uses."""
@@ -69,8 +71,8 @@ class MemorySnapshot:
     def __init__(
         self,
         timestamp: float = 0.0,
-        allocated_memory: int = 0,
-        reserved_memory: int = 0,
+        allocated_memory: int | None = 0,
+        reserved_memory: int | None = 0,
         max_memory_allocated: int | None = None,
         max_memory_reserved: int | None = None,
         active_memory: int | None = -1,
@@ -97,7 +99,7 @@ class MemorySnapshot:
             active_memory = allocated_memory
         self.active_memory = active_memory
         if inactive_memory == -1:
-            inactive_memory = None if active_memory is None else reserved_memory - active_memory
+            inactive_memory = difference(reserved_memory, active_memory)
         self.inactive_memory = inactive_memory
         self.cpu_memory = cpu_memory
         self.device_id = device_id

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "capture/call_table.h"
+#include "capture/foreign_memory.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -56,8 +57,7 @@ NodeKey read_node(const void* node, const NodeLayout& layout) {
 }
 
 const void* node_behind(std::uintptr_t python_object) {
-  const auto* object = reinterpret_cast<const void*>(python_object);
-  return reinterpret_cast<const void*>(word_at(object, kNodeOfObject));
+  return pointer_at<const void>(read_raw<std::uintptr_t>(python_object + kNodeOfObject));
 }
 
 // In torch's place: a node is being made.

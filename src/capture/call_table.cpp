@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "capture/foreign_memory.h"
+
 namespace gpumemprof::capture {
 namespace {
 
@@ -47,7 +49,7 @@ template <typename T>
 const T* at(const dl_phdr_info& info, std::uintptr_t address) {
   // glibc stores addresses, others offsets.
   if (address < info.dlpi_addr) address += info.dlpi_addr;
-  return reinterpret_cast<const T*>(address);
+  return pointer_at<const T>(address);
 }
 
 DynamicTables read_tables(const dl_phdr_info& info, const ElfW(Dyn) * entry) {
@@ -82,10 +84,10 @@ DynamicTables read_tables(const dl_phdr_info& info, const ElfW(Dyn) * entry) {
 // Pages that the loader made read-only after it filled them are so again afterwards.
 bool write_entry(std::uintptr_t entry, void* target, const Range& read_only) {
   const auto page_size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  void* page = reinterpret_cast<void*>(entry & ~(page_size - 1));
+  void* page = pointer_at<void>(entry & ~(page_size - 1));
   const bool is_read_only = entry >= read_only.begin && entry < read_only.end;
   if (is_read_only && ::mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) return false;
-  std::atomic_ref<void*>(*reinterpret_cast<void**>(entry)).store(target, std::memory_order_release);
+  std::atomic_ref<void*>(*pointer_at<void*>(entry)).store(target, std::memory_order_release);
   if (is_read_only) ::mprotect(page, page_size, PROT_READ);
   return true;
 }
@@ -112,7 +114,7 @@ int visit_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   for (int index = 0; index < info->dlpi_phnum; ++index) {
     const ElfW(Phdr) & header = info->dlpi_phdr[index];
     if (header.p_type == PT_DYNAMIC)
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + header.p_vaddr);
+      dynamic = pointer_at<const ElfW(Dyn)>(info->dlpi_addr + header.p_vaddr);
     if (header.p_type == PT_GNU_RELRO) {
       read_only.begin = info->dlpi_addr + header.p_vaddr;
       read_only.end = read_only.begin + header.p_memsz;

@@ -1,7 +1,10 @@
 #include "capture/frame_walker.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
+
+#include "capture/foreign_memory.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -21,7 +24,7 @@ constexpr std::size_t kBytesLength = 16;
 constexpr std::size_t kBytesData = 32;
 constexpr std::uint32_t kCompactBit = 0x20;
 constexpr std::uint32_t kAsciiBit = 0x40;
-constexpr std::size_t kMaxTableBytes = 64 * 1024;
+constexpr std::size_t kMaxTableBytes = std::size_t{64} * 1024;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
@@ -44,7 +47,7 @@ unsigned kind_of(std::uint32_t state) { return (state >> 2) & 7U; }
 std::string_view bytes_object(std::uintptr_t bytes) {
   const auto size = read_raw<std::int64_t>(bytes + kBytesLength);
   if (size < 0) return {};
-  return {reinterpret_cast<const char*>(bytes + kBytesData), static_cast<std::size_t>(size)};
+  return {pointer_at<const char>(bytes + kBytesData), static_cast<std::size_t>(size)};
 }
 
 std::uint32_t character_at(std::uintptr_t data, unsigned kind, std::size_t index) {
@@ -76,11 +79,13 @@ bool put_utf8(std::span<char> buffer, std::size_t& size, std::uint32_t character
 
 // Where 3.12 and 3.13 have them: numbers the compiler can put into its instructions.
 struct CommonOffsets {
+  // NOLINTBEGIN(readability-identifier-naming): they stand where AnyOffsets has members.
   static constexpr std::size_t previous = 8;
   static constexpr std::size_t code = 0;
   static constexpr std::size_t instruction = 56;
   static constexpr std::size_t owner = 70;
-  static constexpr std::uintptr_t code_mask = ~std::uintptr_t{0};
+  // NOLINTEND(readability-identifier-naming)
+  static constexpr std::uintptr_t kCodeMask = ~std::uintptr_t{0};
 
   static bool fit(const PythonLayout& layout) {
     return layout.minor <= 13 && layout.previous == previous && layout.code == code &&
@@ -98,7 +103,7 @@ struct AnyOffsets {
   std::size_t code;
   std::size_t instruction;
   std::size_t owner;
-  static constexpr std::uintptr_t code_mask = ~kReferenceMarks;
+  static constexpr std::uintptr_t kCodeMask = ~kReferenceMarks;
 };
 
 void compare(Walk& walk, const FrameKey* frames, const FrameKey* last, std::size_t last_count) {
@@ -188,7 +193,7 @@ class FrameChain {
   // gone does no harm.
   void fetch_old() const {
     for (std::size_t index = 0; index < old_.count; ++index) {
-      const auto* place = reinterpret_cast<const char*>(old_.steps[index].frame);
+      const auto* place = pointer_at<const char>(old_.steps[index].frame);
       __builtin_prefetch(place);
       __builtin_prefetch(place + offsets_.instruction);
     }
@@ -246,7 +251,7 @@ class FrameChain {
     return read_raw<std::uintptr_t>(frame + offsets_.previous);
   }
   [[nodiscard]] FrameKey key_of(std::uintptr_t frame) const {
-    return {read_raw<std::uintptr_t>(frame + offsets_.code) & Offsets::code_mask,
+    return {read_raw<std::uintptr_t>(frame + offsets_.code) & Offsets::kCodeMask,
             read_raw<std::uintptr_t>(frame + offsets_.instruction)};
   }
 
@@ -332,8 +337,7 @@ std::string_view FrameWalker::raw_text(std::uintptr_t text) const {
   const auto length = read_raw<std::int64_t>(text + kTextLength);
   if ((state & kCompactBit) == 0 || length < 0) return {};
   const std::size_t data = (state & kAsciiBit) != 0 ? layout_.ascii_data : layout_.compact_data;
-  return {reinterpret_cast<const char*>(text + data),
-          static_cast<std::size_t>(length) * kind_of(state)};
+  return {pointer_at<const char>(text + data), static_cast<std::size_t>(length) * kind_of(state)};
 }
 
 std::string_view FrameWalker::utf8(std::uintptr_t text, std::span<char> buffer) const {

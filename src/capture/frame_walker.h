@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -21,14 +20,6 @@ struct FrameKey {
 };
 
 inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their innermost frames
-
-template <typename T>
-T read_raw(std::uintptr_t address) {
-  T value;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are all that Python's memory gives.
-  std::memcpy(static_cast<void*>(&value), reinterpret_cast<const void*>(address), sizeof(T));
-  return value;
-}
 
 // The texts of a code object. The views point into Python's memory, or into the buffer given.
 struct CodeText {

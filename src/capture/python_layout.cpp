@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <charconv>
 #include <cstring>
 
 namespace gpumemprof::capture {
@@ -61,7 +62,7 @@ class DebugOffsets {
 
   [[nodiscard]] bool has_cookie() const { return std::memcmp(base_, kDebugCookie, 8) == 0; }
   [[nodiscard]] std::uint64_t word(std::size_t index) const {
-    std::uint64_t value;
+    std::uint64_t value = 0;
     std::memcpy(&value, base_ + index * 8, 8);
     return value;
   }
@@ -119,7 +120,9 @@ Result<PythonLayout> find_python_layout() {
   if (version == nullptr) return no_layout("there is no Python in this process");
   const char* text = version();
   if (std::strncmp(text, "3.", 2) != 0) return no_layout("this is no Python 3");
-  Result<PythonLayout> layout = layout_of(std::atoi(text + 2));
+  int minor = 0;
+  std::from_chars(text + 2, text + std::strlen(text), minor);
+  Result<PythonLayout> layout = layout_of(minor);
   if (!layout) return layout;
   layout->this_thread_state =
       reinterpret_cast<void* (*)()>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));

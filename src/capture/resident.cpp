@@ -17,11 +17,11 @@ std::atomic<int> g_file{kNotOpen};
 
 int open_file() {
   // The file is that of the process that opened it, so a forked child opens its own.
-  static const int at_fork = ::pthread_atfork(nullptr, nullptr, [] {
+  static const int kAtFork = ::pthread_atfork(nullptr, nullptr, [] {
     const int inherited = g_file.exchange(kNotOpen);
     if (inherited != kNotOpen) ::close(inherited);
   });
-  static_cast<void>(at_fork);
+  static_cast<void>(kAtFork);
   const int opened = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   int expected = kNotOpen;
   if (opened == kNotOpen || g_file.compare_exchange_strong(expected, opened)) return opened;
@@ -32,7 +32,7 @@ int open_file() {
 }  // namespace
 
 std::optional<std::uint64_t> resident_bytes() {
-  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  static const auto kPageBytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   int file = g_file.load(std::memory_order_acquire);
   if (file == kNotOpen) file = open_file();
   std::array<char, 128> buffer;
@@ -46,7 +46,7 @@ std::optional<std::uint64_t> resident_bytes() {
   std::uint64_t pages = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), pages).ec != std::errc())
     return std::nullopt;
-  return pages * page_bytes;
+  return pages * kPageBytes;
 }
 
 }  // namespace gpumemprof::capture

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <optional>
 #include <utility>
+
+#include "capture/foreign_memory.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -34,19 +35,13 @@ TensorLayout g_layout;  // once g_is_proven
 std::uint64_t g_no_gradient = 0;
 std::atomic<bool> g_is_proven{false};
 
-std::uint64_t word_at(std::uint64_t address) {
-  std::uint64_t word = 0;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): torch's objects are known by their addresses.
-  std::memcpy(&word, reinterpret_cast<const void*>(address), sizeof(word));
-  return word;
-}
+std::uint64_t word_at(std::uint64_t address) { return read_raw<std::uint64_t>(address); }
 
 // None where there is no memory: a layout that is not torch's leads anywhere.
 std::optional<std::uint64_t> word_if_any(std::uint64_t address) {
   std::uint64_t word = 0;
   const iovec to = {&word, sizeof(word)};
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the system says whether it is one.
-  const iovec from = {reinterpret_cast<void*>(address), sizeof(word)};
+  const iovec from = {pointer_at<void>(address), sizeof(word)};
   const ssize_t count = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
   if (count != static_cast<ssize_t>(sizeof(word))) return std::nullopt;
   return word;

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "cli/device_flag.h"
+#include "cli/number_flag.h"
 #include "cli/terminal.h"
 #include "report/json/advice_json.h"
 #include "report/text/advice_text.h"
@@ -28,7 +29,10 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
     }
     options.fit_bytes = bytes;
   }
-  if (flags.batch > 0) options.batch = flags.batch;
+  const Result<std::optional<std::uint64_t>> batch =
+      parse_number(flags.batch, {.name = "--batch", .least = 1, .hint = "try --batch 32"});
+  if (!batch) return batch.error();
+  options.batch = batch.value();
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();
@@ -56,8 +60,7 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
                    "A recording of the same program with another batch, to tell what grows with it")
       ->type_name("FILE");
   verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
-      ->type_name("SAMPLES")
-      ->check(CLI::PositiveNumber);
+      ->type_name("SAMPLES");
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");

@@ -1,7 +1,7 @@
 // `gpumemprof advise`: what each remedy would save in this run, and what it costs.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -15,7 +15,7 @@ struct AdviseFlags {
   std::string other;
   std::string fit;
   std::string device;
-  std::uint64_t batch = 0;  // 0: not given
+  std::optional<std::string> batch;
   bool is_json = false;
 };
 

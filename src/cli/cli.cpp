@@ -11,36 +11,24 @@
 #include "cli/replay_verb.h"
 #include "cli/report_verb.h"
 #include "cli/terminal.h"
+#include "cli/usage.h"
 #include "cli/view_verb.h"
 
 namespace gpumemprof::cli {
 namespace {
 
-// CLI11's own messages, with our name before them and the next command behind.
-int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
-  std::ostringstream out;
-  std::ostringstream mistakes;
-  const int code = app.exit(error, out, mistakes);
-  print_out(out.str());
-  if (code == 0) return 0;
-  const bool lacks_file = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  std::string sentence = lacks_file ? "a FILE is missing" : error.what();
-  while (!sentence.empty() && sentence.back() == '\n') sentence.pop_back();
-  const auto verbs = app.get_subcommands();
-  print_error(sentence + "; see gpumemprof " +
-              (verbs.empty() ? "" : verbs.front()->get_name() + " ") + "--help");
-  return exit_code(ErrorCode::usage);
+int fail(const Error& error) {
+  print_error(error.sentence());
+  return exit_code(error.code);
 }
 
-// CLI11 would only say that a subcommand is missing.
-std::optional<std::string> unknown_verb(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
-  std::string verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_name() == argv[1]) return std::nullopt;
-    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-  }
-  return "there is no verb '" + std::string(argv[1]) + "'; the verbs are " + verbs;
+// --help and --version arrive as mistakes too.
+int explain(const CLI::App& app, const CLI::ParseError& mistake) {
+  std::ostringstream out;
+  std::ostringstream unused;
+  if (app.exit(mistake, out, unused) != 0) return fail(usage_error(app, mistake));
+  print_out(out.str());
+  return 0;
 }
 
 int dispatch(int argc, const char* const* argv, const Environment& environment) {
@@ -67,14 +55,11 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     print_out(app.help());
     return exit_code(ErrorCode::usage);
   }
-  if (const std::optional<std::string> mistake = unknown_verb(app, argc, argv)) {
-    print_error(*mistake);
-    return exit_code(ErrorCode::usage);
-  }
+  if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return explain_usage(app, error);
+    return explain(app, error);
   }
   if (app.got_subcommand("run")) {
     print_error("run needs Python; type python -m gpumemprof run and the script");

@@ -17,7 +17,6 @@
 namespace gpumemprof::cli {
 namespace {
 
-constexpr std::size_t kMostHeadBytes = std::size_t{16} * 1024;
 constexpr int kMostConnections = 64;
 constexpr int kPollMs = 100;
 constexpr auto kPatience = std::chrono::seconds(30);  // with a silent connection
@@ -37,59 +36,6 @@ std::string_view status_text(int status) {
     default:
       return "Internal Server Error";
   }
-}
-
-int hex_digit(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
-  return -1;
-}
-
-std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t index = 0; index < text.size(); ++index) {
-    if (text[index] == '%' && index + 2 < text.size() && hex_digit(text[index + 1]) >= 0 &&
-        hex_digit(text[index + 2]) >= 0) {
-      out += static_cast<char>(hex_digit(text[index + 1]) * 16 + hex_digit(text[index + 2]));
-      index += 2;
-    } else {
-      out += text[index] == '+' ? ' ' : text[index];
-    }
-  }
-  return out;
-}
-
-void parse_target(std::string_view target, HttpRequest& request) {
-  const std::size_t question = target.find('?');
-  request.path = decoded(target.substr(0, question));
-  if (question == std::string_view::npos) return;
-  std::string_view rest = target.substr(question + 1);
-  while (!rest.empty()) {
-    const std::string_view pair = rest.substr(0, rest.find('&'));
-    const std::size_t equals = pair.find('=');
-    const std::string_view value =
-        equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
-    request.parameters[decoded(pair.substr(0, equals))] = decoded(value);
-    rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
-  }
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-bool parse_header(std::string_view line, HttpRequest& request) {
-  const std::size_t colon = line.find(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
-  std::string name(line.substr(0, colon));
-  for (char& letter : name) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  request.headers[name] = std::string(trimmed(line.substr(colon + 1)));
-  return true;
 }
 
 bool send_all(int connection, std::string_view bytes) {
@@ -113,34 +59,6 @@ std::string head_of(const HttpResponse& response, bool keeps_open) {
 }
 
 }  // namespace
-
-ParsedRequest parse_request(std::string_view head) {
-  ParsedRequest parsed;
-  const auto take_line = [&head] {
-    const std::size_t end = std::min(head.find("\r\n"), head.size());
-    const std::string_view line = head.substr(0, end);
-    head.remove_prefix(std::min(end + 2, head.size()));
-    return line;
-  };
-  const std::string_view line = take_line();
-  const std::size_t first = line.find(' ');
-  const std::size_t second = line.rfind(' ');
-  const bool is_request = first != std::string_view::npos && second > first &&
-                          line.substr(second + 1).starts_with("HTTP/1.");
-  if (!is_request) return {400, {}};
-  if (line.substr(0, first) != "GET") return {405, {}};
-  const std::string_view target = line.substr(first + 1, second - first - 1);
-  if (!target.starts_with('/')) return {400, {}};
-  parse_target(target, parsed.request);
-  while (!head.empty()) {
-    if (!parse_header(take_line(), parsed.request)) return {400, {}};
-  }
-  // A body would be taken for the next request.
-  const auto& headers = parsed.request.headers;
-  if (headers.contains("content-length") && headers.at("content-length") != "0") return {400, {}};
-  if (headers.contains("transfer-encoding")) return {400, {}};
-  return parsed;
-}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(std::uint16_t port, Handler handler) {
   const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -199,10 +117,11 @@ void HttpServer::serve() {
 }
 
 void HttpServer::converse(int connection) {
-  std::string buffer;
-  std::string head;
-  while (!is_stopping_ && read_head(connection, buffer, head)) {
-    const ParsedRequest parsed = parse_request(head);
+  HeadBuffer buffer;
+  while (!is_stopping_) {
+    const std::optional<std::string> head = read_head(connection, buffer);
+    if (!head) return;
+    const ParsedRequest parsed = parse_request(*head);
     const HttpResponse response = answer(parsed);
     const auto wish = parsed.request.headers.find("connection");
     const bool keeps_open = parsed.status == 200 && !is_stopping_ &&
@@ -213,27 +132,22 @@ void HttpServer::converse(int connection) {
   }
 }
 
-bool HttpServer::read_head(int connection, std::string& buffer, std::string& head) const {
+std::optional<std::string> HttpServer::read_head(int connection, HeadBuffer& buffer) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
-    const std::size_t end = buffer.find("\r\n\r\n");
-    if (end != std::string::npos) {
-      head = buffer.substr(0, end);
-      buffer.erase(0, end + 4);
-      return true;
-    }
-    if (buffer.size() > kMostHeadBytes) {
+    if (std::optional<std::string> head = buffer.take()) return head;
+    if (buffer.is_too_long()) {
       send_all(connection, head_of({400, "text/plain", "", {}}, false));
-      return false;
+      return std::nullopt;
     }
     pollfd ready{connection, POLLIN, 0};
     const int polled = poll(&ready, 1, kPollMs);
-    if (is_stopping_ || std::chrono::steady_clock::now() > deadline) return false;
+    if (is_stopping_ || std::chrono::steady_clock::now() > deadline) return std::nullopt;
     if (polled <= 0) continue;
     char bytes[4096];
     const ssize_t got = recv(connection, bytes, sizeof bytes, 0);
-    if (got <= 0) return false;
-    buffer.append(bytes, static_cast<std::size_t>(got));
+    if (got <= 0) return std::nullopt;
+    buffer.append({bytes, static_cast<std::size_t>(got)});
   }
 }
 

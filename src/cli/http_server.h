@@ -8,21 +8,15 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/http_request.h"
 
 namespace gpumemprof::cli {
-
-struct HttpRequest {
-  std::string path;  // decoded, with its leading slash
-  std::map<std::string, std::string> parameters;
-  std::map<std::string, std::string> headers;  // names in lower case
-};
 
 struct HttpResponse {
   int status = 200;
@@ -30,14 +24,6 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
 };
-
-// Reads the head of a request, without the blank line that ends it. On failure the status to answer
-// with.
-struct ParsedRequest {
-  int status = 200;
-  HttpRequest request;
-};
-ParsedRequest parse_request(std::string_view head);
 
 class HttpServer {
  public:
@@ -57,8 +43,8 @@ class HttpServer {
  private:
   HttpServer(int socket, std::uint16_t port, Handler handler);
   void converse(int connection);
-  // Reads up to the blank line; false: closed, too slow, too long, or the server stops.
-  bool read_head(int connection, std::string& buffer, std::string& head) const;
+  // Nothing: closed, too slow, too long, or the server stops.
+  std::optional<std::string> read_head(int connection, HeadBuffer& buffer) const;
   [[nodiscard]] HttpResponse answer(const ParsedRequest& parsed) const;
 
   int socket_;

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/device_flag.h"
+#include "cli/number_flag.h"
 #include "cli/terminal.h"
 #include "cli/view_verb.h"
 #include "report/json/overview_json.h"
@@ -13,7 +14,7 @@
 namespace gpumemprof::cli {
 namespace {
 
-std::optional<std::uint32_t> parse_number(std::string_view text) {
+std::optional<std::uint32_t> parse_event(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -24,12 +25,17 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::usage, std::move(message), "", std::move(hint)};
 }
 
+int fail(const Error& error) {
+  print_error(error.sentence());
+  return exit_code(error.code);
+}
+
 Result<OverviewOptions> parse_options(const ReportFlags& flags) {
   OverviewOptions options;
   if (flags.at == "end") {
     options.at.kind = AskedMoment::Kind::end;
   } else if (flags.at != "peak") {
-    const std::optional<std::uint32_t> event = parse_number(flags.at);
+    const std::optional<std::uint32_t> event = parse_event(flags.at);
     if (!event)
       return usage("--at takes an event number, peak or end, not '" + flags.at + "'",
                    "try --at end");
@@ -43,8 +49,9 @@ Result<OverviewOptions> parse_options(const ReportFlags& flags) {
 
 class ReportRun {
  public:
-  ReportRun(const ReportFlags& flags, const OverviewOptions& options)
-      : flags_(flags), options_(options), terminal_(look_at_terminal()) {}
+  ReportRun(const ReportFlags& flags, const OverviewOptions& options,
+            std::optional<std::size_t> top)
+      : flags_(flags), options_(options), top_(top), terminal_(look_at_terminal()) {}
 
   int run() {
     for (const std::string& file : flags_.files) report(file);
@@ -67,12 +74,12 @@ class ReportRun {
     if (!overview) return fail(overview.error());
     const Store& store = recording.value()->store();
     if (flags_.is_json) {
-      reports_.push_back(overview_json(overview.value(), store, flags_.top.value_or(kAllGroups)));
+      reports_.push_back(overview_json(overview.value(), store, top_.value_or(kAllGroups)));
     } else {
       TextStyle style;
       style.width = terminal_.width;
       style.has_color = terminal_.has_color;
-      style.top = flags_.top.value_or(style.top);
+      style.top = top_.value_or(style.top);
       style.shows_modules = flags_.shows_modules;
       style.shows_steps = flags_.shows_steps;
       style.command = flags_.command;
@@ -89,6 +96,7 @@ class ReportRun {
 
   const ReportFlags& flags_;
   const OverviewOptions& options_;
+  std::optional<std::size_t> top_;
   Terminal terminal_;
   std::vector<std::string> reports_;
   std::size_t count_ = 0;
@@ -98,8 +106,7 @@ class ReportRun {
 void add_common_flags(CLI::App& verb, ReportFlags& flags) {
   verb.add_option("--top", flags.top,
                   "Show the N largest (default: 10 lines of code; with --json all stacks)")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("N");
   verb.add_option("--at", flags.at,
                   "What was live after this EVENT, at the peak, or at the end (default: peak)")
       ->type_name("EVENT|peak|end");
@@ -128,14 +135,14 @@ void add_report_verb(CLI::App& app, ReportFlags& flags) {
 }
 
 int run_report(const ReportFlags& flags, const Environment& environment) {
+  const Result<OverviewOptions> options = parse_options(flags);
+  if (!options) return fail(options.error());
+  const Result<std::optional<std::uint64_t>> top =
+      parse_number(flags.top, {.name = "--top", .hint = "try --top 10"});
+  if (!top) return fail(top.error());
   if (!flags.html.empty())
     return write_html(flags.files, flags.html, flags.overwrites, environment);
-  const Result<OverviewOptions> options = parse_options(flags);
-  if (!options) {
-    print_error(options.error().sentence());
-    return exit_code(options.error().code);
-  }
-  return ReportRun(flags, options.value()).run();
+  return ReportRun(flags, options.value(), top.value()).run();
 }
 
 void add_demo_verb(CLI::App& app, ReportFlags& flags) {

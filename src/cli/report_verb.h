@@ -15,7 +15,7 @@ namespace gpumemprof::cli {
 
 struct ReportFlags {
   std::vector<std::string> files;
-  std::optional<std::size_t> top;
+  std::optional<std::string> top;
   std::string at = "peak";
   std::string device;
   bool is_json = false;

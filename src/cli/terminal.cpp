@@ -5,18 +5,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace gpumemprof::cli {
 namespace {
+
+// 0 where the user did not say.
+std::size_t asked_width() {
+  const char* columns = std::getenv("COLUMNS");
+  std::size_t width = 0;
+  if (columns != nullptr) std::from_chars(columns, columns + std::strlen(columns), width);
+  return width;
+}
 
 std::size_t terminal_width() {
   constexpr std::size_t kNarrowest = 60;
   constexpr std::size_t kWidest = 120;
   std::size_t width = 80;
-  if (const char* columns = std::getenv("COLUMNS"); columns != nullptr && std::atoi(columns) > 0) {
-    width = static_cast<std::size_t>(std::atoi(columns));
+  if (const std::size_t columns = asked_width(); columns > 0) {
+    width = columns;
   } else if (winsize size{}; ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     width = size.ws_col;
   }

@@ -15,6 +15,7 @@
 
 #include "base/file_sink.h"
 #include "cli/http_server.h"
+#include "cli/number_flag.h"
 #include "cli/terminal.h"
 #include "cli/view_requests.h"
 #include "session/view.h"
@@ -154,6 +155,9 @@ void add_view_verb(CLI::App& app, ViewFlags& flags) {
 }
 
 int run_view(const ViewFlags& flags, const Environment& environment) {
+  const Result<std::optional<std::uint64_t>> asked_port =
+      parse_number(flags.port, {"--port", 0, UINT16_MAX, "leave --port out to take a free one"});
+  if (!asked_port) return fail(asked_port.error());
   const Result<std::string> page = load_page(environment);
   if (!page) return fail(page.error());
   const Terminal terminal = look_at_terminal();
@@ -165,8 +169,9 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   const std::string token = random_token();
   const ViewRequests requests(view, page.value(), token);
   const EndSignals signals;  // before any thread, so that all of them leave the signals alone
-  const Result<std::unique_ptr<HttpServer>> server = HttpServer::listen(
-      flags.port, [&](const HttpRequest& request) { return requests.answer(request); });
+  const Result<std::unique_ptr<HttpServer>> server =
+      HttpServer::listen(static_cast<std::uint16_t>(asked_port.value().value_or(0)),
+                         [&](const HttpRequest& request) { return requests.answer(request); });
   if (!server) return fail(server.error());
   std::thread serving([&] { server.value()->serve(); });
   const std::uint16_t port = server.value()->port();

@@ -1,6 +1,7 @@
 // `gpumemprof view`: the viewer, served to this machine's own browser.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace gpumemprof::cli {
 
 struct ViewFlags {
   std::vector<std::string> files;
-  std::uint16_t port = 0;
+  std::optional<std::string> port;
   bool opens_browser = false;
   bool never_opens_browser = false;
 };

@@ -5,6 +5,7 @@
 
 #include "base/interner.h"
 #include "base/utf8.h"
+#include "ingest/traceback_line.h"
 
 namespace gpumemprof {
 
@@ -42,7 +43,8 @@ SnapshotRecords::SnapshotRecords(EventSink& sink, pickle::Heap& heap) : sink_(si
                                                  {"is_expandable", Field::is_expandable},
                                                  {"blocks", Field::blocks},
                                                  {"state", Field::state},
-                                                 {"history", Field::history}};
+                                                 {"history", Field::history},
+                                                 {"forward_frames", Field::forward_frames}};
   for (const auto& [name, field] : names) field_of_text_[know(name).index] = field;
   for (std::size_t index = 0; index < kActionCount; ++index) {
     const auto action = static_cast<Action>(index);
@@ -78,8 +80,8 @@ std::size_t SnapshotRecords::memory_bytes() const {
   constexpr std::size_t kStackNode = 64;
   return text_bytes_ + text_count_ * kInternedText + events_.size() * 40 +
          blocks_.capacity_bytes() + segments_.capacity() * sizeof(SegmentRow) +
-         known_frames_.size() * 128 + stack_frames_ * (kStackNode + sizeof(Value)) +
-         frame_count_ * kFrame;
+         known_frames_.size() * 128 + frames_by_line_.size() * 32 +
+         stack_frames_ * (kStackNode + sizeof(Value)) + frame_count_ * kFrame;
 }
 
 std::optional<std::uint64_t> SnapshotRecords::number(Value value) const {
@@ -144,6 +146,8 @@ Value SnapshotRecords::make_event(std::uint32_t present) {
   event.stream = stream_row(number_of(Field::stream, 0));
   event.time_ns = time_ns(field(Field::time_us));
   event.stack = stack_of(field(Field::frames));
+  if ((present & bit(Field::forward_frames)) != 0)
+    event.forward_stack = forward_stack_of(at(Field::forward_frames));
   event.compile_context = label(field(Field::compile_context), not_compiled_);
   event.user_metadata = label(field(Field::user_metadata), empty_);
   event.pool = pool_row(field(Field::pool_id));
@@ -163,6 +167,10 @@ Value SnapshotRecords::make_frame() {
   if (at(Field::name).is(Tag::text)) frame.name = StringId(at(Field::name).row());
   if (at(Field::filename).is(Tag::text)) frame.file = StringId(at(Field::filename).row());
   frame.line = static_cast<std::uint32_t>(number_at(Field::line, 0));
+  return add_frame(frame);
+}
+
+Value SnapshotRecords::add_frame(const Frame& frame) {
   const FrameId id = sink_.add_frame(frame);
   frame_count_ = std::max<std::size_t>(frame_count_, id.index + 1);
   return {Tag::frame, id.index};
@@ -232,6 +240,36 @@ StackId SnapshotRecords::stack_of(Value frames) {
     resolved = heap_.list_slot(resolved);
   }
   return resolved.is(Tag::stack) ? StackId(resolved.row()) : StackId();
+}
+
+StackId SnapshotRecords::forward_stack_of(Value lines) {
+  Value resolved = heap_.resolve(lines);
+  if (const std::vector<Value>* values = heap_.values_of(resolved); values != nullptr) {
+    std::vector<Value> innermost_first;
+    for (std::size_t index = values->size(); index-- > 0;) {
+      const Value line = (*values)[index];
+      if (!line.is(Tag::text)) continue;
+      const Value frame = frame_of_line(StringId(line.row()));
+      if (frame.is(Tag::frame)) innermost_first.push_back(frame);
+    }
+    // As in stack_of: looked through once, however many events share it.
+    heap_.list_slot(resolved) = make_stack(innermost_first);
+    resolved = heap_.list_slot(resolved);
+  }
+  return resolved.is(Tag::stack) ? StackId(resolved.row()) : StackId();
+}
+
+Value SnapshotRecords::frame_of_line(StringId line) {
+  if (const Value* known = frames_by_line_.find(line.index)) return *known;
+  Value frame;
+  if (const std::optional<TracebackLine> read = read_traceback_line(text_of(line))) {
+    // Copies: what the sink keeps may move when a text is added.
+    const std::string file(read->file);
+    const std::string name(read->name);
+    frame = add_frame({text(name), text(file), read->line});
+  }
+  frames_by_line_.insert_or_assign(line.index, frame);
+  return frame;
 }
 
 std::uint32_t SnapshotRecords::stream_row(std::uint64_t handle) {

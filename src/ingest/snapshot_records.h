@@ -44,6 +44,9 @@ class SnapshotRecords final : public pickle::RecordBuilder {
   // From microseconds; kUnknownTime where it is none.
   [[nodiscard]] std::int64_t time_ns(pickle::Value time_us) const;
   [[nodiscard]] StackId stack_of(pickle::Value frames);
+  // Of lines as Python's traceback module writes them, outermost first: torch keeps the stack of a
+  // forward operation so. What is no such line is passed over.
+  [[nodiscard]] StackId forward_stack_of(pickle::Value lines);
 
  private:
   enum class Field : std::uint8_t {
@@ -71,6 +74,7 @@ class SnapshotRecords final : public pickle::RecordBuilder {
     blocks,
     state,
     history,
+    forward_frames,
     count,
   };
   using Fields = std::array<pickle::Value, static_cast<std::size_t>(Field::count)>;
@@ -96,6 +100,8 @@ class SnapshotRecords final : public pickle::RecordBuilder {
   class EventShortcut;
   pickle::Value make_event(std::uint32_t present);
   pickle::Value make_frame();
+  pickle::Value add_frame(const Frame& frame);
+  pickle::Value frame_of_line(StringId line);
   pickle::Value make_block(std::uint32_t present);
   pickle::Value make_segment(std::uint32_t present);
   void take_old_history(BlockState& block);
@@ -128,6 +134,7 @@ class SnapshotRecords final : public pickle::RecordBuilder {
   FlatMap<std::uint32_t> stacks_by_hash_;
   std::vector<std::vector<pickle::Value>> known_frames_;
   std::vector<pickle::Value> known_stacks_;
+  FlatMap<pickle::Value> frames_by_line_;  // by StringId; absent: the text is no frame
   std::array<ExpectedKey, kMostKeys> expected_keys_{};
   std::vector<KnownFrames> known_opcodes_{kKnownFrames};
   std::uint64_t last_stream_handle_ = 0;

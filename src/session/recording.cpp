@@ -46,7 +46,7 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
     if (!source) return source.error();
     const std::shared_ptr<Recording> recording(new Recording());
     recording->path_ = path;
-    const Status delivered = source.value()->deliver(recording->store_);
+    Status delivered = source.value()->deliver(recording->store_);
     if (!delivered) return delivered.error();
     source.value().reset();
     for (const auto& record : recording->store_.devices()) {
@@ -103,7 +103,7 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
   if (!writer) return writer.error();
   source.set_origin(origin);
   source.set_settings(settings);
-  const Status delivered = source.deliver(*writer.value());
+  Status delivered = source.deliver(*writer.value());
   if (!delivered) return delivered;
   return writer.value()->close("simulated");
 }

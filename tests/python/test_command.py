@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import gpumemprof
+import pytest
 from gpumemprof.__main__ import main
 
 NO_TORCH = """
@@ -42,11 +43,75 @@ def test_says_its_version(command):
     assert command("--version").stdout.strip() == gpumemprof.__version__
 
 
-def test_explains_a_wrong_call_and_exits_with_2(command):
-    for arguments in [["report"], ["reprot"], ["report", "x", "--at", "noon"], []]:
-        ended = command(*arguments)
-        assert ended.returncode == 2, arguments
-        assert "Traceback" not in ended.stderr
+# The whole sentence, without the name of the program before it.
+WRONG_CALLS = {
+    "reprot": "there is no verb 'reprot'; the verbs are "
+    "report, demo, view, replay, advise, convert, run",
+    "--jsno": "gpumemprof has no flag '--jsno'; the verbs are "
+    "report, demo, view, replay, advise, convert, run",
+    "report": "report needs FILE; see gpumemprof report --help",
+    "view": "view needs FILE; see gpumemprof view --help",
+    "convert x --to gmp": "convert needs OUT; see gpumemprof convert --help",
+    "convert x y": "convert needs --to FORMAT; see gpumemprof convert --help",
+    "convert": "convert needs FILE and OUT and --to FORMAT; see gpumemprof convert --help",
+    "report x --frob": "report has no flag '--frob'; see gpumemprof report --help",
+    "report --frob": "report has no flag '--frob'; see gpumemprof report --help",
+    "report x -q": "report has no flag '-q'; see gpumemprof report --help",
+    "report x --json=maybe": "--json takes no value; see gpumemprof report --help",
+    "replay x y": "replay has no use for 'y'; see gpumemprof replay --help",
+    "view x --port": "--port needs a value: --port PORT; see gpumemprof view --help",
+    "view x --port=": "--port needs a value: --port PORT; see gpumemprof view --help",
+    "view x --port 1 --port 2": "--port can be given only once; see gpumemprof view --help",
+    "report x --at noon": "--at takes an event number, peak or end, not 'noon'; try --at end",
+    "report x --at noon --html y": "--at takes an event number, peak or end, not 'noon'; "
+    "try --at end",
+    "report x --device one": "--device takes a number or a name such as cuda:0, not 'one'; "
+    "try --device 0",
+}
+NUMBERS = {
+    "view x --port": (
+        "--port takes a whole number from 0 to 65535, not '{}'; "
+        "leave --port out to take a free one",
+        ["99999", "65536", "-1", "text", "80.5", "1e3", "0x50", " 80", "9" * 30],
+    ),
+    "report x --top": (
+        "--top takes a whole number of at least 0, not '{}'; try --top 10",
+        ["-1", "text", "1.5", "9" * 30],
+    ),
+    "demo --top": (
+        "--top takes a whole number of at least 0, not '{}'; try --top 10",
+        ["-3"],
+    ),
+    "advise x --batch": (
+        "--batch takes a whole number of at least 1, not '{}'; try --batch 32",
+        ["0", "-1", "text", "9" * 30],
+    ),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_a_wrong_call_is_one_sentence_with_the_next_step(capfd, call):
+    assert main(call.split()) == 2
+    printed = capfd.readouterr()
+    assert printed.err == f"gpumemprof: {WRONG_CALLS[call]}\n"
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("call", NUMBERS)
+def test_what_is_no_number_is_told_with_those_that_are(capfd, call):
+    sentence, values = NUMBERS[call]
+    words = call.split()
+    for value in values:
+        assert main([*words[:-1], f"{words[-1]}={value}"]) == 2, value
+        assert capfd.readouterr().err == f"gpumemprof: {sentence.format(value)}\n"
+        assert main([*words, value]) == 2, value
+        assert capfd.readouterr().err == f"gpumemprof: {sentence.format(value)}\n"
+
+
+def test_a_call_of_nothing_shows_the_help_and_exits_with_2(command):
+    ended = command()
+    assert ended.returncode == 2
+    assert "gpumemprof demo" in ended.stdout
 
 
 def test_is_a_function_that_leaves_signals_alone(capfd):

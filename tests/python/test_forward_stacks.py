@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import signal
+import subprocess
+import sys
 import threading
+import traceback
+import urllib.request
 from pathlib import Path
 
 import gpumemprof
 import pytest
+from conftest import Command
+from made_up import MadeUpDevice, snapshot_of
 
 torch = pytest.importorskip("torch")
 pyarrow = pytest.importorskip("pyarrow")
@@ -132,3 +141,86 @@ def test_is_off_without_stacks(tmp_path: Path) -> None:
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True, stacks=False) as recording:
         gradient_of(first_op, 1000)
     assert forward_lines(recording.path) == {}
+
+
+def traceback_of_forward() -> list[str]:
+    """As anomaly mode takes it where a forward operation is called."""
+    return traceback.format_stack()
+
+
+def made_up_forward() -> list[str]:
+    return traceback_of_forward()
+
+
+@pytest.fixture
+def snapshot_with_forward_frames(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A snapshot as torch 2.11 and later write it in anomaly mode, and the lines that are in it."""
+    device = MadeUpDevice(0)
+    training = [{"name": "train", "filename": "/train/main.py", "line": 7}]
+    device.allocate(1 << 20, training)
+    device.allocate(24 << 20, [])  # autograd's threads run no Python
+    lines = made_up_forward()
+    device.trace[-1]["forward_frames"] = lines
+    path = tmp_path / "anomaly.pickle"
+    path.write_bytes(pickle.dumps(snapshot_of([device])))
+    return path, lines
+
+
+def test_forward_frames_of_a_snapshot_are_the_forward_stack(
+    snapshot_with_forward_frames: tuple[Path, list[str]],
+) -> None:
+    path, lines = snapshot_with_forward_frames
+    recording = gpumemprof.load(path)
+    events = pyarrow.table(recording.events).to_pylist()
+    told = [event for event in events if event["forward_stack"] is not None]
+    assert [(event["action"], event["size_bytes"]) for event in told] == [("alloc", 24 << 20)]
+    frames = recording.stack(told[0]["forward_stack"])
+    assert [frame.name for frame in frames[:2]] == ["traceback_of_forward", "made_up_forward"]
+    assert {frame.file for frame in frames[:2]} == {__file__}
+    formatted = [
+        f'  File "{frame.file}", line {frame.line}, in {frame.name}' for frame in reversed(frames)
+    ]
+    assert formatted == [line.splitlines()[0] for line in lines]
+
+
+def test_a_report_names_the_forward_line_of_a_snapshot(
+    snapshot_with_forward_frames: tuple[Path, list[str]], command: Command
+) -> None:
+    path, _ = snapshot_with_forward_frames
+    printed = command("report", path).stdout
+    assert "backward of " in printed
+    assert "traceback_of_forward" in printed
+
+
+def test_forward_frames_survive_conversion_both_ways(
+    snapshot_with_forward_frames: tuple[Path, list[str]], command: Command, tmp_path: Path
+) -> None:
+    path, lines = snapshot_with_forward_frames
+    trace, again = tmp_path / "run.gmp", tmp_path / "again.pickle"
+    assert command("convert", path, "--to", "gmp", trace).returncode == 0
+    assert command("convert", trace, "--to", "torch-snapshot", again).returncode == 0
+    events = pickle.loads(again.read_bytes())["device_traces"][0]
+    assert ["forward_frames" in event for event in events] == [False, False, False, True]
+    # What follows the first line of each is not kept.
+    assert events[-1]["forward_frames"] == [line.splitlines()[0] + "\n" for line in lines]
+    direct = tmp_path / "direct.pickle"
+    assert command("convert", path, "--to", "torch-snapshot", direct).returncode == 0
+    assert pickle.loads(direct.read_bytes())["device_traces"][0] == events
+
+
+def test_the_viewer_is_told_the_forward_stack_of_a_snapshot(
+    snapshot_with_forward_frames: tuple[Path, list[str]],
+) -> None:
+    path, lines = snapshot_with_forward_frames
+    words = [sys.executable, "-m", "gpumemprof", "view", "--no-browser", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as viewer:
+        try:
+            assert viewer.stdout is not None
+            page, token = viewer.stdout.readline().split()[-1].split("?")
+            asked = f"{page}api/allocation?file=0&device=0&row=1&{token}"
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                told = json.load(answer)
+        finally:
+            viewer.send_signal(signal.SIGINT)
+    names = [line.splitlines()[0].rpartition(" in ")[2] for line in reversed(lines)]
+    assert [name for name, *_ in told["forward_frames"]] == names

@@ -134,11 +134,16 @@ class TestWithTorch:
         with pytest.raises(gpumemprof.EnvironmentProblem, match="pip install matplotlib"):
             CPUMemoryProfiler().plot()
 
-    def test_cpu_tensors_that_cannot_be_followed_fall_back_and_say_so(self, torch, monkeypatch):
+    @pytest.fixture
+    def no_cpu_hook(self, monkeypatch):
+        """CPU tensors cannot be followed."""
+
         def refuse() -> None:
             raise gpumemprof.EnvironmentProblem("another allocator", "environment")
 
         monkeypatch.setattr("gpumemprof._core.capture_attach_cpu", refuse)
+
+    def test_cpu_tensors_that_cannot_be_followed_fall_back_and_say_so(self, torch, no_cpu_hook):
         kept = []
         profiler = CPUMemoryProfiler()
         result = profiler.profile_function(lambda: kept.append(torch.ones(32 << 18)))
@@ -146,3 +151,77 @@ class TestWithTorch:
         assert "another allocator" in result.note
         assert 30 << 20 < result.memory_diff() < 64 << 20
         assert result.tensors_created is None
+
+    @pytest.fixture
+    def resident(self, no_cpu_hook, monkeypatch):
+        """What the system says of resident memory, one answer after the other, the last for good.
+
+        Nothing else is known.
+        """
+        answers = [None]
+
+        def answer() -> int | None:
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+
+        monkeypatch.setattr("gpumemprof._core.resident_bytes", answer)
+        return answers
+
+    def test_resident_memory_that_nobody_tells_is_unknown_everywhere(self, resident):
+        profiler = CPUMemoryProfiler()
+        result = profiler.profile_function(len, ())
+        figures = result.to_dict()
+        for moment in ("memory_before", "memory_peak", "memory_after"):
+            known = {name for name, value in figures[moment].items() if value is not None}
+            assert known <= {"timestamp", "device_id", "operation"}
+        for name in (
+            *("memory_allocated", "memory_freed", "memory_diff"),
+            *("peak_memory_usage", "peak_above_start", "tensors_created", "tensors_deleted"),
+        ):
+            assert figures[name] is None, name
+        assert "peak unknown, change unknown" in repr(result)
+        for row in ("peak", "allocated", "freed", "change"):
+            assert f"\n  {row:<10} unknown" in str(result)
+        assert " 0 B" not in str(result)
+        assert "<td>unknown</td>" in result._repr_html_()
+        assert "<svg" not in result._repr_html_()
+
+        summary = profiler.get_summary()
+        for name in (
+            *("total_memory_allocated", "total_memory_freed", "net_memory_change"),
+            *("peak_memory_usage", "current_memory_usage", "baseline_memory_usage"),
+            "memory_change_from_baseline",
+        ):
+            assert summary[name] is None, name
+        of_len = summary["function_summaries"]["len"]
+        for name in ("total_memory_allocated", "avg_memory_allocated", "peak_memory"):
+            assert of_len[name] is None, name
+        assert "peak unknown, now unknown (unknown since the baseline)" in str(summary)
+        assert " 0 B" not in str(summary)
+        assert "0 B" not in summary._repr_html_()
+
+    def test_monitoring_and_plotting_resident_memory_that_nobody_tells(self, resident):
+        pytest.importorskip("matplotlib")
+        profiler = CPUMemoryProfiler()
+        with profiler:
+            profiler.start_monitoring(interval=0.001)
+            profiler.profile_function(len, ())
+        assert len(profiler.snapshots) >= 2
+        assert {snapshot.allocated_memory for snapshot in profiler.snapshots} == {None}
+        assert "unknown allocated, unknown reserved" in str(profiler.snapshots[0])
+        assert "<svg" not in profiler._repr_html_()
+        profiler.plot()
+
+    def test_resident_memory_that_is_told_now_and_then_is_known_then(self, resident):
+        #                baseline, scope: resident and state before, state and resident after, …
+        resident[:] = [None, None, 100, 100, None, None]
+        profiler = CPUMemoryProfiler()
+        result = profiler.profile_function(len, ())
+        assert result.memory_before.allocated_memory == 100
+        assert result.memory_after.allocated_memory is None
+        assert result.memory_after.max_memory_allocated == 100
+        assert result.peak_memory_usage() == 100
+        assert result.memory_diff() is None
+        summary = profiler.get_summary()
+        assert summary["peak_memory_usage"] == 100
+        assert summary["current_memory_usage"] is None
+        assert summary["total_memory_allocated"] is None

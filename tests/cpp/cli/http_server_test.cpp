@@ -14,37 +14,6 @@
 namespace gpumemprof::cli {
 namespace {
 
-TEST(ParseRequest, path_and_parameters_are_decoded) {
-  const ParsedRequest parsed =
-      parse_request("GET /api/tile?by=line&words=a%20b+c&x HTTP/1.1\r\nHost: localhost:1");
-  ASSERT_EQ(parsed.status, 200);
-  EXPECT_EQ(parsed.request.path, "/api/tile");
-  EXPECT_EQ(parsed.request.parameters.at("words"), "a b c");
-  EXPECT_EQ(parsed.request.parameters.at("x"), "");
-  EXPECT_EQ(parsed.request.headers.at("host"), "localhost:1");
-}
-
-TEST(ParseRequest, what_is_no_get_is_refused) {
-  EXPECT_EQ(parse_request("").status, 400);
-  EXPECT_EQ(parse_request("GET").status, 400);
-  EXPECT_EQ(parse_request("GET /").status, 400);
-  EXPECT_EQ(parse_request("GET / HTTP/3").status, 400);
-  EXPECT_EQ(parse_request("GET http://elsewhere/ HTTP/1.1").status, 400);
-  EXPECT_EQ(parse_request("POST / HTTP/1.1").status, 405);
-  EXPECT_EQ(parse_request("GET / HTTP/1.1\r\nno colon").status, 400);
-  EXPECT_EQ(parse_request("GET / HTTP/1.1\r\nContent-Length: 5").status, 400);
-  EXPECT_EQ(parse_request("GET / HTTP/1.1\r\nTransfer-Encoding: chunked").status, 400);
-  EXPECT_EQ(parse_request(std::string("\0\xff garbage \r\n", 14)).status, 400);
-}
-
-TEST(ParseRequest, broken_escapes_stay_as_they_are) {
-  const ParsedRequest parsed = parse_request("GET /%2?a=%zz&=&&b%3D=1 HTTP/1.1");
-  ASSERT_EQ(parsed.status, 200);
-  EXPECT_EQ(parsed.request.path, "/%2");
-  EXPECT_EQ(parsed.request.parameters.at("a"), "%zz");
-  EXPECT_EQ(parsed.request.parameters.at("b="), "1");
-}
-
 class RunningServer : public ::testing::Test {
  protected:
   RunningServer() {
@@ -104,6 +73,16 @@ TEST_F(RunningServer, outlives_bad_requests) {
   EXPECT_EQ(bug.substr(0, 12), "HTTP/1.1 500");
   EXPECT_NE(exchange("GET /still HTTP/1.1\r\nConnection: close\r\n\r\n").find("hello /still"),
             std::string::npos);
+}
+
+TEST_F(RunningServer, a_body_is_never_taken_for_the_next_request) {
+  for (const char* header : {"Content-Length: 5", "Content-Length: 5\r\nContent-Length: 0",
+                             "Content-Length : 5", "A: b\nContent-Length: 5"}) {
+    const std::string answer = exchange(std::string("GET /first HTTP/1.1\r\n") + header +
+                                        "\r\n\r\nGET /second HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 400") << header;
+    EXPECT_EQ(answer.find("hello"), std::string::npos) << header;
+  }
 }
 
 TEST_F(RunningServer, a_port_in_use_is_said_with_the_next_step) {

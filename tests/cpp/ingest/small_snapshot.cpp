@@ -111,11 +111,14 @@ std::string described(const Store& store) {
     text += fmt::format("{}\n", store.device_name(device->device));
     for (std::size_t row = 0; row < device->events.size(); ++row) {
       const Event event = device->events.row(row);
-      text += fmt::format("  {} {:#x} {} stream {} time {} pool {} context '{}' metadata '{}'{}\n",
-                          action_name(event.action), event.address, event.size_bytes,
-                          store.stream_handle(event.stream), event.time_ns, pool(event.pool),
-                          store.text(event.compile_context), store.text(event.user_metadata),
-                          described_stack(store, event.stack));
+      text += fmt::format(
+          "  {} {:#x} {} stream {} time {} pool {} context '{}' metadata '{}'{}{}\n",
+          action_name(event.action), event.address, event.size_bytes,
+          store.stream_handle(event.stream), event.time_ns, pool(event.pool),
+          store.text(event.compile_context), store.text(event.user_metadata),
+          described_stack(store, event.stack),
+          event.forward_stack.is_none() ? ""
+                                        : " forward" + described_stack(store, event.forward_stack));
     }
     for (std::size_t index = 0; index < device->final_state.segments.size(); ++index) {
       const SegmentState& segment = device->final_state.segments[index];

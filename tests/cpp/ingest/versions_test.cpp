@@ -180,6 +180,55 @@ TEST(TorchVersions, unknown_fields_are_passed_over_and_unknown_actions_kept_in_p
   EXPECT_EQ(only_device(*store).events.action[6], Action::other);
 }
 
+// As torch 2.11 and later keep the stack that anomaly mode took of a forward operation.
+PyRef forward_frames() {
+  return py_list({py_text("  File \"/train/main.py\", line 7, in main\n    loss = model(x)\n"),
+                  py_text("  File \"/train/model.py\", line 41, in forward\n"
+                          "    return self.head(x)\n           ^^^^^^^^^^^^\n")});
+}
+
+TEST(TorchVersions, lines_of_a_traceback_are_the_forward_stack_of_an_event) {
+  for (int protocol = 1; protocol <= 5; ++protocol) {
+    PyRef snapshot = small_snapshot();
+    const auto& events = at(snapshot, "device_traces")->items[0]->items;
+    const PyRef shared = forward_frames();
+    for (const std::size_t event : {1U, 2U}) set(events[event], "forward_frames", shared);
+    set(events[5], "forward_frames", forward_frames());
+    const auto store = read_object(snapshot, protocol);
+    const EventColumns& columns = only_device(*store).events;
+    const std::string expected = " forward@/train/model.py:41 main@/train/main.py:7";
+    for (const std::size_t event : {1U, 2U, 5U}) {
+      EXPECT_EQ(described_stack(*store, columns.row(event).forward_stack), expected);
+    }
+    // The same as the stack of event 0, which is written frame by frame.
+    EXPECT_EQ(columns.row(1).forward_stack, columns.row(0).stack);
+    for (const std::size_t event : {0U, 3U, 4U})
+      EXPECT_TRUE(columns.row(event).forward_stack.is_none());
+    EXPECT_EQ(described_stack(*store, columns.row(2).stack), " main@/train/main.py:7");
+  }
+}
+
+TEST(TorchVersions, a_snapshot_without_forward_stacks_has_no_column_of_them) {
+  const auto store = read_object(small_snapshot());
+  EXPECT_TRUE(only_device(*store).events.forward_stack.empty());
+}
+
+TEST(TorchVersions, what_is_no_line_of_a_traceback_is_passed_over) {
+  PyRef snapshot = small_snapshot();
+  PyRef lines = forward_frames();
+  lines->items.insert(lines->items.begin() + 1, {py_int(3), py_text("Traceback:"), py_none(),
+                                                 py_text(""), py_frame("f", "/train/x.py", 1)});
+  const auto& events = at(snapshot, "device_traces")->items[0]->items;
+  set(events[1], "forward_frames", lines);
+  set(events[2], "forward_frames", py_text("  File \"a\", line 1, in f\n"));
+  set(events[3], "forward_frames", at(events[3], "frames"));
+  const auto store = read_object(snapshot);
+  const EventColumns& columns = only_device(*store).events;
+  EXPECT_EQ(described_stack(*store, columns.row(1).forward_stack),
+            " forward@/train/model.py:41 main@/train/main.py:7");
+  EXPECT_TRUE(columns.row(2).forward_stack.is_none());
+}
+
 TEST(TorchVersions, frames_of_generated_code_have_more_fields) {
   PyRef snapshot = small_snapshot();
   PyRef frame = py_frame("compiled", "/tmp/x.py", 3);

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): torch's own names, by which capture looks for them.
 namespace c10 {
 
 enum class DeviceType : std::int8_t { CPU = 0, CUDA = 1 };
@@ -21,3 +22,4 @@ __attribute__((visibility("default"))) void reportMemoryUsageToProfiler(void* /*
 }
 
 }  // namespace c10
+// NOLINTEND(readability-identifier-naming)

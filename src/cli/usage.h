@@ -1,0 +1,22 @@
+// What is wrong with a command line, told in our words: one sentence that ends in the next step.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace gpumemprof::cli {
+
+// The first word is no verb; CLI11 would only say that a subcommand is missing.
+std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* const* argv);
+
+// Why `app` could not be parsed; `mistake` is what CLI11 threw, which is not a call for help.
+Error usage_error(const CLI::App& app, const CLI::ParseError& mistake);
+
+}  // namespace gpumemprof::cli

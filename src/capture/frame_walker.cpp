@@ -140,7 +140,6 @@ class FrameChain {
 
   void walk_anew(std::uintptr_t frame, FrameKey* frames, const FrameKey* last,
                  std::size_t last_count, Walk& walk) {
-    fetch_old();
     trail_.count = 0;
     std::size_t at = 0;       // in the old trail, which is looked at once, from its beginning on
     std::size_t differs = 0;  // up to here the old trail is known not to lead to its end
@@ -158,11 +157,11 @@ class FrameChain {
           return compare(walk, frames, last, last_count);
         }
       }
-      frames[walk.count] = key_of(frame);
-      frame = step_from(frame, static_cast<std::uint16_t>(walk.count));
-      ++walk.count;
+      frames[walk.count++] = key_of(frame);
+      frame = step_from(frame, 0);
     }
-    if (frame != 0) trail_.count = 0;  // it goes on behind what was kept
+    if (frame != 0) forget();  // it goes on behind what was kept
+    number(trail_.count, walk.count);
     compare(walk, frames, last, last_count);
   }
 
@@ -189,21 +188,11 @@ class FrameChain {
     return same == old_.count && previous_of(frame) != 0 ? same - 1 : same;
   }
 
-  // Most frames are where they were, even in a stack that changed; asking early for a place that is
-  // gone does no harm.
-  void fetch_old() const {
-    for (std::size_t index = 0; index < old_.count; ++index) {
-      const auto* place = pointer_at<const char>(old_.steps[index].frame);
-      __builtin_prefetch(place);
-      __builtin_prefetch(place + offsets_.instruction);
-    }
-  }
-
   // The first step of the old trail from `at` on that may be this frame: callers lie below the
   // frames they call. Where they do not, no more is lost than time.
   [[nodiscard]] std::size_t find(std::uintptr_t frame, std::size_t at) const {
     while (at < old_.count &&
-           (old_.steps[at].frame > frame || old_.numbers[at] == Trail::kBridge)) {
+           (old_.steps[at].frame > frame || old_.outward[at] == Trail::kBridge)) {
       ++at;
     }
     return at;
@@ -216,31 +205,38 @@ class FrameChain {
   // From here on everything is as before.
   void join(std::size_t at, FrameKey* frames, const FrameKey* last, std::size_t last_count,
             Walk& walk) {
-    const std::size_t known = old_.numbers[at];
-    walk.kept = std::min(last_count - known, kMaxDepth - walk.count);
-    std::copy_n(last + known, walk.kept, frames + walk.count);
-    const bool fits =
-        walk.kept == last_count - known && trail_.count + old_.count - at <= trail_.steps.size();
-    for (std::size_t step = at; fits && step < old_.count; ++step) {
-      const std::uint16_t number = old_.numbers[step];
-      trail_.numbers[trail_.count] = number == Trail::kBridge
-                                         ? number
-                                         : static_cast<std::uint16_t>(number - known + walk.count);
-      trail_.steps[trail_.count++] = old_.steps[step];
-    }
-    if (!fits) trail_.count = 0;
+    const std::size_t rest = old_.outward[at];
+    const std::size_t steps = old_.count - at;
+    const bool fits = walk.count + rest <= kMaxDepth && trail_.count + steps <= trail_.steps.size();
+    walk.kept = fits ? rest : 0;
+    const std::size_t taken = std::min(rest, kMaxDepth - walk.count);
+    std::copy_n(last + (last_count - rest), taken, frames + walk.count);
     if (walk.count == 0)
       trail_.code = read_raw<std::uintptr_t>(old_.steps[at].frame + offsets_.code);
-    walk.count += walk.kept;
-    if (!fits) walk.kept = 0;
+    walk.count += taken;
+    if (!fits) return forget();
+    const std::size_t own = trail_.count;
+    std::copy_n(old_.steps.data() + at, steps, trail_.steps.data() + own);
+    std::copy_n(old_.outward.data() + at, steps, trail_.outward.data() + own);
+    trail_.count = own + steps;
+    number(own, walk.count);
   }
 
+  // Of the first steps, how many frames with code there are from each one outwards.
+  void number(std::size_t steps, std::size_t frames) {
+    for (std::size_t step = 0; step < steps; ++step) {
+      if (trail_.outward[step] != Trail::kBridge)
+        trail_.outward[step] = static_cast<std::uint16_t>(frames--);
+    }
+  }
+  void forget() { trail_.count = 0; }
+
   // The frame that called this one, which goes onto the trail.
-  std::uintptr_t step_from(std::uintptr_t frame, std::uint16_t number) {
+  std::uintptr_t step_from(std::uintptr_t frame, std::uint16_t outward) {
     // A trail starts with the innermost frame that has code.
-    if (trail_.count < trail_.steps.size() && (trail_.count > 0 || number != Trail::kBridge)) {
+    if (trail_.count < trail_.steps.size() && (trail_.count > 0 || outward != Trail::kBridge)) {
       if (trail_.count == 0) trail_.code = read_raw<std::uintptr_t>(frame + offsets_.code);
-      trail_.numbers[trail_.count] = number;
+      trail_.outward[trail_.count] = outward;
       trail_.steps[trail_.count++] = {frame,
                                       read_raw<std::uintptr_t>(frame + offsets_.instruction)};
     }

@@ -41,7 +41,8 @@ struct Trail {
   std::size_t count = 0;    // 0: not known
   std::uintptr_t code = 0;  // of the innermost
   std::array<Step, 2 * kMaxDepth> steps;
-  std::array<std::uint16_t, 2 * kMaxDepth> numbers;  // of the frames among those with code
+  // How many frames with code there are from here outwards; kBridge: this one has none.
+  std::array<std::uint16_t, 2 * kMaxDepth> outward;
 };
 
 struct Walk {

@@ -29,6 +29,7 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
     options.fit_bytes = bytes;
   }
   if (flags.batch > 0) options.batch = flags.batch;
+  if (flags.sequence > 0) options.sequence = flags.sequence;
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();
@@ -53,10 +54,14 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
   verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
       ->type_name("SIZE");
   verb->add_option("--with", flags.other,
-                   "A recording of the same program with another batch, to tell what grows with it")
+                   "A recording of the same program with another batch or other sequences, to tell "
+                   "what grows with them")
       ->type_name("FILE");
   verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
       ->type_name("SAMPLES")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--sequence", flags.sequence, "How many tokens a recorded sequence has")
+      ->type_name("TOKENS")
       ->check(CLI::PositiveNumber);
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");

@@ -15,7 +15,8 @@ struct AdviseFlags {
   std::string other;
   std::string fit;
   std::string device;
-  std::uint64_t batch = 0;  // 0: not given
+  std::uint64_t batch = 0;     // 0: not given
+  std::uint64_t sequence = 0;  // the same
   bool is_json = false;
 };
 

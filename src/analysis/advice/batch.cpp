@@ -57,14 +57,6 @@ void scale_batch(Rewrite& rewrite, double factor) {
 
 namespace {
 
-const ForwardPass* last_whole_pass(const RunFacts& facts) {
-  const ForwardPass* last = nullptr;
-  for (const ForwardPass& pass : facts.passes()) {
-    if (pass.has_backward()) last = &pass;
-  }
-  return last;
-}
-
 double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
                 std::uint32_t other_row) {
   return static_cast<double>(other.bytes(other_row)) / static_cast<double>(one.bytes(row));
@@ -72,10 +64,18 @@ double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
 
 }  // namespace
 
+const ForwardPass* RunFacts::last_whole_pass() const {
+  const ForwardPass* last = nullptr;
+  for (const ForwardPass& pass : passes_) {
+    if (pass.has_backward()) last = &pass;
+  }
+  return last;
+}
+
 // The batches' ratio is that which most bytes have of what changed at all.
 void RunFacts::compare_batches(const RunFacts& other) {
-  const ForwardPass* one = last_whole_pass(*this);
-  const ForwardPass* two = last_whole_pass(other);
+  const ForwardPass* one = last_whole_pass();
+  const ForwardPass* two = other.last_whole_pass();
   if (one == nullptr || two == nullptr || one->forward.size() != two->forward.size()) return;
   std::map<double, std::uint64_t> bytes_by_ratio;
   for (std::size_t place = 0; place < one->forward.size(); ++place) {

@@ -150,9 +150,10 @@ class BlockFinder {
     line.last_line = callee_line;
   }
 
-  // A loop over modules of one class; a Sequential of different ones only where it is outermost.
-  [[nodiscard]] static bool is_loop(const Line& line) {
-    return line.is_repeated() && (line.is_uniform || line.depth == 0);
+  // A loop over modules of one class; a Sequential of different ones only where it is outermost and
+  // the model has no other loop: where its turns begin is a guess.
+  [[nodiscard]] bool is_loop(const Line& line) const {
+    return line.is_repeated() && (line.is_uniform || (line.depth == 0 && !has_uniform_));
   }
 
   // The first forward() below the line is that of the module it calls; returns the line it is at.
@@ -170,6 +171,9 @@ class BlockFinder {
   }
 
   void nest(std::map<std::uint32_t, Line>& lines) {
+    has_uniform_ = std::any_of(lines.begin(), lines.end(), [](const auto& entry) {
+      return entry.second.is_uniform && entry.second.is_repeated();
+    });
     // Callers are older than what they call, so a line comes behind those around it.
     for (auto& [stack, line] : lines) {
       for (std::uint32_t around = line_around(stack); around != kNone;
@@ -188,6 +192,7 @@ class BlockFinder {
   std::uint32_t depth_;
   const StackTrie& stacks_;
   std::vector<std::uint32_t> calls_;  // by stack: the innermost call of a module at or above it
+  bool has_uniform_ = false;          // in the pass at hand
 };
 
 }  // namespace

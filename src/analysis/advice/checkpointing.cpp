@@ -82,8 +82,30 @@ class Recomputation {
   [[nodiscard]] bool is_kept(std::uint32_t place) const {
     if (kept_ == Kept::nothing) return false;
     const Operation& operation = pass_.operations[pass_.operation_of[place]];
-    return operation.kind == OpKind::attention ||
-           (operation.kind == OpKind::matmul && place == operation.output);
+    if (operation.kind == OpKind::attention) return is_kept_of_attention(operation, place);
+    return operation.kind == OpKind::matmul && place == result_of(operation);
+  }
+
+  // What lives longest of what a layer makes: the rest are copies in another layout.
+  [[nodiscard]] std::uint32_t result_of(const Operation& operation) const {
+    std::uint32_t result = operation.first;
+    for (std::uint32_t place = operation.first; place < operation.first + operation.count;
+         ++place) {
+      if (facts_.death(row(place)) > facts_.death(row(result))) result = place;
+    }
+    return result;
+  }
+
+  // All of a fused kernel's results; else its two products, the scores and what comes of them.
+  [[nodiscard]] bool is_kept_of_attention(const Operation& operation, std::uint32_t place) const {
+    const std::uint64_t scores = facts_.scores_bytes(pass_, operation);
+    if (scores == 0) return true;
+    const std::uint32_t last = operation.first + operation.count - 1;
+    if (place == last) return true;
+    for (std::uint32_t at = operation.first; at <= last; ++at) {
+      if (facts_.bytes(row(at)) == scores) return place == at;
+    }
+    return false;
   }
 
   // It is not computed again, so it is there until the recomputation asks for it, even where
@@ -156,6 +178,27 @@ class Recomputation {
   Kept kept_;
 };
 
+// Lines of the model's own that make another size than the line before: products, maybe, which are
+// kept. In bytes of the pass that has most.
+std::uint64_t may_be_products(const RunFacts& facts, const std::vector<RepeatedBlock>& blocks) {
+  std::uint64_t most = 0;
+  std::uint64_t sum = 0;
+  std::uint32_t pass_at = 0;
+  for (const RepeatedBlock& block : blocks) {
+    if (block.pass != pass_at) sum = 0;
+    pass_at = block.pass;
+    const ForwardPass& pass = facts.passes()[block.pass];
+    for (std::uint32_t place = block.first + 1; place < block.end; ++place) {
+      const Operation& operation = pass.operations[pass.operation_of[place]];
+      const std::uint64_t bytes = facts.bytes(pass.forward[place]);
+      const bool is_other = bytes != facts.bytes(pass.forward[place - 1]);
+      if (operation.kind == OpKind::unknown && is_other) sum += bytes;
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
 }  // namespace
 
 void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& blocks, Kept kept) {
@@ -168,6 +211,7 @@ void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& block
   std::sort(added.begin(), added.end(),
             [&](std::uint32_t a, std::uint32_t b) { return rows[a].birth < rows[b].birth; });
   for (const RepeatedBlock& block : blocks) Recomputation(rewrite, block, added, kept).run();
+  if (kept == Kept::products) rewrite.doubtful_high_bytes += may_be_products(rewrite.facts, blocks);
 }
 
 }  // namespace gpumemprof

@@ -158,6 +158,10 @@ bool Change::has(RemedyId id) const {
   return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
 }
 
+bool Change::recomputes(std::uint32_t ordinal) const {
+  return !blocks || std::binary_search(blocks->begin(), blocks->end(), ordinal);
+}
+
 namespace {
 
 std::vector<RepeatedBlock> chosen_of(const std::vector<RepeatedBlock>& blocks,
@@ -165,8 +169,7 @@ std::vector<RepeatedBlock> chosen_of(const std::vector<RepeatedBlock>& blocks,
   if (!change.blocks) return blocks;
   std::vector<RepeatedBlock> chosen;
   for (const RepeatedBlock& block : blocks) {
-    const auto found = std::find(change.blocks->begin(), change.blocks->end(), block.ordinal);
-    if (found != change.blocks->end()) chosen.push_back(block);
+    if (change.recomputes(block.ordinal)) chosen.push_back(block);
   }
   return chosen;
 }

@@ -45,12 +45,14 @@ inline constexpr std::size_t kRemedyCount = 28;
 // What is done to a run: remedies together, and batches and sequences of another size.
 struct Change {
   std::vector<RemedyId> remedies;
-  // Of each pass's blocks, which are checkpointed, by the order they run in; none: all.
+  // Of each pass's blocks, which are checkpointed, by the order they run in, sorted; none: all.
   std::optional<std::vector<std::uint32_t>> blocks;
   double batch_factor = 1;
   double sequence_factor = 1;
 
   [[nodiscard]] bool has(RemedyId id) const;
+  // Whether checkpointing is of this block.
+  [[nodiscard]] bool recomputes(std::uint32_t ordinal) const;
 };
 
 struct RemedyFacts {

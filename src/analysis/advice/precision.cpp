@@ -100,7 +100,9 @@ class PassPrecision {
         multiply(index);
         break;
       case OpKind::attention:
-        set(operation, true);
+        // Without a fused kernel torch computes it in fp32 and turns the result back.
+        set(operation, facts_.scores_bytes(pass_, operation) == 0);
+        is_half_[operation.first + operation.count - 1] = 1;
         break;
       case OpKind::fp32:
         normalise(operation);

@@ -1,5 +1,6 @@
 // A model that is bf16 throughout: weights, gradients and the optimizer's state too.
 #include <algorithm>
+#include <set>
 
 #include "analysis/advice/precision.h"
 #include "analysis/advice/rewrite.h"
@@ -60,6 +61,23 @@ void keep_norm_fp32(Rewrite& rewrite, std::uint32_t squares, std::uint32_t scale
                       bytes, MemorySource::temporaries);
 }
 
+// The copy is saved for backward instead of the norm's input, which then goes when the program
+// drops it: behind the next sum, about.
+void drop_input_of_norm(Rewrite& rewrite, const ForwardPass& pass, std::size_t index) {
+  if (index == 0) return;
+  constexpr std::uint32_t kDropAfter = 12;  // allocations
+  const RunFacts& facts = rewrite.facts;
+  const Operation& norm = pass.operations[index];
+  const std::uint32_t input = pass.forward[pass.operations[index - 1].output];
+  TapeRow* entry = rewrite.find(input);
+  const bool is_input = facts.bytes(input) == facts.bytes(pass.forward[norm.first]);
+  if (entry == nullptr || !is_input || !facts.is_saved(pass, input)) return;
+  const std::uint32_t user = norm.first + kDropAfter;
+  const TapeKey key = user < pass.forward.size() ? after_event(facts.birth(pass.forward[user]), 1)
+                                                 : before_event(pass.backward_first, 1);
+  if (key < entry->death) entry->die_at(key);
+}
+
 }  // namespace
 
 void use_pure_bf16(Rewrite& rewrite) {
@@ -71,7 +89,7 @@ void use_pure_bf16(Rewrite& rewrite) {
   std::vector<char> is_in_pass(facts.record().allocations.size(), 0);
   bool has_embedding = false;
   for (const ForwardPass& pass : facts.passes()) {
-    std::uint64_t fp32_loss_bytes = 0;
+    std::set<std::uint64_t> fp32_sizes;  // of losses and attention that is written out
     std::uint64_t norms_bytes = 0;
     for (std::size_t index = 0; index < pass.operations.size(); ++index) {
       const Operation& operation = pass.operations[index];
@@ -79,15 +97,22 @@ void use_pure_bf16(Rewrite& rewrite) {
       if (is_written_norm(facts, pass, index)) {
         keep_norm_fp32(rewrite, pass.forward[operation.output],
                        pass.forward[pass.operations[index + 1].output]);
+        drop_input_of_norm(rewrite, pass, index);
       } else if (is_norm_on_one_line(facts, pass, index)) {
         // Most such code computes in fp32; in a run that is fp32 throughout nothing shows it.
         keep_norm_fp32(rewrite, pass.forward[operation.first], pass.forward[operation.output]);
+        drop_input_of_norm(rewrite, pass, index);
         norms_bytes += facts.bytes(pass.forward[operation.first]);
       }
       const bool is_loss =
           operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
-      const bool is_fp32 = is_loss || (operation.kind == OpKind::softmax &&
-                                       is_of_transformers(facts.store(), operation.stack));
+      // Without a fused kernel torch computes attention in fp32 and turns the result back.
+      const std::uint64_t scores = facts.scores_bytes(pass, operation);
+      const bool is_written_out = scores > 0;
+      if (is_written_out) fp32_sizes.insert(scores);
+      const bool is_fp32 =
+          is_loss || is_written_out ||
+          (operation.kind == OpKind::softmax && is_of_transformers(facts.store(), operation.stack));
       for (std::uint32_t place = operation.first; place < operation.first + operation.count;
            ++place) {
         const std::uint32_t row = pass.forward[place];
@@ -97,16 +122,17 @@ void use_pure_bf16(Rewrite& rewrite) {
       }
       if (!is_loss) continue;
       const std::uint32_t event = facts.birth(pass.forward[operation.output]);
-      fp32_loss_bytes = facts.bytes(pass.forward[operation.output]);
+      const std::uint64_t loss_bytes = facts.bytes(pass.forward[operation.output]);
+      fp32_sizes.insert(loss_bytes);
       rewrite.tape.insert(before_event(facts.birth(pass.forward[operation.first]), 1),
-                          after_event(event + operation.count, 1), fp32_loss_bytes,
+                          after_event(event + operation.count, 1), loss_bytes,
                           MemorySource::activations);
     }
-    rewrite.doubtful_low_bytes = std::max(rewrite.doubtful_low_bytes, norms_bytes);
+    rewrite.doubtful_low_bytes = std::max(rewrite.doubtful_low_bytes, norms_bytes / 2);
     for (const std::uint32_t row : pass.backward) {
       is_in_pass[row] = 1;
-      const bool is_of_loss = fp32_loss_bytes > 0 && facts.bytes(row) == fp32_loss_bytes;
-      if (facts.source(row) != MemorySource::workspace && !is_of_loss) halve(row);
+      const bool is_fp32 = fp32_sizes.contains(facts.bytes(row));
+      if (facts.source(row) != MemorySource::workspace && !is_fp32) halve(row);
     }
   }
   for (std::uint32_t row = 0; row < facts.record().allocations.size(); ++row) {

@@ -75,6 +75,10 @@ class RunFacts {
   [[nodiscard]] const std::vector<EventRange>& optimizer_steps() const { return steps_; }
   // Bytes of each trainable parameter, by its gradient.
   [[nodiscard]] const std::vector<std::uint64_t>& parameters() const { return parameters_; }
+  // The size of the matrices of tokens by tokens that attention makes where no fused kernel serves
+  // it; 0 where the operation makes none.
+  [[nodiscard]] std::uint64_t scores_bytes(const ForwardPass& pass,
+                                           const Operation& operation) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;
 
   [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }

@@ -32,6 +32,10 @@ class SquareFinder {
     const std::uint64_t usual = usual_size(facts_, pass_);
     for (std::size_t index = 0; index < pass_.operations.size(); ++index) {
       const Operation& operation = pass_.operations[index];
+      if (const std::uint64_t scores = facts_.scores_bytes(pass_, operation); scores > 0) {
+        found_.square_sizes.insert(scores);
+        mark(index, scores);
+      }
       if (operation.kind != OpKind::softmax) continue;
       // A softmax over a few classes or experts is small beside the hidden states.
       constexpr std::uint64_t kFew = 8;
@@ -48,8 +52,16 @@ class SquareFinder {
     return index + 2 >= pass_.operations.size() || pass_.operations[index + 1].kind == OpKind::loss;
   }
 
+  // Norms, linear layers and embeddings never make such a matrix, also where their results have its
+  // size.
+  [[nodiscard]] static bool may_be_square(OpKind kind) {
+    return kind == OpKind::softmax || kind == OpKind::attention || kind == OpKind::follow ||
+           kind == OpKind::unknown;
+  }
+
   bool mark(std::size_t index, std::uint64_t size) {
     const Operation& operation = pass_.operations[index];
+    if (!may_be_square(operation.kind)) return false;
     bool has_any = false;
     for (std::uint32_t place = operation.first; place < operation.first + operation.count;
          ++place) {

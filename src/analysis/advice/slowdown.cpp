@@ -29,7 +29,7 @@ std::uint64_t saved_bytes(const RunFacts& facts) {
 }  // namespace
 
 // Which part of forward the chosen blocks take: by the times of its requests, or, without times, by
-// their number.
+// their number. Behind the last request a program may wait for the device: that is no part.
 double Advisor::forward_share(const Change& change) const {
   const Column<std::int64_t>& times = record_.events.time_ns;
   double in_blocks = 0;
@@ -37,32 +37,33 @@ double Advisor::forward_share(const Change& change) const {
   double blocks_requests = 0;
   double requests = 0;
   const auto time_at = [&](const ForwardPass& pass, std::uint32_t place) {
-    const std::uint32_t event =
-        place < pass.forward.size() ? facts_.birth(pass.forward[place]) : pass.backward_first;
+    const std::size_t last = pass.forward.size() - 1;
+    const std::uint32_t event = facts_.birth(pass.forward[std::min<std::size_t>(place, last)]);
     return event < times.size() ? times[event] : kUnknownTime;
   };
-  for (std::uint32_t index = facts_.passes().size() > 1 ? 1 : 0; index < facts_.passes().size();
-       ++index) {
+  const auto span = [&](const ForwardPass& pass, std::uint32_t from, std::uint32_t to) {
+    const std::int64_t first = time_at(pass, from);
+    const std::int64_t last = time_at(pass, to);
+    const bool is_known = first != kUnknownTime && last != kUnknownTime;
+    return is_known ? static_cast<double>(last - first) : 0.0;
+  };
+  // The first step warms up.
+  const std::uint32_t first_pass = facts_.passes().size() > 1 ? 1 : 0;
+  const auto is_timed = [&](std::uint32_t index) {
     const ForwardPass& pass = facts_.passes()[index];
-    if (!pass.has_backward() || pass.forward.empty()) continue;
+    return index >= first_pass && pass.has_backward() && !pass.forward.empty();
+  };
+  for (std::uint32_t index = 0; index < facts_.passes().size(); ++index) {
+    if (!is_timed(index)) continue;
+    const ForwardPass& pass = facts_.passes()[index];
     const auto end = static_cast<std::uint32_t>(pass.forward.size());
-    const auto span = [&](std::uint32_t from, std::uint32_t to) {
-      const std::int64_t first = time_at(pass, from);
-      const std::int64_t last = time_at(pass, to);
-      return first == kUnknownTime || last == kUnknownTime ? 0.0
-                                                           : static_cast<double>(last - first);
-    };
-    all += span(0, end);
+    all += span(pass, 0, end);
     requests += end;
-    for (const RepeatedBlock& block : blocks_) {
-      if (block.pass != index) continue;
-      const bool is_chosen =
-          !change.blocks || std::find(change.blocks->begin(), change.blocks->end(),
-                                      block.ordinal) != change.blocks->end();
-      if (!is_chosen) continue;
-      in_blocks += span(block.first, block.end);
-      blocks_requests += block.end - block.first;
-    }
+  }
+  for (const RepeatedBlock& block : blocks_) {
+    if (!is_timed(block.pass) || !change.recomputes(block.ordinal)) continue;
+    in_blocks += span(facts_.passes()[block.pass], block.first, block.end);
+    blocks_requests += block.end - block.first;
   }
   if (all > 0) return std::clamp(in_blocks / all, 0.0, 1.0);
   return requests > 0 ? std::clamp(blocks_requests / requests, 0.0, 1.0) : 1;

@@ -1,6 +1,9 @@
 // What a program does between its steps: gradients let go of, the cache emptied.
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "analysis/advice/rewrite.h"
 
@@ -15,9 +18,9 @@ class GradientLife {
   GradientLife(const RunFacts& facts, std::uint32_t row) : facts_(facts), row_(row) {
     const std::vector<EventRange>& steps = facts.optimizer_steps();
     const std::uint32_t born = facts.birth(row);
-    const auto found = std::find_if(steps.begin(), steps.end(), [&](const EventRange& step) {
-      return born == kNoEvent || step.first >= born;
-    });
+    const auto found = std::partition_point(
+        steps.begin(), steps.end(),
+        [&](const EventRange& step) { return born != kNoEvent && step.first < born; });
     step_ = static_cast<std::size_t>(found - steps.begin());
   }
 
@@ -33,10 +36,11 @@ class GradientLife {
 
 // The first pass behind a step; nullptr where there is none.
 const ForwardPass* pass_behind(const RunFacts& facts, const EventRange& step) {
-  for (const ForwardPass& pass : facts.passes()) {
-    if (pass.first_event >= step.end) return &pass;
-  }
-  return nullptr;
+  const std::vector<ForwardPass>& passes = facts.passes();
+  const auto found =
+      std::partition_point(passes.begin(), passes.end(),
+                           [&](const ForwardPass& pass) { return pass.first_event < step.end; });
+  return found == passes.end() ? nullptr : &*found;
 }
 
 TapeKey end_of(const EventRange& step) { return before_event(step.end, 0); }
@@ -58,24 +62,50 @@ void for_each_gradient(const RunFacts& facts, Visit&& visit) {
   }
 }
 
-// Of each pass, by size: the parts of gradients that backward makes and adds to what is there.
+// Where each gradient was made in its own backward: the same place of a later backward makes what
+// is added to it.
+std::map<std::uint32_t, std::size_t> places_in_backward(const RunFacts& facts) {
+  std::map<std::uint32_t, std::size_t> places;
+  for (const ForwardPass& pass : facts.passes()) {
+    for (std::size_t place = 0; place < pass.backward.size(); ++place) {
+      if (facts.source(pass.backward[place]) == MemorySource::gradients)
+        places[pass.backward[place]] = place;
+    }
+  }
+  return places;
+}
+
+// The parts of gradients that one backward makes and adds to what is there.
 class Parts {
  public:
-  Parts(const RunFacts& facts, const ForwardPass& pass) {
+  Parts(const RunFacts& facts, const ForwardPass& pass) : facts_(facts), pass_(pass) {
     for (const std::uint32_t row : pass.backward) {
       if (facts.source(row) != MemorySource::gradients) rows_[facts.bytes(row)].push_back(row);
     }
   }
-  // The next of that size; kNone where all are taken.
-  std::uint32_t take(std::uint64_t bytes) {
-    const auto found = rows_.find(bytes);
-    if (found == rows_.end() || taken_[bytes] >= found->second.size()) return kNone;
-    return found->second[taken_[bytes]++];
+
+  // At that place, or else the next of that size that is not taken; kNone where there is none.
+  std::uint32_t take(std::optional<std::size_t> place, std::uint64_t bytes) {
+    if (place && *place < pass_.backward.size()) {
+      const std::uint32_t row = pass_.backward[*place];
+      const bool is_part =
+          facts_.bytes(row) == bytes && facts_.source(row) != MemorySource::gradients;
+      if (is_part && taken_.insert(row).second) return row;
+    }
+    std::deque<std::uint32_t>& rows = rows_[bytes];
+    while (!rows.empty()) {
+      const std::uint32_t row = rows.front();
+      rows.pop_front();
+      if (taken_.insert(row).second) return row;
+    }
+    return kNone;
   }
 
  private:
-  std::map<std::uint64_t, std::vector<std::uint32_t>> rows_;
-  std::map<std::uint64_t, std::size_t> taken_;
+  const RunFacts& facts_;
+  const ForwardPass& pass_;
+  std::map<std::uint64_t, std::deque<std::uint32_t>> rows_;
+  std::set<std::uint32_t> taken_;
 };
 
 }  // namespace
@@ -110,6 +140,7 @@ void zero_early(Rewrite& rewrite) {
 void zero_to_none(Rewrite& rewrite) {
   const RunFacts& facts = rewrite.facts;
   const std::vector<EventRange>& steps = facts.optimizer_steps();
+  const std::map<std::uint32_t, std::size_t> places = places_in_backward(facts);
   std::map<const ForwardPass*, Parts> parts;
   for_each_gradient(facts, [&](std::uint32_t row, const GradientLife& life) {
     TapeRow* gradient = rewrite.find(row);
@@ -124,7 +155,9 @@ void zero_to_none(Rewrite& rewrite) {
         return;
       }
       const auto made = parts.try_emplace(next, facts, *next).first;
-      const std::uint32_t part = made->second.take(facts.bytes(row));
+      const auto place = places.find(row);
+      const std::uint32_t part = made->second.take(
+          place == places.end() ? std::nullopt : std::optional(place->second), facts.bytes(row));
       TapeRow* reborn = part == kNone ? nullptr : rewrite.find(part);
       if (reborn == nullptr || !reborn->is_there()) return;  // nothing tells when it comes back
       current->die_at(end_of(steps[step]));

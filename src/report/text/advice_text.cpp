@@ -11,7 +11,8 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::size_t kNameColumns = 20;
+constexpr std::size_t kNameColumns = 23;
+constexpr std::size_t kBandColumns = 19;
 constexpr std::size_t kExplained = 5;  // remedies that are shown with the code to change
 
 class Writer : private text::Page {
@@ -69,16 +70,17 @@ class Writer : private text::Page {
 
   void table() {
     out_ += "\n";
-    line(fmt::format("  {} {:>9} {:>8}  {} {:>8} {:>6}", text::left("remedy", kNameColumns),
-                     "allocated", "change", text::left("between", 21), "reserved", "slower"));
+    line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left("remedy", kNameColumns),
+                     "allocated", "change", text::left("between", kBandColumns), "reserved",
+                     "slower"));
     for (const Remedy& remedy : advice_.remedies) {
       if (!remedy.peak_allocated) continue;
       const PredictedBytes& bytes = *remedy.peak_allocated;
-      line(fmt::format("  {} {:>9} {:>8}  {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
+      line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
                        format_bytes(bytes.bytes), saving(remedy),
                        text::left(fmt::format("{} - {}", format_bytes(bytes.low_bytes),
                                               format_bytes(bytes.high_bytes)),
-                                  21),
+                                  kBandColumns),
                        remedy.peak_reserved ? format_bytes(remedy.peak_reserved->bytes) : "-",
                        slowdown(remedy)));
     }

@@ -185,7 +185,7 @@ TEST(Fit, a_limit_above_the_peak_needs_nothing) {
   const Advice advice = run.advice(options);
   ASSERT_TRUE(advice.fit.has_value());
   EXPECT_TRUE(advice.fit->fits_already);
-  EXPECT_TRUE(advice.fit->names.empty());
+  EXPECT_TRUE(advice.fit->set.names.empty());
   EXPECT_GT(advice.fit->largest_batch_factor, 3);
 }
 
@@ -205,8 +205,8 @@ TEST(Fit, names_remedies_whose_peak_lies_below_the_limit_with_its_band) {
   const Advice advice = run.advice(options);
   ASSERT_TRUE(advice.fit.has_value());
   ASSERT_TRUE(advice.fit->is_found);
-  EXPECT_FALSE(advice.fit->names.empty());
-  EXPECT_LE(advice.fit->peak_allocated.bytes, *options.fit_bytes);
+  EXPECT_FALSE(advice.fit->set.names.empty());
+  EXPECT_LE(advice.fit->set.peak_allocated.bytes, *options.fit_bytes);
   EXPECT_GE(advice.fit->largest_batch_factor, 1);
 }
 

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import gpumemprof
 import torch
-import torch.nn.functional as F
 from small_models import MODELS, VOCABULARY, Kind, plainly
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 STEPS = 3
@@ -126,7 +126,7 @@ def train(kind: Kind, setup: Setup) -> None:
                 )
                 with context:
                     logits = model(x_part)
-                    loss = F.cross_entropy(logits.flatten(0, -2), y_part.flatten())
+                    loss = functional.cross_entropy(logits.flatten(0, -2), y_part.flatten())
                 del logits
                 if setup.zeroes == "before backward":
                     optimizer.zero_grad()

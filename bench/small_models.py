@@ -1,7 +1,7 @@
 """Small models, built as differently as people build them, to hold the advice against.
 
-Each has a `loop(block, *inputs)`-free forward in the words its authors would use: the line that runs
-a block calls the block itself, or `checkpoint` of it where `recompute` is set.
+The line that runs a block calls the block itself, as its authors would write it, or `recompute`
+where that is set.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 VOCABULARY = 1000
@@ -61,13 +61,13 @@ class LlamaBlock(nn.Module):
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         k = k.repeat_interleave(self.heads // self.groups, dim=1)
         v = v.repeat_interleave(self.heads // self.groups, dim=1)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.o(y.transpose(1, 2).reshape(n, t, -1))
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.attend(self.norm1(x), cos, sin)
         h = self.norm2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return x + self.down(functional.silu(self.gate(h)) * self.up(h))
 
 
 class Llama(nn.Module):
@@ -95,7 +95,9 @@ class ViTBlock(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
         self.drop = nn.Dropout(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -197,13 +199,14 @@ class Mixer(nn.Module):
 class DenseLayer(nn.Module):
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
-        self.norm1, self.conv1 = nn.BatchNorm2d(inputs), nn.Conv2d(inputs, 4 * growth, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, 4 * growth, 1, bias=False)
         self.norm2 = nn.BatchNorm2d(4 * growth)
         self.conv2 = nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv1(F.relu(self.norm1(x)))
-        return torch.cat((x, self.conv2(F.relu(self.norm2(y)))), dim=1)
+        y = self.conv1(functional.relu(self.norm1(x)))
+        return torch.cat((x, self.conv2(functional.relu(self.norm2(y)))), dim=1)
 
 
 class DenseNet(nn.Module):
@@ -226,7 +229,7 @@ class DenseNet(nn.Module):
         x = self.narrow(x)
         for layer in self.second:
             x = self.recompute(layer, x) if self.recompute else layer(x)
-        return self.head(F.relu(x).mean(dim=(2, 3)))
+        return self.head(functional.relu(x).mean(dim=(2, 3)))
 
 
 class Residual(nn.Module):
@@ -238,7 +241,9 @@ class Residual(nn.Module):
         self.short = nn.Conv2d(inputs, width, 1, stride) if stride > 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.short(x) + self.b2(self.c2(F.relu(self.b1(self.c1(x))))))
+        return functional.relu(
+            self.short(x) + self.b2(self.c2(functional.relu(self.b1(self.c1(x)))))
+        )
 
 
 class ResNet(nn.Module):
@@ -251,7 +256,7 @@ class ResNet(nn.Module):
         self.head = nn.Linear(4 * width, 100)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = F.relu(self.stem(images))
+        x = functional.relu(self.stem(images))
         if self.recompute:
             for block in self.blocks:
                 x = self.recompute(block, x)
@@ -271,7 +276,7 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
-        weights, chosen = F.softmax(self.router(flat), dim=-1).topk(2, dim=-1)
+        weights, chosen = functional.softmax(self.router(flat), dim=-1).topk(2, dim=-1)
         out = torch.zeros_like(flat)
         for number, expert in enumerate(self.experts):
             rows, place = (chosen == number).nonzero(as_tuple=True)

@@ -215,7 +215,7 @@ class Recording:
                 tells what grows with them.
 
         Raises:
-            UsageError: ``fit``, ``batch`` or ``sequence`` is not above 0, or there is no such device.
+            UsageError: a number is not above 0, or there is no such device.
             InputError: no history was recorded.
         """
         for name, number in [("fit", fit), ("batch", batch), ("sequence", sequence)]:

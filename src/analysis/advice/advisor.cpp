@@ -187,7 +187,10 @@ Result<Prediction> Advisor::predict(const Change& change, std::uint64_t limit_by
   prediction.allocated.high_bytes += changed.doubtful_high_bytes;
   prediction.allocated.low_bytes -=
       std::min(prediction.allocated.low_bytes, changed.doubtful_low_bytes);
-  if (prediction.reserved) prediction.reserved->high_bytes += changed.doubtful_high_bytes;
+  if (prediction.reserved) {
+    std::uint64_t& high = prediction.reserved->high_bytes;
+    high = std::min(high + changed.doubtful_high_bytes, limit_bytes);
+  }
   return prediction;
 }
 
@@ -210,7 +213,9 @@ void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint6
 bool Advisor::fits(const Change& change, std::uint64_t limit_bytes) const {
   const Rewrite changed = rewrite(change);
   const double band = band_of(change);
-  const auto room = static_cast<std::uint64_t>(static_cast<double>(limit_bytes) / (1 + band));
+  const std::uint64_t doubtful = std::min(limit_bytes, changed.doubtful_high_bytes);
+  const auto room =
+      static_cast<std::uint64_t>(static_cast<double>(limit_bytes - doubtful) / (1 + band));
   if (changed.tape.peak(rounding()).bytes > room) return false;
   if (rounding() == nullptr) return true;
   sim::SimulationOptions options = simulation(change);

@@ -159,14 +159,18 @@ void scale_sequence(Rewrite& rewrite, double factor) {
 
 namespace {
 
+double most_usual(const std::map<double, std::uint64_t>& bytes_by_ratio) {
+  return std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
 // The ratio of the two lengths: that which most bytes have, or, where that is the square of what
 // many others have, its root. None where nothing grows with a square: then it may as well be the
 // batch that was another.
 std::optional<double> ratio_of_lengths(const std::map<double, std::uint64_t>& bytes_by_ratio) {
-  const auto most =
-      std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == bytes_by_ratio.end()) return std::nullopt;
+  if (bytes_by_ratio.empty()) return std::nullopt;
+  const double most = most_usual(bytes_by_ratio);
   std::uint64_t total = 0;
   for (const auto& [ratio, bytes] : bytes_by_ratio) total += bytes;
   const auto share_near = [&](double wanted) {
@@ -178,9 +182,26 @@ std::optional<double> ratio_of_lengths(const std::map<double, std::uint64_t>& by
     return static_cast<double>(sum) / static_cast<double>(total);
   };
   constexpr double kSome = 0.01;  // a loss over pairs of samples is smaller than that
-  if (share_near(most->first * most->first) > kSome) return most->first;
-  if (share_near(std::sqrt(most->first)) > kSome) return std::sqrt(most->first);
+  if (share_near(most * most) > kSome) return most;
+  if (share_near(std::sqrt(most)) > kSome) return std::sqrt(most);
   return std::nullopt;
+}
+
+// Embeddings of positions have one row for all samples: they grow with the length and not with the
+// batch. True where embeddings of several sizes all grew by the same.
+bool do_positions_grow(const RunFacts& facts, const ForwardPass& pass, const RunFacts& other,
+                       const ForwardPass& other_pass) {
+  std::set<std::uint64_t> sizes;
+  std::set<double> ratios;
+  for (const Operation& operation : pass.operations) {
+    if (operation.kind != OpKind::embedding) continue;
+    const std::uint64_t bytes = facts.bytes(pass.forward[operation.output]);
+    if (bytes == 0) return false;
+    sizes.insert(bytes);
+    ratios.insert(static_cast<double>(other.bytes(other_pass.forward[operation.output])) /
+                  static_cast<double>(bytes));
+  }
+  return sizes.size() > 1 && ratios.size() == 1 && *ratios.begin() != 1;
 }
 
 }  // namespace
@@ -198,7 +219,9 @@ bool RunFacts::compare_sequences(const RunFacts& other) {
     const double ratio = ratio_of(one->forward[place], two->forward[place]);
     if (ratio != 1) bytes_by_ratio[ratio] += bytes(one->forward[place]);
   }
-  const std::optional<double> lengths = ratio_of_lengths(bytes_by_ratio);
+  std::optional<double> lengths = ratio_of_lengths(bytes_by_ratio);
+  if (!lengths && !bytes_by_ratio.empty() && do_positions_grow(*this, *one, other, *two))
+    lengths = most_usual(bytes_by_ratio);
   if (!lengths) return false;
   const auto exponent = [&](std::uint32_t row, std::uint32_t other_row) {
     return std::log(ratio_of(row, other_row)) / std::log(*lengths);

@@ -42,6 +42,8 @@ class Setup(NamedTuple):
     optimizer: str = "adamw"
     precision: str = "fp32"
     recompute: str = ""
+    blocks: tuple[int, ...] = ()  # recompute these alone, of so many:
+    of: int = 0
     parts: int = 1  # of a batch, each with its own backward
     batches: int = 1  # before each step
     zeroes: str = "after step"
@@ -98,6 +100,21 @@ def selectively(block: nn.Module, *inputs: Tensor) -> Tensor:
     return result
 
 
+class Chosen:
+    """Recompute the blocks of these numbers, in the order they run."""
+
+    def __init__(self, numbers: tuple[int, ...], of: int) -> None:
+        self.numbers = numbers
+        self.of = of
+        self.calls = 0
+
+    def __call__(self, block: nn.Module, *inputs: Tensor) -> Tensor:
+        number = self.calls % self.of
+        self.calls += 1
+        result: Tensor = plainly(block, *inputs) if number in self.numbers else block(*inputs)
+        return result
+
+
 def make_batch(kind: Kind, setup: Setup) -> tuple[Tensor, Tensor]:
     if kind.reads_tokens:
         tokens = torch.randint(VOCABULARY, (setup.batch, setup.tokens + 1))
@@ -113,6 +130,8 @@ def train(kind: Kind, setup: Setup) -> None:
     if setup.precision == "bf16":
         model = model.to(torch.bfloat16)
     model.recompute = {"blocks": plainly, "selective": selectively}.get(setup.recompute)
+    if setup.blocks:
+        model.recompute = Chosen(setup.blocks, setup.of)
     optimizer = make_optimizer(setup.optimizer, model)
     context = contextlib.nullcontext()
     for _ in range(STEPS):
@@ -167,8 +186,34 @@ class Pair(NamedTuple):
         return self.low <= self.true <= self.high
 
 
+def compare_subset(name: str, folder: Path) -> Iterator[Pair]:
+    """The blocks that a limit of 80 % of the peak asks for, where it asks for blocks alone."""
+    plain = record(name, Setup(), folder / f"{name}.plain.gmp")
+    peak = plain.devices[0].peak.allocated_bytes
+    fit = plain.advise(fit=peak * 8 // 10)["fit"]
+    for found in [fit, *fit["alternatives"]]:
+        if found["remedies"] != ["checkpointing"]:
+            continue
+        blocks = found["checkpointing"]
+        setup = Setup(blocks=tuple(blocks["which"]), of=blocks["of"])
+        truth = record(name, setup, folder / f"{name}.subset.gmp")
+        band = found["predicted_peak_allocated_band"]
+        yield Pair(
+            name,
+            f"checkpointing of {blocks['blocks']} of {blocks['of']}",
+            peak,
+            truth.devices[0].peak.allocated_bytes,
+            found["predicted_peak_allocated_bytes"],
+            band["low_bytes"],
+            band["high_bytes"],
+            "",
+        )
+
+
 def compare(name: str, folder: Path, only: Sequence[str]) -> Iterator[Pair]:
     kind = MODELS[name]
+    if kind.has_blocks and (not only or "checkpointing" in only):
+        yield from compare_subset(name, folder)
     advised: dict[Setup, dict[str, Any]] = {}
     for remedy, (changed, plain) in REMEDIES.items():
         if only and remedy not in only:
@@ -224,7 +269,7 @@ def sum_up(pairs: Sequence[Pair]) -> None:
     for pair in pairs:
         if pair.predicted is None:
             continue
-        for key in ("all", pair.model, pair.remedy):
+        for key in ("all", pair.model, pair.remedy.partition(" of ")[0]):
             groups.setdefault(key, []).append(pair)
     for name, members in groups.items():
         errors = [abs(pair.error_pct) for pair in members]

@@ -120,6 +120,10 @@ std::optional<std::string> Advisor::model_obstacle(RemedyId id) const {
   if (is_checkpointing(id) && blocks_.empty())
     return "No line of the model calls modules again and again, so there are no blocks to "
            "checkpoint by.";
+  if (id == RemedyId::checkpointing_selective && facts_.last_whole_pass() == nullptr)
+    return "Which lines of the model make products is told by backward, which the recording does "
+           "not "
+           "reach.";
   if (is_autocast(id) && is_autocast_already()) return "The run uses autocast already.";
   if (is_of_sequence(id) && !sequence_.has_sequence)
     return "No embedding, attention or recurrent layer is seen in the recording, so it has no "

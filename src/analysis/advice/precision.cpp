@@ -36,6 +36,16 @@ bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& o
   }
 }
 
+std::uint64_t doubtful_recurrent_bytes(const RunFacts& facts, const ForwardPass& pass) {
+  std::uint64_t sum = 0;
+  for (const Operation& operation : pass.operations) {
+    if (!is_recurrent(facts.store(), operation.stack)) continue;
+    for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place)
+      if (facts.is_saved(pass, pass.forward[place])) sum += facts.bytes(pass.forward[place]) / 2;
+  }
+  return sum;
+}
+
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
@@ -310,7 +320,12 @@ class PassPrecision {
 }  // namespace
 
 void use_autocast(Rewrite& rewrite) {
-  for (const ForwardPass& pass : rewrite.facts.passes()) PassPrecision(rewrite, pass).run();
+  std::uint64_t doubtful = 0;
+  for (const ForwardPass& pass : rewrite.facts.passes()) {
+    PassPrecision(rewrite, pass).run();
+    doubtful = std::max(doubtful, doubtful_recurrent_bytes(rewrite.facts, pass));
+  }
+  rewrite.doubtful_high_bytes += doubtful;
 }
 
 }  // namespace gpumemprof

@@ -9,4 +9,8 @@ namespace gpumemprof {
 bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& operation,
               std::uint32_t place);
 
+// Recurrent layers have other kernels for half precision, which lay out memory in their own way:
+// the bytes that halving such results saves in one pass are in doubt.
+std::uint64_t doubtful_recurrent_bytes(const RunFacts& facts, const ForwardPass& pass);
+
 }  // namespace gpumemprof

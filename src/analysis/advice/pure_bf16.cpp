@@ -128,6 +128,8 @@ void use_pure_bf16(Rewrite& rewrite) {
                           after_event(event + operation.count, 1), loss_bytes,
                           MemorySource::activations);
     }
+    rewrite.doubtful_high_bytes =
+        std::max(rewrite.doubtful_high_bytes, doubtful_recurrent_bytes(facts, pass));
     rewrite.doubtful_low_bytes = std::max(rewrite.doubtful_low_bytes, norms_bytes / 2);
     for (const std::uint32_t row : pass.backward) {
       is_in_pass[row] = 1;

@@ -239,6 +239,7 @@ class Residual(nn.Module):
         self.c2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.b1, self.b2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
         self.short = nn.Conv2d(inputs, width, 1, stride) if stride > 1 else nn.Identity()
+        self.act = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.relu(
@@ -246,13 +247,18 @@ class Residual(nn.Module):
         )
 
 
+class ResidualOnOneLine(Residual):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.short(x) + self.b2(self.c2(self.act(self.b1(self.c1(x))))))
+
+
 class ResNet(nn.Module):
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self, width: int = 32, block: type[Residual] = Residual) -> None:
         super().__init__()
         self.recompute: Recompute | None = None
         self.stem = nn.Conv2d(3, width, 3, padding=1, bias=False)
         plan = [(1, 1, 1), (1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 4, 2), (4, 4, 1)]
-        self.blocks = nn.Sequential(*(Residual(a * width, b * width, s) for a, b, s in plan))
+        self.blocks = nn.Sequential(*(block(a * width, b * width, s) for a, b, s in plan))
         self.head = nn.Linear(4 * width, 100)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -329,5 +335,6 @@ MODELS: dict[str, Kind] = {
     "mixer": Kind(Mixer, False),
     "densenet": Kind(DenseNet, False),
     "resnet": Kind(ResNet, False),
+    "resnet_on_one_line": Kind(lambda: ResNet(block=ResidualOnOneLine), False),
     "experts": Kind(MixtureOfExperts, True),
 }

@@ -46,7 +46,7 @@ void scale_batch(Rewrite& rewrite, double factor) {
     for (std::size_t place = 0; place < pass.forward.size(); ++place) {
       const std::uint32_t row = pass.forward[place];
       if (facts.source(row) == MemorySource::gradients) continue;
-      result_sizes.insert(facts.bytes(row));
+      if (!facts.may_be_weights(pass, place)) result_sizes.insert(facts.bytes(row));
       scale(row, knows_forward ? growth.forward[place] : 1);
     }
     const bool knows_backward = growth.backward.size() == pass.backward.size();

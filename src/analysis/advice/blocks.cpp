@@ -47,6 +47,7 @@ class BlockFinder {
     StackId last_stack;
     std::vector<std::uint32_t> turns;   // places where a turn begins
     std::vector<StackId> operations;    // one for each run of the same stack
+    std::vector<std::uint32_t> places;  // where each of them begins
     std::vector<std::uint32_t> starts;  // into operations: where each turn begins
     FrameId callee;                     // what it calls; the first
     bool is_uniform = true;             // it calls modules of one class
@@ -96,6 +97,9 @@ class BlockFinder {
         inner = StackId(line);
       }
     }
+    for (auto& [stack, line] : lines) {
+      if (line.is_uniform) settle_turns(line);
+    }
     nest(lines);
     for (const auto& [stack, line] : lines) {
       if (!is_loop(line)) continue;
@@ -108,6 +112,39 @@ class BlockFinder {
         blocks.push_back({index, line.turns[turn], end});
       }
     }
+  }
+
+  // The end of an expression over several lines may lie on an earlier line than its beginning, and
+  // then looks like a turn of its own. So turns are also counted by how often the same operations
+  // run: where those are fewer, a turn begins behind the last operation that all turns have.
+  static void settle_turns(Line& line) {
+    std::map<StackId, std::size_t> runs;
+    for (const StackId operation : line.operations) ++runs[operation];
+    const std::size_t count = usual_count(runs);
+    if (count < kFewestTurns || count >= line.turns.size() / starts_per_turn(line)) return;
+    const auto is_of_all = [&](StackId operation) { return runs[operation] == count; };
+    const auto anchor = std::find_if(line.operations.begin(), line.operations.end(), is_of_all);
+    std::vector<std::uint32_t> starts;
+    std::size_t next = 0;  // behind the last operation that all turns have
+    for (std::size_t index = 0; index < line.operations.size(); ++index) {
+      if (line.operations[index] == *anchor) starts.push_back(static_cast<std::uint32_t>(next));
+      if (is_of_all(line.operations[index])) next = index + 1;
+    }
+    line.starts = std::move(starts);
+    line.turns.clear();
+    for (const std::uint32_t start : line.starts) line.turns.push_back(line.places[start]);
+  }
+
+  // How often operations run: the least number that many of them have in common. Some blocks have
+  // operations of their own; loops inside blocks run theirs more often.
+  static std::size_t usual_count(const std::map<StackId, std::size_t>& runs) {
+    constexpr std::size_t kMany = 4;  // one of so many
+    std::map<std::size_t, std::size_t> operations;
+    for (const auto& [stack, count] : runs) ++operations[count];
+    for (const auto& [count, number] : operations) {
+      if (count >= kFewestTurns && kMany * number >= runs.size()) return count;
+    }
+    return 0;
   }
 
   // A block may run its first operation more than once: a turn then is as many of them as make all
@@ -144,6 +181,7 @@ class BlockFinder {
         line.starts.push_back(static_cast<std::uint32_t>(line.operations.size()));
       }
       line.operations.push_back(stack);
+      line.places.push_back(place);
     }
     line.last = place;
     line.last_stack = stack;

@@ -200,6 +200,11 @@ std::uint64_t RunFacts::scores_bytes(const ForwardPass& pass, const Operation& o
   return most == rows_of_size.end() || most->second < 2 ? 0 : most->first;
 }
 
+bool RunFacts::may_be_weights(const ForwardPass& pass, std::size_t place) const {
+  return !is_saved(pass, pass.forward[place]) &&
+         is_recurrent(store_, pass.operations[pass.operation_of[place]].stack);
+}
+
 void RunFacts::find_parameters() {
   std::uint64_t most = 0;
   for (const ForwardPass& pass : passes_) {

@@ -79,6 +79,8 @@ class RunFacts {
   // it; 0 where the operation makes none.
   [[nodiscard]] std::uint64_t scores_bytes(const ForwardPass& pass,
                                            const Operation& operation) const;
+  // Whether it may be weights in another layout, which recurrent layers make for a while.
+  [[nodiscard]] bool may_be_weights(const ForwardPass& pass, std::size_t place) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;
 
   [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }

@@ -319,6 +319,80 @@ class MixtureOfExperts(nn.Module):
         return self.head(x)
 
 
+class PostNormBlock(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+        self.out, self.wide = nn.Linear(width, width), nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(0.1)
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
+        scores = torch.matmul(q, k.transpose(-1, -2)) / q.shape[-1] ** 0.5
+        weights = self.dropout(functional.softmax(scores, dim=-1))
+        context = torch.matmul(weights, v).transpose(1, 2).flatten(2)
+        x = self.norm1(x + self.dropout(self.out(context)))
+        hidden = functional.gelu(self.wide(x))
+        return self.norm2(x + self.dropout(self.narrow(hidden)))
+
+
+class Bert(nn.Module):
+    def __init__(self, width: int = 96, layers: int = 5) -> None:
+        super().__init__()
+        self.recompute: Recompute | None = None
+        self.words = nn.Embedding(VOCABULARY, width)
+        self.positions = nn.Embedding(512, width)
+        self.norm = nn.LayerNorm(width)
+        self.layers = nn.ModuleList(PostNormBlock(width, 6) for _ in range(layers))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.norm(self.words(tokens) + self.positions(positions))
+        for layer in self.layers:
+            x = self.recompute(layer, x) if self.recompute else layer(x)
+        return functional.linear(x, self.words.weight)
+
+
+class ConvNextBlock(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 1e-6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        y = self.scale * self.narrow(functional.gelu(self.wide(y)))
+        return x + y.permute(0, 3, 1, 2)
+
+
+class ConvNext(nn.Module):
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.recompute: Recompute | None = None
+        self.stem = nn.Conv2d(3, width, 2, 2)
+        self.first = nn.ModuleList(ConvNextBlock(width) for _ in range(3))
+        self.down = nn.Conv2d(width, 2 * width, 2, 2)
+        self.second = nn.ModuleList(ConvNextBlock(2 * width) for _ in range(3))
+        self.head = nn.Linear(2 * width, 100)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.stem(images)
+        for block in self.first:
+            x = self.recompute(block, x) if self.recompute else block(x)
+        x = self.down(x)
+        for block in self.second:
+            x = self.recompute(block, x) if self.recompute else block(x)
+        return self.head(x.mean(dim=(2, 3)))
+
+
 class Kind(NamedTuple):
     """How to build a model and what it is fed with."""
 
@@ -337,4 +411,6 @@ MODELS: dict[str, Kind] = {
     "resnet": Kind(ResNet, False),
     "resnet_on_one_line": Kind(lambda: ResNet(block=ResidualOnOneLine), False),
     "experts": Kind(MixtureOfExperts, True),
+    "bert": Kind(Bert, True),
+    "convnext": Kind(ConvNext, False),
 }

@@ -115,10 +115,10 @@ class PassPrecision {
         is_half_[operation.first + operation.count - 1] = 1;
         break;
       case OpKind::fp32:
-        normalise(operation);
+        is_cpu_ ? set(operation, is_input_half()) : normalise(operation);
         break;
       case OpKind::softmax:
-        set(operation, false);
+        set(operation, is_cpu_ && is_input_half());
         break;
       case OpKind::loss:
         lose(operation);
@@ -128,7 +128,7 @@ class PassPrecision {
         break;
       case OpKind::pool:
       case OpKind::follow:
-        set(operation, input_ != kNone && is_half_[input_] != 0);
+        set(operation, is_input_half());
         break;
       case OpKind::unknown:
         compute(operation);
@@ -145,6 +145,8 @@ class PassPrecision {
     recent_.push_back(operation.output);
     if (recent_.size() > kRecentResults) recent_.pop_front();
   }
+
+  [[nodiscard]] bool is_input_half() const { return input_ != kNone && is_half_[input_] != 0; }
 
   void set(const Operation& operation, bool half) {
     for (std::uint32_t place = operation.first; place < operation.first + operation.count;
@@ -308,6 +310,8 @@ class PassPrecision {
   const RunFacts& facts_;
   const ForwardPass& pass_;
   std::vector<char> is_half_;  // by place
+  // Autocast for CPU tensors has no fp32 list for norms and softmax: they follow their input.
+  bool is_cpu_ = facts_.store().origin().device_type == "cpu";
   std::uint32_t input_ = kNone;
   std::uint32_t shared_input_ = kNone;
   OpKind input_kind_ = OpKind::unknown;

@@ -99,7 +99,7 @@ def remedy_between(before: Spec, after: Spec) -> str | None:
         return None
     key = changes.pop()
     if key == "precision" and before[key] == "fp32":
-        return {"amp_bf16": "autocast_bf16", "amp_fp16": "autocast_bf16", "bf16": "pure_bf16"}.get(
+        return {"amp_bf16": "autocast_bf16", "amp_fp16": "autocast_fp16", "bf16": "pure_bf16"}.get(
             after[key]
         )
     if key == "optimizer":
@@ -116,6 +116,10 @@ def remedy_between(before: Spec, after: Spec) -> str | None:
         return "expandable_segments" if after[key] == "expandable_segments:True" else None
     if key == "batch":
         return {2.0: "batch_x2", 0.5: "batch_x0.5"}.get(after[key] / before[key])
+    if key == "seq":
+        return {2.0: "sequence_x2", 0.5: "sequence_x0.5"}.get(after[key] / before[key])
+    if key == "zero_first" and before[key]:
+        return "zero_grad_early"
     return None
 
 

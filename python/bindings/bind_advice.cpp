@@ -8,11 +8,12 @@ namespace gpumemprof::bindings {
 namespace {
 
 Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
-                 std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device,
-                 const RecordingHandle* other) {
+                 std::optional<std::uint64_t> batch, std::optional<std::uint64_t> sequence,
+                 std::optional<DeviceIndex> device, const RecordingHandle* other) {
   AdviceOptions options;
   options.fit_bytes = fit;
   options.batch = batch;
+  options.sequence = sequence;
   options.device = device;
   Result<Advice> advice = [&] {
     const nb::gil_scoped_release no_gil;
@@ -22,16 +23,17 @@ Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit
 }
 
 nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
-                       std::optional<std::uint64_t> batch, std::optional<DeviceIndex> device,
-                       const RecordingHandle* other) {
-  return to_str(advice_json(advice_of(handle, fit, batch, device, other)));
+                       std::optional<std::uint64_t> batch, std::optional<std::uint64_t> sequence,
+                       std::optional<DeviceIndex> device, const RecordingHandle* other) {
+  return to_str(advice_json(advice_of(handle, fit, batch, sequence, device, other)));
 }
 
 }  // namespace
 
 void bind_advice(nb::module_& module) {
   module.def("advice_json", advice_as_json, nb::arg("recording"), nb::arg("fit").none(),
-             nb::arg("batch").none(), nb::arg("device").none(), nb::arg("other").none());
+             nb::arg("batch").none(), nb::arg("sequence").none(), nb::arg("device").none(),
+             nb::arg("other").none());
 }
 
 }  // namespace gpumemprof::bindings

@@ -57,6 +57,7 @@ def advice_json(
     recording: RecordingHandle,
     fit: int | None,
     batch: int | None,
+    sequence: int | None,
     device: int | None,
     other: RecordingHandle | None,
 ) -> str: ...

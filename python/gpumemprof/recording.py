@@ -195,6 +195,7 @@ class Recording:
         *,
         fit: int | None = None,
         batch: int | None = None,
+        sequence: int | None = None,
         device: str | int | None = None,
         other: Recording | None = None,
     ) -> dict[str, Any]:
@@ -208,14 +209,16 @@ class Recording:
         Args:
             fit: find the cheapest remedies that keep reserved memory below as many bytes.
             batch: how many samples a recorded batch has, which no recording says.
+            sequence: how many tokens a recorded sequence has, which no recording says either.
             device: only this device; else the one with the highest peak.
-            other: the same program with another batch: it tells what grows with it.
+            other: the same program with another batch, or with sequences of another length: it
+                tells what grows with them.
 
         Raises:
-            UsageError: ``fit`` or ``batch`` is not above 0, or there is no such device.
+            UsageError: a number is not above 0, or there is no such device.
             InputError: no history was recorded.
         """
-        for name, number in [("fit", fit), ("batch", batch)]:
+        for name, number in [("fit", fit), ("batch", batch), ("sequence", sequence)]:
             if number is not None and number <= 0:
                 raise UsageError(f"{name} takes a number above 0, not {number}")
         advice: dict[str, Any] = json.loads(
@@ -223,6 +226,7 @@ class Recording:
                 self._handle,
                 fit,
                 batch,
+                sequence,
                 _device_number(device),
                 None if other is None else other._handle,
             )

@@ -33,6 +33,10 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
       parse_number(flags.batch, {.name = "--batch", .least = 1, .hint = "try --batch 32"});
   if (!batch) return batch.error();
   options.batch = batch.value();
+  const Result<std::optional<std::uint64_t>> sequence = parse_number(
+      flags.sequence, {.name = "--sequence", .least = 1, .hint = "try --sequence 1024"});
+  if (!sequence) return sequence.error();
+  options.sequence = sequence.value();
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();
@@ -57,10 +61,13 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
   verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
       ->type_name("SIZE");
   verb->add_option("--with", flags.other,
-                   "A recording of the same program with another batch, to tell what grows with it")
+                   "A recording of the same program with another batch or other sequences, to tell "
+                   "what grows with them")
       ->type_name("FILE");
   verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
       ->type_name("SAMPLES");
+  verb->add_option("--sequence", flags.sequence, "How many tokens a recorded sequence has")
+      ->type_name("TOKENS");
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");

@@ -16,6 +16,7 @@ struct AdviseFlags {
   std::string fit;
   std::string device;
   std::optional<std::string> batch;
+  std::optional<std::string> sequence;
   bool is_json = false;
 };
 

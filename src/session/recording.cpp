@@ -71,7 +71,7 @@ Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
 }
 
 Result<Advice> Recording::advise(AdviceOptions options, const Recording* other) const {
-  if (other != nullptr) options.other = OtherBatch{&other->store_, &other->phases_};
+  if (other != nullptr) options.other = OtherRun{&other->store_, &other->phases_};
   return gpumemprof::advise(store_, replays_, phases_, path_, options);
 }
 

@@ -14,7 +14,8 @@ SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
 NAMES = {
     *("checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum", "lion", "adafactor"),
     *("adam_8bit", "foreach_off", "fused", "batch_x0.5", "batch_x2", "accumulate_x4"),
-    "expandable_segments",
+    *("expandable_segments", "checkpointing_selective", "autocast_fp16", "sequence_x0.5"),
+    *("sequence_x2", "empty_cache"),
 }
 
 
@@ -50,6 +51,7 @@ def test_every_remedy_has_its_figures_and_sentences() -> None:
     [
         ("checkpointing", 2757, 0.03),
         ("autocast_bf16", 4561, 0.03),
+        ("autocast_fp16", 4561, 0.03),
         ("pure_bf16", 3113, 0.02),
         ("sgd", 3942, 0.001),
         ("sgd_momentum", 4417, 0.001),
@@ -60,6 +62,7 @@ def test_every_remedy_has_its_figures_and_sentences() -> None:
         ("accumulate_x4", 5369, 0.001),
         ("batch_x0.5", 3206, 0.001),
         ("batch_x2", 8288, 0.001),
+        ("sequence_x2", 8288, 0.001),
         ("expandable_segments", 4878, 0.001),
     ],
 )
@@ -96,6 +99,53 @@ def test_fitting_names_remedies_whose_run_survives_the_limit() -> None:
     assert fit["largest_batch_factor"] >= 1
 
 
+def test_a_fit_names_its_blocks_and_other_sets_that_fit() -> None:
+    recording = load("gpt2_b4_fp32_adamw")
+    limit = recording.advise()["baseline"]["peak_allocated_bytes"] * 8 // 10
+    fit = recording.advise(fit=limit)["fit"]
+    sets = [fit, *fit["alternatives"]]
+    assert 1 < len(sets) <= 4
+    assert len({tuple(entry["remedies"]) for entry in sets}) == len(sets)
+    for entry in sets:
+        assert entry["predicted_peak_allocated_band"]["high_bytes"] <= limit
+        blocks = entry["checkpointing"]
+        assert (blocks is not None) == ("checkpointing" in entry["remedies"])
+        if blocks is not None:
+            assert blocks["of"] == 12
+            assert blocks["blocks"] == len(blocks["which"]) <= 12
+            assert "checkpoint(block" in blocks["how"]
+    assert any(entry["checkpointing"] and entry["checkpointing"]["blocks"] < 12 for entry in sets)
+
+
+def test_a_known_length_says_how_many_tokens_fit() -> None:
+    fit = load("gpt2_b4_fp32_adamw").advise(fit=1 << 34, sequence=512)["fit"]
+    assert fit["largest_sequence"] == int(512 * fit["largest_sequence_factor"]) > 512
+
+
+def test_a_model_without_sequences_says_so() -> None:
+    advice = load("unet_b4_fp32_adamw").advise(fit=1 << 40)
+    entry = remedies(advice)["sequence_x2"]
+    assert entry["predicted_peak_allocated_bytes"] is None
+    assert "no sequences" in entry["why"]
+    assert advice["fit"]["largest_sequence_factor"] is None
+
+
+def test_moving_to_the_host_costs_a_rule_of_thumb_and_recomputing_what_was_recorded() -> None:
+    entries = remedies(load("gpt2_b4_fp32_adamw").advise())
+    assert entries["offload_activations"]["slowdown_provenance"] == "rule_of_thumb"
+    assert entries["checkpointing"]["slowdown_provenance"] == "estimated"
+    assert entries["sgd"]["slowdown_pct"] is None
+    assert entries["sgd"]["slowdown_provenance"] is None
+
+
+def test_gradients_that_go_behind_each_step_leave_nothing_to_do() -> None:
+    entries = remedies(load("gpt2_b4_fp32_adamw").advise())
+    for name in ("zero_grad_to_none", "zero_grad_early"):
+        assert entries[name]["predicted_peak_allocated_bytes"] is None
+        assert entries[name]["saving_bytes"] is None
+        assert entries[name]["why"]
+
+
 def test_a_known_batch_says_how_many_samples_fit_and_which_parts_it_has() -> None:
     recording = load("gpt2_b4_fp32_adamw")
     advice = recording.advise(fit=1 << 34, batch=4)
@@ -130,6 +180,7 @@ def test_the_command_ends_with_1_where_nothing_fits(capfd: pytest.CaptureFixture
     [
         (["--fit", "much"], 2, "--fit takes a size"),
         (["--fit", "0"], 2, "--fit takes a size"),
+        (["--sequence", "0"], 2, "--sequence"),
         (["--device", "cuda:7"], 3, "no history"),
         (["--faster"], 2, "gpumemprof advise --help"),
     ],
@@ -156,6 +207,8 @@ def test_a_file_that_is_no_recording_is_refused(
 def test_fit_below_one_byte_is_a_usage_error() -> None:
     with pytest.raises(gpumemprof.UsageError):
         load("mlp_b64_fp32_adam").advise(fit=0)
+    with pytest.raises(gpumemprof.UsageError):
+        load("mlp_b64_fp32_adam").advise(sequence=0)
 
 
 def test_the_command_prints_what_python_returns(capfd: pytest.CaptureFixture[str]) -> None:

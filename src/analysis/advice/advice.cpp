@@ -9,9 +9,6 @@
 namespace gpumemprof {
 namespace {
 
-// Of the article everybody reads: 20 to 30 % of a step. Only where the recording has no times.
-constexpr double kCheckpointingRuleOfThumb = 25;
-
 Remedy study(const Advisor& advisor, const RemedyFacts& facts, std::uint64_t baseline_bytes) {
   Remedy remedy;
   remedy.name = facts.name;
@@ -22,7 +19,8 @@ Remedy study(const Advisor& advisor, const RemedyFacts& facts, std::uint64_t bas
     remedy.why = *obstacle;
     return remedy;
   }
-  const Result<Prediction> prediction = advisor.predict({facts.id});
+  const Change change{{facts.id}, std::nullopt, 1, 1};
+  const Result<Prediction> prediction = advisor.predict(change);
   if (!prediction) {
     remedy.why = prediction.error().message;
     return remedy;
@@ -33,11 +31,11 @@ Remedy study(const Advisor& advisor, const RemedyFacts& facts, std::uint64_t bas
   remedy.saving_bytes = static_cast<std::int64_t>(baseline_bytes) -
                         static_cast<std::int64_t>(prediction.value().allocated.bytes);
   remedy.provenance = is_estimated(facts.id) ? Provenance::estimated : Provenance::simulated;
-  remedy.slowdown_pct = advisor.slowdown_pct(facts.id);
-  remedy.is_slowdown_measured = remedy.slowdown_pct.has_value();
-  if (!remedy.slowdown_pct && facts.id == RemedyId::checkpointing)
-    remedy.slowdown_pct = kCheckpointingRuleOfThumb;
-  remedy.why = why(advisor, facts.id, remedy);
+  if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
+    remedy.slowdown_pct = slowdown->pct;
+    remedy.is_slowdown_measured = slowdown->is_measured;
+  }
+  remedy.why = why(advisor, facts.id, remedy, prediction.value());
   return remedy;
 }
 
@@ -93,11 +91,10 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
     }
     const RunFacts other(*options.other->store, *options.other->store->devices()[*index],
                          (*options.other->phases)[*index]);
-    advisor.compare_batches(other);
-    if (!advisor.facts().growth().is_known())
+    if (!advisor.compare(other))
       advice.missing.emplace_back(
-          "The two recordings do not make the same allocations in another size: batches are "
-          "predicted from the first alone.");
+          "The two recordings do not make the same allocations in another size: batches and "
+          "sequences are predicted from the first alone.");
   }
   advice.path = std::move(path);
   advice.device = record.device;
@@ -116,7 +113,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
                        return a.peak_allocated.has_value();
                      return a.saving_bytes > b.saving_bytes;
                    });
-  if (options.fit_bytes) advice.fit = find_fit(advisor, *options.fit_bytes);
+  if (options.fit_bytes) advice.fit = find_fit(advisor, *options.fit_bytes, options.sequence);
   for (std::string& sentence : missing_facts(advisor))
     advice.missing.push_back(std::move(sentence));
   return advice;

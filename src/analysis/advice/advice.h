@@ -19,8 +19,8 @@
 
 namespace gpumemprof {
 
-// Another recording of the same program, with another batch.
-struct OtherBatch {
+// Another recording of the same program, with another batch or sequences of another length.
+struct OtherRun {
   const Store* store = nullptr;
   const std::vector<std::vector<PhaseSpan>>* phases = nullptr;
 };
@@ -29,7 +29,8 @@ struct AdviceOptions {
   std::optional<DeviceIndex> device;       // none: the one with the highest peak
   std::optional<std::uint64_t> fit_bytes;  // find the cheapest way under this limit
   std::optional<std::uint64_t> batch;      // samples in a recorded batch: recordings do not say
-  std::optional<OtherBatch> other;         // sharpens what is said of batches
+  std::optional<std::uint64_t> sequence;   // tokens in a recorded sequence: the same
+  std::optional<OtherRun> other;           // sharpens what is said of batches or sequences
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 
@@ -62,17 +63,35 @@ struct Remedy {
   PeakPicture after;
 };
 
+// Which blocks of a pass are checkpointed.
+struct CheckpointedBlocks {
+  std::uint32_t of = 0;              // so many blocks run one behind the other
+  std::vector<std::uint32_t> which;  // in the order they run, from 0
+  std::string how;                   // the code that checkpoints these
+};
+
+// Remedies together, in the order to apply them.
+struct RemedySet {
+  std::vector<std::string> names;
+  PredictedBytes peak_allocated;
+  std::optional<PredictedBytes> peak_reserved;  // none on the CPU
+  std::optional<double> slowdown_pct;
+  bool is_slowdown_measured = false;
+  std::optional<CheckpointedBlocks> checkpointed;  // where checkpointing is among them
+};
+
 struct FitPlan {
   std::uint64_t limit_bytes = 0;
   bool fits_already = false;
   bool is_found = false;
-  std::vector<std::string> names;  // remedies together, in the order to apply them
-  PredictedBytes peak_allocated;
-  std::optional<PredictedBytes> peak_reserved;  // none on the CPU
-  std::optional<double> slowdown_pct;
+  RemedySet set;                        // the cheapest
+  std::vector<RemedySet> alternatives;  // others that fit, cheapest first
   // How many times the recorded batch then fits; below 1 where micro-batches were made smaller.
   double largest_batch_factor = 1;
   std::optional<std::uint64_t> largest_batch;  // in samples, where the recorded batch is known
+  // The same of sequences, at the recorded batch; none where the recording has no sequences.
+  std::optional<double> largest_sequence_factor;
+  std::optional<std::uint64_t> largest_sequence;  // in tokens, where the recorded length is known
 };
 
 struct Advice {

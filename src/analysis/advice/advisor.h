@@ -11,10 +11,16 @@
 
 namespace gpumemprof {
 
+struct Slowdown {
+  double pct = 0;
+  bool is_measured = false;  // from the recorded phases; else a rule of thumb
+};
+
 struct Prediction {
   PredictedBytes allocated;
   std::optional<PredictedBytes> reserved;  // none where there is no pool: on the CPU
   PeakPicture at_peak;
+  std::uint64_t segment_requests = 0;  // of the driver, over the whole run; 0 without a pool
 };
 
 class Advisor {
@@ -24,17 +30,20 @@ class Advisor {
           const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
           std::optional<std::uint64_t> batch);
 
-  // What the same program with another batch teaches.
-  void compare_batches(const RunFacts& other) { facts_.compare_batches(other); }
+  // What the same program with another batch, or with sequences of another length, teaches. False
+  // where the two do not make the same allocations.
+  bool compare(const RunFacts& other);
   // A sentence where the remedy cannot be predicted or would change nothing by its nature.
   [[nodiscard]] std::optional<std::string> obstacle(RemedyId id) const;
-  [[nodiscard]] Result<Prediction> predict(const std::vector<RemedyId>& remedies,
+  [[nodiscard]] Result<Prediction> predict(const Change& change,
                                            std::uint64_t limit_bytes = sim::kNoLimit) const;
-  // Whether the run survives a limit on reserved memory, with room for the band; none: an error of
-  // the simulator's.
-  [[nodiscard]] bool fits(const std::vector<RemedyId>& remedies, double batch_factor,
-                          std::uint64_t limit_bytes) const;
-  [[nodiscard]] std::optional<double> slowdown_pct(RemedyId id) const;
+  // Whether the run survives a limit on reserved memory, with room for the band.
+  [[nodiscard]] bool fits(const Change& change, std::uint64_t limit_bytes) const;
+  // What the change adds to a step's time; none where nothing says it.
+  [[nodiscard]] std::optional<Slowdown> slowdown(const Change& change) const;
+  // Blocks of a pass in an order to checkpoint them by: what is saved most by first, or as they
+  // run.
+  [[nodiscard]] std::vector<std::uint32_t> blocks_by_saving() const;
   [[nodiscard]] std::uint64_t recorded_reserved_bytes() const {
     return replay_.peak_reserved_bytes;
   }
@@ -43,19 +52,26 @@ class Advisor {
   [[nodiscard]] bool has_times() const { return step_seconds_.has_value(); }
   [[nodiscard]] const PeakPicture& baseline() const { return baseline_; }
   [[nodiscard]] const RunFacts& facts() const { return facts_; }
+  [[nodiscard]] const SequenceFacts& sequence() const { return sequence_; }
   [[nodiscard]] std::size_t blocks_per_pass() const;
-  [[nodiscard]] double band_of(const std::vector<RemedyId>& remedies) const;
+  [[nodiscard]] double band_of(const Change& change) const;
+  [[nodiscard]] std::uint64_t recorded_segment_requests() const { return segment_requests_; }
 
  private:
   void choose_blocks();
-  [[nodiscard]] Rewrite rewrite(const std::vector<RemedyId>& remedies, double batch_factor) const;
+  [[nodiscard]] Rewrite rewrite(const Change& change) const;
   void take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
                 Prediction& prediction) const;
-  [[nodiscard]] sim::SimulationOptions simulation(const std::vector<RemedyId>& remedies) const;
+  [[nodiscard]] sim::SimulationOptions simulation(const Change& change) const;
   // The rounding of the allocator; nullptr where nothing is rounded.
   [[nodiscard]] const AllocatorSettings* rounding() const;
   [[nodiscard]] PeakPicture picture(const Tape& tape) const;
   [[nodiscard]] std::optional<std::string> batch_obstacle(std::uint64_t parts) const;
+  [[nodiscard]] std::optional<std::string> model_obstacle(RemedyId id) const;
+  [[nodiscard]] std::optional<std::string> gradient_obstacle(RemedyId id) const;
+  [[nodiscard]] std::optional<Slowdown> checkpointing_slowdown(const Change& change) const;
+  [[nodiscard]] std::optional<Slowdown> transfer_slowdown(std::uint64_t bytes_per_pass) const;
+  [[nodiscard]] double forward_share(const Change& change) const;
   [[nodiscard]] bool is_autocast_already() const;
   [[nodiscard]] bool is_checkpointed_already() const;
 
@@ -66,10 +82,12 @@ class Advisor {
   std::optional<std::uint64_t> batch_;
   RunFacts facts_;
   Tape recorded_;
+  SequenceFacts sequence_;
   std::vector<RepeatedBlock> blocks_;
   PeakPicture baseline_;
   std::uint64_t simulated_allocated_ = 0;  // of the tape as it was
   std::uint64_t simulated_reserved_ = 0;
+  std::uint64_t segment_requests_ = 0;
   std::optional<double> forward_seconds_;
   std::optional<double> step_seconds_;
 };

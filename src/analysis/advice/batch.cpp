@@ -14,6 +14,16 @@ std::uint64_t scaled(std::uint64_t bytes, double factor) {
   return static_cast<std::uint64_t>(std::llround(result));
 }
 
+// Memory of backward that has neither a result's size nor a parameter's may be made of either (a
+// layer's weights packed together, say). It is taken to grow; the band has room for the largest
+// that does not.
+void doubt_growth(Rewrite& rewrite, std::uint64_t bytes, double factor) {
+  const std::uint64_t change = scaled(bytes, std::abs(factor - 1));
+  if (bytes == 0) return;
+  std::uint64_t& doubtful = factor < 1 ? rewrite.doubtful_high_bytes : rewrite.doubtful_low_bytes;
+  doubtful = std::max(doubtful, change);
+}
+
 }  // namespace
 
 // What a step makes of its batch grows with it; what it makes of parameters does not. In backward,
@@ -36,17 +46,22 @@ void scale_batch(Rewrite& rewrite, double factor) {
     for (std::size_t place = 0; place < pass.forward.size(); ++place) {
       const std::uint32_t row = pass.forward[place];
       if (facts.source(row) == MemorySource::gradients) continue;
-      result_sizes.insert(facts.bytes(row));
+      if (!facts.may_be_weights(pass, place)) result_sizes.insert(facts.bytes(row));
       scale(row, knows_forward ? growth.forward[place] : 1);
     }
     const bool knows_backward = growth.backward.size() == pass.backward.size();
+    std::uint64_t largest_unexplained = 0;
     for (std::size_t place = 0; place < pass.backward.size(); ++place) {
       const std::uint32_t row = pass.backward[place];
       if (facts.source(row) == MemorySource::gradients) continue;
       const bool is_of_parameter =
           facts.is_parameter_size(facts.bytes(row)) && !result_sizes.contains(facts.bytes(row));
       scale(row, knows_backward ? growth.backward[place] : is_of_parameter ? 0 : 1);
+      const bool is_explained =
+          knows_backward || is_of_parameter || result_sizes.contains(facts.bytes(row));
+      if (!is_explained) largest_unexplained = std::max(largest_unexplained, facts.bytes(row));
     }
+    doubt_growth(rewrite, largest_unexplained, factor);
   }
   for (TapeRow& row : rewrite.tape.rows) {
     const bool is_of_batch =
@@ -57,14 +72,6 @@ void scale_batch(Rewrite& rewrite, double factor) {
 
 namespace {
 
-const ForwardPass* last_whole_pass(const RunFacts& facts) {
-  const ForwardPass* last = nullptr;
-  for (const ForwardPass& pass : facts.passes()) {
-    if (pass.has_backward()) last = &pass;
-  }
-  return last;
-}
-
 double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
                 std::uint32_t other_row) {
   return static_cast<double>(other.bytes(other_row)) / static_cast<double>(one.bytes(row));
@@ -72,10 +79,18 @@ double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
 
 }  // namespace
 
+const ForwardPass* RunFacts::last_whole_pass() const {
+  const ForwardPass* last = nullptr;
+  for (const ForwardPass& pass : passes_) {
+    if (pass.has_backward()) last = &pass;
+  }
+  return last;
+}
+
 // The batches' ratio is that which most bytes have of what changed at all.
 void RunFacts::compare_batches(const RunFacts& other) {
-  const ForwardPass* one = last_whole_pass(*this);
-  const ForwardPass* two = last_whole_pass(other);
+  const ForwardPass* one = last_whole_pass();
+  const ForwardPass* two = other.last_whole_pass();
   if (one == nullptr || two == nullptr || one->forward.size() != two->forward.size()) return;
   std::map<double, std::uint64_t> bytes_by_ratio;
   for (std::size_t place = 0; place < one->forward.size(); ++place) {

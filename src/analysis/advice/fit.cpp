@@ -7,10 +7,15 @@ namespace {
 
 using Remedies = std::vector<RemedyId>;
 
+constexpr std::size_t kAlternatives = 3;
+constexpr std::size_t kMostTried = 24;  // sets behind the first that fits
+constexpr double kUnknownSlowdownPct = 25;
+
 // At most one of each family.
 const std::vector<Remedies>& families() {
   static const std::vector<Remedies> kFamilies = {
       {RemedyId::expandable_segments},
+      {RemedyId::zero_grad_to_none, RemedyId::zero_grad_early},
       {RemedyId::fused, RemedyId::adam_8bit, RemedyId::adafactor, RemedyId::sgd},
       {RemedyId::checkpointing},
       {RemedyId::autocast_bf16, RemedyId::pure_bf16},
@@ -19,19 +24,31 @@ const std::vector<Remedies>& families() {
   return kFamilies;
 }
 
-constexpr double kUnknownSlowdownPct = 25;  // where the recording has no times
-
-double cost_of(const Advisor& advisor, const Remedies& remedies) {
+double cost_of(const Advisor& advisor, const Change& change) {
   double cost = 0;
-  for (const RemedyId id : remedies) {
-    cost += facts_of(id).cost;
-    if (id == RemedyId::checkpointing)
-      cost += advisor.slowdown_pct(id).value_or(kUnknownSlowdownPct);
+  for (const RemedyId id : change.remedies) cost += facts_of(id).cost;
+  if (change.has(RemedyId::checkpointing)) {
+    const std::optional<Slowdown> slowdown = advisor.slowdown(change);
+    cost += slowdown ? slowdown->pct : kUnknownSlowdownPct;
   }
-  return cost + 0.5 * static_cast<double>(remedies.size());
+  return cost + 0.5 * static_cast<double>(change.remedies.size());
 }
 
-std::vector<Remedies> all_sets(const Advisor& advisor) {
+Change change_of(const Remedies& remedies) { return {remedies, std::nullopt, 1, 1}; }
+
+// The least a set can cost: with one block checkpointed.
+double least_cost_of(const Advisor& advisor, const Remedies& remedies) {
+  Change change = change_of(remedies);
+  if (change.has(RemedyId::checkpointing)) change.blocks = {0};
+  return cost_of(advisor, change);
+}
+
+struct Candidate {
+  Remedies remedies;
+  double least_cost = 0;
+};
+
+std::vector<Candidate> all_sets(const Advisor& advisor) {
   std::vector<Remedies> sets = {{}};
   for (const Remedies& family : families()) {
     std::vector<Remedies> more = sets;
@@ -44,52 +61,198 @@ std::vector<Remedies> all_sets(const Advisor& advisor) {
     }
     sets = std::move(more);
   }
-  std::stable_sort(sets.begin(), sets.end(), [&](const Remedies& a, const Remedies& b) {
-    return cost_of(advisor, a) < cost_of(advisor, b);
-  });
-  return sets;
+  std::vector<Candidate> candidates;
+  candidates.reserve(sets.size());
+  for (Remedies& set : sets) {
+    const double cost = least_cost_of(advisor, set);
+    candidates.push_back({std::move(set), cost});
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.least_cost < b.least_cost; });
+  return candidates;
 }
 
-double largest_batch(const Advisor& advisor, const Remedies& remedies, std::uint64_t limit_bytes) {
+// The search over sets, cheapest first.
+class Search {
+ public:
+  Search(const Advisor& advisor, std::uint64_t limit_bytes)
+      : advisor_(advisor), limit_bytes_(limit_bytes) {}
+
+  struct Found {
+    Change change;
+    double cost = 0;
+  };
+
+  // What fits, cheapest first: as many as are shown.
+  std::vector<Found> run() {
+    std::size_t tried = 0;
+    for (const Candidate& candidate : all_sets(advisor_)) {
+      if (!found_.empty() && ++tried > kMostTried) break;
+      if (found_.size() > kAlternatives && candidate.least_cost >= found_.back().cost) break;
+      if (is_beaten(candidate.remedies, candidate.least_cost)) continue;
+      const std::optional<Change> change = fitting(candidate.remedies);
+      if (!change) continue;
+      const double cost = cost_of(advisor_, *change);
+      if (is_beaten(candidate.remedies, cost)) continue;
+      found_.push_back({*change, cost});
+      std::stable_sort(found_.begin(), found_.end(),
+                       [](const Found& a, const Found& b) { return a.cost < b.cost; });
+      if (found_.size() > kAlternatives + 1) found_.pop_back();
+      if (candidate.remedies.empty()) break;  // nothing is needed
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // By a set that does with fewer remedies what this does with more.
+  [[nodiscard]] bool is_beaten(const Remedies& remedies, double cost) const {
+    return std::any_of(found_.begin(), found_.end(), [&](const Found& other) {
+      const auto is_here = [&](RemedyId id) {
+        return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
+      };
+      return other.cost <= cost &&
+             std::all_of(other.change.remedies.begin(), other.change.remedies.end(), is_here);
+    });
+  }
+
+  // The set with as few blocks checkpointed as the limit needs; none where it does not fit at all.
+  [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) const {
+    const Change whole = change_of(remedies);
+    if (!advisor_.fits(whole, limit_bytes_)) return std::nullopt;
+    if (!whole.has(RemedyId::checkpointing)) return whole;
+    std::vector<std::uint32_t> as_they_run = advisor_.blocks_by_saving();
+    const Change by_saving = fewest_blocks(whole, as_they_run);
+    std::sort(as_they_run.begin(), as_they_run.end());
+    const Change by_place = fewest_blocks(whole, as_they_run);
+    return cost_of(advisor_, by_saving) < cost_of(advisor_, by_place) ? by_saving : by_place;
+  }
+
+  [[nodiscard]] Change fewest_blocks(const Change& whole,
+                                     const std::vector<std::uint32_t>& order) const {
+    const auto first = [&](std::size_t count) {
+      Change change = whole;
+      change.blocks.emplace(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+      std::sort(change.blocks->begin(), change.blocks->end());
+      return change;
+    };
+    std::size_t low = 0;  // does not fit, or is no checkpointing
+    std::size_t high = order.size();
+    while (high - low > 1) {
+      const std::size_t middle = (low + high) / 2;
+      (advisor_.fits(first(middle), limit_bytes_) ? high : low) = middle;
+    }
+    return first(high);
+  }
+
+  const Advisor& advisor_;
+  std::uint64_t limit_bytes_;
+  std::vector<Found> found_;
+};
+
+// The largest factor that `set` puts into the change and that still fits.
+template <typename Set>
+double largest_factor(const Advisor& advisor, Change change, std::uint64_t limit_bytes, Set&& set) {
+  const auto fits = [&](double factor) {
+    set(change, factor);
+    return advisor.fits(change, limit_bytes);
+  };
   double low = 1;
   double high = 2;
   constexpr double kMost = 4096;
-  while (high < kMost && advisor.fits(remedies, high, limit_bytes)) {
+  while (high < kMost && fits(high)) {
     low = high;
     high *= 2;
   }
   constexpr int kHalvings = 5;
   for (int turn = 0; turn < kHalvings; ++turn) {
     const double middle = (low + high) / 2;
-    (advisor.fits(remedies, middle, limit_bytes) ? low : high) = middle;
+    (fits(middle) ? low : high) = middle;
   }
   return low;
 }
 
+// "number < 5" where the first are meant, else "number in {0, 3, 4}".
+std::string condition_of(const std::vector<std::uint32_t>& which) {
+  if (!which.empty() && which.back() + 1 == which.size())
+    return "number < " + std::to_string(which.size());
+  std::string text = "number in {";
+  for (std::size_t index = 0; index < which.size(); ++index)
+    text += (index == 0 ? "" : ", ") + std::to_string(which[index]);
+  return text + "}";
+}
+
+CheckpointedBlocks blocks_of(const Advisor& advisor, const Change& change) {
+  CheckpointedBlocks blocks;
+  blocks.of = static_cast<std::uint32_t>(advisor.blocks_per_pass());
+  if (change.blocks) {
+    blocks.which = *change.blocks;
+  } else {
+    for (std::uint32_t ordinal = 0; ordinal < blocks.of; ++ordinal) blocks.which.push_back(ordinal);
+  }
+  blocks.how = blocks.which.size() == blocks.of
+                   ? std::string(facts_of(RemedyId::checkpointing).how)
+                   : "from torch.utils.checkpoint import checkpoint\n"
+                     "for number, block in enumerate(self.blocks):\n"
+                     "    if " +
+                         condition_of(blocks.which) +
+                         ":\n"
+                         "        x = checkpoint(block, x, use_reentrant=False)\n"
+                         "    else:\n"
+                         "        x = block(x)";
+  return blocks;
+}
+
+std::optional<RemedySet> described(const Advisor& advisor, const Change& change,
+                                   std::uint64_t limit_bytes) {
+  const Result<Prediction> prediction = advisor.predict(change, limit_bytes);
+  if (!prediction) return std::nullopt;
+  RemedySet set;
+  for (const RemedyId id : change.remedies) set.names.emplace_back(facts_of(id).name);
+  set.peak_allocated = prediction.value().allocated;
+  set.peak_reserved = prediction.value().reserved;
+  if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
+    set.slowdown_pct = slowdown->pct;
+    set.is_slowdown_measured = slowdown->is_measured;
+  }
+  if (change.has(RemedyId::checkpointing)) set.checkpointed = blocks_of(advisor, change);
+  return set;
+}
+
+void find_largest(const Advisor& advisor, const Change& change,
+                  std::optional<std::uint64_t> sequence, FitPlan& plan) {
+  if (advisor.facts().passes().empty()) return;
+  const auto times = [](std::uint64_t count, double factor) {
+    return static_cast<std::uint64_t>(static_cast<double>(count) * factor);
+  };
+  plan.largest_batch_factor =
+      largest_factor(advisor, change, plan.limit_bytes,
+                     [](Change& larger, double factor) { larger.batch_factor = factor; });
+  if (advisor.batch()) plan.largest_batch = times(*advisor.batch(), plan.largest_batch_factor);
+  if (advisor.obstacle(RemedyId::sequence_x2)) return;
+  plan.largest_sequence_factor =
+      largest_factor(advisor, change, plan.limit_bytes,
+                     [](Change& longer, double factor) { longer.sequence_factor = factor; });
+  if (sequence) plan.largest_sequence = times(*sequence, *plan.largest_sequence_factor);
+}
+
 }  // namespace
 
-FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes) {
+FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes,
+                 std::optional<std::uint64_t> sequence) {
   FitPlan plan;
   plan.limit_bytes = limit_bytes;
-  for (const Remedies& set : all_sets(advisor)) {
-    if (!advisor.fits(set, 1, limit_bytes)) continue;
-    const Result<Prediction> prediction = advisor.predict(set, limit_bytes);
-    if (!prediction) continue;
-    plan.is_found = true;
-    plan.fits_already = set.empty();
-    for (const RemedyId id : set) {
-      plan.names.emplace_back(facts_of(id).name);
-      if (const std::optional<double> slowdown = advisor.slowdown_pct(id))
-        plan.slowdown_pct = plan.slowdown_pct.value_or(0) + *slowdown;
+  for (const Search::Found& found : Search(advisor, limit_bytes).run()) {
+    std::optional<RemedySet> set = described(advisor, found.change, limit_bytes);
+    if (!set) continue;
+    if (plan.is_found) {
+      plan.alternatives.push_back(std::move(*set));
+      continue;
     }
-    plan.peak_allocated = prediction.value().allocated;
-    plan.peak_reserved = prediction.value().reserved;
-    if (!advisor.facts().passes().empty())
-      plan.largest_batch_factor = largest_batch(advisor, set, limit_bytes);
-    if (advisor.batch())
-      plan.largest_batch = static_cast<std::uint64_t>(static_cast<double>(*advisor.batch()) *
-                                                      plan.largest_batch_factor);
-    break;
+    plan.is_found = true;
+    plan.fits_already = found.change.remedies.empty();
+    plan.set = std::move(*set);
+    find_largest(advisor, found.change, sequence, plan);
   }
   return plan;
 }

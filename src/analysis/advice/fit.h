@@ -5,6 +5,8 @@
 
 namespace gpumemprof {
 
-FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes);
+// `sequence`: tokens in a recorded sequence, where it is known.
+FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes,
+                 std::optional<std::uint64_t> sequence);
 
 }  // namespace gpumemprof

@@ -61,6 +61,13 @@ OpKind kind_of_frame(std::string_view file, std::string_view full_name, bool& is
   return name.find("attention") != std::string_view::npos ? OpKind::attention : OpKind::unknown;
 }
 
+bool is_called_from(const Store& store, StackId stack, std::string_view file) {
+  for (StackId at = stack; !at.is_none(); at = store.stacks().caller(at)) {
+    if (store.text(store.frame(store.stacks().frame(at)).file).ends_with(file)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<OpKind> op_kinds(const Store& store) {
@@ -78,6 +85,14 @@ std::vector<OpKind> op_kinds(const Store& store) {
     kinds.push_back(kind);
   }
   return kinds;
+}
+
+bool is_recurrent(const Store& store, StackId stack) {
+  return is_called_from(store, stack, "torch/nn/modules/rnn.py");
+}
+
+bool is_convolution(const Store& store, StackId stack) {
+  return is_called_from(store, stack, "torch/nn/modules/conv.py");
 }
 
 bool is_of_transformers(const Store& store, StackId stack) {

@@ -23,6 +23,11 @@ enum class OpKind : std::uint8_t {
 // One for each stack of the store.
 std::vector<OpKind> op_kinds(const Store& store);
 
+// Whether a recurrent layer of torch.nn allocated it.
+bool is_recurrent(const Store& store, StackId stack);
+// And a convolution.
+bool is_convolution(const Store& store, StackId stack);
+
 // Whether code of the transformers library called it: it computes softmax and the norms it writes
 // out in fp32 whatever the model's precision is.
 bool is_of_transformers(const Store& store, StackId stack);

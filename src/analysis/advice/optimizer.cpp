@@ -86,23 +86,70 @@ void keep_one_state(Rewrite& rewrite) {
   add_states(rewrite, birth, missing);
 }
 
-// Rows and columns of a matrix, as near to a square as any: its shape is not in the recording.
-std::uint64_t factored_bytes(std::uint64_t parameter_bytes) {
-  const std::uint64_t elements = parameter_bytes / kFloatBytes;
-  constexpr std::uint64_t kVectorElements = 16384;  // as large as a bias is, as a rule
-  if (elements <= kVectorElements) return parameter_bytes;
+// Elements of what Adafactor keeps for a matrix: its rows and columns, as near to a square as any,
+// for its shape is not in the recording.
+std::uint64_t rows_and_columns(std::uint64_t elements) {
   std::uint64_t root = 1;
   while (root * root < elements) root *= 2;
-  return 3 * root * kFloatBytes;
+  return 3 * root;
 }
 
-std::vector<std::uint64_t> states_of(const RunFacts& facts, OptimizerChoice choice) {
+// Of a convolution's weights it takes the last two dimensions, the window's, for the matrix: rows
+// and columns of each window. With windows of one element that is twice the weights.
+std::uint64_t windows_rows_and_columns(std::uint64_t elements) {
+  for (const std::uint64_t side : {7U, 5U, 3U}) {
+    if (elements % (side * side) == 0) return 2 * elements / side;
+  }
+  return 2 * elements;
+}
+
+// How a model's weights are used: convolutions, and linear layers behind the last of them.
+struct LayerCount {
+  std::size_t convolutions = 0;
+  std::size_t products = 0;
+  std::size_t linear_at_the_end = 0;
+};
+
+LayerCount count_layers(const RunFacts& facts) {
+  LayerCount count;
+  const ForwardPass* pass = facts.last_whole_pass();
+  if (pass == nullptr) return count;
+  for (const Operation& operation : pass->operations) {
+    if (operation.kind != OpKind::matmul) continue;
+    ++count.products;
+    const bool is_window = is_convolution(facts.store(), operation.stack);
+    count.convolutions += is_window ? 1 : 0;
+    count.linear_at_the_end = is_window ? 0 : count.linear_at_the_end + 1;
+  }
+  return count;
+}
+
+// Gradients come in the reverse order of the layers.
+std::vector<std::uint64_t> adafactor_states(const RunFacts& facts) {
+  constexpr std::uint64_t kVectorElements = 4096;  // a bias or a scale is not larger, as a rule
+  const LayerCount layers = count_layers(facts);
+  const bool is_of_windows = 2 * layers.convolutions > layers.products;
+  std::size_t matrices = 0;
   std::vector<std::uint64_t> sizes;
   for (const std::uint64_t bytes : facts.parameters()) {
     const std::uint64_t elements = bytes / kFloatBytes;
-    if (choice == OptimizerChoice::adafactor) {
-      sizes.push_back(factored_bytes(bytes));
-    } else if (elements < kSmallest8BitElements) {
+    if (elements < kVectorElements) {
+      sizes.push_back(bytes);
+      continue;
+    }
+    const bool is_window = is_of_windows && matrices++ >= layers.linear_at_the_end;
+    sizes.push_back((is_window ? windows_rows_and_columns(elements) : rows_and_columns(elements)) *
+                    kFloatBytes);
+  }
+  return sizes;
+}
+
+std::vector<std::uint64_t> states_of(const RunFacts& facts, OptimizerChoice choice) {
+  if (choice == OptimizerChoice::adafactor) return adafactor_states(facts);
+  std::vector<std::uint64_t> sizes;
+  for (const std::uint64_t bytes : facts.parameters()) {
+    const std::uint64_t elements = bytes / kFloatBytes;
+    if (elements < kSmallest8BitElements) {
       sizes.insert(sizes.end(), 2, bytes);
     } else {
       const std::uint64_t scales = (elements + kBlockElements - 1) / kBlockElements * kFloatBytes;

@@ -106,6 +106,42 @@ const std::vector<RemedyFacts>& all_remedies() {
        "# DeepSpeed's configuration:\n"
        "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}",
        "TrainingArguments(deepspeed=\"zero2_offload.json\")", 0.03, 25},
+      {RemedyId::checkpointing_selective, "checkpointing_selective",
+       "checkpoint every block, but keep products and attention",
+       "from functools import partial\n"
+       "from torch.utils.checkpoint import create_selective_checkpoint_contexts\n"
+       "aten = torch.ops.aten\n"
+       "kept = [aten.mm.default, aten.addmm.default, aten.bmm.default,\n"
+       "        aten.convolution.default,\n"
+       "        aten._scaled_dot_product_flash_attention.default,\n"
+       "        aten._scaled_dot_product_efficient_attention.default]\n"
+       "context = partial(create_selective_checkpoint_contexts, kept)\n"
+       "for block in self.blocks:\n"
+       "    x = checkpoint(block, x, use_reentrant=False, context_fn=context)",
+       "", 0.1, 1},
+      {RemedyId::autocast_fp16, "autocast_fp16", "autocast to fp16, with a gradient scaler",
+       "scaler = torch.amp.GradScaler()  # fp16 gradients would vanish\n"
+       "with torch.autocast(\"cuda\", dtype=torch.float16):\n"
+       "    loss = loss_function(model(x), y)\n"
+       "scaler.scale(loss).backward()\n"
+       "scaler.step(optimizer)\n"
+       "scaler.update()",
+       "TrainingArguments(fp16=True)", 0.06, 6},
+      {RemedyId::sequence_x0_5, "sequence_x0.5", "sequences of half the length",
+       "tokens = tokens[:, : tokens.shape[1] // 2]", "", 0.06, 60},
+      {RemedyId::sequence_x2, "sequence_x2", "sequences of twice the length",
+       "tokenizer(text, max_length=2 * max_length, truncation=True)", "", 0.1, 60},
+      {RemedyId::zero_grad_to_none, "zero_grad_to_none",
+       "drop gradients behind each step instead of zeroing them",
+       "optimizer.zero_grad(set_to_none=True)  # the default since torch 2.0", "", 0.01, 0.1},
+      {RemedyId::zero_grad_early, "zero_grad_early", "drop gradients right behind the step",
+       "optimizer.step()\n"
+       "optimizer.zero_grad()  # here, not before backward()",
+       "", 0.01, 0.1},
+      {RemedyId::empty_cache, "empty_cache", "empty the cache behind each step",
+       "optimizer.step()\n"
+       "torch.cuda.empty_cache()",
+       "TrainingArguments(torch_empty_cache_steps=1)", 0.01, 30},
   };
   return kRemedies;
 }
@@ -118,32 +154,71 @@ const RemedyFacts& facts_of(RemedyId id) {
   return *found;
 }
 
-void apply(Rewrite& rewrite, const std::vector<RemedyId>& remedies,
-           const std::vector<RepeatedBlock>& blocks) {
-  const auto has = [&](RemedyId id) {
-    return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
-  };
-  if (has(RemedyId::autocast_bf16)) use_autocast(rewrite);
-  if (has(RemedyId::pure_bf16)) use_pure_bf16(rewrite);
-  if (has(RemedyId::chunked_loss)) chunk_loss(rewrite, 8);
-  if (has(RemedyId::checkpointing)) checkpoint_blocks(rewrite, blocks);
-  if (has(RemedyId::offload_activations)) offload_activations(rewrite);
-  if (has(RemedyId::sgd)) use_optimizer(rewrite, OptimizerChoice::sgd);
-  if (has(RemedyId::sgd_momentum)) use_optimizer(rewrite, OptimizerChoice::sgd_momentum);
-  if (has(RemedyId::lion)) use_optimizer(rewrite, OptimizerChoice::lion);
-  if (has(RemedyId::adafactor)) use_optimizer(rewrite, OptimizerChoice::adafactor);
-  if (has(RemedyId::adam_8bit)) use_optimizer(rewrite, OptimizerChoice::adam_8bit);
-  if (has(RemedyId::foreach_off)) use_stepping(rewrite, SteppingMode::foreach_off);
-  if (has(RemedyId::fused)) use_stepping(rewrite, SteppingMode::fused);
-  if (has(RemedyId::offload_optimizer)) offload_optimizer(rewrite);
-  if (has(RemedyId::step_in_backward)) step_in_backward(rewrite);
-  const bool is_split = has(RemedyId::micro_batch_x0_5) || has(RemedyId::micro_batch_x0_25) ||
-                        has(RemedyId::micro_batch_x0_125);
-  if (is_split || has(RemedyId::accumulate_x4)) accumulate(rewrite);
-  if (has(RemedyId::micro_batch_x0_5) || has(RemedyId::batch_x0_5)) scale_batch(rewrite, 0.5);
-  if (has(RemedyId::micro_batch_x0_25)) scale_batch(rewrite, 0.25);
-  if (has(RemedyId::micro_batch_x0_125)) scale_batch(rewrite, 0.125);
-  if (has(RemedyId::batch_x2)) scale_batch(rewrite, 2);
+bool Change::has(RemedyId id) const {
+  return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
+}
+
+bool Change::recomputes(std::uint32_t ordinal) const {
+  return !blocks || std::binary_search(blocks->begin(), blocks->end(), ordinal);
+}
+
+namespace {
+
+std::vector<RepeatedBlock> chosen_of(const std::vector<RepeatedBlock>& blocks,
+                                     const Change& change) {
+  if (!change.blocks) return blocks;
+  std::vector<RepeatedBlock> chosen;
+  for (const RepeatedBlock& block : blocks) {
+    if (change.recomputes(block.ordinal)) chosen.push_back(block);
+  }
+  return chosen;
+}
+
+void apply_optimizer(Rewrite& rewrite, const Change& change) {
+  if (change.has(RemedyId::sgd)) use_optimizer(rewrite, OptimizerChoice::sgd);
+  if (change.has(RemedyId::sgd_momentum)) use_optimizer(rewrite, OptimizerChoice::sgd_momentum);
+  if (change.has(RemedyId::lion)) use_optimizer(rewrite, OptimizerChoice::lion);
+  if (change.has(RemedyId::adafactor)) use_optimizer(rewrite, OptimizerChoice::adafactor);
+  if (change.has(RemedyId::adam_8bit)) use_optimizer(rewrite, OptimizerChoice::adam_8bit);
+  if (change.has(RemedyId::foreach_off)) use_stepping(rewrite, SteppingMode::foreach_off);
+  if (change.has(RemedyId::fused)) use_stepping(rewrite, SteppingMode::fused);
+  if (change.has(RemedyId::offload_optimizer)) offload_optimizer(rewrite);
+  if (change.has(RemedyId::step_in_backward)) step_in_backward(rewrite);
+}
+
+void apply_sizes(Rewrite& rewrite, const Change& change) {
+  const bool is_split = change.has(RemedyId::micro_batch_x0_5) ||
+                        change.has(RemedyId::micro_batch_x0_25) ||
+                        change.has(RemedyId::micro_batch_x0_125);
+  if (is_split || change.has(RemedyId::accumulate_x4)) accumulate(rewrite);
+  double batch = change.batch_factor;
+  if (change.has(RemedyId::micro_batch_x0_5) || change.has(RemedyId::batch_x0_5)) batch *= 0.5;
+  if (change.has(RemedyId::micro_batch_x0_25)) batch *= 0.25;
+  if (change.has(RemedyId::micro_batch_x0_125)) batch *= 0.125;
+  if (change.has(RemedyId::batch_x2)) batch *= 2;
+  double sequence = change.sequence_factor;
+  if (change.has(RemedyId::sequence_x0_5)) sequence *= 0.5;
+  if (change.has(RemedyId::sequence_x2)) sequence *= 2;
+  if (batch != 1) scale_batch(rewrite, batch);
+  if (sequence != 1) scale_sequence(rewrite, sequence);
+}
+
+}  // namespace
+
+void apply(Rewrite& rewrite, const Change& change, const std::vector<RepeatedBlock>& blocks) {
+  if (change.has(RemedyId::zero_grad_to_none)) zero_to_none(rewrite);
+  if (change.has(RemedyId::zero_grad_early)) zero_early(rewrite);
+  if (change.has(RemedyId::autocast_bf16) || change.has(RemedyId::autocast_fp16))
+    use_autocast(rewrite);
+  if (change.has(RemedyId::pure_bf16)) use_pure_bf16(rewrite);
+  if (change.has(RemedyId::chunked_loss)) chunk_loss(rewrite, 8);
+  if (change.has(RemedyId::checkpointing)) checkpoint_blocks(rewrite, chosen_of(blocks, change));
+  if (change.has(RemedyId::checkpointing_selective))
+    checkpoint_blocks(rewrite, blocks, Kept::products);
+  if (change.has(RemedyId::offload_activations)) offload_activations(rewrite);
+  apply_optimizer(rewrite, change);
+  apply_sizes(rewrite, change);
+  if (change.has(RemedyId::empty_cache)) empty_cache_each_step(rewrite);
 }
 
 }  // namespace gpumemprof

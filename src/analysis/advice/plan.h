@@ -1,6 +1,7 @@
 // Plan: a set of remedies applied together, and what is known about each remedy by name.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,8 +32,28 @@ enum class RemedyId : std::uint8_t {
   chunked_loss,
   offload_activations,
   offload_optimizer,
+  checkpointing_selective,
+  autocast_fp16,
+  sequence_x0_5,
+  sequence_x2,
+  zero_grad_to_none,
+  zero_grad_early,
+  empty_cache,
 };
-inline constexpr std::size_t kRemedyCount = 21;
+inline constexpr std::size_t kRemedyCount = 28;
+
+// What is done to a run: remedies together, and batches and sequences of another size.
+struct Change {
+  std::vector<RemedyId> remedies;
+  // Of each pass's blocks, which are checkpointed, by the order they run in, sorted; none: all.
+  std::optional<std::vector<std::uint32_t>> blocks;
+  double batch_factor = 1;
+  double sequence_factor = 1;
+
+  [[nodiscard]] bool has(RemedyId id) const;
+  // Whether checkpointing is of this block.
+  [[nodiscard]] bool recomputes(std::uint32_t ordinal) const;
+};
 
 struct RemedyFacts {
   RemedyId id;
@@ -51,7 +72,6 @@ const std::vector<RemedyFacts>& all_remedies();
 const RemedyFacts& facts_of(RemedyId id);
 
 // Applies them in the order that lets each see what the others did.
-void apply(Rewrite& rewrite, const std::vector<RemedyId>& remedies,
-           const std::vector<RepeatedBlock>& blocks);
+void apply(Rewrite& rewrite, const Change& change, const std::vector<RepeatedBlock>& blocks);
 
 }  // namespace gpumemprof

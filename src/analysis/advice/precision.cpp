@@ -1,10 +1,12 @@
-// Half precision: autocast, and a model that is bf16 throughout.
+// Autocast to half precision.
 //
 // Autocast runs matrix products in half precision, norms and losses in fp32, and lets the rest
 // follow its inputs. So the precision of every result of forward is followed from operation to
 // operation: the input of one is the main result of the one before. Where an operation's input has
 // the other precision a copy is made; it is saved for backward in the place of the input, which
 // then goes when the program drops it.
+#include "analysis/advice/precision.h"
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -13,15 +15,7 @@
 #include "analysis/advice/rewrite.h"
 
 namespace gpumemprof {
-namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffU;
-constexpr std::uint32_t kFormulaLength = 5;  // results of one line; see is_formula
-constexpr std::size_t kRecentResults = 8;
-constexpr std::uint32_t kDropAfter = 8;  // allocations until the program drops what is not saved
-
-// Results that have the same size in every precision: masks of one byte an element, indices of
-// eight, and the statistics of norms.
 bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& operation,
               std::uint32_t place) {
   const std::uint64_t bytes = facts.bytes(pass.forward[place]);
@@ -41,6 +35,23 @@ bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& o
       return bytes * 64 <= output;
   }
 }
+
+std::uint64_t doubtful_recurrent_bytes(const RunFacts& facts, const ForwardPass& pass) {
+  std::uint64_t sum = 0;
+  for (const Operation& operation : pass.operations) {
+    if (!is_recurrent(facts.store(), operation.stack)) continue;
+    for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place)
+      if (facts.is_saved(pass, pass.forward[place])) sum += facts.bytes(pass.forward[place]) / 2;
+  }
+  return sum;
+}
+
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffU;
+constexpr std::uint32_t kFormulaLength = 5;  // results of one line; see is_formula
+constexpr std::size_t kRecentResults = 8;
+constexpr std::uint32_t kDropAfter = 8;  // allocations until the program drops what is not saved
 
 class PassPrecision {
  public:
@@ -99,13 +110,15 @@ class PassPrecision {
         multiply(index);
         break;
       case OpKind::attention:
-        set(operation, true);
+        // Without a fused kernel torch computes it in fp32 and turns the result back.
+        set(operation, facts_.scores_bytes(pass_, operation) == 0);
+        is_half_[operation.first + operation.count - 1] = 1;
         break;
       case OpKind::fp32:
-        normalise(operation);
+        is_cpu_ ? set(operation, is_input_half()) : normalise(operation);
         break;
       case OpKind::softmax:
-        set(operation, false);
+        set(operation, is_cpu_ && is_input_half());
         break;
       case OpKind::loss:
         lose(operation);
@@ -115,7 +128,7 @@ class PassPrecision {
         break;
       case OpKind::pool:
       case OpKind::follow:
-        set(operation, input_ != kNone && is_half_[input_] != 0);
+        set(operation, is_input_half());
         break;
       case OpKind::unknown:
         compute(operation);
@@ -132,6 +145,8 @@ class PassPrecision {
     recent_.push_back(operation.output);
     if (recent_.size() > kRecentResults) recent_.pop_front();
   }
+
+  [[nodiscard]] bool is_input_half() const { return input_ != kNone && is_half_[input_] != 0; }
 
   void set(const Operation& operation, bool half) {
     for (std::uint32_t place = operation.first; place < operation.first + operation.count;
@@ -295,6 +310,8 @@ class PassPrecision {
   const RunFacts& facts_;
   const ForwardPass& pass_;
   std::vector<char> is_half_;  // by place
+  // Autocast for CPU tensors has no fp32 list for norms and softmax: they follow their input.
+  bool is_cpu_ = facts_.store().origin().device_type == "cpu";
   std::uint32_t input_ = kNone;
   std::uint32_t shared_input_ = kNone;
   OpKind input_kind_ = OpKind::unknown;
@@ -307,93 +324,12 @@ class PassPrecision {
 }  // namespace
 
 void use_autocast(Rewrite& rewrite) {
-  for (const ForwardPass& pass : rewrite.facts.passes()) PassPrecision(rewrite, pass).run();
-}
-
-namespace {
-
-// A norm that the model's code writes out: the squares, which go at once, with their small mean,
-// then the scaled result and that times the weights, both saved. Such code turns its input into
-// fp32 first, which leaves no trace in a run that is fp32 throughout.
-bool is_written_norm(const RunFacts& facts, const ForwardPass& pass, std::size_t index) {
-  if (index + 2 >= pass.operations.size()) return false;
-  const Operation& squares = pass.operations[index];
-  const Operation& scaled = pass.operations[index + 1];
-  const Operation& weighted = pass.operations[index + 2];
-  const StackTrie& stacks = facts.store().stacks();
-  for (const Operation* operation : {&squares, &scaled, &weighted}) {
-    if (operation->kind != OpKind::unknown || operation->stack.is_none()) return false;
-    if (stacks.caller(operation->stack) != stacks.caller(squares.stack)) return false;
-    if (facts.bytes(pass.forward[operation->output]) != facts.bytes(pass.forward[squares.output]))
-      return false;
+  std::uint64_t doubtful = 0;
+  for (const ForwardPass& pass : rewrite.facts.passes()) {
+    PassPrecision(rewrite, pass).run();
+    doubtful = std::max(doubtful, doubtful_recurrent_bytes(rewrite.facts, pass));
   }
-  const bool has_means = squares.count > 1 && scaled.count > 1;
-  return has_means && !facts.is_saved(pass, pass.forward[squares.output]) &&
-         facts.is_saved(pass, pass.forward[scaled.output]);
-}
-
-// The fp32 copy of the input and the squares stay fp32; the scaled result is made in fp32 and
-// turned back.
-void keep_norm_fp32(Rewrite& rewrite, const ForwardPass& pass, std::size_t index) {
-  const RunFacts& facts = rewrite.facts;
-  const std::uint32_t squares = pass.forward[pass.operations[index].output];
-  const std::uint32_t scaled = pass.forward[pass.operations[index + 1].output];
-  const std::uint32_t end = facts.death(scaled);
-  const std::uint64_t bytes = facts.bytes(squares);
-  rewrite.tape.insert(before_event(facts.birth(squares), 0),
-                      end == kNoEvent ? kTapeEnd : at_event(end), bytes, MemorySource::activations);
-  rewrite.tape.insert(before_event(facts.birth(scaled), 0), after_event(facts.birth(scaled), 0),
-                      bytes, MemorySource::temporaries);
-}
-
-}  // namespace
-
-void use_pure_bf16(Rewrite& rewrite) {
-  const RunFacts& facts = rewrite.facts;
-  const auto halve = [&](std::uint32_t row) {
-    TapeRow* entry = rewrite.find(row);
-    if (entry != nullptr && entry->is_there()) entry->size_bytes = (entry->size_bytes + 1) / 2;
-  };
-  std::vector<char> is_in_pass(facts.record().allocations.size(), 0);
-  bool has_embedding = false;
-  for (const ForwardPass& pass : facts.passes()) {
-    std::uint64_t fp32_loss_bytes = 0;
-    for (std::size_t index = 0; index < pass.operations.size(); ++index) {
-      const Operation& operation = pass.operations[index];
-      has_embedding = has_embedding || operation.kind == OpKind::embedding;
-      if (is_written_norm(facts, pass, index)) keep_norm_fp32(rewrite, pass, index);
-      const bool is_loss =
-          operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
-      const bool is_fp32 = is_loss || (operation.kind == OpKind::softmax &&
-                                       is_of_transformers(facts.store(), operation.stack));
-      for (std::uint32_t place = operation.first; place < operation.first + operation.count;
-           ++place) {
-        const std::uint32_t row = pass.forward[place];
-        is_in_pass[row] = 1;
-        if (facts.source(row) == MemorySource::workspace) continue;
-        if (!is_fp32 && !is_fixed(facts, pass, operation, place)) halve(row);
-      }
-      if (!is_loss) continue;
-      const std::uint32_t event = facts.birth(pass.forward[operation.output]);
-      fp32_loss_bytes = facts.bytes(pass.forward[operation.output]);
-      rewrite.tape.insert(before_event(facts.birth(pass.forward[operation.first]), 1),
-                          after_event(event + operation.count, 1), fp32_loss_bytes,
-                          MemorySource::activations);
-    }
-    for (const std::uint32_t row : pass.backward) {
-      is_in_pass[row] = 1;
-      const bool is_of_loss = fp32_loss_bytes > 0 && facts.bytes(row) == fp32_loss_bytes;
-      if (facts.source(row) != MemorySource::workspace && !is_of_loss) halve(row);
-    }
-  }
-  for (std::uint32_t row = 0; row < facts.record().allocations.size(); ++row) {
-    if (is_in_pass[row] != 0) continue;
-    const MemorySource source = facts.source(row);
-    const bool is_of_numbers = source == MemorySource::inputs && has_embedding;
-    if (source == MemorySource::workspace || source == MemorySource::unknown || is_of_numbers)
-      continue;
-    halve(row);
-  }
+  rewrite.doubtful_high_bytes += doubtful;
 }
 
 }  // namespace gpumemprof

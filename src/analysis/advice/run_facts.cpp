@@ -182,6 +182,29 @@ void RunFacts::find_matmuls_by_gradient(ForwardPass& pass) {
   }
 }
 
+// Products, softmax and dropout have that size one behind the other; a fused kernel makes its
+// result and small statistics.
+std::uint64_t RunFacts::scores_bytes(const ForwardPass& pass, const Operation& operation) const {
+  constexpr std::uint32_t kFewest = 4;
+  constexpr std::uint64_t kSmall = 8;
+  if (operation.kind != OpKind::attention || operation.count < kFewest) return 0;
+  const std::uint64_t result = bytes(pass.forward[operation.first + operation.count - 1]);
+  std::map<std::uint64_t, std::uint32_t> rows_of_size;
+  for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place) {
+    const std::uint64_t size = bytes(pass.forward[place]);
+    if (size != result && kSmall * size >= result) ++rows_of_size[size];
+  }
+  const auto most =
+      std::max_element(rows_of_size.begin(), rows_of_size.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == rows_of_size.end() || most->second < 2 ? 0 : most->first;
+}
+
+bool RunFacts::may_be_weights(const ForwardPass& pass, std::size_t place) const {
+  return !is_saved(pass, pass.forward[place]) &&
+         is_recurrent(store_, pass.operations[pass.operation_of[place]].stack);
+}
+
 void RunFacts::find_parameters() {
   std::uint64_t most = 0;
   for (const ForwardPass& pass : passes_) {

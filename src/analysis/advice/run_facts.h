@@ -51,6 +51,15 @@ struct BatchGrowth {
   [[nodiscard]] bool is_known() const { return !forward.empty() || !backward.empty(); }
 };
 
+// How they grow with the length of sequences: by place, the exponent, 1 in proportion, 2 with the
+// square. Empty where no other length was recorded.
+struct SequenceGrowth {
+  std::vector<double> forward;
+  std::vector<double> backward;
+
+  [[nodiscard]] bool is_known() const { return !forward.empty(); }
+};
+
 struct EventRange {
   std::uint32_t first = 0;
   std::uint32_t end = 0;  // behind the last
@@ -66,6 +75,12 @@ class RunFacts {
   [[nodiscard]] const std::vector<EventRange>& optimizer_steps() const { return steps_; }
   // Bytes of each trainable parameter, by its gradient.
   [[nodiscard]] const std::vector<std::uint64_t>& parameters() const { return parameters_; }
+  // The size of the matrices of tokens by tokens that attention makes where no fused kernel serves
+  // it; 0 where the operation makes none.
+  [[nodiscard]] std::uint64_t scores_bytes(const ForwardPass& pass,
+                                           const Operation& operation) const;
+  // Whether it may be weights in another layout, which recurrent layers make for a while.
+  [[nodiscard]] bool may_be_weights(const ForwardPass& pass, std::size_t place) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;
 
   [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
@@ -90,6 +105,12 @@ class RunFacts {
   // Learns from the same program with another batch.
   void compare_batches(const RunFacts& other);
   [[nodiscard]] const BatchGrowth& growth() const { return growth_; }
+  // Learns from the same program with sequences of another length; false where nothing shows that
+  // it is the length that differs.
+  bool compare_sequences(const RunFacts& other);
+  [[nodiscard]] const SequenceGrowth& sequence_growth() const { return sequence_growth_; }
+  // The last pass that has a backward; nullptr where there is none.
+  [[nodiscard]] const ForwardPass* last_whole_pass() const;
   // Seconds of a phase over all its spans, behind the first step where there are more; none where
   // events have no times.
   [[nodiscard]] std::optional<double> seconds_in(Phase phase) const;
@@ -114,6 +135,7 @@ class RunFacts {
   std::vector<std::uint64_t> parameters_;
   std::vector<std::uint64_t> parameter_sizes_;  // sorted, each once
   BatchGrowth growth_;
+  SequenceGrowth sequence_growth_;
   bool has_stacks_ = false;
 };
 

@@ -44,13 +44,67 @@ std::string describe_peak(const PeakPicture& peak) {
   return text;
 }
 
-std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy) {
+namespace {
+
+// Where one recording cannot tell how memory grows with the length, it is said.
+std::string sequence_words(const Advisor& advisor) {
+  if (advisor.facts().sequence_growth().is_known())
+    return "How each allocation grows was measured by the other recording. ";
+  const std::uint64_t square = advisor.sequence().attention_bytes;
+  if (square > 0)
+    return format_bytes(square) +
+           " of attention's matrices are taken to grow with the square of the length, the rest in "
+           "proportion; a recording at another length (--with) would settle it. ";
+  return "What is made of a batch is taken to grow in proportion: no attention matrix is seen, but "
+         "one that a line of the model's own makes cannot be told; a recording at another length "
+         "(--with) would settle it. ";
+}
+
+std::string empty_cache_words(const Advisor& advisor, const Remedy& remedy,
+                              const Prediction& prediction) {
+  const std::uint64_t before = advisor.recorded_segment_requests();
+  const std::uint64_t more =
+      prediction.segment_requests > before ? prediction.segment_requests - before : 0;
+  const std::size_t steps = std::max<std::size_t>(advisor.facts().optimizer_steps().size(), 2) - 1;
+  return "The program needs the same memory: this returns what is free between steps, for others "
+         "to use. Reserved memory goes from " +
+         format_bytes(advisor.recorded_reserved_bytes()) + " to " +
+         format_bytes(remedy.peak_reserved ? remedy.peak_reserved->bytes : 0) +
+         " at its peak, and about " + std::to_string(more / steps) +
+         " segments must be asked for again in each step, which the GPU waits for.";
+}
+
+// What must be said before the peaks are compared.
+std::string preface(const Advisor& advisor, RemedyId id) {
+  const std::string blocks = std::to_string(advisor.blocks_per_pass());
+  switch (id) {
+    case RemedyId::checkpointing:
+      return blocks + " blocks are recomputed. ";
+    case RemedyId::checkpointing_selective:
+      return blocks + " blocks are recomputed but for products and attention. ";
+    case RemedyId::sequence_x0_5:
+    case RemedyId::sequence_x2:
+      return sequence_words(advisor);
+    case RemedyId::zero_grad_to_none:
+      return format_bytes(find_kept_gradients(advisor.facts()).zeroed_bytes) +
+             " of gradients are zeroed in place and so are there in forward. ";
+    case RemedyId::zero_grad_early:
+      return format_bytes(find_kept_gradients(advisor.facts()).late_bytes) +
+             " of gradients are dropped only after forward began. ";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy,
+                const Prediction& prediction) {
   const PeakPicture& before = advisor.baseline();
   const PeakPicture& after = remedy.after;
   const auto least = static_cast<std::int64_t>(before.bytes / 200);
-  std::string text;
-  if (id == RemedyId::checkpointing)
-    text = std::to_string(advisor.blocks_per_pass()) + " blocks are recomputed. ";
+  const std::string text = preface(advisor, id);
+  if (id == RemedyId::empty_cache) return empty_cache_words(advisor, remedy, prediction);
   if (id == RemedyId::expandable_segments && remedy.peak_reserved) {
     return "Changes where memory lies, not what the program needs: reserved memory goes from " +
            format_bytes(advisor.recorded_reserved_bytes()) + " to " +
@@ -75,8 +129,12 @@ std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy) {
 bool is_estimated(RemedyId id) {
   switch (id) {
     case RemedyId::autocast_bf16:
+    case RemedyId::autocast_fp16:
     case RemedyId::pure_bf16:
     case RemedyId::checkpointing:
+    case RemedyId::checkpointing_selective:
+    case RemedyId::sequence_x0_5:
+    case RemedyId::sequence_x2:
     case RemedyId::adafactor:
     case RemedyId::adam_8bit:
     case RemedyId::chunked_loss:

@@ -11,7 +11,8 @@ namespace gpumemprof {
 // "2.55 GiB of activations and 949 MiB of optimizer state": the two largest.
 std::string describe_peak(const PeakPicture& peak);
 // Why the remedy helps in this run, or why it does not.
-std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy);
+std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy,
+                const Prediction& prediction);
 // Whether more than the allocator's rules decides: shapes and precisions that are not recorded.
 bool is_estimated(RemedyId id);
 // Which recording would say more.

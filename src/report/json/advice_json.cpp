@@ -30,6 +30,11 @@ Json sources_json(const SourceBytes& bytes) {
   return json;
 }
 
+Json slowdown_provenance_json(const std::optional<double>& pct, bool is_measured) {
+  if (!pct) return {};
+  return is_measured ? "estimated" : "rule_of_thumb";
+}
+
 Json remedy_json(const Remedy& remedy, std::uint64_t baseline_bytes) {
   Json json;
   json["name"] = remedy.name;
@@ -45,9 +50,8 @@ Json remedy_json(const Remedy& remedy, std::uint64_t baseline_bytes) {
                                   static_cast<double>(baseline_bytes))
                            : Json();
   json["slowdown_pct"] = or_null(remedy.slowdown_pct);
-  json["slowdown_provenance"] = !remedy.slowdown_pct          ? Json()
-                                : remedy.is_slowdown_measured ? Json("estimated")
-                                                              : Json("rule_of_thumb");
+  json["slowdown_provenance"] =
+      slowdown_provenance_json(remedy.slowdown_pct, remedy.is_slowdown_measured);
   json["provenance"] = provenance_name(remedy.provenance);
   json["peak_phase"] = is_known ? Json(phase_name(remedy.after.phase)) : Json();
   json["why"] = remedy.why;
@@ -56,21 +60,46 @@ Json remedy_json(const Remedy& remedy, std::uint64_t baseline_bytes) {
   return json;
 }
 
-Json fit_json(const FitPlan& plan) {
-  Json json;
-  json["limit_bytes"] = plan.limit_bytes;
-  json["is_found"] = plan.is_found;
-  json["remedies"] = plan.is_found ? Json(plan.names) : Json();
+Json checkpointed_json(const std::optional<CheckpointedBlocks>& blocks) {
+  if (!blocks) return {};
+  return {{"blocks", blocks->which.size()},
+          {"of", blocks->of},
+          {"which", blocks->which},
+          {"how", blocks->how}};
+}
+
+// Into `json`; everything is null where no set fits.
+void add_set(Json& json, const RemedySet* set) {
   const std::optional<PredictedBytes> allocated =
-      plan.is_found ? std::optional(plan.peak_allocated) : std::nullopt;
-  const std::optional<PredictedBytes> reserved = plan.is_found ? plan.peak_reserved : std::nullopt;
+      set != nullptr ? std::optional(set->peak_allocated) : std::nullopt;
+  const std::optional<PredictedBytes> reserved = set != nullptr ? set->peak_reserved : std::nullopt;
+  json["remedies"] = set != nullptr ? Json(set->names) : Json();
   json["predicted_peak_allocated_bytes"] = bytes_json(allocated);
   json["predicted_peak_allocated_band"] = band_json(allocated);
   json["predicted_peak_reserved_bytes"] = bytes_json(reserved);
   json["predicted_peak_reserved_band"] = band_json(reserved);
-  json["slowdown_pct"] = or_null(plan.slowdown_pct);
+  json["slowdown_pct"] = set != nullptr ? or_null(set->slowdown_pct) : Json();
+  json["slowdown_provenance"] =
+      set != nullptr ? slowdown_provenance_json(set->slowdown_pct, set->is_slowdown_measured)
+                     : Json();
+  json["checkpointing"] = set != nullptr ? checkpointed_json(set->checkpointed) : Json();
+}
+
+Json fit_json(const FitPlan& plan) {
+  Json json;
+  json["limit_bytes"] = plan.limit_bytes;
+  json["is_found"] = plan.is_found;
+  add_set(json, plan.is_found ? &plan.set : nullptr);
   json["largest_batch_factor"] = plan.is_found ? Json(plan.largest_batch_factor) : Json();
   json["largest_batch"] = or_null(plan.largest_batch);
+  json["largest_sequence_factor"] = or_null(plan.largest_sequence_factor);
+  json["largest_sequence"] = or_null(plan.largest_sequence);
+  json["alternatives"] = Json::array();
+  for (const RemedySet& set : plan.alternatives) {
+    Json entry;
+    add_set(entry, &set);
+    json["alternatives"].push_back(std::move(entry));
+  }
   return json;
 }
 

@@ -11,7 +11,8 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::size_t kNameColumns = 20;
+constexpr std::size_t kNameColumns = 23;
+constexpr std::size_t kBandColumns = 19;
 constexpr std::size_t kExplained = 5;  // remedies that are shown with the code to change
 
 class Writer : private text::Page {
@@ -69,16 +70,17 @@ class Writer : private text::Page {
 
   void table() {
     out_ += "\n";
-    line(fmt::format("  {} {:>9} {:>8}  {} {:>8} {:>6}", text::left("remedy", kNameColumns),
-                     "allocated", "change", text::left("between", 21), "reserved", "slower"));
+    line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left("remedy", kNameColumns),
+                     "allocated", "change", text::left("between", kBandColumns), "reserved",
+                     "slower"));
     for (const Remedy& remedy : advice_.remedies) {
       if (!remedy.peak_allocated) continue;
       const PredictedBytes& bytes = *remedy.peak_allocated;
-      line(fmt::format("  {} {:>9} {:>8}  {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
+      line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
                        format_bytes(bytes.bytes), saving(remedy),
                        text::left(fmt::format("{} - {}", format_bytes(bytes.low_bytes),
                                               format_bytes(bytes.high_bytes)),
-                                  21),
+                                  kBandColumns),
                        remedy.peak_reserved ? format_bytes(remedy.peak_reserved->bytes) : "-",
                        slowdown(remedy)));
     }
@@ -132,20 +134,58 @@ class Writer : private text::Page {
     if (plan.fits_already) {
       paragraph(fmt::format("The run fits into {} as it is.", limit), 0);
     } else {
-      std::string names;
-      for (const std::string& name : plan.names) names += (names.empty() ? "" : " + ") + name;
-      paragraph(fmt::format("To run in {}: {}", limit, names), 0);
+      paragraph(fmt::format("To run in {}: {}", limit, names_of(plan.set)), 0);
     }
     paragraph(
-        fmt::format("Predicted peak: {} allocated{}.", band(plan.peak_allocated),
-                    plan.peak_reserved ? fmt::format(", {} reserved", band(*plan.peak_reserved))
-                                       : std::string()),
+        fmt::format(
+            "Predicted peak: {} allocated{}{}.", band(plan.set.peak_allocated),
+            plan.set.peak_reserved ? fmt::format(", {} reserved", band(*plan.set.peak_reserved))
+                                   : std::string(),
+            plan.set.slowdown_pct ? fmt::format("; {} slower", slowdown(plan.set)) : std::string()),
         2);
-    paragraph(fmt::format("The largest batch that then fits: {:.2f} times the recorded one{}.",
-                          plan.largest_batch_factor,
-                          plan.largest_batch ? fmt::format(", {} samples", *plan.largest_batch)
-                                             : std::string()),
-              2);
+    paragraph(largest_words(plan), 2);
+    if (plan.set.checkpointed && plan.set.checkpointed->which.size() < plan.set.checkpointed->of)
+      code(plan.set.checkpointed->how);
+    if (!plan.alternatives.empty()) alternatives(plan);
+  }
+
+  static std::string names_of(const RemedySet& set) {
+    std::string names;
+    for (const std::string& name : set.names) {
+      names += (names.empty() ? "" : " + ") + name;
+      if (name == "checkpointing" && set.checkpointed)
+        names += fmt::format(" of {} of {} blocks", set.checkpointed->which.size(),
+                             set.checkpointed->of);
+    }
+    return names;
+  }
+
+  static std::string slowdown(const RemedySet& set) {
+    if (!set.slowdown_pct) return "?";
+    return fmt::format("{}{:.0f} %", set.is_slowdown_measured ? "" : "~", *set.slowdown_pct);
+  }
+
+  static std::string largest_words(const FitPlan& plan) {
+    const auto counted = [](const std::optional<std::uint64_t>& count, std::string_view unit) {
+      return count ? fmt::format(", {} {}", *count, unit) : std::string();
+    };
+    std::string text =
+        fmt::format("The largest batch that then fits: {:.2f} times the recorded one{}.",
+                    plan.largest_batch_factor, counted(plan.largest_batch, "samples"));
+    if (plan.largest_sequence_factor)
+      text += fmt::format(" Or the longest sequence: {:.2f} times{}.",
+                          *plan.largest_sequence_factor, counted(plan.largest_sequence, "tokens"));
+    return text;
+  }
+
+  void alternatives(const FitPlan& plan) {
+    line("  Or, dearer:");
+    for (const RemedySet& set : plan.alternatives) {
+      paragraph(
+          fmt::format("{}: {}{}", names_of(set), band(set.peak_allocated),
+                      set.slowdown_pct ? fmt::format(", {} slower", slowdown(set)) : std::string()),
+          4);
+    }
   }
 
   void next_command() {

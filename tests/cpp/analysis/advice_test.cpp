@@ -5,172 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "analysis/run_builder.h"
-#include "base/bytes.h"
+#include "analysis/block_run.h"
 
 namespace gpumemprof {
 namespace {
 
-constexpr std::string_view kCall = "_wrapped_call_impl@torch/nn/modules/module.py";
-
-struct Shape {
-  std::uint64_t weight = 6 * kMiB;
-  std::uint64_t normed = 4 * kMiB;  // of a batch: the result of the norm, and the block's own
-  std::uint64_t wide = 8 * kMiB;    // of a batch: inside the block
-  std::uint64_t input = 2 * kMiB;
-  int blocks = 4;
-  int steps = 3;
-  int states = 2;            // for each weight
-  int step_temporaries = 1;  // for each weight, all at once
-  bool is_checkpointed = false;
-  bool is_accumulating = false;  // two passes before each step
-  bool has_stacks = true;
-};
-
-// A model of blocks in a loop: norm, linear layer, activation function, residual sum.
-class BlockRun : public RunBuilder {
- public:
-  explicit BlockRun(const Shape& shape) : shape_(shape) {
-    for (int block = 0; block < shape.blocks; ++block)
-      alloc(shape.weight, known({"<module>@/train/train.py", "to@torch/nn/modules/module.py"}));
-    for (int step = 0; step < shape.steps; ++step) {
-      for (int pass = 0; pass < (shape.is_accumulating ? 2 : 1); ++pass) {
-        const bool is_first = pass == 0;
-        run_forward();
-        run_backward(is_first);
-        free(batch_, known({"<module>@/train/train.py"}));
-      }
-      run_optimizer();
-      for (const std::size_t gradient : gradients_) free(gradient, known_zero());
-      gradients_.clear();
-    }
-    finish();
-  }
-
-  [[nodiscard]] std::uint64_t peak() const { return replay().peak.allocated_bytes; }
-  [[nodiscard]] Advice advice(const AdviceOptions& options = {}) const {
-    Result<Advice> result = advise(store(), {replay()}, {phases()}, "run", options);
-    EXPECT_TRUE(result.ok());
-    return result ? std::move(result).value() : Advice{};
-  }
-
- private:
-  struct Saved {
-    std::size_t normed = 0;
-    std::size_t wide = 0;
-    std::size_t active = 0;
-    std::size_t sum = 0;
-  };
-
-  StackId known(const std::vector<std::string_view>& frames) {
-    return shape_.has_stacks ? stack(frames) : StackId();
-  }
-  StackId known_zero() { return shape_.has_stacks ? zero_grad() : StackId(); }
-  StackId in_block(const std::vector<std::string_view>& inner, bool is_again) {
-    std::vector<std::string_view> frames = {"<module>@/train/train.py", kCall,
-                                            "forward@/train/model.py", kCall,
-                                            "forward@/train/block.py"};
-    if (is_again) frames = {"unpack_hook@torch/utils/checkpoint.py", "forward@/train/block.py"};
-    frames.insert(frames.end(), inner.begin(), inner.end());
-    return known(frames);
-  }
-
-  Saved run_block(bool is_again) {
-    Saved saved;
-    saved.normed =
-        alloc(shape_.normed, in_block({kCall, "forward@torch/nn/modules/normalization.py",
-                                       "layer_norm@torch/nn/functional.py"},
-                                      is_again));
-    saved.wide =
-        alloc(shape_.wide, in_block({kCall, "forward@torch/nn/modules/linear.py"}, is_again));
-    saved.active = alloc(shape_.wide, in_block({"gelu@torch/nn/functional.py"}, is_again));
-    if (!is_again) saved.sum = alloc(shape_.normed, in_block({}, is_again));
-    return saved;
-  }
-  void drop(const Saved& saved, bool is_again) {
-    const StackId stack = in_block({}, is_again);
-    free(saved.active, stack);
-    free(saved.wide, stack);
-    free(saved.normed, stack);
-  }
-
-  void run_forward() {
-    batch_ = alloc(shape_.input, known({"<module>@/train/train.py"}));
-    for (int block = 0; block < shape_.blocks; ++block) {
-      saved_.push_back(run_block(false));
-      if (shape_.is_checkpointed) drop(saved_.back(), false);
-    }
-  }
-
-  void run_backward(bool is_first) {
-    while (!saved_.empty()) {
-      Saved saved = saved_.back();
-      saved_.pop_back();
-      const std::size_t sum = saved.sum;
-      if (shape_.is_checkpointed) saved = run_block(true);
-      const std::size_t wide = alloc(shape_.wide, autograd());
-      free(saved.active, autograd());
-      free(saved.wide, autograd());
-      const std::size_t part = alloc(shape_.weight, autograd());
-      free(wide, autograd());
-      free(saved.normed, autograd());
-      if (is_first) {
-        gradients_.push_back(part);
-      } else {
-        free(part, autograd());
-      }
-      free(sum, autograd());
-    }
-  }
-
-  void run_optimizer() {
-    const StackId stack = shape_.has_stacks ? optimizer() : StackId();
-    if (!has_states_) {
-      for (int state = 0; state < shape_.states * shape_.blocks; ++state)
-        alloc(shape_.weight, stack);
-    }
-    has_states_ = true;
-    std::vector<std::size_t> temporaries;
-    for (int index = 0; index < shape_.step_temporaries * shape_.blocks; ++index)
-      temporaries.push_back(alloc(shape_.weight, stack));
-    for (const std::size_t temporary : temporaries) free(temporary, stack);
-  }
-
-  Shape shape_;
-  std::size_t batch_ = 0;
-  bool has_states_ = false;
-  std::vector<Saved> saved_;
-  std::vector<std::size_t> gradients_;
-};
-
-const Remedy& remedy(const Advice& advice, std::string_view name) {
-  const auto found = std::find_if(advice.remedies.begin(), advice.remedies.end(),
-                                  [&](const Remedy& entry) { return entry.name == name; });
-  EXPECT_NE(found, advice.remedies.end()) << name;
-  return *found;
-}
-
-std::uint64_t predicted(const Advice& advice, std::string_view name) {
-  const Remedy& entry = remedy(advice, name);
-  EXPECT_TRUE(entry.peak_allocated.has_value()) << name << ": " << entry.why;
-  return entry.peak_allocated ? entry.peak_allocated->bytes : 0;
-}
-
-// Activations make the peak.
-Shape wide_run() {
-  Shape shape;
-  shape.normed = 16 * kMiB;
-  shape.wide = 32 * kMiB;
-  return shape;
-}
-
 TEST(Advice, has_every_remedy_by_its_name_and_never_a_peak_without_its_band) {
   const Advice advice = BlockRun(wide_run()).advice();
-  for (const char* name : {"checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum",
-                           "lion", "adafactor", "adam_8bit", "foreach_off", "fused", "batch_x0.5",
-                           "batch_x2", "accumulate_x4", "expandable_segments"}) {
+  for (const char* name :
+       {"checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum", "lion", "adafactor",
+        "adam_8bit", "foreach_off", "fused", "batch_x0.5", "batch_x2", "accumulate_x4",
+        "expandable_segments", "checkpointing_selective", "autocast_fp16", "empty_cache"}) {
     const Remedy& entry = remedy(advice, name);
     ASSERT_TRUE(entry.peak_allocated.has_value()) << name << ": " << entry.why;
     EXPECT_LT(entry.peak_allocated->low_bytes, entry.peak_allocated->bytes) << name;
@@ -258,7 +103,7 @@ TEST(Advice, another_batch_tells_what_grows_with_it) {
   const BlockRun other(twice);
   const std::vector<std::vector<PhaseSpan>> phases = {other.phases()};
   AdviceOptions options;
-  options.other = OtherBatch{&other.store(), &phases};
+  options.other = OtherRun{&other.store(), &phases};
   const Advice alone = run.advice();
   const Advice sharpened = run.advice(options);
   EXPECT_EQ(predicted(sharpened, "batch_x2"), other.peak());
@@ -275,7 +120,7 @@ TEST(Advice, another_program_teaches_nothing_and_says_so) {
   const BlockRun other(deeper);
   const std::vector<std::vector<PhaseSpan>> phases = {other.phases()};
   AdviceOptions options;
-  options.other = OtherBatch{&other.store(), &phases};
+  options.other = OtherRun{&other.store(), &phases};
   const Advice advice = run.advice(options);
   EXPECT_EQ(predicted(advice, "batch_x2"), predicted(run.advice(), "batch_x2"));
   EXPECT_THAT(advice.missing, testing::Contains(testing::HasSubstr("do not make the same")));
@@ -340,7 +185,7 @@ TEST(Fit, a_limit_above_the_peak_needs_nothing) {
   const Advice advice = run.advice(options);
   ASSERT_TRUE(advice.fit.has_value());
   EXPECT_TRUE(advice.fit->fits_already);
-  EXPECT_TRUE(advice.fit->names.empty());
+  EXPECT_TRUE(advice.fit->set.names.empty());
   EXPECT_GT(advice.fit->largest_batch_factor, 3);
 }
 
@@ -360,8 +205,8 @@ TEST(Fit, names_remedies_whose_peak_lies_below_the_limit_with_its_band) {
   const Advice advice = run.advice(options);
   ASSERT_TRUE(advice.fit.has_value());
   ASSERT_TRUE(advice.fit->is_found);
-  EXPECT_FALSE(advice.fit->names.empty());
-  EXPECT_LE(advice.fit->peak_allocated.bytes, *options.fit_bytes);
+  EXPECT_FALSE(advice.fit->set.names.empty());
+  EXPECT_LE(advice.fit->set.peak_allocated.bytes, *options.fit_bytes);
   EXPECT_GE(advice.fit->largest_batch_factor, 1);
 }
 

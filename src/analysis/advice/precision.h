@@ -1,0 +1,16 @@
+// What both ways of half precision ask: whether a result has the same size in every precision.
+#pragma once
+
+#include "analysis/advice/run_facts.h"
+
+namespace gpumemprof {
+
+// Masks of one byte an element, indices of eight, and the statistics of norms.
+bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& operation,
+              std::uint32_t place);
+
+// Recurrent layers have other kernels for half precision, which lay out memory in their own way:
+// the bytes that halving such results saves in one pass are in doubt.
+std::uint64_t doubtful_recurrent_bytes(const RunFacts& facts, const ForwardPass& pass);
+
+}  // namespace gpumemprof

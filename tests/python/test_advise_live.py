@@ -1,0 +1,121 @@
+"""Advice for small runs recorded here, against the same runs with the remedy, recorded too."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpumemprof
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+functional = torch.nn.functional
+
+
+class Residual(nn.Module):
+    """Its last operation lies on an earlier line than its first, and not all begin alike."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(inputs, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+        self.short = nn.Identity() if inputs == width else nn.Conv2d(inputs, width, 1)
+
+    def forward(self, x: Any) -> Any:
+        return functional.relu(
+            self.short(x) + self.second(functional.relu(self.first(x))),
+        )
+
+
+class Attending(nn.Module):
+    """Dropout inside attention, for which the CPU has no fused kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 32)
+        self.attention = nn.MultiheadAttention(32, 4, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(32, 32)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.embed(tokens)
+        return self.head(self.attention(x, x, x, need_weights=False)[0])
+
+
+def record(path: Path, work: Callable[[], None]) -> gpumemprof.Recording:
+    gc.collect()
+    with gpumemprof.record(path, cpu=True):
+        work()
+    gc.collect()
+    return gpumemprof.load(path)
+
+
+def train_images(recompute: bool, zeroes_in_place: bool = False) -> None:
+    widths = [16, 16, 16, 32, 32, 32]
+    blocks = nn.ModuleList(Residual(a, b) for a, b in zip([16, *widths], widths))
+    optimizer = torch.optim.AdamW(blocks.parameters(), foreach=True)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = blocks
+
+        def forward(self, x: Any) -> Any:
+            for block in self.blocks:
+                if recompute:
+                    x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+                else:
+                    x = block(x)
+            return x
+
+    model = Model()
+    for _ in range(3):
+        model(torch.randn(4, 16, 24, 24)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=not zeroes_in_place)
+
+
+def train_tokens(length: int) -> None:
+    model = Attending()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.randint(50, (4, length))).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def remedy(recording: gpumemprof.Recording, name: str, **options: Any) -> dict[str, Any]:
+    entries = recording.advise(**options)["remedies"]
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+def peak(recording: gpumemprof.Recording) -> int:
+    return recording.devices[0].peak.allocated_bytes
+
+
+def test_blocks_that_end_above_their_beginning_are_told_apart(tmp_path: Path) -> None:
+    plain = record(tmp_path / "plain.gmp", lambda: train_images(recompute=False))
+    truth = record(tmp_path / "checkpointed.gmp", lambda: train_images(recompute=True))
+    entry = remedy(plain, "checkpointing")
+    assert entry["why"].startswith("6 blocks")
+    assert entry["predicted_peak_allocated_bytes"] == pytest.approx(peak(truth), rel=0.03)
+
+
+def test_gradients_zeroed_in_place_are_seen_and_their_cost_is_exact(tmp_path: Path) -> None:
+    kept = record(tmp_path / "kept.gmp", lambda: train_images(False, zeroes_in_place=True))
+    truth = record(tmp_path / "dropped.gmp", lambda: train_images(False))
+    entry = remedy(kept, "zero_grad_to_none")
+    assert entry["predicted_peak_allocated_bytes"] == pytest.approx(peak(truth), rel=0.005)
+
+
+def test_attention_without_a_fused_kernel_grows_with_the_square(tmp_path: Path) -> None:
+    plain = record(tmp_path / "short.gmp", lambda: train_tokens(48))
+    longer = record(tmp_path / "long.gmp", lambda: train_tokens(96))
+    entry = remedy(plain, "sequence_x2")
+    assert "square" in entry["why"]
+    assert entry["predicted_peak_allocated_bytes"] == pytest.approx(peak(longer), rel=0.02)
+    measured = remedy(plain, "sequence_x2", other=longer)
+    assert "measured" in measured["why"]
+    assert measured["predicted_peak_allocated_bytes"] == pytest.approx(peak(longer), rel=0.005)

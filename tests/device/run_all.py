@@ -87,8 +87,8 @@ def overhead() -> None:
     with_stacks = steps["stacks"]["median"]
     torchs = steps["torch"]["median"]
     told = (
-        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms in {steps['runs']} runs; in hooks "
-        f"{steps['labels']:.2%}{'' if steps['reads_tensors'] else ' (asking torch)'}; torch "
+        f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms in {steps['runs']} runs; in "
+        f"hooks {steps['labels']:.2%}{'' if steps['reads_tensors'] else ' (asking torch)'}; torch "
         f"{percent(steps['torch'])}, {with_stacks / torchs:.3f} of it"
     )
     is_met = with_stacks <= 0.03 and with_stacks <= torchs / 6

@@ -125,3 +125,21 @@ def test_a_cut_trace_is_converted_as_far_as_it_goes(command: Command, tmp_path: 
     assert result.returncode == 3
     assert "the file breaks off inside a block" in result.stderr
     assert load_pickle(out)["device_traces"][0]
+
+
+def test_a_recording_of_cpu_tensors_reads_the_same_as_a_snapshot(
+    command: Command, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    trace = tmp_path / "run.gmp"
+    with gpumemprof.record(trace, cpu=True):
+        kept = [torch.empty(size) for size in (1, 77, 1000, 33333)]
+        for size in range(1, 2000, 77):
+            torch.empty(size)
+    snapshot = tmp_path / "run.pickle"
+    assert command("convert", trace, "--to", "torch-snapshot", snapshot).returncode == 0
+    before, after = (gpumemprof.load(path).devices[0] for path in (trace, snapshot))
+    assert after.device == "cpu:0"
+    assert after.peak.allocated_bytes == before.peak.allocated_bytes
+    assert after.end is not None
+    assert after.end.allocated_bytes == sum(each.untyped_storage().nbytes() for each in kept)

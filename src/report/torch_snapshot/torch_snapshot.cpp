@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <ranges>
 
@@ -25,6 +26,13 @@ std::string_view state_name(BlockStateKind state) {
       break;
   }
   return "inactive";
+}
+
+// The variable that names the type of device, which a snapshot tells in no other way.
+std::string conf_name(std::string type) {
+  std::ranges::transform(type, type.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return "PYTORCH_" + type + "_ALLOC_CONF";
 }
 
 class SnapshotWriter {
@@ -275,7 +283,7 @@ class SnapshotWriter {
       is_conf ? out_.text(value) : put_setting(value);
     }
     if (!has_conf) {
-      out_.text("PYTORCH_CUDA_ALLOC_CONF");
+      out_.text(conf_name(store_.origin().device_type));
       AllocConf conf;
       conf.settings = settings;
       out_.text(to_string(conf));

@@ -1,6 +1,9 @@
 """Nanoseconds an event of live capture, as a ratio to tracemalloc and torch.profiler.
 
-The same loop of CPU tensors under each; needs no GPU. Usage: python bench/capture_overhead.py
+The same loops of CPU tensors under each: tensors made by one line, whose stack is always the same,
+and by functions that call each other, whose stacks share their callers. Needs no GPU.
+
+Usage: python bench/capture_overhead.py [ROUNDS]
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,23 +52,53 @@ def pairs(count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def deep(depth: int, count: int) -> float:
-    return pairs(count) if depth == 0 else deep(depth - 1, count)
+def make() -> None:
+    torch.empty(1000), [None]
 
 
-def main(rounds: int) -> None:
+def make_deeper(depth: int) -> None:
+    if depth > 0:
+        make_deeper(depth - 1)
+    make()
+
+
+def varied(count: int) -> float:
+    """The same, each tensor from another stack than the one before."""
+    start = time.perf_counter()
+    for _ in range(count // 10):
+        make()
+        make_deeper(3)
+        make_deeper(1)
+        make_deeper(2)
+    return (time.perf_counter() - start) / (count // 10 * 10)
+
+
+Loop = Callable[[int], float]
+
+
+def deep(depth: int, loop: Loop, count: int) -> float:
+    return loop(count) if depth == 0 else deep(depth - 1, loop, count)
+
+
+def compare(loop: Loop, what: str, rounds: int) -> None:
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(rounds):
         for way in WAYS:
+            count = PAIRS // (10 if way == "torch.profiler" else 1)
             with watched(way):
-                deep(DEPTH, 100)
-                times[way].append(deep(DEPTH, PAIRS // (10 if way == "torch.profiler" else 1)))
+                deep(DEPTH, loop, 100)
+                times[way].append(deep(DEPTH, loop, count))
     base = statistics.median(times["off"])
     added = {way: (statistics.median(times[way]) - base) * 1e9 for way in WAYS[1:]}
-    print(f"a tensor made and dropped, {DEPTH} frames deep: {base * 1e9:.0f} ns")
+    print(f"a tensor made and dropped {what}, {DEPTH} frames deep: {base * 1e9:.0f} ns")
     for way, cost in added.items():
         share = added["gpumemprof"] / cost if cost > 0 else float("nan")
         print(f"  {way:<22} +{cost:6.0f} ns   gpumemprof costs {share:.2f} of it")
+
+
+def main(rounds: int) -> None:
+    compare(pairs, "by one line", rounds)
+    compare(varied, "by changing functions", rounds)
 
 
 if __name__ == "__main__":

@@ -83,18 +83,7 @@ std::optional<std::uint64_t> prove(const TensorLayout& layout, std::span<const T
   return has_gradient ? no_gradient : std::nullopt;
 }
 
-std::uint64_t storage_of(std::uint64_t tensor) {
-  const std::uint64_t storage = word_at(tensor + g_layout.storage_in_tensor);
-  return storage == 0 ? 0 : word_at(storage + g_layout.address_in_storage);
-}
-
-// The tensor; 0: none.
-std::uint64_t gradient_of(std::uint64_t tensor) {
-  const std::uint64_t meta = word_at(tensor + g_layout.storage_in_tensor + kMetaBehindStorage);
-  if (meta == 0) return 0;
-  const std::uint64_t gradient = word_at(meta + g_layout.gradient_in_meta);
-  return gradient == g_no_gradient ? 0 : gradient;
-}
+void fetch(std::uint64_t address) { __builtin_prefetch(pointer_at<const void>(address)); }
 
 }  // namespace
 
@@ -114,20 +103,46 @@ Status prove_tensors(std::span<const ToldTensor> tensors) {
   return Error{ErrorCode::environment, "torch keeps its tensors in an unknown way", "", ""};
 }
 
+// Each tensor is a chain of objects that the program has not touched for a while: all chains are
+// followed by one object at a time, so that the processor waits for many at once.
+void TensorPlaces::follow(std::span<const std::uintptr_t> tensors) {
+  chains_.resize(tensors.size());
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    chains_[index].tensor = word_at(tensors[index] + g_layout.tensor_in_object);
+    fetch(chains_[index].tensor + g_layout.storage_in_tensor);
+  }
+  for (Chain& chain : chains_) {
+    chain.storage = word_at(chain.tensor + g_layout.storage_in_tensor);
+    chain.meta = word_at(chain.tensor + g_layout.storage_in_tensor + kMetaBehindStorage);
+    fetch(chain.storage + g_layout.address_in_storage);
+    fetch(chain.meta + g_layout.gradient_in_meta);
+  }
+  for (Chain& chain : chains_) {
+    chain.gradient = chain.meta == 0 ? 0 : word_at(chain.meta + g_layout.gradient_in_meta);
+    if (chain.gradient == g_no_gradient) chain.gradient = 0;
+    fetch(chain.gradient + g_layout.storage_in_tensor);
+  }
+  for (Chain& chain : chains_) {
+    chain.gradient_storage =
+        chain.gradient == 0 ? 0 : word_at(chain.gradient + g_layout.storage_in_tensor);
+    fetch(chain.gradient_storage + g_layout.address_in_storage);
+  }
+}
+
 TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors) {
   if (!g_is_proven.load(std::memory_order_acquire)) return Change::other;
+  follow(tensors);
   std::swap(places_, before_);
   places_.clear();
   bool is_same = is_known_ && before_.size() == tensors.size();
   bool is_moved = false;
   bool is_plain = true;
-  for (const std::uintptr_t object : tensors) {
-    const std::uint64_t tensor = word_at(object + g_layout.tensor_in_object);
-    Place place = {storage_of(tensor), 0};
-    if (const std::uint64_t gradient = gradient_of(tensor); gradient != 0) {
-      place.gradient = storage_of(gradient);
-      is_plain = is_plain && place.gradient != 0;
-    }
+  const auto address_in = [](std::uint64_t storage) {
+    return storage == 0 ? 0 : word_at(storage + g_layout.address_in_storage);
+  };
+  for (const Chain& chain : chains_) {
+    const Place place = {address_in(chain.storage), address_in(chain.gradient_storage)};
+    is_plain = is_plain && (chain.gradient == 0 || place.gradient != 0);
     if (is_same) {
       const Place& before = before_[places_.size()];
       is_same = place.storage == before.storage && (place.gradient == 0) == (before.gradient == 0);

@@ -46,6 +46,17 @@ class TensorPlaces {
     std::uint64_t storage = 0;
     std::uint64_t gradient = 0;  // 0: none
   };
+  // torch's objects behind one tensor; 0: none.
+  struct Chain {
+    std::uint64_t tensor = 0;
+    std::uint64_t storage = 0;
+    std::uint64_t meta = 0;
+    std::uint64_t gradient = 0;  // a tensor
+    std::uint64_t gradient_storage = 0;
+  };
+  void follow(std::span<const std::uintptr_t> tensors);
+
+  std::vector<Chain> chains_;
   std::vector<Place> places_;
   std::vector<Place> before_;
   bool is_known_ = false;

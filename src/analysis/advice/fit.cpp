@@ -118,7 +118,7 @@ class Search {
 
   // The set with as few blocks checkpointed as the limit needs; none where it does not fit at all.
   [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) const {
-    const Change whole = change_of(remedies);
+    Change whole = change_of(remedies);
     if (!advisor_.fits(whole, limit_bytes_)) return std::nullopt;
     if (!whole.has(RemedyId::checkpointing)) return whole;
     std::vector<std::uint32_t> as_they_run = advisor_.blocks_by_saving();

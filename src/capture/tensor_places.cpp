@@ -24,10 +24,13 @@ struct TensorLayout {
 // Autograd's part of a tensor is named right behind its storage.
 constexpr std::size_t kMetaBehindStorage = 8;
 
-// The Python object holds its tensor behind its head, or behind a flag as well. Tensors and
-// storages begin with a table of functions and their counts of holders, which take 8 or 16 bytes.
-// Before a gradient comes a name, a string of 8 or of 32 bytes, as the compiler's ABI has it.
-constexpr std::array<std::size_t, 2> kTensorInObject = {16, 24};
+// The Python object holds its tensor behind its head, or behind a flag as well, which says that it
+// only knows where the tensor is held. Tensors and storages begin with a table of functions and
+// their counts of holders, which take 8 or 16 bytes. Before a gradient comes a name, a string of 8
+// or of 32 bytes, as the compiler's ABI has it.
+constexpr std::size_t kBehindHead = 16;
+constexpr std::size_t kBehindFlag = 24;
+constexpr std::array<std::size_t, 2> kTensorInObject = {kBehindHead, kBehindFlag};
 constexpr std::array<std::size_t, 2> kBehindCounts = {16, 24};
 constexpr std::array<std::size_t, 2> kGradientInMeta = {40, 16};
 
@@ -83,6 +86,12 @@ std::optional<std::uint64_t> prove(const TensorLayout& layout, std::span<const T
   return has_gradient ? no_gradient : std::nullopt;
 }
 
+std::uint64_t tensor_of(std::uintptr_t object) {
+  const std::uint64_t tensor = word_at(object + g_layout.tensor_in_object);
+  const bool has_flag = g_layout.tensor_in_object == kBehindFlag;
+  return has_flag && read_raw<std::uint8_t>(object + kBehindHead) != 0 ? word_at(tensor) : tensor;
+}
+
 void fetch(std::uint64_t address) { __builtin_prefetch(pointer_at<const void>(address)); }
 
 }  // namespace
@@ -108,7 +117,7 @@ Status prove_tensors(std::span<const ToldTensor> tensors) {
 void TensorPlaces::follow(std::span<const std::uintptr_t> tensors) {
   chains_.resize(tensors.size());
   for (std::size_t index = 0; index < tensors.size(); ++index) {
-    chains_[index].tensor = word_at(tensors[index] + g_layout.tensor_in_object);
+    chains_[index].tensor = tensor_of(tensors[index]);
     fetch(chains_[index].tensor + g_layout.storage_in_tensor);
   }
   for (Chain& chain : chains_) {

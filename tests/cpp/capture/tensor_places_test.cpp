@@ -16,6 +16,7 @@ std::uint64_t at(const Words& words) { return reinterpret_cast<std::uint64_t>(wo
 // name of 32 bytes before the gradient.
 class FakeTorch {
  public:
+  static constexpr std::size_t kFlag = 2;
   static constexpr std::size_t kTensor = 3;
   static constexpr std::size_t kStorage = 2;
   static constexpr std::size_t kMeta = 3;
@@ -129,6 +130,17 @@ TEST_F(TensorPlacesTest, what_is_forgotten_is_read_anew) {
   places_.read(both_);
   places_.forget();
   EXPECT_EQ(places_.read(both_), TensorPlaces::Change::other);
+}
+
+TEST_F(TensorPlacesTest, an_object_that_only_knows_who_holds_its_tensor_is_read_the_same) {
+  FakeTorch::set_gradient(first_, at(torch().tensor(0x900)));
+  places_.read(both_);
+  Words& holder = torch().make();
+  holder[0] = first_[FakeTorch::kTensor];
+  first_[FakeTorch::kTensor] = at(holder);
+  first_[FakeTorch::kFlag] = 1;
+  EXPECT_EQ(places_.read(both_), TensorPlaces::Change::none);
+  EXPECT_EQ(places_.gradients(), std::vector<std::uint64_t>{0x900});
 }
 
 TEST_F(TensorPlacesTest, a_tensor_that_autograd_does_not_know_has_no_gradient) {

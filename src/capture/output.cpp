@@ -230,6 +230,15 @@ Summary Output::close(std::string_view reason) {
   return summary;
 }
 
+bool Output::only_starts_the_program(const Frame& frame, const StackBook& book) {
+  const std::string_view file = book.text(frame.file);
+  constexpr std::string_view kFiles[] = {
+      "/gpumemprof/__main__.py", "/gpumemprof/run.py", "/gpumemprof/applied/__main__.py",
+      "/bin/gpumemprof",         "/runpy.py",          "<frozen runpy>",
+  };
+  return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
+}
+
 StackId Output::stack_of(StackId id, const StackBook& book) {
   if (id.is_none()) return id;
   if (stacks_.size() <= id.index) stacks_.resize(book.stack_count());
@@ -245,6 +254,7 @@ StackId Output::stack_of(StackId id, const StackBook& book) {
   StackId added = caller.is_none() ? StackId() : stacks_[caller.index];
   for (const StackId step : std::views::reverse(missing)) {
     const Frame& frame = book.frame(book.innermost(step));
+    if (added.is_none() && only_starts_the_program(frame, book)) continue;
     const FrameId frame_id =
         writer_->add_frame({string_of(frame.name, book), string_of(frame.file, book), frame.line});
     added = stacks_[step.index] = writer_->add_stack(added, frame_id);

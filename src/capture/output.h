@@ -111,6 +111,8 @@ class Output {
   [[nodiscard]] DeviceIndex index_of(std::uint8_t device) const;
   void hand_over(std::uint8_t number, Device& device);
   void keep_problem(const Status& status);
+  // What lies around a program that was started through us, and tells nothing of it.
+  static bool only_starts_the_program(const Frame& frame, const StackBook& book);
   StackId stack_of(StackId id, const StackBook& book);
   StringId string_of(StringId id, const StackBook& book);
   StringId tag_of(std::uint16_t tag, const std::vector<std::string>& tags);

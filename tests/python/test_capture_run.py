@@ -54,6 +54,16 @@ def test_passes_arguments_streams_and_exit_code(tmp_path: Path) -> None:
     assert gpumemprof.load(tmp_path / "run.gmp").devices[0].peak.allocated_bytes == 1000
 
 
+@pytest.mark.parametrize("how", [["train.py"], ["-m", "train"]])
+def test_stacks_begin_with_the_program(tmp_path: Path, how: list[str]) -> None:
+    write(tmp_path, TRAIN)
+    run_recorded(tmp_path, "-o", "run.gmp", *how, "1000", "0")
+    recording = gpumemprof.load(tmp_path / "run.gmp")
+    (group,) = recording.devices[0].live_at_peak
+    (frame,) = group.stack
+    assert (Path(frame.file).name, frame.line, frame.name) == ("train.py", 3, "<module>")
+
+
 def test_names_the_file_after_script_and_process(tmp_path: Path) -> None:
     write(tmp_path, TRAIN)
     run_recorded(tmp_path, "train.py", "10", "0")

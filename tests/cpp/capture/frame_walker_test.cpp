@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <ranges>
 #include <vector>
 
 namespace gpumemprof::capture {
@@ -72,8 +73,8 @@ class FakePython {
   // Innermost first.
   [[nodiscard]] std::vector<FrameKey> stack() const {
     std::vector<FrameKey> keys;
-    for (auto frame = running_.rbegin(); frame != running_.rend(); ++frame) {
-      if (frame->owner != kIsBridge && keys.size() < kMaxDepth) keys.push_back(frame->key);
+    for (const Running& frame : std::views::reverse(running_)) {
+      if (frame.owner != kIsBridge && keys.size() < kMaxDepth) keys.push_back(frame.key);
     }
     return keys;
   }
@@ -220,7 +221,7 @@ TEST_P(FrameWalkerOf, every_stack_of_a_random_program_is_read_as_it_is) {
       if (what < 9 && python_.depth() < wanted) {
         constexpr std::uint8_t kOwners[] = {kOnThread, kOnThread,    kOnThread,
                                             kOnThread, kInGenerator, kIsBridge};
-        call(0x1000 + 0x1000 * one_of(4), kOwners[one_of(6)]);
+        call(0x1000 + std::uintptr_t{0x1000} * one_of(4), kOwners[one_of(6)]);
       } else if (what < 16 && python_.depth() > 0) {
         python_.give_back();
       } else if (python_.depth() > 0) {

@@ -21,7 +21,7 @@ TEST(SizeTable, gives_back_what_was_stored_and_only_once) {
 TEST(SizeTable, refuses_what_does_not_fit) {
   SizeTable table(16);
   for (std::uint64_t row = 1; row <= 12; ++row) EXPECT_TRUE(table.insert(row * 64, row));
-  EXPECT_FALSE(table.insert(13 * 64, 13));
+  EXPECT_FALSE(table.insert(std::uint64_t{13} * 64, 13));
   EXPECT_EQ(table.size(), 12U);
   table.clear();
   EXPECT_EQ(table.size(), 0U);

@@ -5,6 +5,8 @@
 #include <array>
 #include <deque>
 
+#include "capture/foreign_memory.h"
+
 namespace gpumemprof::capture {
 namespace {
 
@@ -47,8 +49,8 @@ class FakeTorch {
   }
 
   static void set_gradient(const Words& object, std::uint64_t tensor) {
-    auto* held = reinterpret_cast<std::uint64_t*>(object[kTensor]);
-    reinterpret_cast<std::uint64_t*>(held[kMeta])[kGradient] = tensor;
+    auto* held = pointer_at<std::uint64_t>(object[kTensor]);
+    pointer_at<std::uint64_t>(held[kMeta])[kGradient] = tensor;
   }
   void drop_gradient(const Words& object) { set_gradient(object, at(nothing_)); }
 
@@ -144,7 +146,7 @@ TEST_F(TensorPlacesTest, an_object_that_only_knows_who_holds_its_tensor_is_read_
 }
 
 TEST_F(TensorPlacesTest, a_tensor_that_autograd_does_not_know_has_no_gradient) {
-  auto* held = reinterpret_cast<std::uint64_t*>(first_[FakeTorch::kTensor]);
+  auto* held = pointer_at<std::uint64_t>(first_[FakeTorch::kTensor]);
   held[FakeTorch::kMeta] = 0;
   places_.read(both_);
   EXPECT_EQ(places_.read(both_), TensorPlaces::Change::none);

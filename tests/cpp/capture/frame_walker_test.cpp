@@ -225,7 +225,7 @@ TEST_P(FrameWalkerOf, every_stack_of_a_random_program_is_read_as_it_is) {
       } else if (what < 16 && python_.depth() > 0) {
         python_.give_back();
       } else if (python_.depth() > 0) {
-        python_.go_to(python_.top().code + 8 * one_of(3));
+        python_.go_to(python_.top().code + std::uintptr_t{8} * one_of(3));
       }
     }
     expect_stack();

@@ -72,7 +72,7 @@ class ScopeRecording:
         os.close(file)
         self._path = path
         weakref.finalize(self, _remove, path, os.getpid())
-        self._active = ActiveRecording(path, stacks=True, cpu=is_cpu, overwrite=True)
+        self._active = ActiveRecording(path, stacks=True, cpu=is_cpu, overwrite=True, is_brief=True)
         self._recording: Recording | None = None
         self._count = 0
 

@@ -152,6 +152,7 @@ class ActiveRecording:
         cpu: bool | None,
         overwrite: bool,
         labels: bool = True,
+        is_brief: bool = False,
     ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
@@ -170,6 +171,7 @@ class ActiveRecording:
         self._prover: threading.Thread | None = None
         self._told_facts = _facts()
         self._has_labels = labels
+        self._is_brief = is_brief
         self._is_watching = False
         with _lock:
             _prepare()
@@ -209,7 +211,7 @@ class ActiveRecording:
             if self in _started:
                 _started.remove(self)
         if self._is_watching:
-            hooks.leave()
+            hooks.leave(searches=not self._is_brief)
         self.summary = dict(_core.capture_stop(number, reason))
         if self._prover is not None and self._prover is not threading.current_thread():
             self._prover.join()

@@ -29,14 +29,14 @@ def watch() -> None:
             _watcher.say_all_again()
 
 
-def leave() -> None:
-    """One of these recordings is about to end."""
+def leave(searches: bool = True) -> None:
+    """One of these recordings is about to end; a search for modules holds it up."""
     global _watcher, _recordings
     with _lock:
         if _recordings == 0:
             return
         if _watcher is not None:
-            _watcher.say_last()
+            _watcher.say_last(searches)
         _recordings -= 1
         if _recordings == 0 and _watcher is not None:
             _watcher.stop()

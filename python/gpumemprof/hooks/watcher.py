@@ -72,13 +72,14 @@ class Watcher:
             for watched in list(self._optimizers.values()):
                 watched.reset()
 
-    def say_last(self) -> None:
+    def say_last(self, searches: bool) -> None:
         """A recording ends: modules that were neither called nor optimized are named now."""
         with self._lock:
             if not self._is_on:
                 return
             try:
-                self._modules.find_any()
+                if searches:
+                    self._modules.find_any()
                 self._modules.say()
             except Exception as error:
                 self._give_up(error)

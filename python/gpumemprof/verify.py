@@ -326,6 +326,15 @@ def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
     if options.file is None:
         path, notes = _run(options, folder, "as_it_is", memory, [])
     recording = _open(path)
+    if options.file is None and not recording.devices:
+        raise InputError(
+            "it made no tensors, so there is nothing to advise on",
+            "bad_input",
+            " ".join(options.program),
+            "name a program that trains with torch",
+        )
+    if recording.cut is not None:
+        _say(recording.cut)
     other = None if options.other is None else _open(options.other)
     advice = recording.advise(batch=options.batch, device=options.device, other=other)
     device = advice["input"]["device"]

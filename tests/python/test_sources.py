@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import gpumemprof
 import pytest
+from benchmarks import benchmark
 from conftest import SNAPSHOTS
 
 pytest.importorskip("pyarrow")
@@ -25,13 +24,7 @@ SOURCES += ["inputs", "workspace", "temporaries", "unknown"]
 
 def accuracy() -> Any:
     """The benchmark that compares sources with the truth, as a module."""
-    path = ROOT / "bench/source_accuracy.py"
-    spec = importlib.util.spec_from_file_location("source_accuracy", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["source_accuracy"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("source_accuracy")
 
 
 @pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)

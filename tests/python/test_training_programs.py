@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import gpumemprof
 import pytest
+from benchmarks import benchmark
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
     """bench/program_sources.py as a module."""
-    sys.path.insert(0, str(BENCH))
-    try:
-        path = BENCH / "program_sources.py"
-        spec = importlib.util.spec_from_file_location("program_sources", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["program_sources"] = module
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(BENCH))
+    return benchmark("program_sources")
 
 
 ALONE = [

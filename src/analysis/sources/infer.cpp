@@ -5,9 +5,8 @@
 
 #include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
-#include "analysis/sources/event_stacks.h"
+#include "analysis/sources/row_lives.h"
 #include "analysis/sources/size_book.h"
-#include "analysis/sources/span_index.h"
 #include "analysis/sources/workspace.h"
 #include "base/bytes.h"
 
@@ -18,26 +17,13 @@ bool is_usual_workspace(std::uint64_t bytes) {
   return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
 }
 
-struct Stretch {
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-};
-
-class Inference {
+class Inference : private RowLives {
  public:
   Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
             AllocationLabels& labels)
-      : store_(store),
-        events_(record.events),
-        rows_(record.allocations),
-        device_(record.device),
-        spans_(spans, record.events.size()),
-        stacks_(find_event_stacks(record)),
-        kinds_of_stacks_(code_kinds(store)),
-        labels_(labels) {}
+      : RowLives(store, record, spans), labels_(labels) {}
 
   void run() {
-    look_at_events();
     look_at_births();
     look_at_gradients();
     for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -47,159 +33,7 @@ class Inference {
   }
 
  private:
-  // --- What the rules ask of a row ---
-
-  [[nodiscard]] std::uint32_t birth(std::size_t row) const { return rows_.alloc_event[row]; }
-  [[nodiscard]] std::uint32_t death(std::size_t row) const {
-    return rows_.free_requested_event[row];
-  }
-  [[nodiscard]] std::uint64_t size(std::size_t row) const { return rows_.requested_bytes[row]; }
-  [[nodiscard]] bool is_from_before(std::size_t row) const { return birth(row) == kNoEvent; }
-  [[nodiscard]] bool stays(std::size_t row) const { return death(row) == kNoEvent; }
-  // There until the program's work is done, whether it ends by tearing everything down or not.
-  [[nodiscard]] bool lasts(std::size_t row) const { return death(row) >= end_of_work_; }
-  [[nodiscard]] std::size_t run_of(std::size_t row) const {
-    return is_from_before(row) ? 0 : spans_.run_of(birth(row));
-  }
-  // Where the next backward behind the row's birth begins, and the one after that.
-  [[nodiscard]] std::size_t next_backward(std::size_t run) const {
-    return run < spans_.count() ? spans_.next_backward(run) : run;
-  }
-  // Where the next iteration's work begins.
-  [[nodiscard]] std::uint32_t next_work(std::size_t run) const {
-    return std::min(spans_.start_of(spans_.next_forward(run)),
-                    spans_.start_of(spans_.next_backward(run)));
-  }
-  [[nodiscard]] bool outlives_next_backward(std::size_t row, std::size_t run) const {
-    const std::size_t next = next_backward(run);
-    return next < spans_.count() && death(row) > spans_.first(next);
-  }
-  // There for more than one iteration: for the second backward from its birth on, and for the one
-  // behind the next step of an optimizer, as some iterations go backward several times.
-  [[nodiscard]] bool outlives_iteration(std::size_t row, std::size_t run) const {
-    if (!outlives_next_backward(row, next_backward(run))) return false;
-    const std::size_t step = run < next_step_.size() ? next_step_[run] : spans_.count();
-    if (step == spans_.count()) return true;
-    return lasts(row) || outlives_next_backward(row, step);
-  }
-  // Let go of where gradients are zeroed.
-  [[nodiscard]] bool is_zeroed(std::size_t row) const {
-    const std::uint32_t at = death(row);
-    if (at >= events_.size()) return false;
-    const StackId stack = events_.stack[at];
-    if (stacks_.frees && !stack.is_none())
-      return kinds_of_stacks_[stack.index] == CodeKind::zero_grad;
-    const std::size_t zeroing = zeroing_at(at);
-    return zeroing > 0 && at <= zeroings_[zeroing - 1].last;
-  }
-  // How many times gradients had begun to be zeroed by then.
-  [[nodiscard]] std::size_t zeroing_at(std::uint32_t event) const {
-    const auto after =
-        std::upper_bound(zeroings_.begin(), zeroings_.end(), event,
-                         [](std::uint32_t at, const Stretch& s) { return at < s.first; });
-    return static_cast<std::size_t>(after - zeroings_.begin());
-  }
-  // Alive from before an optimizer's step until after it.
-  [[nodiscard]] bool lives_through_a_step(std::size_t row, std::size_t run) const {
-    for (std::size_t next = run + 1; next < spans_.count(); ++next) {
-      const Phase phase = spans_.phase(next);
-      if (phase == Phase::optimizer_step) return death(row) >= spans_.end(next);
-      if (phase != Phase::other) return false;
-    }
-    return false;
-  }
-  // The same whatever lies between, and where the recording has no steps at all.
-  [[nodiscard]] bool lives_through_next_step(std::size_t row) const {
-    const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
-    return step == spans_.count() || death(row) >= spans_.end(step);
-  }
-  [[nodiscard]] bool saw_oom(std::size_t row) const {
-    const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
-    return oom != ooms_.end() && *oom < death(row);
-  }
-
   // --- Evidence ---
-
-  void look_at_events() {
-    for (std::uint32_t event = 0; event < events_.size(); ++event) {
-      const Action action = events_.action[event];
-      if (action == Action::oom) ooms_.push_back(event);
-      const StackId stack = events_.stack[event];
-      if (action == Action::free_requested && stacks_.frees && !stack.is_none() &&
-          kinds_of_stacks_[stack.index] == CodeKind::zero_grad)
-        note_zeroing(event);
-      if (action != Action::alloc) continue;
-      is_zeroing_ = false;
-      if (!stacks_.requests) continue;
-      const CodeKind kind = stack.is_none() ? CodeKind::backward : kinds_of_stacks_[stack.index];
-      note_recompute(event, kind);
-      note_forward(event, kind);
-    }
-    if (zeroings_.empty()) look_at_annotations();
-    next_step_.resize(spans_.count(), spans_.count());
-    for (std::size_t run = spans_.count(); run-- > 1;) {
-      next_step_[run - 1] = spans_.phase(run) == Phase::optimizer_step ? run : next_step_[run];
-    }
-    for (std::size_t run = 0; run < spans_.count(); ++run) {
-      if (spans_.phase(run) != Phase::other) {
-        has_phases_ = true;
-        end_of_work_ = spans_.end(run);
-      }
-      if (spans_.phase(run) == Phase::backward)
-        first_backward_ = std::min(first_backward_, spans_.first(run));
-    }
-  }
-
-  // Frees of one zero_grad(): nothing is allocated between them.
-  void note_zeroing(std::uint32_t event) {
-    if (!is_zeroing_) zeroings_.push_back({event, event});
-    zeroings_.back().last = event;
-    is_zeroing_ = true;
-  }
-
-  // Forward code, as far as it goes without the user's own code allocating between.
-  void note_forward(std::uint32_t event, CodeKind kind) {
-    if (kind == CodeKind::forward) {
-      if (!is_in_forward_) forwards_.push_back({event, event});
-      forwards_.back().last = event;
-    }
-    is_in_forward_ = kind == CodeKind::forward;
-  }
-  // A forward began while the row was there: it may have read it.
-  [[nodiscard]] bool saw_forward(std::size_t row) const {
-    const auto after =
-        std::upper_bound(forwards_.begin(), forwards_.end(), birth(row),
-                         [](std::uint32_t event, const Stretch& s) { return event < s.first; });
-    return after != forwards_.end() && after->first < death(row) &&
-           after->first < spans_.end(run_of(row));
-  }
-
-  // Forward that backward runs again, as far as it goes without backward's own work between.
-  void note_recompute(std::uint32_t event, CodeKind kind) {
-    if (kind == CodeKind::recompute) {
-      if (!is_recomputing_) recomputes_.push_back({event, event});
-      recomputes_.back().last = event;
-    }
-    is_recomputing_ = kind == CodeKind::recompute;
-  }
-
-  void look_at_annotations() {
-    const auto& times = events_.time_ns;
-    const auto event_at = [&](std::int64_t time_ns) {
-      return static_cast<std::uint32_t>(std::lower_bound(times.begin(), times.end(), time_ns) -
-                                        times.begin());
-    };
-    for (const Annotation& annotation : store_.annotations()) {
-      if (annotation.device != device_ || annotation.time_ns == kUnknownTime) continue;
-      if (!store_.text(annotation.name).starts_with("Optimizer.zero_grad#")) continue;
-      const std::uint32_t event = event_at(annotation.time_ns);
-      if (annotation.stage == Annotation::Stage::start) {
-        zeroings_.push_back({event, event});
-      } else if (!zeroings_.empty() && event > 0) {
-        zeroings_.back().last = event - 1;
-      }
-    }
-  }
 
   [[nodiscard]] CodeKind kind_by_phase(Phase phase) const {
     switch (phase) {
@@ -578,31 +412,13 @@ class Inference {
     std::uint64_t key = 0;
   };
 
-  const Store& store_;
-  const EventColumns& events_;
-  const AllocationColumns& rows_;
-  DeviceIndex device_;
-  SpanIndex spans_;
-  EventStacks stacks_;
-  std::vector<CodeKind> kinds_of_stacks_;
   AllocationLabels& labels_;
 
-  Column<CodeKind> kinds_;              // by row
-  std::vector<std::size_t> next_step_;  // by run: the next of an optimizer's step behind it
-  bool has_phases_ = false;
-  bool is_recomputing_ = false;
-  bool is_zeroing_ = false;
-  bool is_in_forward_ = false;
+  Column<CodeKind> kinds_;  // by row
   bool keeps_gradients_ = false;
   bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_made_parameters_ = false;
   bool is_joined_late_ = false;  // something that lasts was there before the history
-  std::uint32_t first_backward_ = kNoEvent;
-  std::uint32_t end_of_work_ = 0;  // behind the last phase
-  std::vector<std::uint32_t> ooms_;
-  std::vector<Stretch> recomputes_;
-  std::vector<Stretch> forwards_;
-  std::vector<Stretch> zeroings_;
   SizeBook sizes_;
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;

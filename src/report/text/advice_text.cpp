@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/bytes.h"
@@ -196,8 +197,10 @@ class Writer : private text::Page {
       line("  gpumemprof report " + file);
     } else {
       line("Next: the cheapest way under a limit");
-      line(fmt::format("  gpumemprof advise {} --fit {}MiB", file,
-                       advice_.peak_allocated_bytes * 6 / 10 / kMiB));
+      const std::uint64_t bytes = advice_.peak_allocated_bytes * 6 / 10;
+      const std::string limit = bytes < kMiB ? fmt::format("{}", std::max<std::uint64_t>(bytes, 1))
+                                             : fmt::format("{}MiB", bytes / kMiB);
+      line(fmt::format("  gpumemprof advise {} --fit {}", file, limit));
     }
   }
 

@@ -246,6 +246,8 @@ void bind_capture(nb::module_& module) {
   module.def("capture_prove_autograd", prove_autograd, nb::arg("first"), nb::arg("first_sequence"),
              nb::arg("second"), nb::arg("second_sequence"));
   module.def("capture_own_stack", own_stack);
+  module.def("capture_find_thread_key", [] { capture::find_thread_key(); });
+  module.def("capture_use_thread_key", capture::use_thread_key);
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
              nb::arg("path"), nb::arg("facts"));
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));

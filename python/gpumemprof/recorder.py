@@ -14,7 +14,9 @@ within a second of the end however the process ends. A forked child does not rec
 
 from __future__ import annotations
 
+import _thread
 import atexit
+import contextlib
 import functools
 import os
 import platform
@@ -61,11 +63,29 @@ def _probe() -> bool:
 _MOST_FRAMES = 512
 
 
+def _learn_thread_key() -> None:
+    """Spare every event a question to Python; nothing is lost where this fails."""
+    is_found = _thread.allocate_lock()
+
+    def find() -> None:
+        try:
+            _core.capture_find_thread_key()
+        finally:
+            is_found.release()
+
+    is_found.acquire()
+    with contextlib.suppress(RuntimeError):  # There may be too many threads.
+        _thread.start_new_thread(find, ())
+        is_found.acquire()
+        _core.capture_use_thread_key()
+
+
 def _why_no_stacks() -> str | None:
     try:
         _core.capture_prepare_stacks()
     except Error as error:
         return error.message
+    _learn_thread_key()
     # Through a generator and a function of C, whose frames are kept in other ways.
     if not _probe() or not next(_probe() for _ in (0,)) or not all(map(lambda _: _probe(), (0,))):  # noqa: C417
         return "this Python keeps its frames in a way gpumemprof does not know"

@@ -42,7 +42,6 @@ NodeLayout g_layout;  // once g_is_proven
 std::atomic<bool> g_is_proven{false};
 std::atomic<Emitter*> g_emitter{nullptr};
 thread_local NodeKey t_last_made;  // before the proof
-thread_local NodeKey t_running;
 
 std::uint64_t word_at(const void* object, std::size_t offset) {
   std::uint64_t word = 0;
@@ -61,26 +60,31 @@ const void* node_behind(std::uintptr_t python_object) {
 }
 
 // In torch's place: a node is being made.
-std::uint64_t take_number() {
+[[gnu::hot]] std::uint64_t take_number() {
   const std::uint64_t number = g_take_number();
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return number;
-  const NodeKey node = {number, static_cast<std::uint32_t>(g_thread_number())};
   if (g_is_proven.load(std::memory_order_acquire)) [[likely]] {
-    emitter->note_node(node);
+    emitter->note_node(number, g_thread_number);
   } else {
-    t_last_made = node;
+    t_last_made = {number, static_cast<std::uint32_t>(g_thread_number())};
   }
   return number;
 }
 
 // In torch's place: a node is run. One node may run others: a backward inside a backward.
-void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
-  struct Running {
-    NodeKey outer = t_running;
-    ~Running() { t_running = outer; }
-  } running;
-  if (g_is_proven.load(std::memory_order_acquire)) t_running = read_node(node, g_layout);
+[[gnu::hot]] void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
+  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  NodeKey* running = emitter == nullptr || !g_is_proven.load(std::memory_order_acquire)
+                         ? nullptr
+                         : emitter->running_node();
+  if (running == nullptr) return g_run_node(engine, task, node, inputs, queue);
+  struct Restored {
+    NodeKey* running;
+    NodeKey outer = *running;
+    ~Restored() { *running = outer; }
+  } const restored{running};
+  *running = read_node(node, g_layout);
   g_run_node(engine, task, node, inputs, queue);
 }
 
@@ -131,8 +135,6 @@ Status prove_autograd(ToldNode first, ToldNode second) {
   }
   return cannot_attach("torch keeps its autograd nodes in an unknown way");
 }
-
-NodeKey current_node() { return t_running; }
 
 void set_autograd_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
 

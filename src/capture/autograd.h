@@ -27,9 +27,6 @@ Status attach_autograd_hook();
 // what is read from now on, if they are read as torch tells them.
 Status prove_autograd(ToldNode first, ToldNode second);
 
-// The node this thread is running; none outside of backward, where the node has no number, and
-// before the proof.
-NodeKey current_node();
 // nullptr: nodes are not noted.
 void set_autograd_emitter(Emitter* emitter);
 

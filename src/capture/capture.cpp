@@ -12,12 +12,20 @@
 #include "capture/cuda_tracker.h"
 #include "capture/engine.h"
 #include "capture/line_table.h"
+#include "capture/thread_key.h"
 
 namespace gpumemprof::capture {
 namespace {
 
 // Made once and kept, since callbacks use it.
-std::atomic<const FrameWalker*> g_walker{nullptr};
+std::atomic<FrameWalker*> g_walker{nullptr};
+std::atomic<int> g_thread_key{-1};  // found, not in use yet
+
+// Python makes itself another variable in a child.
+void forget_thread_key() {
+  if (FrameWalker* walker = g_walker.load(std::memory_order_acquire); walker != nullptr)
+    walker->set_thread_key(std::nullopt);
+}
 
 LabelSetNumber new_label_set() {
   static std::atomic<LabelSetNumber> next{0};
@@ -182,28 +190,45 @@ Status prepare_stacks() {
   return Done{};
 }
 
+void find_thread_key() {
+  const FrameWalker* walker = g_walker.load(std::memory_order_acquire);
+  if (walker == nullptr) return;
+  const std::optional<pthread_key_t> key = find_thread_key(walker->asker());
+  g_thread_key.store(key ? static_cast<int>(*key) : -1, std::memory_order_release);
+}
+
+bool use_thread_key() {
+  FrameWalker* walker = g_walker.load(std::memory_order_acquire);
+  const int key = g_thread_key.load(std::memory_order_acquire);
+  if (walker == nullptr || key < 0) return false;
+  static const bool kIsWatching = ::pthread_atfork(nullptr, nullptr, forget_thread_key) == 0;
+  if (!kIsWatching) return false;
+  walker->set_thread_key(static_cast<pthread_key_t>(key));
+  if (walker->thread_state() == walker->asker()()) return true;
+  walker->set_thread_key(std::nullopt);
+  return false;
+}
+
 std::vector<StackFrame> own_stack() {
   const FrameWalker* walker = g_walker.load(std::memory_order_acquire);
   std::vector<StackFrame> frames;
   if (walker == nullptr) return frames;
-  std::vector<FrameKey> keys(kMaxDepth);
-  std::vector<char> buffer(2 * FrameWalker::kTextBytes);
-  const auto trails = std::make_unique<std::array<Trail, 2>>();
-  Trail* trail = &trails->front();
-  Trail* spare = &trails->back();
-  const std::size_t count = walker->walk(keys.data(), keys.data(), 0, trail, spare).count;
+  std::vector<char> buffer(2 * CodeReader::kTextBytes);
+  const auto trail = std::make_unique<Trail>();
+  const auto room = std::make_unique<FoundFrames>();
+  walker->walk(*trail, *room);
   // Again, along the trail of the first walk: nothing has changed, and so it must find.
-  std::vector<FrameKey> again(kMaxDepth);
-  if (count < kMaxDepth && !walker->walk(again.data(), keys.data(), count, trail, spare).is_same)
-    return frames;
-  for (std::size_t index = 0; index < count; ++index) {
+  if (!walker->walk(*trail, *room).is_same) return frames;
+  for (std::size_t index = trail->size(); index > 0; --index) {
+    if (trail->is_bridge(index - 1)) continue;
+    const FrameKey key = trail->key(index - 1);
     CodeText text;
-    if (!walker->read_code(keys[index].code, text,
-                           std::span<char, 2 * FrameWalker::kTextBytes>(buffer)))
+    if (!walker->codes().read_code(key.code, text,
+                                   std::span<char, 2 * CodeReader::kTextBytes>(buffer)))
       break;
     frames.push_back({std::string(text.name), std::string(text.file),
-                      line_of(walker->layout().line_table_format, text.line_table, text.first_line,
-                              walker->instruction_offset(keys[index]))});
+                      line_of(walker->codes().layout().line_table_format, text.line_table,
+                              text.first_line, walker->instruction_offset(key))});
   }
   return frames;
 }

@@ -130,6 +130,10 @@ struct StackFrame {
 // The calling thread's stack as the recorder reads it, innermost first; to compare with Python's
 // own.
 std::vector<StackFrame> own_stack();
+// Where each thread's own state is kept (thread_key.h): call the first on a thread that Python has
+// just made, the second, when that one is done, on any other. False: Python is asked, as before.
+void find_thread_key();
+bool use_thread_key();
 
 // Forward stacks of memory allocated in backward. Call once torch is loaded and a recording with
 // stacks is open, then make two nodes of autograd's graph and give both with the numbers torch

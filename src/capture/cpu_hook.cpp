@@ -25,13 +25,14 @@ MemalignFunction g_memalign = nullptr;
 FreeFunction g_free = nullptr;
 
 void tell(Emitter& emitter, Action action, void* memory, std::size_t size) {
-  EventRecord event;
+  Record record;
+  EventRecord& event = record.event;
   event.action = static_cast<std::uint8_t>(action);
   event.device = kCpuDevice;
   event.ticks = read_ticks();
   event.address = reinterpret_cast<std::uint64_t>(memory);
   event.size_bytes = size;
-  emitter.emit(event, StackUse::walk);
+  emitter.emit(record, StackUse::walk);
 }
 
 // An allocation is told after it was made and a free before it is, so that an address never seems

@@ -91,14 +91,15 @@ void count(Ledger& ledger, const TraceEntry& entry) {
 }
 
 // Runs under the device's lock.
-void on_entry(const TraceEntry& entry) {
+[[gnu::hot]] void on_entry(const TraceEntry& entry) {
   const auto device = static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice));
   if (device < kCpuDevice) {
     if (Ledger* ledger = counting_ledger(device); ledger != nullptr) count(*ledger, entry);
   }
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return;
-  EventRecord event;
+  Record record;
+  EventRecord& event = record.event;
   const auto action = field<std::int32_t>(entry, kAction);
   event.action = static_cast<std::uint8_t>(
       std::clamp<std::int32_t>(action, 0, static_cast<int>(Action::other)));
@@ -117,7 +118,7 @@ void on_entry(const TraceEntry& entry) {
     if (row < kMostSnapshots) g_snapshots[row] = {event.address, event.size_bytes, event.ticks};
     g_snapshot_count.store(row + 1, std::memory_order_release);
   }
-  emitter->emit(event, stack_use(known));
+  emitter->emit(record, stack_use(known));
 }
 
 Error cannot_attach(std::string message) {

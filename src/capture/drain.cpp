@@ -221,9 +221,12 @@ void Drain::take(const EventRecord& record) {
 }
 
 void Drain::take(const NodeRecord& record) {
+  forward_stacks_.enter_epoch(record.epoch);
   if (record.is_running) return forward_stacks_.runs(record.thread, record.node);
   if (record.stack == StackWord::moved) book_.move(record.thread, record.instruction);
-  forward_stacks_.made(record.node, book_.stack_of(record.thread));
+  const bool has_stack = record.stack != StackWord::none;
+  forward_stacks_.made(record.thread, record.node, record.end_before,
+                       has_stack ? book_.stack_of(record.thread) : StackId());
 }
 
 void Drain::take_cpu(const EventRecord& record, DrainedEvent& event) {

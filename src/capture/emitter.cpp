@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "capture/autograd.h"
 #include "capture/code_deaths.h"
 #include "event/event.h"
 
@@ -54,7 +53,8 @@ class CodeSender {
 
 }  // namespace
 
-void Emitter::emit(EventRecord& event, StackUse use) {
+[[gnu::hot]] void Emitter::emit(Record& record, StackUse use) {
+  EventRecord& event = record.event;
   bool is_ready = true;
   if (ThreadSlot* slot = slots_.mine(); slot != nullptr) [[likely]] {
     event.thread = slot->number;
@@ -76,38 +76,62 @@ void Emitter::emit(EventRecord& event, StackUse use) {
   std::atomic<std::uint32_t>& lost = lost_[event.device];
   if (lost.load(std::memory_order_relaxed) != 0) [[unlikely]]
     event.lost_before = lost.exchange(0, std::memory_order_relaxed);
-  Record record;
-  record.event = event;
   if (is_ready && ring_.push(record)) return;
   lost.fetch_add(event.lost_before + 1, std::memory_order_relaxed);
   if (event.stack == StackWord::moved)
     slots_.mine()->is_mirrored = false;  // the drain did not hear of it
 }
 
-void Emitter::note_node(NodeKey node) {
+[[gnu::hot]] void Emitter::note_node(std::uint64_t sequence, std::uint64_t (*thread_number)()) {
   ThreadSlot* slot = slots_.mine();
   const FrameWalker* walker = walker_.load(std::memory_order_acquire);
   if (slot == nullptr || walker == nullptr) return;
+  std::uint32_t instruction = 0;
+  const StackWord stack = send_stack(*walker, *slot, instruction);
+  const bool is_bare = stack == StackWord::none;
+  const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+  NotedNodes& noted = slot->noted;
+  if (noted.is_open && noted.is_bare == is_bare && noted.end == sequence && noted.epoch == epoch)
+      [[likely]] {
+    ++noted.end;
+    return;
+  }
+  if (noted.thread == 0) noted.thread = static_cast<std::uint32_t>(thread_number());
   Record record;
   record.node = NodeRecord();
   record.node.thread = slot->number;
-  record.node.node = node;
-  record.node.stack = send_stack(*walker, *slot, record.node.instruction);
-  if (record.node.stack == StackWord::none) return;
-  if (!ring_.push(record) && record.node.stack == StackWord::moved) slot->is_mirrored = false;
+  record.node.stack = stack;
+  record.node.instruction = instruction;
+  record.node.epoch = epoch;
+  record.node.node = {sequence, noted.thread};
+  record.node.end_before = noted.end;
+  noted.is_open = ring_.push(record);
+  if (noted.is_open) {
+    noted.end = sequence + 1;
+    noted.epoch = epoch;
+    noted.is_bare = is_bare;
+    return;
+  }
+  lose_nodes();
+  if (stack == StackWord::moved) slot->is_mirrored = false;
 }
 
-bool Emitter::send_running_node(ThreadSlot& slot) {
-  const NodeKey node = current_node();
-  if (node == slot.running_node) [[likely]]
+[[gnu::hot]] NodeKey* Emitter::running_node() {
+  ThreadSlot* slot = slots_.mine();
+  return slot == nullptr ? nullptr : &slot->running;
+}
+
+[[gnu::hot]] bool Emitter::send_running_node(ThreadSlot& slot) {
+  if (slot.running == slot.told_running) [[likely]]
     return true;
   Record record;
   record.node = NodeRecord();
   record.node.is_running = true;
   record.node.thread = slot.number;
-  record.node.node = node;
+  record.node.epoch = epoch_.load(std::memory_order_relaxed);
+  record.node.node = slot.running;
   if (!ring_.push(record)) return false;
-  slot.running_node = node;
+  slot.told_running = slot.running;
   return true;
 }
 
@@ -120,42 +144,54 @@ std::uint16_t Emitter::tag() {
   return slot == nullptr ? std::uint16_t{0} : slot->tag;
 }
 
-StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
-                              std::uint32_t& instruction) {
-  const Walk walk =
-      walker.walk(slot.scratch, slot.frames, slot.depth, slot.trail, slot.spare_trail);
-  if (walk.count == 0) return StackWord::none;
+[[gnu::hot]] StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
+                                           std::uint32_t& instruction) {
+  const Walk walk = walker.walk(slot.trail, slot.found);
+  if (walk.is_same && is_mirror_true(walker, slot, code_deaths())) [[likely]]
+    return StackWord::mirrored;
+  return walk.count == 0 ? StackWord::none : send_difference(walker, slot, walk, instruction);
+}
+
+bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
+                             std::uint64_t deaths) {
+  return slot.is_mirrored && deaths == slot.deaths_seen &&
+         (knows_code_deaths() || has_same_glances(walker, slot));
+}
+
+// Not inlined: what seldom runs need not be fetched with what always does.
+[[gnu::noinline]] StackWord Emitter::send_difference(const FrameWalker& walker, ThreadSlot& slot,
+                                                     const Walk& walk, std::uint32_t& instruction) {
   const std::uint64_t deaths = code_deaths();
-  if ((walk.is_same || walk.has_moved) && slot.is_mirrored && deaths == slot.deaths_seen &&
-      (knows_code_deaths() || has_same_glances(walker, slot))) {
-    if (walk.is_same) return StackWord::mirrored;
-    slot.frames[0] = slot.scratch[0];
-    instruction = walker.instruction_offset(slot.scratch[0]);
+  slot.noted.is_open = false;
+  if (walk.has_moved && is_mirror_true(walker, slot, deaths)) {
+    instruction = walker.instruction_offset(slot.trail.innermost());
     return StackWord::moved;
   }
-  if (walk.is_same || walk.has_moved)
-    std::copy(slot.frames + 1, slot.frames + walk.count, slot.scratch + 1);
   slot.is_mirrored = send_changes(walker, slot, walk, deaths);
-  if (!slot.is_mirrored) slot.trail->count = 0;  // it leads to a stack that is not the last one
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }
 
-// Glances are kept from the outermost frame on.
-bool Emitter::has_same_glances(const FrameWalker& walker, const ThreadSlot& slot) const {
+[[gnu::noinline]] bool Emitter::has_same_glances(const FrameWalker& walker,
+                                                 const ThreadSlot& slot) {
   std::uint64_t difference = 0;
-  for (std::size_t index = 0; index < slot.depth; ++index) {
-    difference |= walker.glance(slot.frames[index].code) ^ slot.glances[slot.depth - 1 - index];
+  const Trail& trail = slot.trail;
+  for (std::size_t index = 0; index < trail.size(); ++index) {
+    if (trail.is_bridge(index)) continue;
+    difference |=
+        walker.codes().glance(trail.key(index).code) ^ slot.glances[trail.depth_at(index) - 1];
   }
   return difference == 0;
 }
 
-std::size_t Emitter::frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
-                                    const Walk& walk, std::uint64_t deaths) {
+std::size_t Emitter::steps_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
+                                   const Walk& walk, std::uint64_t deaths) {
   if (!slot.is_mirrored || deaths != slot.deaths_seen) return 0;
-  if (knows_code_deaths()) return walk.kept;
+  if (knows_code_deaths()) return walk.fresh;
+  const Trail& trail = slot.trail;
   std::size_t keep = 0;
-  while (keep < walk.kept &&
-         walker.glance(slot.scratch[walk.count - 1 - keep].code) == slot.glances[keep]) {
+  while (keep < walk.fresh &&
+         (trail.is_bridge(keep) ||
+          walker.codes().glance(trail.key(keep).code) == slot.glances[trail.depth_at(keep) - 1])) {
     ++keep;
   }
   return keep;
@@ -173,9 +209,9 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
                         std::uint64_t deaths, Record& pending) {
   const std::uint16_t number = code_slot(code);
   KnownCode& known = slot.codes[number];
-  const std::uint64_t witness = knows_code_deaths() ? deaths : walker.glance(code);
+  const std::uint64_t witness = knows_code_deaths() ? deaths : walker.codes().glance(code);
   if (known.code == code && known.witness == witness) return true;
-  const std::uint64_t fingerprint = walker.fingerprint(code);
+  const std::uint64_t fingerprint = walker.codes().fingerprint(code);
   if (known.code != code || known.fingerprint != fingerprint) {
     // What a slot stood for so far must reach the drain before it stands for something else.
     if (pending.frames.count > 0 && !push_frames(pending)) return false;
@@ -187,24 +223,24 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
 
 bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                            std::uint64_t deaths) {
-  const std::size_t count = walk.count;
-  const std::size_t keep = frames_to_keep(walker, slot, walk, deaths);
+  const Trail& trail = slot.trail;
+  const std::size_t keep = steps_to_keep(walker, slot, walk, deaths);
   Record record;
   record.frames = FramesRecord();
   FramesRecord& frames = record.frames;
   frames.thread = slot.number;
-  frames.keep = static_cast<std::uint16_t>(keep);
-  for (std::size_t left = count - keep; left > 0; --left) {
-    const FrameKey& key = slot.scratch[left - 1];
+  frames.keep = static_cast<std::uint16_t>(keep == 0 ? 0 : trail.depth_at(keep - 1));
+  for (std::size_t index = keep; index < trail.size(); ++index) {
+    if (trail.is_bridge(index)) continue;
+    const FrameKey key = trail.key(index);
     if (!introduce(walker, slot, key.code, deaths, record)) return false;
-    if (!knows_code_deaths()) slot.glances[count - left] = walker.glance(key.code);
+    if (!knows_code_deaths())
+      slot.glances[trail.depth_at(index) - 1] = walker.codes().glance(key.code);
     frames.frames[frames.count++] = {code_slot(key.code), walker.instruction_offset(key)};
     if (frames.count == FramesRecord::kFrames && !push_frames(record)) return false;
   }
   // Also with nothing left: the drain must learn that the stack became shorter.
   if (!push_frames(record)) return false;
-  std::swap(slot.frames, slot.scratch);
-  slot.depth = count;
   slot.deaths_seen = deaths;
   return true;
 }
@@ -213,7 +249,7 @@ bool Emitter::describe(const FrameWalker& walker, ThreadSlot& slot, std::uintptr
                        std::uint16_t number) {
   CodeText text;
   slot.codes[number] = {};
-  if (!walker.read_code(code, text, slot.text)) return false;
+  if (!walker.codes().read_code(code, text, slot.text)) return false;
   CodeHead head;
   head.first_line = text.first_line;
   head.table_bytes = static_cast<std::uint32_t>(text.line_table.size());

@@ -20,15 +20,20 @@ enum class StackUse : std::uint8_t {
   if_paired,  // that of the free_requested just before, if this completes it
 };
 
-class Emitter {
+class alignas(64) Emitter {
  public:
   Emitter(Ring& ring, ThreadSlots& slots) : ring_(ring), slots_(slots) {}
 
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
-  void emit(EventRecord& event, StackUse use);
-  // This thread has made a node of autograd's graph.
-  void note_node(NodeKey node);
+  // The record is that of an event, and is completed here.
+  void emit(Record& record, StackUse use);
+  // This thread has made a node of autograd's graph. `thread_number` is asked once for each thread.
+  void note_node(std::uint64_t sequence, std::uint64_t (*thread_number)());
+  // From now on nodes are made that are not noted.
+  void lose_nodes() { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  // Where the node that this thread runs is kept; nullptr when there are too many threads.
+  NodeKey* running_node();
   // Names everything this thread allocates from now on; 0 ends it.
   void set_tag(std::uint16_t tag);
   [[nodiscard]] std::uint16_t tag();
@@ -42,11 +47,15 @@ class Emitter {
   // Makes sure that the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
   StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction);
+  StackWord send_difference(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
+                            std::uint32_t& instruction);
+  [[nodiscard]] static bool is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
+                                           std::uint64_t deaths);
   bool send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                     std::uint64_t deaths);
-  static std::size_t frames_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
-                                    const Walk& walk, std::uint64_t deaths);
-  bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot) const;
+  static std::size_t steps_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
+                                   const Walk& walk, std::uint64_t deaths);
+  static bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot);
   // Makes sure that the drain knows what the code is called.
   bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
                  std::uint64_t deaths, Record& pending);
@@ -57,6 +66,7 @@ class Emitter {
   Ring& ring_;
   ThreadSlots& slots_;
   std::atomic<const FrameWalker*> walker_{nullptr};
+  std::atomic<std::uint32_t> epoch_{0};
   std::array<std::atomic<std::uint32_t>, kDeviceSlots> lost_{};
 };
 

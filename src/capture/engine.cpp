@@ -114,7 +114,7 @@ bool Engine::is_recording() {
 void Engine::set_walker(const FrameWalker* walker) {
   const std::lock_guard lock(mutex_);
   walker_ = walker;
-  const LineTableFormat format = walker->layout().line_table_format;
+  const LineTableFormat format = walker->codes().layout().line_table_format;
   drain_.submit([format](Drain& drain) { drain.set_line_table_format(format); });
   settle();
 }
@@ -140,7 +140,16 @@ void Engine::settle() {
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
-  set_autograd_emitter(has_stacks ? &emitter_ : nullptr);
+  note_nodes(has_stacks);
+}
+
+void Engine::note_nodes(bool is_on) {
+  if (is_on == notes_nodes_) return;
+  notes_nodes_ = is_on;
+  // Behind the last note and again before the first one: a thread may be in the middle of a note.
+  if (!is_on) set_autograd_emitter(nullptr);
+  emitter_.lose_nodes();
+  if (is_on) set_autograd_emitter(&emitter_);
 }
 
 bool Engine::wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most) {

@@ -48,6 +48,7 @@ class Engine {
 
   // Callbacks on or off, as the open recordings need; with mutex_ held.
   void settle();
+  void note_nodes(bool is_on);
 
   Ring ring_;
   ThreadSlots slots_;
@@ -58,6 +59,7 @@ class Engine {
   std::map<std::string, std::uint16_t> tags_;
   RecordingNumber last_number_ = 0;
   const FrameWalker* walker_ = nullptr;
+  bool notes_nodes_ = false;
   bool is_held_ = false;
   bool is_without_stacks_ = false;
 };

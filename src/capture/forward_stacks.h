@@ -1,11 +1,13 @@
 // ForwardStacks: where each node of autograd's graph was made, for as long as its backward may
 // come.
 //
-// A table of fixed size, so that recording stays bounded: a node displaces the one made kNodes
-// before it. A node that is not found any more has no stack, never another's. For the drain thread
-// alone.
+// A thread tells where it made a node only if that is elsewhere than the one before: what it told
+// last is open, and holds for every node that follows. What is closed goes into a table of fixed
+// size, so that recording stays bounded: a node displaces the one made kNodes before it. A node
+// that is not found any more has no stack, never another's. For the drain thread alone.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "capture/record.h"
@@ -17,10 +19,20 @@ class ForwardStacks {
  public:
   static constexpr std::size_t kNodes = std::size_t{1} << 18;
 
-  void made(NodeKey node, StackId stack) {
-    if (entries_.empty()) entries_.resize(kNodes);
-    entries_[place(node)] = {node, stack};
+  // Nodes were made that nobody noted: nothing is open any more.
+  void enter_epoch(std::uint32_t epoch) {
+    if (epoch == epoch_) return;
+    epoch_ = epoch;
+    open_.assign(open_.size(), Open());
   }
+
+  // The thread has made this node; what it told before held up to `end_before`.
+  void made(std::uint16_t thread, NodeKey node, std::uint64_t end_before, StackId stack) {
+    if (open_.size() <= thread) open_.resize(thread + std::size_t{1});
+    close(open_[thread], end_before);
+    open_[thread] = {node, stack};
+  }
+
   // The thread runs this node from now on; none: no backward.
   void runs(std::uint16_t thread, NodeKey node) {
     if (running_.size() <= thread) running_.resize(thread + std::size_t{1});
@@ -36,18 +48,37 @@ class ForwardStacks {
     NodeKey node;
     StackId stack;
   };
+  // All nodes of this one's thread from this one on; none: nothing is open.
+  using Open = Entry;
+
+  void close(const Open& open, std::uint64_t end) {
+    if (open.node.is_none() || open.node.sequence >= end) return;
+    if (entries_.empty()) entries_.resize(kNodes);
+    NodeKey node = open.node;
+    node.sequence = std::max(node.sequence, end - std::min<std::uint64_t>(end, kNodes));
+    for (; node.sequence < end; ++node.sequence) entries_[place(node)] = {node, open.stack};
+  }
 
   // Sequence numbers of one thread follow each other, so they share the table without collisions.
   static std::size_t place(NodeKey node) {
     return (node.sequence + node.thread * 0x9E3779B97F4A7C15ULL) & (kNodes - 1);
   }
   [[nodiscard]] StackId find(NodeKey node) const {
-    if (node.is_none() || entries_.empty()) return StackId();
-    const Entry& entry = entries_[place(node)];
-    return entry.node == node ? entry.stack : StackId();
+    if (node.is_none()) return StackId();
+    if (!entries_.empty()) {
+      const Entry& entry = entries_[place(node)];
+      if (entry.node == node) return entry.stack;
+    }
+    const auto open = std::find_if(open_.begin(), open_.end(), [&](const Open& each) {
+      return !each.node.is_none() && each.node.thread == node.thread &&
+             each.node.sequence <= node.sequence;
+    });
+    return open == open_.end() ? StackId() : open->stack;
   }
 
+  std::uint32_t epoch_ = 0;
   std::vector<Entry> entries_;
+  std::vector<Open> open_;        // by thread
   std::vector<StackId> running_;  // by thread
 };
 

@@ -1,96 +1,62 @@
-// Reads the running thread's own interpreter frames and the texts of their code, raw: no GIL, no
-// reference counts, no allocation. Only the thread itself changes its frames, and a running frame
-// keeps its code alive.
+// Reads the running thread's own interpreter frames, raw: no GIL, no reference counts, no
+// allocation. Only the thread itself changes its frames, and a running frame keeps its code alive.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <span>
-#include <string_view>
+#include <optional>
 
-#include "capture/python_layout.h"
+#include "capture/code_reader.h"
+#include "capture/thread_key.h"
+#include "capture/trail.h"
 
 namespace gpumemprof::capture {
 
-// A frame while it runs: enough to tell it from any other as long as both live.
-struct FrameKey {
-  std::uintptr_t code = 0;
-  std::uintptr_t instruction = 0;
-  bool operator==(const FrameKey&) const = default;
-};
-
-inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their innermost frames
-
-// The texts of a code object. The views point into Python's memory, or into the buffer given.
-struct CodeText {
-  std::string_view name;
-  std::string_view file;
-  std::string_view line_table;
-  std::uint32_t first_line = 0;
-};
-
-// Where the frames of the last walk lay, bridges between C and Python included, innermost first.
-// The next walk looks at these places first, without waiting for one frame to tell where the next
-// one is: almost always it is the same stack again, or becomes the same further out.
-struct Trail {
-  struct Step {
-    std::uintptr_t frame = 0;
-    std::uintptr_t instruction = 0;
-  };
-  static constexpr std::uint16_t kBridge = 0xFFFF;
-  std::size_t count = 0;    // 0: not known
-  std::uintptr_t code = 0;  // of the innermost
-  std::array<Step, 2 * kMaxDepth> steps;
-  // How many frames with code there are from here outwards; kBridge: this one has none.
-  std::array<std::uint16_t, 2 * kMaxDepth> outward;
-};
-
-struct Walk {
-  std::size_t count = 0;
-  std::size_t kept = 0;    // of them, from the outermost on, are those of the last walk
-  bool is_same = false;    // all are, and there are no more and no fewer
-  bool has_moved = false;  // all but the innermost are, which is at another instruction
-};
+// Room for the frames that a walk comes upon before it meets those of the last one.
+using FoundFrames = std::array<FoundFrame, Trail::kMaxSteps>;
 
 class FrameWalker {
  public:
-  explicit FrameWalker(const PythonLayout& layout) : layout_(layout) {}
+  explicit FrameWalker(const PythonLayout& layout);
 
-  [[nodiscard]] const PythonLayout& layout() const { return layout_; }
+  [[nodiscard]] const CodeReader& codes() const { return codes_; }
 
-  // Innermost first, and compared with `last` on the way. No frames for a thread Python does not
-  // know. Where they are the same, or have only moved, no more than the innermost need be written.
-  // `trail` is that of the walk that made `last`, and of this one afterwards; `spare` is room for
-  // one.
-  Walk walk(FrameKey* frames, const FrameKey* last, std::size_t last_count, Trail*& trail,
-            Trail*& spare) const;
-
-  [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
-    if (layout_.has_frame_objects) return static_cast<std::uint32_t>(key.instruction);
-    return static_cast<std::uint32_t>(key.instruction - (key.code + layout_.first_instruction));
+  // Reads the thread's state from there (thread_key.h) instead of asking Python; none: asks.
+  void set_thread_key(std::optional<pthread_key_t> key) {
+    thread_key_.store(key ? static_cast<int>(*key) : kNoKey, std::memory_order_relaxed);
+  }
+  [[nodiscard]] AskThreadState asker() const { return ask_; }
+  [[nodiscard]] void* thread_state() const {
+    const int key = thread_key_.load(std::memory_order_relaxed);
+    return key == kNoKey ? ask_() : ::pthread_getspecific(static_cast<pthread_key_t>(key));
   }
 
-  // A mixture of the contents of a code object's texts: another function at the same address has
-  // another.
-  [[nodiscard]] std::uint64_t fingerprint(std::uintptr_t code) const;
-  // A cheaper one, for every frame of every event where Python does not tell that a code object
-  // died.
-  [[nodiscard]] std::uint64_t glance(std::uintptr_t code) const;
+  // Follows the frames of this thread along the trail of its last walk, which becomes that of this
+  // one. No frames for a thread Python does not know; the trail then stays as it is.
+  Walk walk(Trail& trail, FoundFrames& room) const;
 
-  static constexpr std::size_t kTextBytes = 2048;
-  // false: this is no code object. Texts are cut at kTextBytes each; `buffer` takes what is not
-  // plain ASCII.
-  bool read_code(std::uintptr_t code, CodeText& text, std::span<char, 2 * kTextBytes> buffer) const;
+  [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
+    if (shape_ == Shape::frame_objects) return static_cast<std::uint32_t>(key.instruction);
+    return static_cast<std::uint32_t>(key.instruction - (key.code + first_instruction_));
+  }
 
  private:
+  enum class Shape : std::uint8_t { common, any, frame_objects };
+  static constexpr int kNoKey = -1;
+
   [[nodiscard]] std::uintptr_t running_frame() const;
-  Walk walk_frame_objects(FrameKey* frames, const FrameKey* last, std::size_t last_count) const;
+  Walk walk_frame_objects(std::uintptr_t frame, Trail& trail, FoundFrames& room) const;
 
-  // The bytes of a text object as they lie in memory.
-  [[nodiscard]] std::string_view raw_text(std::uintptr_t text) const;
-  [[nodiscard]] std::string_view utf8(std::uintptr_t text, std::span<char> buffer) const;
-
-  PythonLayout layout_;
+  // What every event needs comes first, to lie together.
+  AskThreadState ask_;
+  std::atomic<int> thread_key_{kNoKey};
+  std::uint16_t thread_frame_;
+  std::uint16_t cframe_frame_;
+  std::uint16_t first_instruction_;
+  bool has_cframe_;
+  Shape shape_;
+  CodeReader codes_;
 };
 
 }  // namespace gpumemprof::capture

@@ -86,15 +86,19 @@ struct CodeHead {
   std::uint16_t file_bytes = 0;
 };
 
-// A node of autograd's graph was made with the stack its thread has now, or is the one its thread
-// runs from now on.
+// A node of autograd's graph was made with the stack its thread has now, and so will be those that
+// follow it until the next such record; or it is the one its thread runs from now on.
 struct NodeRecord {
   RecordKind kind = RecordKind::node;
   bool is_running = false;
   std::uint16_t thread = kNoThread;
   StackWord stack = StackWord::none;
   std::uint32_t instruction = 0;
+  // Another one than in the record before: nodes were made that nobody noted, so none follow those
+  // that the drain has heard of.
+  std::uint32_t epoch = 0;
   NodeKey node;
+  std::uint64_t end_before = 0;  // up to which number the nodes of this thread's record before went
 };
 
 union Record {

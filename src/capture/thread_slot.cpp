@@ -1,31 +1,32 @@
 #include "capture/thread_slot.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <new>
 
 namespace gpumemprof::capture {
+
+struct ThreadClaim {
+  ThreadSlot* slot = nullptr;
+  ThreadSlots* owner = nullptr;
+
+  static void end(void* claim) {
+    auto* mine = static_cast<ThreadClaim*>(claim);
+    if (mine->owner != nullptr) mine->owner->release(*mine->slot);
+    *mine = {};
+  }
+};
+
 namespace {
 
-struct Claim {
-  ThreadSlot* slot = nullptr;
-  std::atomic<bool>* is_taken = nullptr;
-  const ThreadSlots* owner = nullptr;
-};
 // Trivial, so that neither its making nor its end needs the C++ run time.
-thread_local Claim t_claim;
+thread_local ThreadClaim t_claim;
 
 // Gives the slot back when its thread ends.
-void release_claim(void* is_taken) {
-  t_claim = {};
-  static_cast<std::atomic<bool>*>(is_taken)->store(false, std::memory_order_release);
-}
-
 pthread_key_t release_key() {
   static const pthread_key_t kKey = [] {
     pthread_key_t made = 0;
-    ::pthread_key_create(&made, release_claim);
+    ::pthread_key_create(&made, ThreadClaim::end);
     return made;
   }();
   return kKey;
@@ -41,11 +42,13 @@ ThreadSlots::ThreadSlots() {
   release_key();
 }
 
-ThreadSlots::~ThreadSlots() { ::munmap(slots_, kMaxThreads * sizeof(ThreadSlot)); }
+ThreadSlots::~ThreadSlots() {
+  if (t_claim.owner == this) t_claim = {};
+  ::munmap(slots_, kMaxThreads * sizeof(ThreadSlot));
+}
 
-ThreadSlot* ThreadSlots::mine() {
-  if (t_claim.owner == this) [[likely]]
-    return t_claim.slot;
+ThreadSlot* ThreadSlots::mine_without_seat() {
+  if (t_claim.owner == this) return t_claim.slot;
   return claim();
 }
 
@@ -55,18 +58,28 @@ ThreadSlot* ThreadSlots::claim() {
     ThreadSlot& slot = slots_[number];
     slot.number = static_cast<std::uint16_t>(number);
     slot.tag = 0;
-    if (slot.frames == nullptr) {
-      slot.frames = slot.both_stacks.data();
-      slot.scratch = slot.both_stacks.data() + kMaxDepth;
-      slot.trail = &slot.both_trails[0];
-      slot.spare_trail = &slot.both_trails[1];
-      slot.running_node = NodeKey();
-    }
-    t_claim = {&slot, &is_taken_[number], this};
-    ::pthread_setspecific(release_key(), &is_taken_[number]);
+    slot.running = NodeKey();
+    slot.noted.is_open = false;
+    slot.noted.thread = 0;
+    if (!slot.was_used) slot.told_running = NodeKey();
+    slot.was_used = true;
+    t_claim = {&slot, this};
+    ::pthread_setspecific(release_key(), &t_claim);
+    const std::uintptr_t thread = this_thread();
+    Seat& seat = seat_of(thread);
+    std::uintptr_t nobody = 0;
+    if (seat.thread.compare_exchange_strong(nobody, thread)) seat.slot = &slot;
     return &slot;
   }
   return nullptr;
+}
+
+void ThreadSlots::release(ThreadSlot& slot) {
+  const std::uintptr_t thread = this_thread();
+  Seat& seat = seat_of(thread);
+  if (seat.thread.load(std::memory_order_relaxed) == thread)
+    seat.thread.store(0, std::memory_order_release);
+  is_taken_[slot.number].store(false, std::memory_order_release);
 }
 
 }  // namespace gpumemprof::capture

@@ -6,6 +6,8 @@
 // pool is shared.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -26,23 +28,31 @@ struct KnownCode {
   std::uint64_t witness = 0;  // as long as this is the same, so is the code
 };
 
-struct ThreadSlot {
+// The nodes of autograd's graph that the drain takes to be made with one and the same stack: all
+// from the last one it was told of up to this end.
+struct NotedNodes {
+  std::uint64_t end = 0;
+  std::uint32_t thread = 0;  // torch's number of this thread; 0: not asked for yet
+  std::uint32_t epoch = 0;
+  bool is_open = false;  // the stack is still the same
+  bool is_bare = false;  // which is no stack at all
+};
+
+struct alignas(64) ThreadSlot {
   std::uint16_t number = 0;
   std::uint16_t tag = 0;
-  bool is_mirrored = false;  // the drain knows the last stack
-  std::size_t depth = 0;
-  std::uint64_t deaths_seen = 0;  // of code objects, when the last stack was taken
+  bool is_mirrored = false;  // the drain knows the stack of the trail
+  bool was_used = false;
+  std::uint64_t deaths_seen = 0;  // of code objects, when the stack was taken
   std::uint64_t last_freed = 0;   // address of the last free_requested
-  NodeKey running_node;           // as the drain knows it
-  FrameKey* frames = nullptr;     // the last stack, innermost first
-  FrameKey* scratch = nullptr;
-  std::array<FrameKey, 2 * kMaxDepth> both_stacks;
-  std::array<std::uint64_t, kMaxDepth> glances;
-  Trail* trail = nullptr;  // of the last stack
-  Trail* spare_trail = nullptr;
-  std::array<Trail, 2> both_trails;
+  NodeKey running;                // the node of autograd's graph that the thread runs
+  NodeKey told_running;           // as the drain knows it
+  NotedNodes noted;
+  Trail trail;
+  FoundFrames found;
+  std::array<std::uint64_t, kMaxDepth> glances;  // outermost first
   std::array<KnownCode, kCodeSlots> codes;
-  std::array<char, 2 * FrameWalker::kTextBytes> text;
+  std::array<char, 2 * CodeReader::kTextBytes> text;
 };
 
 class ThreadSlots {
@@ -53,13 +63,45 @@ class ThreadSlots {
   ~ThreadSlots();
 
   // The calling thread's slot; nullptr when all are taken.
-  ThreadSlot* mine();
+  ThreadSlot* mine() {
+    const std::uintptr_t thread = this_thread();
+    const Seat& seat = seat_of(thread);
+    if (seat.thread.load(std::memory_order_relaxed) == thread) [[likely]]
+      return seat.slot;
+    return mine_without_seat();
+  }
 
  private:
+  // Where a thread finds its slot without asking the loader for its thread-local variables, which
+  // costs more than most of what follows. A thread takes its seat if nobody has it, and leaves it
+  // when it ends; nobody but itself ever looks at the slot.
+  struct Seat {
+    std::atomic<std::uintptr_t> thread{0};
+    ThreadSlot* slot = nullptr;
+  };
+  static constexpr unsigned kSeatBits = 10;
+
+  friend struct ThreadClaim;
+
+  static std::uintptr_t this_thread() {
+#if defined(__x86_64__)
+    std::uintptr_t pointer = 0;
+    asm("mov %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+#else
+    return static_cast<std::uintptr_t>(::pthread_self());
+#endif
+  }
+  Seat& seat_of(std::uintptr_t thread) {
+    return seats_[(thread * 0x9E3779B97F4A7C15ULL) >> (64 - kSeatBits)];
+  }
+  ThreadSlot* mine_without_seat();
   ThreadSlot* claim();
+  void release(ThreadSlot& slot);
 
   ThreadSlot* slots_ = nullptr;
   std::array<std::atomic<bool>, kMaxThreads> is_taken_{};
+  std::array<Seat, std::size_t{1} << kSeatBits> seats_{};
 };
 
 }  // namespace gpumemprof::capture

@@ -185,3 +185,38 @@ def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
     recording = gpumemprof.start(tmp_path / "run.gmp", cpu=True)
     recording.stop()
     recording.stop()
+
+
+def named_in_stacks(path: object, name: str) -> bool:
+    recording = gpumemprof.load(str(path))
+    return any(
+        frame.name == name
+        for device in recording.devices
+        for group in device.live_at_peak
+        for frame in group.stack
+    )
+
+
+def test_a_threads_state_is_read_where_python_keeps_it(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
+        is_read = gpumemprof._core.capture_use_thread_key()
+        kept = allocate(1000)
+    assert is_read
+    assert named_in_stacks(tmp_path / "run.gmp", "allocate")
+    del kept
+
+
+def test_a_child_that_records_has_stacks_though_python_keeps_them_elsewhere(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "parent.gmp", cpu=True):
+        child = os.fork()
+        if child == 0:
+            # Not through pytest, which would report from here too.
+            path, is_right = tmp_path / "child.gmp", False
+            try:
+                with gpumemprof.record(path, cpu=True):
+                    kept = allocate(1000)
+                is_right = named_in_stacks(path, "allocate")
+                del kept
+            finally:
+                os._exit(0 if is_right else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -130,6 +130,73 @@ def test_a_graph_made_before_the_recording_has_none(tmp_path: Path) -> None:
     assert forward_lines(recording.path) == {}
 
 
+def widened(size: int) -> torch.Tensor:
+    """A node that takes no memory, but its gradient does: of `size` floats."""
+    return WIDE[size].expand(3, size)
+
+
+WIDE = {size: torch.ones(1, size, requires_grad=True) for size in (1100, 2100, 3100, 4100)}
+GRADIENTS = {size: torch.ones(3, size) for size in WIDE}
+
+
+def made_by_one() -> torch.Tensor:
+    return widened(1100)
+
+
+def made_by_another() -> torch.Tensor:
+    return widened(2100)
+
+
+def run_backward(*nodes: torch.Tensor) -> None:
+    torch.autograd.backward(nodes, [GRADIENTS[node.shape[1]] for node in nodes])
+
+
+def test_nodes_made_by_one_function_are_told_by_its_callers(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        run_backward(made_by_one(), made_by_another())
+        both = [widened(size) for size in (3100, 4100)]
+        run_backward(*both)
+    lines = forward_lines(recording.path)
+    assert "made_by_one" in lines[4400] and "made_by_another" not in lines[4400]
+    assert "made_by_another" in lines[8400] and "made_by_one" not in lines[8400]
+    assert "widened" in lines[12400] & lines[16400]
+    assert not {"made_by_one", "made_by_another"} & (lines[12400] | lines[16400])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_nodes_of_a_thread_that_does_nothing_more_are_told(tmp_path: Path, ends: bool) -> None:
+    made: list[torch.Tensor] = []
+    is_made, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        made.append(made_by_one())
+        made.append(made_by_another())
+        is_made.set()
+        if not ends:
+            may_end.wait()
+
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        thread = threading.Thread(target=work)
+        thread.start()
+        is_made.wait()
+        if ends:
+            thread.join()
+        run_backward(*made)
+        may_end.set()
+        thread.join()
+    lines = forward_lines(recording.path)
+    assert "made_by_one" in lines[4400] and "made_by_another" in lines[8400]
+
+
+def test_nodes_made_between_two_recordings_have_none(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "first.gmp", cpu=True):
+        made = [made_by_one()]
+    made.append(made_by_another())
+    with gpumemprof.record(tmp_path / "second.gmp", cpu=True) as recording:
+        run_backward(made[1])
+    assert 8400 not in forward_lines(recording.path)
+
+
 def test_the_file_says_that_forward_stacks_are_on(tmp_path: Path) -> None:
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
         torch.ones(3)

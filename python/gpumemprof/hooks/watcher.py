@@ -7,7 +7,7 @@ import functools
 import threading
 import warnings
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 from gpumemprof import _core, _torch
 from gpumemprof.errors import RecordingWarning
@@ -39,6 +39,8 @@ class Watcher:
         self._optimizers: weakref.WeakKeyDictionary[Any, WatchedOptimizer] = (
             weakref.WeakKeyDictionary()
         )
+        self._last_optimizer: Callable[[], Any] = lambda: None  # a weak reference
+        self._last_watched: WatchedOptimizer | None = None
         self._count = 0
         self._handles: list[Any] = []
         self._forward_handles: list[Any] = []
@@ -94,10 +96,14 @@ class Watcher:
         )
 
     def _watched(self, optimizer: Any) -> WatchedOptimizer:
+        # Mostly there is one; to look it up would take longer than the rest.
+        if self._last_watched is not None and self._last_optimizer() is optimizer:
+            return self._last_watched
         watched = self._optimizers.get(optimizer)
         if watched is None:
             watched = self._optimizers[optimizer] = WatchedOptimizer(self._count, self._modules)
             self._count += 1
+        self._last_optimizer, self._last_watched = weakref.ref(optimizer), watched
         return watched
 
     def _before_step(self, optimizer: Any) -> None:

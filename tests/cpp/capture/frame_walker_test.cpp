@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <random>
 #include <ranges>
 #include <vector>
@@ -121,19 +122,27 @@ class Follower {
   explicit Follower(const PythonLayout& layout) : walker_(layout) {}
 
   void expect(const std::vector<FrameKey>& stack) {
-    const Walk walk = walker_.walk(frames_.data(), last_.data(), last_.size(), trail_, spare_);
+    const Walk walk = walker_.walk(*trail_, *room_);
     ASSERT_EQ(walk.count, stack.size());
-    if (walk.count > 0 && (walk.is_same || walk.has_moved))
-      std::copy(last_.begin() + 1, last_.end(), frames_.begin() + 1);
-    const std::vector<FrameKey> found(frames_.begin(),
-                                      frames_.begin() + static_cast<std::ptrdiff_t>(walk.count));
+    if (stack.empty()) return;  // the last stack stays what it was
+    std::vector<FrameKey> found;
+    std::size_t before_fresh = 0;
+    for (std::size_t index = 0; index < trail_->size(); ++index) {
+      if (trail_->is_bridge(index)) continue;
+      found.push_back(trail_->key(index));
+      ASSERT_EQ(trail_->depth_at(index), found.size());
+      if (index < walk.fresh) ++before_fresh;
+    }
+    std::reverse(found.begin(), found.end());
     ASSERT_EQ(found, stack);
+    ASSERT_EQ(trail_->innermost(), stack[0]);
     std::size_t kept = 0;
     while (kept < std::min(stack.size(), last_.size()) &&
            stack[stack.size() - 1 - kept] == last_[last_.size() - 1 - kept]) {
       ++kept;
     }
     EXPECT_EQ(walk.kept, kept);
+    EXPECT_EQ(before_fresh, kept);
     EXPECT_EQ(walk.is_same, stack == last_);
     EXPECT_EQ(walk.has_moved, !walk.is_same && kept + 1 == stack.size() &&
                                   stack.size() == last_.size() && stack[0].code == last_[0].code);
@@ -142,10 +151,8 @@ class Follower {
 
  private:
   FrameWalker walker_;
-  std::array<Trail, 2> trails_;
-  Trail* trail_ = trails_.data();
-  Trail* spare_ = trails_.data() + 1;
-  std::vector<FrameKey> frames_ = std::vector<FrameKey>(kMaxDepth);
+  std::unique_ptr<Trail> trail_ = std::make_unique<Trail>();
+  std::unique_ptr<FoundFrames> room_ = std::make_unique<FoundFrames>();
   std::vector<FrameKey> last_;
 };
 

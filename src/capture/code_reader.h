@@ -1,0 +1,47 @@
+// Reads what a code object is called, raw: no GIL, no reference counts, no allocation. A running
+// frame keeps its code alive.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "capture/python_layout.h"
+
+namespace gpumemprof::capture {
+
+// The texts of a code object. The views point into Python's memory, or into the buffer given.
+struct CodeText {
+  std::string_view name;
+  std::string_view file;
+  std::string_view line_table;
+  std::uint32_t first_line = 0;
+};
+
+class CodeReader {
+ public:
+  explicit CodeReader(const PythonLayout& layout) : layout_(layout) {}
+
+  [[nodiscard]] const PythonLayout& layout() const { return layout_; }
+
+  // A mixture of the contents of a code object's texts: another function at the same address has
+  // another.
+  [[nodiscard]] std::uint64_t fingerprint(std::uintptr_t code) const;
+  // A cheaper one, for every frame of every event where Python does not tell that a code object
+  // died.
+  [[nodiscard]] std::uint64_t glance(std::uintptr_t code) const;
+
+  static constexpr std::size_t kTextBytes = 2048;
+  // false: this is no code object. Texts are cut at kTextBytes each; `buffer` takes what is not
+  // plain ASCII.
+  bool read_code(std::uintptr_t code, CodeText& text, std::span<char, 2 * kTextBytes> buffer) const;
+
+ private:
+  // The bytes of a text object as they lie in memory.
+  [[nodiscard]] std::string_view raw_text(std::uintptr_t text) const;
+  [[nodiscard]] std::string_view utf8(std::uintptr_t text, std::span<char> buffer) const;
+
+  PythonLayout layout_;
+};
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,42 @@
+#include "capture/trail.h"
+
+namespace gpumemprof::capture {
+
+std::size_t Trail::agreeing(std::size_t steps, const FoundFrame* found, std::size_t count) const {
+  std::size_t same = 0;
+  std::size_t index = next_frame(steps);
+  for (std::size_t left = count; left > 0; --left) {
+    const FrameKey& each = found[left - 1].key;
+    if (each.code == 0) continue;
+    if (index == size_ || key(index) != each) break;
+    ++same;
+    index = next_frame(index + 1);
+  }
+  return same;
+}
+
+Walk Trail::replace(std::size_t steps, const FoundFrame* found, std::size_t count) {
+  const std::size_t depth_before = depth_;
+  const std::uintptr_t code_before = innermost_code_;
+  depth_ = steps == 0 ? 0 : depth_at(steps - 1);
+  Walk walk;
+  walk.kept = depth_ + agreeing(steps, found, count);
+  walk.fresh = steps;
+  size_ = steps;
+  for (std::size_t left = count; left > 0; --left) {
+    const FoundFrame& each = found[left - 1];
+    if (each.key.code != 0) ++depth_;
+    steps_[size_] = {each.frame, each.key.instruction};
+    codes_[size_] = {each.key.code, depth_};
+    ++size_;
+    if (depth_ == walk.kept) walk.fresh = size_;
+  }
+  innermost_code_ = size_ == 0 ? 0 : codes_[size_ - 1].address;
+  walk.count = depth_;
+  if (walk.count != depth_before) return walk;
+  walk.is_same = walk.kept == depth_;
+  walk.has_moved = walk.kept + 1 == depth_ && innermost_code_ == code_before;
+  return walk;
+}
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,85 @@
+// Trail: a thread's last stack and where its frames lay, so that the next walk need only look
+// whether they still do.
+//
+// Outermost first: where the callers stay, they stay in place, and only what differs is written.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemprof::capture {
+
+inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their innermost frames
+
+// A frame while it runs: enough to tell it from any other as long as both live.
+struct FrameKey {
+  std::uintptr_t code = 0;  // 0: a bridge between C and Python, which is no frame of the program
+  std::uintptr_t instruction = 0;
+  bool operator==(const FrameKey&) const = default;
+};
+
+// A frame that a walk came upon.
+struct FoundFrame {
+  std::uintptr_t frame = 0;
+  FrameKey key;
+};
+
+// What a walk found, compared with the one before. Counts are of frames, bridges left out.
+struct Walk {
+  std::size_t count = 0;
+  std::size_t kept = 0;    // of them, from the outermost on, are those of the last walk
+  std::size_t fresh = 0;   // the step of the trail behind those
+  bool is_same = false;    // all are, and there are no more and no fewer
+  bool has_moved = false;  // all but the innermost are, which is at another instruction
+};
+
+class Trail {
+ public:
+  static constexpr std::size_t kMaxSteps = 2 * kMaxDepth;
+  // All that looking again needs, and no more: it is read at every event.
+  struct Step {
+    std::uintptr_t frame = 0;
+    std::uintptr_t instruction = 0;
+  };
+  struct Code {
+    std::uintptr_t address = 0;  // as FrameKey's
+    std::size_t depth = 0;       // frames up to this one, itself included
+  };
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t depth() const { return depth_; }
+  [[nodiscard]] std::size_t depth_at(std::size_t index) const { return codes_[index].depth; }
+  [[nodiscard]] const Step& step(std::size_t index) const { return steps_[index]; }
+  [[nodiscard]] const Step* steps() const { return steps_.data(); }
+  [[nodiscard]] bool is_bridge(std::size_t index) const { return codes_[index].address == 0; }
+  [[nodiscard]] FrameKey key(std::size_t index) const {
+    return {codes_[index].address, steps_[index].instruction};
+  }
+  [[nodiscard]] FrameKey innermost() const {
+    return size_ == 0 ? FrameKey() : FrameKey{innermost_code_, steps_[size_ - 1].instruction};
+  }
+  [[nodiscard]] std::uintptr_t innermost_code() const { return innermost_code_; }
+  void move_innermost(std::uintptr_t instruction) { steps_[size_ - 1].instruction = instruction; }
+
+  // Everything behind the first `steps` becomes what was found, innermost first; there must be
+  // room.
+  Walk replace(std::size_t steps, const FoundFrame* found, std::size_t count);
+
+ private:
+  // How many frames of what was found are, content by content, those that stand here.
+  [[nodiscard]] std::size_t agreeing(std::size_t steps, const FoundFrame* found,
+                                     std::size_t count) const;
+  [[nodiscard]] std::size_t next_frame(std::size_t index) const {
+    while (index < size_ && is_bridge(index)) ++index;
+    return index;
+  }
+
+  std::size_t size_ = 0;
+  std::size_t depth_ = 0;
+  std::uintptr_t innermost_code_ = 0;  // again, to lie with what every event needs
+  std::array<Step, kMaxSteps> steps_;
+  std::array<Code, kMaxSteps> codes_;
+};
+
+}  // namespace gpumemprof::capture

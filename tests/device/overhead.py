@@ -110,6 +110,7 @@ def steps(seconds: float) -> dict[str, Any]:
         "runs": len(found["stacks"]),
         "labels": labels,
         "reads_tensors": reads_tensors(),
+        "reads_threads": _core.capture_use_thread_key(),
         **shares,
     }
 
@@ -151,4 +152,4 @@ def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 80)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 100)

@@ -216,9 +216,10 @@ std::vector<StackFrame> own_stack() {
   std::vector<char> buffer(2 * CodeReader::kTextBytes);
   const auto trail = std::make_unique<Trail>();
   const auto room = std::make_unique<FoundFrames>();
-  walker->walk(*trail, *room);
+  std::uintptr_t state = 0;
+  walker->walk(state, *trail, *room);
   // Again, along the trail of the first walk: nothing has changed, and so it must find.
-  if (!walker->walk(*trail, *room).is_same) return frames;
+  if (!walker->walk(state, *trail, *room).is_same) return frames;
   for (std::size_t index = trail->size(); index > 0; --index) {
     if (trail->is_bridge(index - 1)) continue;
     const FrameKey key = trail->key(index - 1);

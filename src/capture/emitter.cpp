@@ -146,7 +146,7 @@ std::uint16_t Emitter::tag() {
 
 [[gnu::hot]] StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
                                            std::uint32_t& instruction) {
-  const Walk walk = walker.walk(slot.trail, slot.found);
+  const Walk walk = walker.walk(slot.kept_state, slot.trail, slot.found);
   if (walk.is_same && is_mirror_true(walker, slot, code_deaths())) [[likely]]
     return StackWord::mirrored;
   return walk.count == 0 ? StackWord::none : send_difference(walker, slot, walk, instruction);

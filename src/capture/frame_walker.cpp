@@ -163,7 +163,9 @@ Walk walk_chain(Offsets offsets, std::uintptr_t innermost, Trail& trail, FoundFr
 }  // namespace
 
 FrameWalker::FrameWalker(const PythonLayout& layout)
-    : ask_(layout.this_thread_state),
+    : runtime_begin_(layout.runtime_begin),
+      runtime_end_(layout.runtime_end),
+      ask_(layout.this_thread_state),
       thread_frame_(layout.thread_frame),
       cframe_frame_(layout.cframe_frame),
       first_instruction_(layout.first_instruction),
@@ -173,16 +175,19 @@ FrameWalker::FrameWalker(const PythonLayout& layout)
                                           : Shape::any),
       codes_(layout) {}
 
-std::uintptr_t FrameWalker::running_frame() const {
-  const auto thread = reinterpret_cast<std::uintptr_t>(thread_state());
-  if (thread == 0) return 0;
-  const auto frame = read_raw<std::uintptr_t>(thread + thread_frame_);
-  if (!has_cframe_ || frame == 0) return frame;
-  return read_raw<std::uintptr_t>(frame + cframe_frame_);
+// Not inlined: the thread that runs a program mostly is Python's first.
+[[gnu::noinline]] std::uintptr_t FrameWalker::find_state(std::uintptr_t& kept_state) const {
+  const auto state = reinterpret_cast<std::uintptr_t>(thread_state());
+  if (state >= runtime_begin_ && state < runtime_end_) kept_state = state;
+  return state;
 }
 
-[[gnu::hot]] Walk FrameWalker::walk(Trail& trail, FoundFrames& room) const {
-  const std::uintptr_t innermost = running_frame();
+[[gnu::hot]] Walk FrameWalker::walk(std::uintptr_t& kept_state, Trail& trail,
+                                    FoundFrames& room) const {
+  const std::uintptr_t state = kept_state != 0 ? kept_state : find_state(kept_state);
+  if (state == 0) return {};
+  auto innermost = read_raw<std::uintptr_t>(state + thread_frame_);
+  if (has_cframe_ && innermost != 0) innermost = read_raw<std::uintptr_t>(innermost + cframe_frame_);
   if (innermost == 0) return {};
   if (shape_ == Shape::common) [[likely]]
     return walk_chain(CommonOffsets{}, innermost, trail, room);

@@ -33,8 +33,9 @@ class FrameWalker {
   }
 
   // Follows the frames of this thread along the trail of its last walk, which becomes that of this
-  // one. No frames for a thread Python does not know; the trail then stays as it is.
-  Walk walk(Trail& trail, FoundFrames& room) const;
+  // one. No frames for a thread Python does not know; the trail then stays as it is. `kept_state`
+  // is the thread's own, 0 at first: its state, once it is known to stay where it is.
+  Walk walk(std::uintptr_t& kept_state, Trail& trail, FoundFrames& room) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
     if (shape_ == Shape::frame_objects) return static_cast<std::uint32_t>(key.instruction);
@@ -45,10 +46,12 @@ class FrameWalker {
   enum class Shape : std::uint8_t { common, any, frame_objects };
   static constexpr int kNoKey = -1;
 
-  [[nodiscard]] std::uintptr_t running_frame() const;
+  [[nodiscard]] std::uintptr_t find_state(std::uintptr_t& kept_state) const;
   Walk walk_frame_objects(std::uintptr_t frame, Trail& trail, FoundFrames& room) const;
 
   // What every event needs comes first, to lie together.
+  std::uintptr_t runtime_begin_;
+  std::uintptr_t runtime_end_;
   AskThreadState ask_;
   std::atomic<int> thread_key_{kNoKey};
   std::uint16_t thread_frame_;

@@ -1,6 +1,7 @@
 #include "capture/python_layout.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <charconv>
 #include <cstring>
@@ -113,6 +114,17 @@ Result<PythonLayout> layout_of(int minor) {
   return published_layout(minor, runtime);
 }
 
+void find_runtime(PythonLayout& layout) {
+  void* runtime = ::dlsym(RTLD_DEFAULT, "_PyRuntime");
+  Dl_info info{};
+  void* symbol = nullptr;
+  if (runtime == nullptr || ::dladdr1(runtime, &info, &symbol, RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr || info.dli_saddr != runtime)
+    return;
+  layout.runtime_begin = reinterpret_cast<std::uintptr_t>(runtime);
+  layout.runtime_end = layout.runtime_begin + static_cast<const ElfW(Sym)*>(symbol)->st_size;
+}
+
 }  // namespace
 
 Result<PythonLayout> find_python_layout() {
@@ -130,6 +142,7 @@ Result<PythonLayout> find_python_layout() {
   if (layout->this_thread_state == nullptr || layout->code_type == nullptr) {
     return no_layout("this Python hides its thread states");
   }
+  find_runtime(layout.value());
   return layout;
 }
 

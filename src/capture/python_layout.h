@@ -43,6 +43,10 @@ struct PythonLayout {
   // Both exported by every CPython.
   void* (*this_thread_state)() = nullptr;
   const void* code_type = nullptr;
+  // The interpreter's own variables, among them, from 3.11 on, the state of its first thread: what
+  // lies there is there until the process ends. Empty: not known.
+  std::uintptr_t runtime_begin = 0;
+  std::uintptr_t runtime_end = 0;
 };
 
 // The layout of the CPython in this process, or why there is none.

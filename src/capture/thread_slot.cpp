@@ -58,6 +58,7 @@ ThreadSlot* ThreadSlots::claim() {
     ThreadSlot& slot = slots_[number];
     slot.number = static_cast<std::uint16_t>(number);
     slot.tag = 0;
+    slot.kept_state = 0;
     slot.running = NodeKey();
     slot.noted.is_open = false;
     slot.noted.thread = 0;

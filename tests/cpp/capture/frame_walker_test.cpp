@@ -122,7 +122,7 @@ class Follower {
   explicit Follower(const PythonLayout& layout) : walker_(layout) {}
 
   void expect(const std::vector<FrameKey>& stack) {
-    const Walk walk = walker_.walk(*trail_, *room_);
+    const Walk walk = walker_.walk(state_, *trail_, *room_);
     ASSERT_EQ(walk.count, stack.size());
     if (stack.empty()) return;  // the last stack stays what it was
     std::vector<FrameKey> found;
@@ -151,6 +151,7 @@ class Follower {
 
  private:
   FrameWalker walker_;
+  std::uintptr_t state_ = 0;
   std::unique_ptr<Trail> trail_ = std::make_unique<Trail>();
   std::unique_ptr<FoundFrames> room_ = std::make_unique<FoundFrames>();
   std::vector<FrameKey> last_;

@@ -192,6 +192,8 @@ void Drain::take(const Record& record) {
       return book_.take(record.code);
     case RecordKind::node:
       return take(record.node);
+    case RecordKind::nothing:
+      return;
   }
 }
 

@@ -53,33 +53,54 @@ class CodeSender {
 
 }  // namespace
 
+// The place in the ring is won before the stack is walked: what wins it waits for everything that
+// came before, and the walk is not waited for if it comes after.
 [[gnu::hot]] void Emitter::emit(Record& record, StackUse use) {
   EventRecord& event = record.event;
-  bool is_ready = true;
-  if (ThreadSlot* slot = slots_.mine(); slot != nullptr) [[likely]] {
+  ThreadSlot* slot = slots_.mine();
+  const FrameWalker* walker = slot == nullptr ? nullptr : walker_.load(std::memory_order_acquire);
+  if (walker != nullptr && event.action == static_cast<std::uint8_t>(Action::alloc) &&
+      !send_running_node(*slot)) [[unlikely]]
+    return lose(event);
+  Ring::Place place = ring_.claim();
+  if (!place) [[unlikely]] {
+    if (slot != nullptr) slot->last_freed = 0;
+    return lose(event);
+  }
+  if (slot != nullptr) [[likely]] {
     event.thread = slot->number;
     event.tag = slot->tag;
-    const FrameWalker* walker = walker_.load(std::memory_order_acquire);
-    if (walker != nullptr) {
-      if (use == StackUse::walk) {
-        event.stack = send_stack(*walker, *slot, event.instruction);
-        if (event.action == static_cast<std::uint8_t>(Action::alloc))
-          is_ready = send_running_node(*slot);
-      } else if (use == StackUse::if_paired && slot->is_mirrored &&
-                 slot->last_freed == event.address) {
-        event.stack = StackWord::mirrored;
-      }
-      const bool lets_go = event.action == static_cast<std::uint8_t>(Action::free_requested);
-      slot->last_freed = lets_go && event.stack != StackWord::none ? event.address : 0;
+  }
+  if (walker != nullptr) {
+    if (use == StackUse::walk) {
+      event.stack = send_stack(*walker, *slot, event.instruction, place);
+    } else if (use == StackUse::if_paired && slot->is_mirrored &&
+               slot->last_freed == event.address) {
+      event.stack = StackWord::mirrored;
     }
+    const bool lets_go = event.action == static_cast<std::uint8_t>(Action::free_requested);
+    slot->last_freed = lets_go && event.stack != StackWord::none ? event.address : 0;
   }
   std::atomic<std::uint32_t>& lost = lost_[event.device];
   if (lost.load(std::memory_order_relaxed) != 0) [[unlikely]]
     event.lost_before = lost.exchange(0, std::memory_order_relaxed);
-  if (is_ready && ring_.push(record)) return;
-  lost.fetch_add(event.lost_before + 1, std::memory_order_relaxed);
-  if (event.stack == StackWord::moved)
-    slots_.mine()->is_mirrored = false;  // the drain did not hear of it
+  if (!place) place = ring_.claim();
+  if (place) [[likely]]
+    return Ring::fill(place, record);
+  lose(event);
+  if (event.stack == StackWord::moved) slot->is_mirrored = false;  // the drain did not hear of it
+}
+
+void Emitter::lose(const EventRecord& event) {
+  lost_[event.device].fetch_add(event.lost_before + 1, std::memory_order_relaxed);
+}
+
+void Emitter::give_up(Ring::Place& place) {
+  if (!place) return;
+  Record record;
+  record.kind = RecordKind::nothing;
+  Ring::fill(place, record);
+  place = {};
 }
 
 [[gnu::hot]] void Emitter::note_node(std::uint64_t sequence, std::uint64_t (*thread_number)()) {
@@ -87,7 +108,8 @@ class CodeSender {
   const FrameWalker* walker = walker_.load(std::memory_order_acquire);
   if (slot == nullptr || walker == nullptr) return;
   std::uint32_t instruction = 0;
-  const StackWord stack = send_stack(*walker, *slot, instruction);
+  Ring::Place none;
+  const StackWord stack = send_stack(*walker, *slot, instruction, none);
   const bool is_bare = stack == StackWord::none;
   const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
   NotedNodes& noted = slot->noted;
@@ -145,11 +167,12 @@ std::uint16_t Emitter::tag() {
 }
 
 [[gnu::hot]] StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
-                                           std::uint32_t& instruction) {
+                                           std::uint32_t& instruction, Ring::Place& place) {
   const Walk walk = walker.walk(slot.kept_state, slot.trail, slot.found);
   if (walk.is_same && is_mirror_true(walker, slot, code_deaths())) [[likely]]
     return StackWord::mirrored;
-  return walk.count == 0 ? StackWord::none : send_difference(walker, slot, walk, instruction);
+  if (walk.count == 0) return StackWord::none;
+  return send_difference(walker, slot, walk, instruction, place);
 }
 
 bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
@@ -160,13 +183,15 @@ bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
 
 // Not inlined: what seldom runs need not be fetched with what always does.
 [[gnu::noinline]] StackWord Emitter::send_difference(const FrameWalker& walker, ThreadSlot& slot,
-                                                     const Walk& walk, std::uint32_t& instruction) {
+                                                     const Walk& walk, std::uint32_t& instruction,
+                                                     Ring::Place& place) {
   const std::uint64_t deaths = code_deaths();
   slot.noted.is_open = false;
   if (walk.has_moved && is_mirror_true(walker, slot, deaths)) {
     instruction = walker.instruction_offset(slot.trail.innermost());
     return StackWord::moved;
   }
+  give_up(place);
   slot.is_mirrored = send_changes(walker, slot, walk, deaths);
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }

@@ -46,9 +46,14 @@ class alignas(64) Emitter {
  private:
   // Makes sure that the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
-  StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction);
+  // What an event or a node says of its stack, once the drain knows it. A place that was won for
+  // the event is given up where more must come before it.
+  StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction,
+                       Ring::Place& place);
   StackWord send_difference(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
-                            std::uint32_t& instruction);
+                            std::uint32_t& instruction, Ring::Place& place);
+  void give_up(Ring::Place& place);
+  void lose(const EventRecord& event);
   [[nodiscard]] static bool is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
                                            std::uint64_t deaths);
   bool send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,

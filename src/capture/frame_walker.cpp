@@ -187,7 +187,8 @@ FrameWalker::FrameWalker(const PythonLayout& layout)
   const std::uintptr_t state = kept_state != 0 ? kept_state : find_state(kept_state);
   if (state == 0) return {};
   auto innermost = read_raw<std::uintptr_t>(state + thread_frame_);
-  if (has_cframe_ && innermost != 0) innermost = read_raw<std::uintptr_t>(innermost + cframe_frame_);
+  if (has_cframe_ && innermost != 0)
+    innermost = read_raw<std::uintptr_t>(innermost + cframe_frame_);
   if (innermost == 0) return {};
   if (shape_ == Shape::common) [[likely]]
     return walk_chain(CommonOffsets{}, innermost, trail, room);

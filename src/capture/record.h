@@ -18,7 +18,13 @@ enum class StackWord : std::uint8_t {
   moved,     // the same, but the innermost frame is at another instruction
 };
 
-enum class RecordKind : std::uint8_t { event, frames, code, node };
+enum class RecordKind : std::uint8_t {
+  event,
+  frames,
+  code,
+  node,
+  nothing,  // stands where an event would have come before what it needs
+};
 
 // A node of autograd's graph: the how-manieth its thread made, and torch's number of that thread.
 inline constexpr std::uint64_t kNoSequence = 0xFFFF'FFFF'FFFF'FFFF;

@@ -20,6 +20,12 @@
 namespace gpumemprof::capture {
 
 class Ring {
+  struct Slot {
+    std::atomic<std::uint64_t> turn;
+    Record record;
+  };
+  static_assert(sizeof(Slot) == 64);
+
  public:
   // capacity is a power of two.
   explicit Ring(std::size_t capacity) : capacity_(capacity) {
@@ -32,8 +38,21 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
   ~Ring() { ::munmap(slots_, capacity_ * sizeof(Slot)); }
 
-  // False: full, nothing was written.
-  bool push(const Record& record) {
+  // A place that was won and not filled yet. The consumer waits in front of it.
+  class Place {
+   public:
+    Place() = default;
+    explicit operator bool() const { return slot_ != nullptr; }
+
+   private:
+    friend Ring;
+    Place(Slot* slot, std::uint64_t turn) : slot_(slot), turn_(turn) {}
+    Slot* slot_ = nullptr;
+    std::uint64_t turn_ = 0;
+  };
+
+  // The next place, which must be filled at once; none where the ring is full.
+  Place claim() {
     std::uint64_t position = head_.load(std::memory_order_relaxed);
     for (;;) {
       Slot& slot = at(position);
@@ -42,18 +61,26 @@ class Ring {
       const std::uint64_t turn = slot.turn.load(std::memory_order_acquire) + index(position);
       if (turn == position) {
         if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
-          slot.record = record;
-          slot.turn.store(position + 1 - index(position), std::memory_order_release);
           // The ring is larger than the caches: a slot that is fetched early is not waited for.
           fetch_to_write(&at(position + kSlotsAhead));
-          return true;
+          return {&slot, position + 1 - index(position)};
         }
       } else if (turn < position) {
-        return false;
+        return {};
       } else {
         position = head_.load(std::memory_order_relaxed);
       }
     }
+  }
+  static void fill(const Place& place, const Record& record) {
+    place.slot_->record = record;
+    place.slot_->turn.store(place.turn_, std::memory_order_release);
+  }
+  // False: full, nothing was written.
+  bool push(const Record& record) {
+    const Place place = claim();
+    if (place) fill(place, record);
+    return static_cast<bool>(place);
   }
 
   // For the consumer alone. False: nothing there, or the next producer has not finished writing.
@@ -74,11 +101,6 @@ class Ring {
   [[nodiscard]] std::uint64_t tail() const { return tail_; }
 
  private:
-  struct Slot {
-    std::atomic<std::uint64_t> turn;
-    Record record;
-  };
-  static_assert(sizeof(Slot) == 64);
   static constexpr std::size_t kSlotsAhead = 8;
 
   static void fetch_to_write(const Slot* slot) {

@@ -66,5 +66,30 @@ TEST(Ring, keeps_every_producers_order) {
   EXPECT_EQ(ring.head(), kEach * kProducers);
 }
 
+TEST(Ring, NothingBehindAPlaceThatIsNotFilledIsTakenBeforeIt) {
+  Ring ring(8);
+  const Ring::Place place = ring.claim();
+  ASSERT_TRUE(place);
+  Record second;
+  second.event.address = 2;
+  ASSERT_TRUE(ring.push(second));
+  Record taken;
+  EXPECT_FALSE(ring.pop(taken));
+  Record first;
+  first.event.address = 1;
+  Ring::fill(place, first);
+  ASSERT_TRUE(ring.pop(taken));
+  EXPECT_EQ(taken.event.address, 1U);
+  ASSERT_TRUE(ring.pop(taken));
+  EXPECT_EQ(taken.event.address, 2U);
+}
+
+TEST(Ring, AFullRingHasNoPlace) {
+  Ring ring(2);
+  EXPECT_TRUE(ring.claim());
+  EXPECT_TRUE(ring.claim());
+  EXPECT_FALSE(ring.claim());
+}
+
 }  // namespace
 }  // namespace gpumemprof::capture

@@ -109,7 +109,8 @@ def test_finds_what_must_not_stand_in_the_tree(text):
 def test_sums_counts_and_shows_failed_steps(tmp_path, capsys):
     junit = tmp_path / "ctest.xml"
     junit.write_text(
-        "<testsuite><testcase/><testcase><failure/></testcase><testcase><skipped/></testcase>"
+        "<testsuite><testcase/><testcase><failure>\x1b[2mred\x1b[22m</failure></testcase>"
+        "<testcase><skipped/></testcase>"
         "</testsuite>"
     )
     assert count_tests.main(0, [junit]) == 1

@@ -142,9 +142,12 @@ describe("moving about", () => {
 
   it("names what lies under the mouse", () =>
     onTraining("", async (page) => {
-      await page.mouse.move(700, 650);
       const tooltip = page.getByRole("tooltip");
-      await tooltip.waitFor();
+      // The mouse may have come before what it points at was drawn: it goes on, as a hand would.
+      for (let turn = 0; turn < 16 && !(await tooltip.isVisible()); ++turn) {
+        await page.mouse.move(700 + (turn % 2), 650);
+        await page.waitForTimeout(100 * turn);
+      }
       assert.match(await tooltip.textContent(), /parameters.*of.*allocated/);
       await showView(page, "flame");
       await page.waitForSelector(".flame canvas[data-boxes]");

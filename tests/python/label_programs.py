@@ -208,6 +208,38 @@ model, optimizer = made(Odd, lr=0.1)
 ids = train(model, optimizer, 7)
 tell([model], [optimizer])
 """,
+    "many_steps": """
+model, optimizer = made()
+ids = train(model, optimizer, 7)
+tell([model], [optimizer], [ids])
+""",
+    "a_step_that_drops_gradients": """
+class Dropping(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step(closure)
+        self.zero_grad()
+model, optimizer = made(Dropping, lr=0.1)
+ids = train(model, optimizer, 7)
+tell([model], [optimizer])
+""",
+    "a_step_that_fails": """
+class Failing(torch.optim.AdamW):
+    fails = False
+    def step(self, closure=None):
+        if self.fails:
+            raise RuntimeError("out of memory")
+        return super().step(closure)
+model, optimizer = made(Failing)
+ids = train(model, optimizer, 6)
+optimizer.zero_grad()
+where_gradients_were = [torch.empty_like(p) for p in model.parameters()]
+optimizer.fails = True
+try:
+    train(model, optimizer, 1)
+except RuntimeError:
+    pass
+tell([model], [optimizer])
+""",
     "optimizer_in_backward": """
 model = Net()
 optimizers = {p: torch.optim.AdamW([p]) for p in model.parameters()}

@@ -81,11 +81,22 @@ def test_wrappers_leave_no_mark_on_names(recorded: Recorded) -> None:
     assert "head.weight" in names(recording, "parameters")
 
 
-def test_a_gradient_is_labelled_at_every_step(recorded: Recorded) -> None:
-    recording, _ = recorded("adamw")
+@pytest.mark.parametrize(
+    ("program", "steps", "left"),
+    [
+        ("adamw", 3, 1),
+        ("many_steps", 7, 1),
+        ("a_step_that_drops_gradients", 7, 0),
+        ("a_step_that_fails", 7, 1),
+    ],
+)
+def test_a_gradient_is_labelled_at_every_step(
+    recorded: Recorded, program: str, steps: int, left: int
+) -> None:
+    recording, _ = recorded(program)
     gradients = [label for label in recording.labels() if label.name == "head.weight.grad"]
-    assert len(gradients) == 3
-    assert sum(label.free_requested_event is None for label in gradients) == 1
+    assert len(gradients) == steps
+    assert sum(label.free_requested_event is None for label in gradients) == left
 
 
 def test_a_program_recorded_from_the_middle_on(tmp_path: Path) -> None:

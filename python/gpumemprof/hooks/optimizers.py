@@ -41,6 +41,10 @@ class WatchedOptimizer:
     At every step only addresses are compared, read without torch's help where that is proven.
     Names are made when an address differs, and what does not show in the addresses compared
     (buffers, state that is exchanged) at the first steps and then ever more seldom.
+
+    Addresses are read after the step where the step is known to leave gradients where they were:
+    it has just used them, so they need not be fetched from far away. What is said then holds for
+    the whole life of the storages.
     """
 
     def __init__(self, number: int, modules: Modules) -> None:
@@ -48,6 +52,8 @@ class WatchedOptimizer:
         self._modules = modules
         self._kinds = _torch.plain_kinds()
         self._steps = 0
+        self._leaves_gradients = False
+        self._is_unsaid = False  # of the step that runs, or that failed
         self._read = _core.TensorPlaces()
         self._places: list[int] = []
         self._names: list[str] = []
@@ -63,10 +69,22 @@ class WatchedOptimizer:
     def before_step(self, optimizer: Any) -> None:
         """Parameters and gradients are as the step will use them."""
         self._steps += 1
+        self._is_unsaid = self._leaves_gradients and not _is_seldom(self._steps)
+        if not self._is_unsaid:
+            self._say(optimizer)
+        _core.capture_mark_phase(OPTIMIZER_START, self._number)
+
+    def say_unsaid(self, optimizer: Any) -> None:
+        """After a step that failed: it has not been said yet what it used."""
+        if self._is_unsaid:
+            self._is_unsaid = False
+            self._say(optimizer)
+
+    def _say(self, optimizer: Any) -> None:
         change = self._read.read(optimizer.param_groups, self._kinds)
         if _is_seldom(self._steps) or not self._say_from_addresses(change):
+            self._leaves_gradients = False  # until it has been seen again
             self._ask_torch(optimizer)
-        _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
     def _say_from_addresses(self, change: int) -> bool:
         """Say what holds now; False where the addresses do not tell it."""
@@ -97,8 +115,14 @@ class WatchedOptimizer:
         """The state is what the step made of it; so are gradients, where the step computes them."""
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
         if has_closure:
+            self._is_unsaid = self._leaves_gradients = False
             self._read.forget()
             self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
+        elif self._is_unsaid:
+            self.say_unsaid(optimizer)
+        elif _is_seldom(self._steps):
+            change = self._read.read(optimizer.param_groups, self._kinds)
+            self._leaves_gradients = change == _SAME
         state = optimizer.state
         # A state that was loaded is another dictionary of the same size.
         is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)

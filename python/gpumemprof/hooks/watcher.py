@@ -75,11 +75,17 @@ class Watcher:
                 watched.reset()
 
     def say_last(self, searches: bool) -> None:
-        """A recording ends: modules that were neither called nor optimized are named now."""
+        """A recording ends: what could not be said before is said now.
+
+        That is what a step that failed had used, and, if asked for, the names of modules that were
+        neither called nor optimized.
+        """
         with self._lock:
             if not self._is_on:
                 return
             try:
+                for optimizer, watched in list(self._optimizers.items()):
+                    watched.say_unsaid(optimizer)
                 if searches:
                     self._modules.find_any()
                 self._modules.say()

@@ -216,7 +216,8 @@ std::vector<StackFrame> own_stack() {
   std::vector<char> buffer(2 * CodeReader::kTextBytes);
   const auto trail = std::make_unique<Trail>();
   const auto room = std::make_unique<FoundFrames>();
-  std::uintptr_t state = 0;
+  std::uintptr_t kept_state = 0;
+  const std::uintptr_t state = walker->find_state(kept_state);
   walker->walk(state, *trail, *room);
   // Again, along the trail of the first walk: nothing has changed, and so it must find.
   if (!walker->walk(state, *trail, *room).is_same) return frames;

@@ -67,14 +67,53 @@ T field(const TraceEntry& entry, std::size_t offset) {
   return value;
 }
 
-StackUse stack_use(Action action) {
-  if (action == Action::free_completed) return StackUse::if_paired;
-  return action == Action::snapshot ? StackUse::none : StackUse::walk;
+// One entry as the emitter wants it, read where it lies.
+struct CudaEvent {
+  const TraceEntry& entry;
+  Action action;
+
+  [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
+  [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
+  [[nodiscard]] std::uint8_t device() const {
+    return static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice)) & (kDeviceSlots - 1);
+  }
+  [[nodiscard]] std::uint64_t address() const { return field<std::uint64_t>(entry, kAddress); }
+  [[nodiscard]] std::uint64_t ticks() const {
+    return field<std::uint64_t>(entry, g_has_pools ? kTime : kTimeBefore28);
+  }
+  [[nodiscard]] StackUse stack_use() const {
+    if (action == Action::free_completed) return StackUse::if_paired;
+    return action == Action::snapshot ? StackUse::none : StackUse::walk;
+  }
+  void write(EventRecord& record) const {
+    record.action = static_cast<std::uint8_t>(action);
+    record.device = device();
+    record.address = address();
+    record.size_bytes = field<std::uint64_t>(entry, kSize);
+    record.stream = field<std::uint64_t>(entry, kStream);
+    record.pool_graph =
+        g_has_pools ? static_cast<std::uint32_t>(field<std::uint64_t>(entry, kPool)) : 0;
+    record.pool_user =
+        g_has_pools ? static_cast<std::uint32_t>(field<std::uint64_t>(entry, kPool + 8)) : 0;
+    record.ticks = ticks();
+  }
+};
+
+Action action_of(const TraceEntry& entry) {
+  return static_cast<Action>(std::clamp<std::int32_t>(field<std::int32_t>(entry, kAction), 0,
+                                                      static_cast<std::int32_t>(Action::other)));
+}
+
+[[gnu::noinline]] void keep_snapshot(const CudaEvent& event) {
+  const std::size_t row = g_snapshot_count.load(std::memory_order_relaxed);
+  if (row < kMostSnapshots)
+    g_snapshots[row] = {event.address(), field<std::uint64_t>(event.entry, kSize), event.ticks()};
+  g_snapshot_count.store(row + 1, std::memory_order_release);
 }
 
 // What the totals that torch reports (cuda_report.h) do not say: when a block that waited for a
 // stream is free at last, and what the pool takes and returns without handing out a block.
-void count(Ledger& ledger, const TraceEntry& entry) {
+[[gnu::noinline]] void count(Ledger& ledger, const TraceEntry& entry) {
   const auto size_bytes = static_cast<std::int64_t>(field<std::uint64_t>(entry, kSize));
   switch (static_cast<Action>(field<std::int32_t>(entry, kAction))) {
     case Action::free_completed:
@@ -98,27 +137,10 @@ void count(Ledger& ledger, const TraceEntry& entry) {
   }
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return;
-  Record record;
-  EventRecord& event = record.event;
-  const auto action = field<std::int32_t>(entry, kAction);
-  event.action = static_cast<std::uint8_t>(
-      std::clamp<std::int32_t>(action, 0, static_cast<int>(Action::other)));
-  event.device = static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice)) & (kDeviceSlots - 1);
-  event.address = field<std::uint64_t>(entry, kAddress);
-  event.size_bytes = field<std::uint64_t>(entry, kSize);
-  event.stream = field<std::uint64_t>(entry, kStream);
-  if (g_has_pools) {
-    event.pool_graph = static_cast<std::uint32_t>(field<std::uint64_t>(entry, kPool));
-    event.pool_user = static_cast<std::uint32_t>(field<std::uint64_t>(entry, kPool + 8));
-  }
-  event.ticks = field<std::uint64_t>(entry, g_has_pools ? kTime : kTimeBefore28);
-  const auto known = static_cast<Action>(event.action);
-  if (known == Action::snapshot) [[unlikely]] {
-    const std::size_t row = g_snapshot_count.load(std::memory_order_relaxed);
-    if (row < kMostSnapshots) g_snapshots[row] = {event.address, event.size_bytes, event.ticks};
-    g_snapshot_count.store(row + 1, std::memory_order_release);
-  }
-  emitter->emit(record, stack_use(known));
+  const CudaEvent event = {entry, action_of(entry)};
+  if (event.action == Action::snapshot) [[unlikely]]
+    keep_snapshot(event);
+  emitter->emit(event, event.stack_use());
 }
 
 Error cannot_attach(std::string message) {

@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 
 // Often enough that a full ring is far away at any rate torch can reach, seldom enough not to be
 // noticed.
-constexpr auto kPause = std::chrono::milliseconds(5);
+constexpr auto kPause = std::chrono::milliseconds(20);
 // What a killed process loses.
 constexpr auto kFlushEvery = std::chrono::milliseconds(400);
 constexpr auto kSampleEvery = std::chrono::seconds(1);

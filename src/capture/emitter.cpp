@@ -53,53 +53,32 @@ class CodeSender {
 
 }  // namespace
 
-// The place in the ring is won before the stack is walked: what wins it waits for everything that
-// came before, and the walk is not waited for if it comes after.
-[[gnu::hot]] void Emitter::emit(Record& record, StackUse use) {
-  EventRecord& event = record.event;
-  ThreadSlot* slot = slots_.mine();
-  const FrameWalker* walker = slot == nullptr ? nullptr : walker_.load(std::memory_order_acquire);
-  if (walker != nullptr && event.action == static_cast<std::uint8_t>(Action::alloc) &&
-      !send_running_node(*slot)) [[unlikely]]
-    return lose(event);
-  Ring::Place place = ring_.claim();
-  if (!place) [[unlikely]] {
-    if (slot != nullptr) slot->last_freed = 0;
-    return lose(event);
-  }
-  if (slot != nullptr) [[likely]] {
-    event.thread = slot->number;
-    event.tag = slot->tag;
-  }
-  if (walker != nullptr) {
-    if (use == StackUse::walk) {
-      event.stack = send_stack(*walker, *slot, event.instruction, place);
-    } else if (use == StackUse::if_paired && slot->is_mirrored &&
-               slot->last_freed == event.address) {
-      event.stack = StackWord::mirrored;
-    }
-    const bool lets_go = event.action == static_cast<std::uint8_t>(Action::free_requested);
-    slot->last_freed = lets_go && event.stack != StackWord::none ? event.address : 0;
-  }
-  std::atomic<std::uint32_t>& lost = lost_[event.device];
-  if (lost.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    event.lost_before = lost.exchange(0, std::memory_order_relaxed);
-  if (!place) place = ring_.claim();
-  if (place) [[likely]]
-    return Ring::fill(place, record);
-  lose(event);
-  if (event.stack == StackWord::moved) slot->is_mirrored = false;  // the drain did not hear of it
+void Emitter::lose(std::uint8_t device) {
+  lost_[device].fetch_add(1, std::memory_order_relaxed);
+  has_lost_.store(true, std::memory_order_release);
 }
 
-void Emitter::lose(const EventRecord& event) {
-  lost_[event.device].fetch_add(event.lost_before + 1, std::memory_order_relaxed);
+std::uint32_t Emitter::lost_before(std::uint8_t device) {
+  // Before the counts are looked at: whoever adds to one after that says so again.
+  has_lost_.exchange(false, std::memory_order_acq_rel);
+  const std::uint32_t lost = take_lost(device);
+  for (const std::atomic<std::uint32_t>& other : lost_) {
+    if (other.load(std::memory_order_relaxed) != 0)
+      has_lost_.store(true, std::memory_order_release);
+  }
+  return lost;
+}
+
+bool Emitter::claim_again(std::uint8_t device, Ring::Place& place) {
+  place = ring_.claim();
+  if (!place) lose(device);
+  return static_cast<bool>(place);
 }
 
 void Emitter::give_up(Ring::Place& place) {
   if (!place) return;
-  Record record;
-  record.kind = RecordKind::nothing;
-  Ring::fill(place, record);
+  Ring::record_at(place).kind = RecordKind::nothing;
+  Ring::hand_over(place);
   place = {};
 }
 
@@ -144,8 +123,6 @@ void Emitter::give_up(Ring::Place& place) {
 }
 
 [[gnu::hot]] bool Emitter::send_running_node(ThreadSlot& slot) {
-  if (slot.running == slot.told_running) [[likely]]
-    return true;
   Record record;
   record.node = NodeRecord();
   record.node.is_running = true;
@@ -168,11 +145,23 @@ std::uint16_t Emitter::tag() {
 
 [[gnu::hot]] StackWord Emitter::send_stack(const FrameWalker& walker, ThreadSlot& slot,
                                            std::uint32_t& instruction, Ring::Place& place) {
-  const Walk walk = walker.walk(slot.kept_state, slot.trail, slot.found);
-  if (walk.is_same && is_mirror_true(walker, slot, code_deaths())) [[likely]]
-    return StackWord::mirrored;
-  if (walk.count == 0) return StackWord::none;
-  return send_difference(walker, slot, walk, instruction, place);
+  std::uintptr_t state = slot.kept_state;
+  if (state == 0) {
+    state = walker.find_state(slot.kept_state);
+    if (state == 0) return StackWord::none;
+  }
+  if (slot.is_mirrored && knows_code_deaths() && code_deaths() == slot.deaths_seen) [[likely]] {
+    const FrameWalker::Standing standing = walker.standing(state, slot.trail);
+    if (standing == FrameWalker::Standing::same) [[likely]]
+      return StackWord::mirrored;
+    if (standing == FrameWalker::Standing::moved) {
+      slot.noted.is_open = false;
+      slot.trail.move_innermost(FrameWalker::innermost_instruction(slot.trail));
+      instruction = walker.instruction_offset(slot.trail.innermost());
+      return StackWord::moved;
+    }
+  }
+  return send_difference(walker, slot, state, instruction, place);
 }
 
 bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
@@ -183,16 +172,19 @@ bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
 
 // Not inlined: what seldom runs need not be fetched with what always does.
 [[gnu::noinline]] StackWord Emitter::send_difference(const FrameWalker& walker, ThreadSlot& slot,
-                                                     const Walk& walk, std::uint32_t& instruction,
+                                                     std::uintptr_t state,
+                                                     std::uint32_t& instruction,
                                                      Ring::Place& place) {
+  const Walk walk = walker.walk(state, slot.trail, slot.found);
+  if (walk.count == 0) return StackWord::none;
   const std::uint64_t deaths = code_deaths();
+  if (walk.is_same && is_mirror_true(walker, slot, deaths)) return StackWord::mirrored;
   slot.noted.is_open = false;
   if (walk.has_moved && is_mirror_true(walker, slot, deaths)) {
     instruction = walker.instruction_offset(slot.trail.innermost());
     return StackWord::moved;
   }
-  give_up(place);
-  slot.is_mirrored = send_changes(walker, slot, walk, deaths);
+  slot.is_mirrored = send_changes(walker, slot, walk, deaths, place);
   return slot.is_mirrored ? StackWord::mirrored : StackWord::none;
 }
 
@@ -222,8 +214,14 @@ std::size_t Emitter::steps_to_keep(const FrameWalker& walker, const ThreadSlot& 
   return keep;
 }
 
-bool Emitter::push_frames(Record& record) {
-  const bool fitted = ring_.push(record);
+bool Emitter::push_frames(Record& record, Ring::Place& place) {
+  if (!place) place = ring_.claim();
+  const bool fitted = static_cast<bool>(place);
+  if (fitted) {
+    Ring::record_at(place) = record;
+    Ring::hand_over(place);
+    place = {};
+  }
   FramesRecord& frames = record.frames;
   frames.keep = static_cast<std::uint16_t>(frames.keep + frames.count);
   frames.count = 0;
@@ -231,7 +229,7 @@ bool Emitter::push_frames(Record& record) {
 }
 
 bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
-                        std::uint64_t deaths, Record& pending) {
+                        std::uint64_t deaths, Record& pending, Ring::Place& place) {
   const std::uint16_t number = code_slot(code);
   KnownCode& known = slot.codes[number];
   const std::uint64_t witness = knows_code_deaths() ? deaths : walker.codes().glance(code);
@@ -239,7 +237,8 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
   const std::uint64_t fingerprint = walker.codes().fingerprint(code);
   if (known.code != code || known.fingerprint != fingerprint) {
     // What a slot stood for so far must reach the drain before it stands for something else.
-    if (pending.frames.count > 0 && !push_frames(pending)) return false;
+    if (pending.frames.count > 0 && !push_frames(pending, place)) return false;
+    give_up(place);
     if (!describe(walker, slot, code, number)) return false;
   }
   known = {code, fingerprint, witness};
@@ -247,7 +246,7 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
 }
 
 bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
-                           std::uint64_t deaths) {
+                           std::uint64_t deaths, Ring::Place& place) {
   const Trail& trail = slot.trail;
   const std::size_t keep = steps_to_keep(walker, slot, walk, deaths);
   Record record;
@@ -258,14 +257,14 @@ bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Wa
   for (std::size_t index = keep; index < trail.size(); ++index) {
     if (trail.is_bridge(index)) continue;
     const FrameKey key = trail.key(index);
-    if (!introduce(walker, slot, key.code, deaths, record)) return false;
+    if (!introduce(walker, slot, key.code, deaths, record, place)) return false;
     if (!knows_code_deaths())
       slot.glances[trail.depth_at(index) - 1] = walker.codes().glance(key.code);
     frames.frames[frames.count++] = {code_slot(key.code), walker.instruction_offset(key)};
-    if (frames.count == FramesRecord::kFrames && !push_frames(record)) return false;
+    if (frames.count == FramesRecord::kFrames && !push_frames(record, place)) return false;
   }
   // Also with nothing left: the drain must learn that the stack became shorter.
-  if (!push_frames(record)) return false;
+  if (!push_frames(record, place)) return false;
   slot.deaths_seen = deaths;
   return true;
 }

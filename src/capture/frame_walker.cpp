@@ -182,16 +182,50 @@ FrameWalker::FrameWalker(const PythonLayout& layout)
   return state;
 }
 
-[[gnu::hot]] Walk FrameWalker::walk(std::uintptr_t& kept_state, Trail& trail,
-                                    FoundFrames& room) const {
-  const std::uintptr_t state = kept_state != 0 ? kept_state : find_state(kept_state);
-  if (state == 0) return {};
-  auto innermost = read_raw<std::uintptr_t>(state + thread_frame_);
-  if (has_cframe_ && innermost != 0)
-    innermost = read_raw<std::uintptr_t>(innermost + cframe_frame_);
+inline std::uintptr_t FrameWalker::innermost_of(std::uintptr_t state) const {
+  const auto innermost = read_raw<std::uintptr_t>(state + thread_frame_);
+  return has_cframe_ && innermost != 0 ? read_raw<std::uintptr_t>(innermost + cframe_frame_)
+                                       : innermost;
+}
+
+// What almost every event comes to, so it is kept as short as it can be: its instructions have to
+// be fetched again and again. A frame is read only after its callee has told that it is still
+// there. An instruction lies inside its code, so the same one is of the same code: a code object
+// that took the place of a dead one is the caller's concern.
+[[gnu::hot]] FrameWalker::Standing FrameWalker::standing(std::uintptr_t state,
+                                                         const Trail& trail) const {
+  if (shape_ != Shape::common || trail.size() == 0) [[unlikely]]
+    return Standing::other;
+  const Trail::Step* step = trail.steps() + trail.size() - 1;
+  std::uintptr_t frame = step->frame;
+  if (innermost_of(state) != frame) return Standing::other;
+  auto found = Standing::same;
+  if (read_raw<std::uintptr_t>(frame + CommonOffsets::instruction) != step->instruction) {
+    if (read_raw<std::uintptr_t>(frame + CommonOffsets::code) != trail.innermost_code())
+      return Standing::other;
+    found = Standing::moved;
+  }
+  for (;;) {
+    const auto caller = read_raw<std::uintptr_t>(frame + CommonOffsets::previous);
+    --step;
+    // Not the one that was just read, for which the processor would have to wait.
+    frame = step->frame;
+    asm("" : "+r"(frame));
+    if (caller != frame) return Standing::other;
+    if (frame == 0) return found;
+    if (read_raw<std::uintptr_t>(frame + CommonOffsets::instruction) != step->instruction)
+      return Standing::other;
+  }
+}
+
+std::uintptr_t FrameWalker::innermost_instruction(const Trail& trail) {
+  return read_raw<std::uintptr_t>(trail.step(trail.size() - 1).frame + CommonOffsets::instruction);
+}
+
+Walk FrameWalker::walk(std::uintptr_t state, Trail& trail, FoundFrames& room) const {
+  const std::uintptr_t innermost = state == 0 ? 0 : innermost_of(state);
   if (innermost == 0) return {};
-  if (shape_ == Shape::common) [[likely]]
-    return walk_chain(CommonOffsets{}, innermost, trail, room);
+  if (shape_ == Shape::common) return walk_chain(CommonOffsets{}, innermost, trail, room);
   if (shape_ == Shape::any) return walk_chain(AnyOffsets(codes_.layout()), innermost, trail, room);
   return walk_frame_objects(innermost, trail, room);
 }

@@ -32,10 +32,20 @@ class FrameWalker {
     return key == kNoKey ? ask_() : ::pthread_getspecific(static_cast<pthread_key_t>(key));
   }
 
+  // The state of this thread; 0 for a thread Python does not know. `kept_state` is the thread's
+  // own, 0 at first: its state, once it is known to stay where it is.
+  std::uintptr_t find_state(std::uintptr_t& kept_state) const;
+  enum class Standing : std::uint8_t {
+    same,
+    moved,  // but for the innermost frame, which is at another instruction
+    other,  // or it takes more to tell
+  };
+  // Compares the frames with those of the last walk, one by one.
+  [[nodiscard]] Standing standing(std::uintptr_t state, const Trail& trail) const;
+  [[nodiscard]] static std::uintptr_t innermost_instruction(const Trail& trail);
   // Follows the frames of this thread along the trail of its last walk, which becomes that of this
-  // one. No frames for a thread Python does not know; the trail then stays as it is. `kept_state`
-  // is the thread's own, 0 at first: its state, once it is known to stay where it is.
-  Walk walk(std::uintptr_t& kept_state, Trail& trail, FoundFrames& room) const;
+  // one. Where there are none, the trail stays as it is.
+  Walk walk(std::uintptr_t state, Trail& trail, FoundFrames& room) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
     if (shape_ == Shape::frame_objects) return static_cast<std::uint32_t>(key.instruction);
@@ -46,7 +56,7 @@ class FrameWalker {
   enum class Shape : std::uint8_t { common, any, frame_objects };
   static constexpr int kNoKey = -1;
 
-  [[nodiscard]] std::uintptr_t find_state(std::uintptr_t& kept_state) const;
+  [[nodiscard]] std::uintptr_t innermost_of(std::uintptr_t state) const;
   Walk walk_frame_objects(std::uintptr_t frame, Trail& trail, FoundFrames& room) const;
 
   // What every event needs comes first, to lie together.

@@ -24,8 +24,6 @@ constexpr std::size_t kPendingRows = 1U << 16;
 // What this thread did, on each device. Trivial: neither its making nor its end needs a run time.
 thread_local std::array<Turnover, kDeviceSlots> t_own;
 
-std::array<std::atomic<Ledger*>, kDeviceSlots> g_counting{};
-
 struct Counted {
   std::unique_ptr<Ledger> ledger;  // never destroyed once made: callbacks may hold it
   int users = 0;
@@ -321,10 +319,6 @@ void Ledger::mend_after_fork() {
   if (!lock_.is_held()) return;
   lock_.unlock();
   forget();
-}
-
-Ledger* counting_ledger(std::uint8_t slot) {
-  return g_counting[slot].load(std::memory_order_acquire);
 }
 
 bool start_counting(std::uint8_t slot, bool follows_completions) {

@@ -23,12 +23,14 @@
 // have torch's own lock and meet only the ends of scopes. Bytes; ticks are the processor's.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "capture/record.h"
 #include "capture/size_table.h"
 #include "event/event.h"
 
@@ -168,7 +170,10 @@ class Ledger {
 
 // The counting of this process, by device slot (record.h); nullptr: that device is not counted. One
 // load in a callback.
-Ledger* counting_ledger(std::uint8_t slot);
+inline std::array<std::atomic<Ledger*>, kDeviceSlots> g_counting{};
+inline Ledger* counting_ledger(std::uint8_t slot) {
+  return g_counting[slot].load(std::memory_order_acquire);
+}
 // Begins or joins counting of a device; each start needs a stop. True: it began anew.
 bool start_counting(std::uint8_t slot, bool follows_completions = true);
 void stop_counting(std::uint8_t slot);

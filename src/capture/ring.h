@@ -52,42 +52,33 @@ class Ring {
   };
 
   // The next place, which must be filled at once; none where the ring is full.
-  Place claim() {
+  [[gnu::always_inline]] Place claim() {
     std::uint64_t position = head_.load(std::memory_order_relaxed);
-    for (;;) {
-      Slot& slot = at(position);
-      // A fresh page reads as zero, which is why a turn is stored as its distance from the slot's
-      // own number.
-      const std::uint64_t turn = slot.turn.load(std::memory_order_acquire) + index(position);
-      if (turn == position) {
-        if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
-          // The ring is larger than the caches: a slot that is fetched early is not waited for.
-          fetch_to_write(&at(position + kSlotsAhead));
-          return {&slot, position + 1 - index(position)};
-        }
-      } else if (turn < position) {
-        return {};
-      } else {
-        position = head_.load(std::memory_order_relaxed);
-      }
-    }
+    if (turn_at(position) != position) [[unlikely]]
+      return claim_slowly();
+    if (!head_.compare_exchange_strong(position, position + 1, std::memory_order_relaxed))
+        [[unlikely]]
+      return claim_slowly();
+    return won(position);
   }
-  static void fill(const Place& place, const Record& record) {
-    place.slot_->record = record;
+  // To be written to, and then handed over; what it held before is of no use.
+  static Record& record_at(const Place& place) { return place.slot_->record; }
+  static void hand_over(const Place& place) {
     place.slot_->turn.store(place.turn_, std::memory_order_release);
   }
   // False: full, nothing was written.
   bool push(const Record& record) {
     const Place place = claim();
-    if (place) fill(place, record);
-    return static_cast<bool>(place);
+    if (!place) return false;
+    record_at(place) = record;
+    hand_over(place);
+    return true;
   }
 
   // For the consumer alone. False: nothing there, or the next producer has not finished writing.
   bool pop(Record& record) {
+    if (turn_at(tail_) != tail_ + 1) return false;
     Slot& slot = at(tail_);
-    const std::uint64_t turn = slot.turn.load(std::memory_order_acquire) + index(tail_);
-    if (turn != tail_ + 1) return false;
     record = slot.record;
     slot.turn.store(tail_ + capacity_ - index(tail_), std::memory_order_release);
     ++tail_;
@@ -113,8 +104,32 @@ class Ring {
 #endif
   }
 
+  // Another producer was faster, or the ring is full.
+  [[gnu::noinline]] Place claim_slowly() {
+    std::uint64_t position = head_.load(std::memory_order_relaxed);
+    for (;;) {
+      const std::uint64_t turn = turn_at(position);
+      if (turn < position) return {};
+      if (turn > position) {
+        position = head_.load(std::memory_order_relaxed);
+      } else if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
+        return won(position);
+      }
+    }
+  }
+  Place won(std::uint64_t position) {
+    // The ring is larger than the caches: a slot that is fetched early is not waited for.
+    fetch_to_write(&at(position + kSlotsAhead));
+    return {&at(position), position + 1 - index(position)};
+  }
+
   [[nodiscard]] std::size_t index(std::uint64_t position) const {
     return position & (capacity_ - 1);
+  }
+  // A fresh page reads as zero, which is why a turn is stored as its distance from the slot's own
+  // number.
+  [[nodiscard]] std::uint64_t turn_at(std::uint64_t position) const {
+    return at(position).turn.load(std::memory_order_acquire) + index(position);
   }
   [[nodiscard]] Slot& at(std::uint64_t position) const { return slots_[index(position)]; }
 

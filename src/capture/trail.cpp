@@ -26,9 +26,8 @@ Walk Trail::replace(std::size_t steps, const FoundFrame* found, std::size_t coun
   for (std::size_t left = count; left > 0; --left) {
     const FoundFrame& each = found[left - 1];
     if (each.key.code != 0) ++depth_;
-    steps_[size_] = {each.frame, each.key.instruction};
     codes_[size_] = {each.key.code, depth_};
-    ++size_;
+    steps_[++size_] = {each.frame, each.key.instruction};
     if (depth_ == walk.kept) walk.fresh = size_;
   }
   innermost_code_ = size_ == 0 ? 0 : codes_[size_ - 1].address;

@@ -50,17 +50,18 @@ class Trail {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t depth() const { return depth_; }
   [[nodiscard]] std::size_t depth_at(std::size_t index) const { return codes_[index].depth; }
-  [[nodiscard]] const Step& step(std::size_t index) const { return steps_[index]; }
-  [[nodiscard]] const Step* steps() const { return steps_.data(); }
+  [[nodiscard]] const Step& step(std::size_t index) const { return steps()[index]; }
+  // Before the first comes an empty one, which is where the outermost frame leads.
+  [[nodiscard]] const Step* steps() const { return steps_.data() + 1; }
   [[nodiscard]] bool is_bridge(std::size_t index) const { return codes_[index].address == 0; }
   [[nodiscard]] FrameKey key(std::size_t index) const {
-    return {codes_[index].address, steps_[index].instruction};
+    return {codes_[index].address, step(index).instruction};
   }
   [[nodiscard]] FrameKey innermost() const {
-    return size_ == 0 ? FrameKey() : FrameKey{innermost_code_, steps_[size_ - 1].instruction};
+    return size_ == 0 ? FrameKey() : FrameKey{innermost_code_, step(size_ - 1).instruction};
   }
   [[nodiscard]] std::uintptr_t innermost_code() const { return innermost_code_; }
-  void move_innermost(std::uintptr_t instruction) { steps_[size_ - 1].instruction = instruction; }
+  void move_innermost(std::uintptr_t instruction) { steps_[size_].instruction = instruction; }
 
   // Everything behind the first `steps` becomes what was found, innermost first; there must be
   // room.
@@ -78,7 +79,7 @@ class Trail {
   std::size_t size_ = 0;
   std::size_t depth_ = 0;
   std::uintptr_t innermost_code_ = 0;  // again, to lie with what every event needs
-  std::array<Step, kMaxSteps> steps_;
+  std::array<Step, kMaxSteps + 1> steps_;
   std::array<Code, kMaxSteps> codes_;
 };
 

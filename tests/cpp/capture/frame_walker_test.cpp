@@ -122,8 +122,14 @@ class Follower {
   explicit Follower(const PythonLayout& layout) : walker_(layout) {}
 
   void expect(const std::vector<FrameKey>& stack) {
-    const Walk walk = walker_.walk(state_, *trail_, *room_);
+    const std::uintptr_t state = walker_.find_state(state_);
+    using Standing = FrameWalker::Standing;
+    const Standing standing = state == 0 ? Standing::other : walker_.standing(state, *trail_);
+    if (standing != Standing::other) ++told_at_once_;
+    const Walk walk = walker_.walk(state, *trail_, *room_);
     ASSERT_EQ(walk.count, stack.size());
+    ASSERT_TRUE(standing != Standing::same || walk.is_same);
+    ASSERT_TRUE(standing != Standing::moved || walk.has_moved);
     if (stack.empty()) return;  // the last stack stays what it was
     std::vector<FrameKey> found;
     std::size_t before_fresh = 0;
@@ -148,9 +154,12 @@ class Follower {
                                   stack.size() == last_.size() && stack[0].code == last_[0].code);
     last_ = found;
   }
+  // How often no walk was needed.
+  [[nodiscard]] std::size_t told_at_once() const { return told_at_once_; }
 
  private:
   FrameWalker walker_;
+  std::size_t told_at_once_ = 0;
   std::uintptr_t state_ = 0;
   std::unique_ptr<Trail> trail_ = std::make_unique<Trail>();
   std::unique_ptr<FoundFrames> room_ = std::make_unique<FoundFrames>();
@@ -175,6 +184,7 @@ TEST_P(FrameWalkerOf, the_same_stack_is_found_again) {
   python_.go_to(0x4010);
   expect_stack();
   expect_stack();
+  EXPECT_EQ(follower_.told_at_once(), GetParam().owner == kCommon.owner ? 3U : 0U);
 }
 
 TEST_P(FrameWalkerOf, another_callee_joins_the_callers_it_shares) {

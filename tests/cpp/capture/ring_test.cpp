@@ -75,9 +75,9 @@ TEST(Ring, NothingBehindAPlaceThatIsNotFilledIsTakenBeforeIt) {
   ASSERT_TRUE(ring.push(second));
   Record taken;
   EXPECT_FALSE(ring.pop(taken));
-  Record first;
-  first.event.address = 1;
-  Ring::fill(place, first);
+  Ring::record_at(place) = Record();
+  Ring::record_at(place).event.address = 1;
+  Ring::hand_over(place);
   ASSERT_TRUE(ring.pop(taken));
   EXPECT_EQ(taken.event.address, 1U);
   ASSERT_TRUE(ring.pop(taken));

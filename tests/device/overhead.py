@@ -1,12 +1,19 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
-The ways of recording take turns from one run to the next, in one process and with one recording
-open throughout: a run with it, a run without, and so on. What drifts drifts for both, so each run
-is compared with the mean of its two neighbours without, and the median of the differences counts,
-with the range it lies in with 95 % certainty. The hooks that name parameters and gradients take
-part: they do nothing in a step without. They are also timed by themselves, which tells more than
-they cost: much of it is waiting for memory that the optimizer would have had to wait for. Prints
-one line of JSON.
+The ways of recording take turns from one round to the next, in one process and with one recording
+open throughout: a round with it, a round without, and so on. What drifts drifts for both, so each
+round is compared with the mean of its two neighbours without, and the median of the differences
+counts, with the range it lies in with 95 % certainty. Of the two steps of a round the second one is
+timed: for it all is as in a long run. The caches hold what is used at every step, our thread writes
+one step while the next one runs, and in torch's buffer a new entry takes the place of an old one.
+
+The hooks that name parameters and gradients take part: they do nothing in a round without. They are
+also timed by themselves, which tells more than they cost: much of it is waiting for memory that the
+optimizer would have had to wait for.
+
+Once attached, torch's tracker stays attached, and torch makes an entry for it also where nothing
+is recorded. What that costs a pair is told apart, compared with the time before the recording, and
+what it costs a step is estimated from that. Prints one line of JSON.
 
 Usage: overhead.py [--cpu] [SECONDS]     --cpu: a small model on CPU tensors, no torch recorder
 """
@@ -14,6 +21,7 @@ Usage: overhead.py [--cpu] [SECONDS]     --cpu: a small model on CPU tensors, no
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import json
 import random
@@ -31,25 +39,28 @@ from gpumemprof import _core, _torch, hooks
 from gpumemprof.hooks.watcher import Watcher
 from workloads import Gpt, make_training
 
-# Seconds spent in the hooks around optimizer steps.
-in_hooks: list[float] = []
+# Seconds spent in each of the hooks around optimizer steps.
+in_hooks: dict[str, list[float]] = {"_before_step": [], "_after_step": []}
 OWN_WAYS = ("stacks", "no_stacks")
+# Less than a step has, so that the buffer is full once the timed step begins.
+TORCH_ENTRIES = 2_000
+PAIRS = 3000
 Differences = dict[str, list[tuple[float, float]]]  # by way: seconds with, seconds without
 
 
 def time_hooks() -> None:
     """Before a recording begins."""
 
-    def timed(hook: Callable[..., None]) -> Callable[..., None]:
+    def timed(hook: Callable[..., None], times: list[float]) -> Callable[..., None]:
         def run(*arguments: Any) -> None:
             start = time.perf_counter()
             hook(*arguments)
-            in_hooks.append(time.perf_counter() - start)
+            times.append(time.perf_counter() - start)
 
         return run
 
-    for name in ("_before_step", "_after_step"):
-        setattr(Watcher, name, timed(getattr(Watcher, name)))
+    for name, times in in_hooks.items():
+        setattr(Watcher, name, timed(getattr(Watcher, name), times))
 
 
 def switch(way: str) -> None:
@@ -58,7 +69,7 @@ def switch(way: str) -> None:
     assert hooks._watcher is not None
     hooks._watcher._is_on = is_recorded
     if way == "torch":
-        torch.cuda.memory._record_memory_history("all", stacks="python", max_entries=100_000)
+        torch.cuda.memory._record_memory_history("all", stacks="python", max_entries=TORCH_ENTRIES)
     elif torch.cuda.is_initialized() and torch._C._cuda_isHistoryEnabled():
         torch.cuda.memory._record_memory_history(None)
 
@@ -88,6 +99,8 @@ def middle(values: list[float]) -> dict[str, float]:
 
 
 def time_step(step: Callable[[], object], wait: Callable[[], object]) -> float:
+    """One round: seconds of the second of two steps."""
+    step()
     wait()
     start = time.perf_counter()
     step()
@@ -112,22 +125,19 @@ def make_small_training() -> Callable[[], None]:
     return train_step
 
 
-def steps(device: str, ways: tuple[str, ...], seconds: float) -> dict[str, Any]:
-    step = make_training() if device == "cuda" else make_small_training()
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    for _ in range(10):
-        step()
-    in_hooks.clear()
-    found = compare(lambda: time_step(step, wait), ways, seconds)
+def steps(measure: Callable[[], float], ways: tuple[str, ...], seconds: float) -> dict[str, Any]:
+    for times in in_hooks.values():
+        times.clear()
+    found = compare(measure, ways, seconds)
     shares = {way: middle([t / off - 1 for t, off in rows]) for way, rows in found.items()}
     off = statistics.median(off for rows in found.values() for _, off in rows)
-    # One before a step, one after it; those of steps without labels are as good as nothing.
-    at_work = sorted(in_hooks)[-len(in_hooks) * len(OWN_WAYS) // (2 * len(ways)) :]
-    labels = 2 * statistics.fmean(at_work) / off
+    # Those of steps without labels are as good as nothing.
+    share = len(OWN_WAYS) / (2 * len(ways))
+    at_work = (sorted(times)[-int(len(times) * share) :] for times in in_hooks.values())
     return {
         "step_ms": off * 1e3,
-        "runs": len(found["stacks"]),
-        "labels": labels,
+        "rounds": len(found["stacks"]),
+        "labels": sum(statistics.median(times) for times in at_work) / off,
         "reads_tensors": reads_tensors(),
         "reads_threads": _core.capture_use_thread_key(),
         **shares,
@@ -145,31 +155,65 @@ def deep(depth: int, function, *arguments):
     return function(*arguments) if depth == 0 else deep(depth - 1, function, *arguments)
 
 
-def pairs(device: str, count: int) -> float:
+def time_pairs(device: str) -> float:
     start = time.perf_counter()
-    for _ in range(count):
+    for _ in range(PAIRS):
         torch.empty(1000, device=device)
-    return (time.perf_counter() - start) / count
+    return (time.perf_counter() - start) / PAIRS
 
 
-def pair_costs(device: str, ways: tuple[str, ...], seconds: float) -> dict[str, Any]:
-    found = compare(lambda: deep(30, pairs, device, 3000), ways, seconds)
+def pair_costs(
+    measure: Callable[[], float], ways: tuple[str, ...], seconds: float
+) -> dict[str, Any]:
+    found = compare(measure, ways, seconds)
     return {way: middle([(t - off) * 1e6 for t, off in rows]) for way, rows in found.items()}
+
+
+def pairs_in(step: Callable[[], object]) -> int:
+    """Allocations of one step, each of which is freed at some time."""
+    if not torch.cuda.is_initialized():
+        return 0
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    step()
+    return torch.cuda.memory_stats()["allocation.all.allocated"] - before
+
+
+def quick(measure: Callable[[], float], seconds: float) -> float:
+    """What one of ten stays below: the rest shares the machine with others."""
+    end = time.monotonic() + seconds
+    measure()
+    times = [measure(), measure()]
+    while time.monotonic() < end:
+        times.append(measure())
+    return statistics.quantiles(times, n=10)[0]
 
 
 def main(is_cpu: bool, seconds: float) -> None:
     time_hooks()
     path = Path(tempfile.mkdtemp()) / "run.gmp"
     device, ways = ("cpu", OWN_WAYS) if is_cpu else ("cuda", (*OWN_WAYS, "torch"))
+    step = make_small_training() if is_cpu else make_training()
+    wait = (lambda: None) if is_cpu else torch.cuda.synchronize
+    measure_step = functools.partial(time_step, step, wait)
+    measure_pair = functools.partial(deep, 30, time_pairs, device)
+    for _ in range(10):
+        step()
+    gc.collect()
+    gc.disable()  # its pauses fall on whoever comes first
+    untouched = quick(measure_pair, seconds / 40)
     with gpumemprof.record(path, cpu=is_cpu) as recording:
         torch.empty(1, device=device)
         while not is_cpu and recording.self_test is None:
             time.sleep(0.001)
+        for _ in range(10):
+            step()
         gc.collect()
-        gc.disable()  # its pauses fall on whoever comes first
+        switch("off")
+        attached = quick(measure_pair, seconds / 40) - untouched
         result = {
-            "steps": steps(device, ways, seconds),
-            "pair_us": pair_costs(device, ways, seconds / 8),
+            "steps": steps(measure_step, ways, seconds),
+            "pair_us": pair_costs(measure_pair, ways, seconds / 8),
+            "attached_us": {"pair": attached * 1e6, "step": attached * 1e6 * pairs_in(step)},
         }
     print(json.dumps(result))
 
@@ -177,6 +221,6 @@ def main(is_cpu: bool, seconds: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("seconds", nargs="?", type=float, default=100)
+    parser.add_argument("seconds", nargs="?", type=float, default=150)
     options = parser.parse_args()
     main(options.cpu, options.seconds)

@@ -92,8 +92,9 @@ def compare(loop: Loop, what: str, rounds: int) -> None:
     added = {way: (statistics.median(times[way]) - base) * 1e9 for way in WAYS[1:]}
     print(f"a tensor made and dropped {what}, {DEPTH} frames deep: {base * 1e9:.0f} ns")
     for way, cost in added.items():
-        share = added["gpumemprof"] / cost if cost > 0 else float("nan")
-        print(f"  {way:<22} +{cost:6.0f} ns   gpumemprof costs {share:.2f} of it")
+        is_peer = not way.startswith("gpumemprof") and cost > 0
+        share = f"   gpumemprof costs {added['gpumemprof'] / cost:.2f} of it" if is_peer else ""
+        print(f"  {way:<22} {cost:+6.0f} ns{share}")
 
 
 def main(rounds: int) -> None:

@@ -12,8 +12,7 @@ also timed by themselves, which tells more than they cost: much of it is waiting
 optimizer would have had to wait for.
 
 Once attached, torch's tracker stays attached, and torch makes an entry for it also where nothing
-is recorded. What that costs a pair is told apart, compared with the time before the recording, and
-what it costs a step is estimated from that. Prints one line of JSON.
+is recorded: the rounds without have that cost as well. Prints one line of JSON.
 
 Usage: overhead.py [--cpu] [SECONDS]     --cpu: a small model on CPU tensors, no torch recorder
 """
@@ -169,25 +168,6 @@ def pair_costs(
     return {way: middle([(t - off) * 1e6 for t, off in rows]) for way, rows in found.items()}
 
 
-def pairs_in(step: Callable[[], object]) -> int:
-    """Allocations of one step, each of which is freed at some time."""
-    if not torch.cuda.is_initialized():
-        return 0
-    before = torch.cuda.memory_stats()["allocation.all.allocated"]
-    step()
-    return torch.cuda.memory_stats()["allocation.all.allocated"] - before
-
-
-def quick(measure: Callable[[], float], seconds: float) -> float:
-    """What one of ten stays below: the rest shares the machine with others."""
-    end = time.monotonic() + seconds
-    measure()
-    times = [measure(), measure()]
-    while time.monotonic() < end:
-        times.append(measure())
-    return statistics.quantiles(times, n=10)[0]
-
-
 def main(is_cpu: bool, seconds: float) -> None:
     time_hooks()
     path = Path(tempfile.mkdtemp()) / "run.gmp"
@@ -196,11 +176,6 @@ def main(is_cpu: bool, seconds: float) -> None:
     wait = (lambda: None) if is_cpu else torch.cuda.synchronize
     measure_step = functools.partial(time_step, step, wait)
     measure_pair = functools.partial(deep, 30, time_pairs, device)
-    for _ in range(10):
-        step()
-    gc.collect()
-    gc.disable()  # its pauses fall on whoever comes first
-    untouched = quick(measure_pair, seconds / 40)
     with gpumemprof.record(path, cpu=is_cpu) as recording:
         torch.empty(1, device=device)
         while not is_cpu and recording.self_test is None:
@@ -208,12 +183,11 @@ def main(is_cpu: bool, seconds: float) -> None:
         for _ in range(10):
             step()
         gc.collect()
+        gc.disable()  # its pauses fall on whoever comes first
         switch("off")
-        attached = quick(measure_pair, seconds / 40) - untouched
         result = {
             "steps": steps(measure_step, ways, seconds),
             "pair_us": pair_costs(measure_pair, ways, seconds / 8),
-            "attached_us": {"pair": attached * 1e6, "step": attached * 1e6 * pairs_in(step)},
         }
     print(json.dumps(result))
 

@@ -85,15 +85,14 @@ def overhead() -> None:
     result = ask("overhead.py")
     if broken("overhead", result):
         return
-    steps, pair, attached = result["steps"], result["pair_us"], result["attached_us"]
+    steps, pair = result["steps"], result["pair_us"]
     with_stacks = steps["stacks"]["median"]
     torchs = steps["torch"]["median"]
     asks = [whom for whom, reads in ASKED.items() if not steps[reads]]
     told = (
         f"{percent(steps['stacks'])} of {steps['step_ms']:.1f} ms in {steps['rounds']} rounds; in "
         f"hooks {steps['labels']:.2%}{' (asking ' + ', '.join(asks) + ')' if asks else ''}; torch "
-        f"{percent(steps['torch'])}, {with_stacks / torchs:.3f} of it; torch's entries "
-        f"{attached['step'] / steps['step_ms'] / 1e3:+.2%}"
+        f"{percent(steps['torch'])}, {with_stacks / torchs:.3f} of it"
     )
     is_met = with_stacks <= 0.03 and with_stacks <= torchs / 6
     row("step with stacks and labels", told, "<= 3 %, <= 1/6 of torch's", is_met)
@@ -102,7 +101,7 @@ def overhead() -> None:
     told = (
         f"{pair['stacks']['median']:.3f} us ({pair['stacks']['low']:.3f} to "
         f"{pair['stacks']['high']:.3f}; torch {pair['torch']['median']:.2f}, "
-        f"without stacks {pair['no_stacks']['median']:.3f}, torch's entries {attached['pair']:.3f})"
+        f"without stacks {pair['no_stacks']['median']:.3f})"
     )
     row("allocate/free pair, 30 frames deep", told, "<= 0.4 us", pair["stacks"]["median"] <= 0.4)
 

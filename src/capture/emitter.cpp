@@ -59,6 +59,7 @@ void Emitter::lose(std::uint8_t device) {
 }
 
 std::uint32_t Emitter::lost_before(std::uint8_t device) {
+  if (lost_[device].load(std::memory_order_relaxed) == 0) return 0;  // another device's
   // Before the counts are looked at: whoever adds to one after that says so again.
   has_lost_.exchange(false, std::memory_order_acq_rel);
   const std::uint32_t lost = take_lost(device);

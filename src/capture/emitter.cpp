@@ -157,7 +157,7 @@ std::uint16_t Emitter::tag() {
       return StackWord::mirrored;
     if (standing == FrameWalker::Standing::moved) {
       slot.noted.is_open = false;
-      slot.trail.move_innermost(FrameWalker::innermost_instruction(slot.trail));
+      FrameWalker::move_along(slot.trail);
       instruction = walker.instruction_offset(slot.trail.innermost());
       return StackWord::moved;
     }

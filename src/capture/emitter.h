@@ -67,7 +67,7 @@ class alignas(64) Emitter {
   void lose(std::uint8_t device);
   // Events that were lost before this one, which tells of them.
   std::uint32_t lost_before(std::uint8_t device);
-  // Another place for an event whose first one was given up; false: it is lost.
+  // Another place for an event whose first one was used up; false: it is lost.
   bool claim_again(std::uint8_t device, Ring::Place& place);
   [[nodiscard]] static bool is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
                                            std::uint64_t deaths);

@@ -42,7 +42,8 @@ class FrameWalker {
   };
   // Compares the frames with those of the last walk, one by one.
   [[nodiscard]] Standing standing(std::uintptr_t state, const Trail& trail) const;
-  [[nodiscard]] static std::uintptr_t innermost_instruction(const Trail& trail);
+  // The trail of a stack that has moved moves with it.
+  static void move_along(Trail& trail);
   // Follows the frames of this thread along the trail of its last walk, which becomes that of this
   // one. Where there are none, the trail stays as it is.
   Walk walk(std::uintptr_t state, Trail& trail, FoundFrames& room) const;

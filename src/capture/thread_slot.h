@@ -48,7 +48,7 @@ struct alignas(64) ThreadSlot {
   NodeKey running;                // the node of autograd's graph that the thread runs
   NodeKey told_running;           // as the drain knows it
   NotedNodes noted;
-  std::uintptr_t kept_state = 0;  // of the thread in Python; FrameWalker::walk()
+  std::uintptr_t kept_state = 0;  // of the thread in Python; FrameWalker::find_state()
   Trail trail;
   FoundFrames found;
   std::array<std::uint64_t, kMaxDepth> glances;  // outermost first

@@ -222,23 +222,32 @@ model, optimizer = made(Dropping, lr=0.1)
 ids = train(model, optimizer, 7)
 tell([model], [optimizer])
 """,
+    # No module is asked for these gradients when the recording ends.
     "a_step_that_fails": """
-class Failing(torch.optim.AdamW):
+class Failing(torch.optim.SGD):
     fails = False
     def step(self, closure=None):
         if self.fails:
             raise RuntimeError("out of memory")
         return super().step(closure)
-model, optimizer = made(Failing)
-ids = train(model, optimizer, 6)
-optimizer.zero_grad()
-where_gradients_were = [torch.empty_like(p) for p in model.parameters()]
+weights = [nn.Parameter(torch.randn(20, 20)) for _ in range(3)]
+optimizer = Failing(weights, lr=0.01)
+def train_weights():
+    optimizer.zero_grad()
+    where_gradients_were = [torch.empty_like(weight) for weight in weights]
+    x = torch.randn(4, 20)
+    for weight in weights:
+        x = x @ weight
+    x.sum().backward()
+    optimizer.step()
+for step in range(6):
+    train_weights()
 optimizer.fails = True
 try:
-    train(model, optimizer, 1)
+    train_weights()
 except RuntimeError:
     pass
-tell([model], [optimizer])
+tell([], [optimizer], [], weights)
 """,
     "optimizer_in_backward": """
 model = Net()

@@ -75,7 +75,7 @@ class WatchedOptimizer:
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
     def say_unsaid(self, optimizer: Any) -> None:
-        """After a step that failed: it has not been said yet what it used."""
+        """What a step used that has ended or failed, where that was left for later."""
         if self._is_unsaid:
             self._is_unsaid = False
             self._say(optimizer)

@@ -66,7 +66,7 @@ TEST(Ring, keeps_every_producers_order) {
   EXPECT_EQ(ring.head(), kEach * kProducers);
 }
 
-TEST(Ring, NothingBehindAPlaceThatIsNotFilledIsTakenBeforeIt) {
+TEST(Ring, nothing_behind_a_place_that_is_not_filled_is_taken_before_it) {
   Ring ring(8);
   const Ring::Place place = ring.claim();
   ASSERT_TRUE(place);
@@ -84,7 +84,7 @@ TEST(Ring, NothingBehindAPlaceThatIsNotFilledIsTakenBeforeIt) {
   EXPECT_EQ(taken.event.address, 2U);
 }
 
-TEST(Ring, AFullRingHasNoPlace) {
+TEST(Ring, a_full_ring_has_no_place) {
   Ring ring(2);
   EXPECT_TRUE(ring.claim());
   EXPECT_TRUE(ring.claim());

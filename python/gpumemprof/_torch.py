@@ -10,14 +10,13 @@ import gc
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any, Callable
 
 from gpumemprof import _core
 from gpumemprof.errors import NoCudaError, NotCudaError, UsageError
+from gpumemprof.import_watch import TorchWatch, executed_torch, torch_file
 
 __all__ = ["has_cuda", "is_imported", "when_cuda_is_ready", "when_imported"]
 
@@ -26,13 +25,13 @@ _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 def is_imported() -> bool:
     """Whether the program has imported torch, and completely."""
-    return hasattr(sys.modules.get("torch"), "cuda")
+    return executed_torch() is not None
 
 
 def _folder() -> Path | None:
-    module = sys.modules.get("torch")
-    if module is not None and module.__file__:
-        return Path(module.__file__).parent
+    file = torch_file()
+    if file is not None:
+        return Path(file).parent
     try:
         spec = importlib.util.find_spec("torch")
     except (ImportError, ValueError):
@@ -52,46 +51,12 @@ def has_cuda() -> bool:
     )
 
 
-class _AfterImport:
-    """Finds torch as Python would, and runs the callbacks when its import is complete."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[], None]] = []
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            self._run_after(spec.loader)
-        return spec
-
-    def _run_after(self, loader: Any) -> None:
-        import_torch = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            loader.exec_module = import_torch
-            import_torch(module)
-            while self.callbacks:
-                self.callbacks.pop(0)()
-
-        loader.exec_module = exec_module
-
-
-_after_import = _AfterImport()
+_watch = TorchWatch()
 
 
 def when_imported(callback: Callable[[], None]) -> None:
     """Call back once the program has imported torch; now, if it has."""
-    if is_imported():
-        callback()
-        return
-    _after_import.callbacks.append(callback)
-    if _after_import not in sys.meta_path:
-        sys.meta_path.insert(0, _after_import)
+    _watch.add(callback)
 
 
 def when_cuda_is_ready(callback: Callable[[], None]) -> None:

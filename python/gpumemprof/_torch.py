@@ -223,6 +223,19 @@ def device_facts() -> dict[str, str]:
     return found
 
 
+def limit_facts() -> dict[str, str]:
+    """The limits on this process as they are now: a program may set them at any time."""
+    import torch
+
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    if fraction is None or not torch.cuda.is_initialized():
+        return {}
+    return {
+        f"device {device} memory_fraction_at_end": str(fraction(device))
+        for device in range(torch.cuda.device_count())
+    }
+
+
 def is_tensor(value: object) -> bool:
     """Whether it is a tensor of any kind."""
     import torch

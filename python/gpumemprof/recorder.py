@@ -223,6 +223,9 @@ class ActiveRecording:
         """
         if self.capture == "counters":
             self._add_facts(_torch.counter_facts())
+        elif self.capture is not None and not self._is_cpu:
+            with contextlib.suppress(Exception):
+                self._add_facts(_torch.limit_facts())
         with _lock:
             number, self._number = self._number, None
             if number is None:

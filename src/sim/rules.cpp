@@ -22,6 +22,9 @@ MemoryLimit limit_of_fraction(double fraction, std::uint64_t device_total_bytes,
                               const AllocatorRules& rules) {
   if (rules.full_fraction_is_no_limit && fraction >= 1.0) return {};
   const double bytes = fraction * static_cast<double>(device_total_bytes);
+  // A damaged file may state anything.
+  constexpr double kMost = 9e18;
+  if (!(bytes >= 0 && bytes < kMost)) return {};
   MemoryLimit limit;
   limit.allowed_bytes =
       static_cast<std::uint64_t>(rules.limit_is_rounded ? std::round(bytes) : bytes);

@@ -169,6 +169,15 @@ def sources() -> None:
         row("gap: pool, process and card", told, "NVML, to the byte", not result["wrong"])
 
 
+def oom_cases() -> None:
+    result = ask("oom_cases.py")
+    if broken("oom_cases", result):
+        return
+    for cause, case in result.items():
+        told = "; ".join(case["wrong"]) or case["told"]
+        row(f"out of memory: {cause}", told, "the cause, proven", not case["wrong"])
+
+
 def prediction() -> None:
     result = ask("predicted.py")
     if broken("predicted", result):
@@ -236,6 +245,7 @@ TESTS = {
     "coexistence": coexistence,
     "ways": ways,
     "sources": sources,
+    "oom_cases": oom_cases,
     "prediction": prediction,
     "fit": fit,
     "profiler": profiler,

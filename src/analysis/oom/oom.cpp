@@ -1,37 +1,228 @@
 #include "analysis/oom/oom.h"
 
-namespace gpumemprof {
+#include <algorithm>
 
+#include "analysis/oom/bounds.h"
+#include "analysis/oom/joined.h"
+
+namespace gpumemprof {
 namespace {
 
-OomCause cause_of(const OomReport& oom) {
-  const std::uint64_t free_in_pool = oom.memory.free_bytes;
-  if (free_in_pool >= oom.wanted_bytes) return OomCause::fragmentation;
-  if (oom.device_free_bytes == kUnknownBytes) return OomCause::shortage;
-  if (oom.device_free_bytes >= oom.wanted_bytes) return OomCause::limit;
-  return oom.device_free_bytes + free_in_pool >= oom.wanted_bytes ? OomCause::fragmentation
-                                                                  : OomCause::shortage;
+// What a process takes for CUDA itself, its kernels and the usual libraries: nobody can save it.
+constexpr std::uint64_t kUsualOutsideBytes = kGiB;
+
+std::uint64_t capped_sum(std::uint64_t one, std::uint64_t other) {
+  return one > kUnknownBytes - other ? kUnknownBytes : one + other;
+}
+
+std::uint64_t above(std::uint64_t bytes, std::uint64_t bound) {
+  return bytes > bound ? bytes - bound : 0;
+}
+
+class Verdict {
+ public:
+  Verdict(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+          OomReport& oom)
+      : store_(store), record_(record), replay_(replay), oom_(oom) {}
+
+  void find() {
+    const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
+    if (!is_known) doubt(OomDoubt::history);
+    card_ = card_at(store_, record_, oom_);
+    oom_.card_bytes = card_.total_bytes;
+    oom_.other_processes_bytes = card_.others_bytes;
+    oom_.outside_bytes = card_.outside_bytes;
+    if (is_larger_than_card()) {
+      oom_.cause = OomCause::larger_than_card;
+      oom_.doubts.clear();  // whatever the pool held
+      return;
+    }
+    needed_bytes_ = capped_sum(oom_.in_use_bytes(), oom_.wanted_bytes);
+    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, oom_)) {
+      oom_.limit = limit->bytes;
+      oom_.is_limit_stated = limit->is_stated;
+    }
+    const std::optional<ByteRange> room = room_of_pool();
+    if (room && needed_bytes_ <= room->high && is_fragmented(*room)) return;
+    if (room) {
+      oom_.short_bytes =
+          ByteRange{above(needed_bytes_, room->high), above(needed_bytes_, room->low)};
+    }
+    binds_limit_ ? blame_limit() : blame_card();
+  }
+
+ private:
+  void doubt(OomDoubt reason) { oom_.doubts.push_back(reason); }
+
+  // The simulator's largest request is more than any card has.
+  [[nodiscard]] bool is_larger_than_card() const {
+    if (oom_.wanted_bytes > sim::kMaxRequestBytes) return true;
+    return card_.total_bytes && oom_.wanted_bytes > *card_.total_bytes;
+  }
+
+  // The most that the pool could have held: the tighter of the two bounds.
+  std::optional<ByteRange> room_of_pool() {
+    std::optional<ByteRange> room;
+    if (oom_.device_free_bytes != kUnknownBytes) {
+      const std::uint64_t bytes = capped_sum(oom_.memory.reserved_bytes, oom_.device_free_bytes);
+      room = ByteRange{bytes, bytes};
+    }
+    if (oom_.limit && (!room || oom_.limit->high <= room->high)) {
+      room = oom_.limit;
+      binds_limit_ = true;
+    }
+    return room;
+  }
+
+  // Enough was there for certain, or perhaps: then only where gaps were no mere remainder.
+  bool is_fragmented(const ByteRange& room) {
+    const bool is_certain = needed_bytes_ <= room.low;
+    constexpr std::uint64_t kParts = 20;
+    const bool is_gappy = oom_.memory.free_bytes * kParts >= oom_.memory.reserved_bytes;
+    if (!is_certain && (!is_gappy || oom_.memory.free_bytes == 0)) return false;
+    const std::uint64_t bytes = is_certain ? room.low : room.high;
+    sim::MemoryLimit limit;
+    (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
+    JoinedRuns::Answer answer = JoinedRuns(store_, record_, replay_).survivors(oom_.event, limit);
+    if (!is_certain && answer.surviving_confs.empty()) return false;
+    oom_.cause = OomCause::fragmentation;
+    oom_.surviving_confs = std::move(answer.surviving_confs);
+    if (!is_certain) doubt(OomDoubt::limit);
+    if (!answer.is_tried) {
+      doubt(OomDoubt::not_tried);
+    } else if (!answer.is_exact) {
+      doubt(OomDoubt::simulation);
+    } else if (oom_.surviving_confs.empty()) {
+      doubt(OomDoubt::no_setting);
+    }
+    if (binds_limit_) oom_.contributing.push_back(OomCause::limit);
+    return true;
+  }
+
+  // The card had room. Where one line fills whatever it is given, a higher limit changes nothing.
+  void blame_limit() {
+    oom_.hoarded_blocks = hoarded_blocks();
+    const bool is_hoard = oom_.hoarded_blocks > 0;
+    oom_.cause = is_hoard ? OomCause::shortage : OomCause::limit;
+    oom_.contributing.push_back(is_hoard ? OomCause::limit : OomCause::shortage);
+  }
+
+  // Blocks of the size asked for, made where the request was made, that fill the pool and of which
+  // none was ever freed. 0 where memory is held otherwise.
+  [[nodiscard]] std::uint64_t hoarded_blocks() const {
+    constexpr std::uint64_t kFew = 8;
+    const AllocationColumns& rows = record_.allocations;
+    if (oom_.stack.is_none()) return 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::uint32_t birth = rows.alloc_event[row];
+      if (rows.stack[row] != oom_.stack || birth == kNoEvent || birth > oom_.event) continue;
+      if (rows.free_requested_event[row] < oom_.event) return 0;
+      if (store_.settings().round_size(rows.requested_bytes[row]) != oom_.wanted_bytes) return 0;
+      bytes += rows.size_bytes[row];
+      ++blocks;
+    }
+    const bool fills = bytes / 9 * 10 >= oom_.in_use_bytes();
+    return blocks >= kFew && fills ? blocks : 0;
+  }
+
+  // The card itself had no room: who holds what would have sufficed?
+  void blame_card() {
+    oom_.cause = OomCause::shortage;
+    if (!oom_.short_bytes || !card_.total_bytes) {
+      doubt(OomDoubt::card);
+      return;
+    }
+    const std::uint64_t short_bytes = oom_.short_bytes->high;
+    std::uint64_t others = card_.others_bytes.value_or(0);
+    const std::uint64_t outside = above(card_.outside_bytes.value_or(0), kUsualOutsideBytes);
+    if (!card_.others_bytes && card_.taken_bytes)
+      others = above(*card_.taken_bytes, kUsualOutsideBytes);
+    // Only a verdict of shortage can do without knowing who held what.
+    const bool can_suffice = capped_sum(others, outside) >= short_bytes;
+    if (!card_.is_attributed) doubt(OomDoubt::processes);
+    if (!can_suffice) return;
+    const bool is_by_others = others >= outside;
+    oom_.cause = is_by_others ? OomCause::other_processes : OomCause::outside_pool;
+    const std::uint64_t rest = is_by_others ? outside : others;
+    if (rest > 0) {
+      oom_.contributing.push_back(is_by_others ? OomCause::outside_pool
+                                               : OomCause::other_processes);
+    }
+  }
+
+  const Store& store_;
+  const DeviceRecord& record_;
+  const DeviceReplay& replay_;
+  OomReport& oom_;
+  CardState card_;
+  std::uint64_t needed_bytes_ = 0;
+  bool binds_limit_ = false;
+};
+
+OomReport read_oom(const Store& store, const DeviceRecord& record, std::uint32_t event) {
+  const EventColumns& events = record.events;
+  OomReport report;
+  report.event = event;
+  report.wanted_bytes = events.size_bytes[event];
+  report.device_free_bytes = events.address[event];
+  report.stack = events.stack[event];
+  report.memory = free_memory_at(record, store, Moment::after(event));
+  for (const StreamShare& share : report.memory.streams) {
+    if (share.stream == events.stream[event]) report.largest_free_bytes = share.largest_free_bytes;
+  }
+  return report;
 }
 
 }  // namespace
 
-std::vector<OomReport> find_ooms(const DeviceRecord& record, const Store& store,
-                                 std::size_t limit) {
+std::string_view oom_cause_name(OomCause cause) {
+  switch (cause) {
+    case OomCause::larger_than_card:
+      return "larger_than_card";
+    case OomCause::limit:
+      return "limit";
+    case OomCause::other_processes:
+      return "other_processes";
+    case OomCause::outside_pool:
+      return "outside_pool";
+    case OomCause::fragmentation:
+      return "fragmentation";
+    case OomCause::shortage:
+      break;
+  }
+  return "shortage";
+}
+
+std::string_view oom_doubt_name(OomDoubt doubt) {
+  switch (doubt) {
+    case OomDoubt::history:
+      return "history";
+    case OomDoubt::limit:
+      return "limit";
+    case OomDoubt::card:
+      return "card";
+    case OomDoubt::processes:
+      return "processes";
+    case OomDoubt::simulation:
+      return "simulation";
+    case OomDoubt::no_setting:
+      return "no_setting";
+    case OomDoubt::not_tried:
+      break;
+  }
+  return "not_tried";
+}
+
+std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
+                                 const DeviceReplay& replay, std::size_t limit) {
   const EventColumns& events = record.events;
   std::vector<OomReport> reports;
   for (std::uint32_t event = 0; event < events.size() && reports.size() < limit; ++event) {
     if (events.action[event] != Action::oom) continue;
-    OomReport report;
-    report.event = event;
-    report.wanted_bytes = events.size_bytes[event];
-    report.device_free_bytes = events.address[event];
-    report.stack = events.stack[event];
-    report.memory = free_memory_at(record, store, Moment::after(event));
-    for (const StreamShare& share : report.memory.streams) {
-      if (share.stream == events.stream[event])
-        report.largest_free_bytes = share.largest_free_bytes;
-    }
-    report.cause = cause_of(report);
+    OomReport report = read_oom(store, record, event);
+    Verdict(store, record, replay, report).find();
     reports.push_back(std::move(report));
   }
   return reports;

@@ -1,18 +1,50 @@
-// Why an allocation failed: true shortage, or memory that was free but in the wrong pieces.
+// Why an allocation failed: which of the bounds on memory bound it, how much was short, and what
+// would have served it.
+//
+// Two bounds hold at once: what the process is allowed, and what the card has left. The verdict
+// names the one that bound. "Fragmentation" is said only where memory would have sufficed in one
+// piece; whether a setting of the allocator provides that is simulated. What could not be proven
+// carries its doubts.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/fragmentation/free_memory.h"
+#include "replay/replay.h"
 #include "store/store.h"
 
 namespace gpumemprof {
 
 enum class OomCause : std::uint8_t {
-  shortage,       // even in one piece, all that was free would not have been enough
-  fragmentation,  // enough was free, but in pieces, or held by the pool where it could not be
-                  // returned
-  limit,          // the card had room; a limit set on this process refused it
+  larger_than_card,  // the request alone exceeds the whole card
+  limit,             // a limit on this process refused it while the card had room
+  other_processes,   // they hold what would have sufficed
+  outside_pool,      // this process holds what would have sufficed, but not in PyTorch's pool
+  fragmentation,     // enough was there, but in pieces
+  shortage,          // even in one piece, there was not enough
+};
+std::string_view oom_cause_name(OomCause cause);
+
+// Why a verdict is only probable.
+enum class OomDoubt : std::uint8_t {
+  history,     // events are missing before it, so what the pool held is inferred
+  limit,       // the recording does not say the limit; it lies in a range
+  card,        // the recording does not say what else was on the card
+  processes,   // the driver did not say which process held what, or it changed since
+  simulation,  // the simulator does not repeat the recording exactly
+  no_setting,  // no setting that was simulated avoids it
+  not_tried,   // nothing was simulated
+};
+std::string_view oom_doubt_name(OomDoubt doubt);
+
+// What is known of a figure: equal ends where it is exact.
+struct ByteRange {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  [[nodiscard]] bool is_exact() const { return low == high; }
 };
 
 struct OomReport {
@@ -20,12 +52,30 @@ struct OomReport {
   std::uint64_t wanted_bytes = 0;                   // rounded
   std::uint64_t device_free_bytes = kUnknownBytes;  // as the driver said
   std::uint64_t largest_free_bytes = 0;             // one piece, of the stream that asked
-  OomCause cause = OomCause::shortage;
   FreeMemory memory;  // when it failed, all that could be returned being returned
   StackId stack;
+
+  OomCause cause = OomCause::shortage;
+  std::vector<OomCause> contributing;  // what held memory too, without binding
+  std::vector<OomDoubt> doubts;        // none: proven
+  std::optional<ByteRange> limit;      // on the process, where there was one
+  bool is_limit_stated = false;
+  std::optional<std::uint64_t> card_bytes;  // that processes can have
+  std::optional<std::uint64_t> other_processes_bytes;
+  std::optional<std::uint64_t> outside_bytes;  // of this process, outside of its pool
+  std::optional<ByteRange> short_bytes;        // beyond what would have been there in one piece
+  // The line that asked had filled the memory by itself and freed nothing: this many blocks.
+  std::uint64_t hoarded_blocks = 0;
+  std::vector<std::string> surviving_confs;  // simulated: settings with which it does not happen
+
+  [[nodiscard]] bool is_proven() const { return doubts.empty(); }
+  [[nodiscard]] std::uint64_t in_use_bytes() const {
+    return memory.allocated_bytes + memory.waiting_bytes;
+  }
 };
 
 // At most `limit` of them, the first ones: each is a sweep over the whole history.
-std::vector<OomReport> find_ooms(const DeviceRecord& record, const Store& store, std::size_t limit);
+std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
+                                 const DeviceReplay& replay, std::size_t limit);
 
 }  // namespace gpumemprof

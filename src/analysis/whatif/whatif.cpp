@@ -91,6 +91,7 @@ class DeviceStudy {
     return parse_alloc_conf(conf, options_.version.value_or(study_.version));
   }
   [[nodiscard]] const DeviceWhatIf& study() const { return study_; }
+  [[nodiscard]] DeviceWhatIf take() { return std::move(study_); }
 
  private:
   [[nodiscard]] Result<sim::Verification> verify_under(
@@ -253,6 +254,15 @@ Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& 
   }
   if (whatif.devices.empty()) return no_history(whatif.path, "it");
   return whatif;
+}
+
+Result<VerifiedRun> verify_run(const Store& store, const DeviceRecord& record,
+                               const DeviceReplay& replay) {
+  const WhatIfOptions options;
+  DeviceStudy study(store, record, replay, options);
+  if (const Status verified = study.verify(); !verified) return verified.error();
+  DeviceWhatIf whatif = study.take();
+  return VerifiedRun{whatif.version, std::move(whatif.verified)};
 }
 
 Result<SimulatedDevice> simulated_run(const Store& store, const DeviceRecord& record,

@@ -63,6 +63,15 @@ struct WhatIf {
 Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
                            std::string path, const WhatIfOptions& options);
 
+// The recording, held against the simulator: under its own settings and limit, by the rules that
+// fit it best.
+struct VerifiedRun {
+  TorchVersion version;
+  sim::Verification verification;
+};
+Result<VerifiedRun> verify_run(const Store& store, const DeviceRecord& record,
+                               const DeviceReplay& replay);
+
 // One run as an event stream of its own, for every view that reads recordings.
 struct SimulatedDevice {
   sim::SimulatedRun run;

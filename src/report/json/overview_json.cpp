@@ -192,16 +192,28 @@ Json counters_json(const DeviceReplay& replay) {
           {"alloc_retries", counters.alloc_retries},   {"ooms", counters.ooms}};
 }
 
-std::string_view cause_name(OomCause cause) {
-  switch (cause) {
-    case OomCause::shortage:
-      return "shortage";
-    case OomCause::fragmentation:
-      return "fragmentation";
-    case OomCause::limit:
-      break;
-  }
-  return "limit";
+Json range_json(const std::optional<ByteRange>& range) {
+  return range ? Json({{"low", range->low}, {"high", range->high}}) : Json();
+}
+
+Json known_json(const std::optional<std::uint64_t>& bytes) { return bytes ? Json(*bytes) : Json(); }
+
+Json verdict_json(const OomReport& oom) {
+  Json contributing = Json::array();
+  for (const OomCause cause : oom.contributing) contributing.push_back(oom_cause_name(cause));
+  Json doubts = Json::array();
+  for (const OomDoubt doubt : oom.doubts) doubts.push_back(oom_doubt_name(doubt));
+  return {{"cause", oom_cause_name(oom.cause)},
+          {"is_proven", oom.is_proven()},
+          {"doubts", doubts},
+          {"contributing", contributing},
+          {"short_bytes", range_json(oom.short_bytes)},
+          {"limit_bytes", range_json(oom.limit)},
+          {"is_limit_stated", oom.limit ? Json(oom.is_limit_stated) : Json()},
+          {"card_bytes", known_json(oom.card_bytes)},
+          {"other_processes_bytes", known_json(oom.other_processes_bytes)},
+          {"outside_pool_bytes", known_json(oom.outside_bytes)},
+          {"surviving_settings", oom.surviving_confs}};
 }
 
 Json ooms_json(const Store& store, const DeviceOverview& device) {
@@ -215,7 +227,7 @@ Json ooms_json(const Store& store, const DeviceOverview& device) {
     entry["reserved_bytes"] = oom.memory.reserved_bytes;
     entry["free_in_pool_bytes"] = oom.memory.free_bytes;
     entry["largest_free_bytes"] = oom.largest_free_bytes;
-    entry["cause"] = cause_name(oom.cause);
+    entry.update(verdict_json(oom));
     entry["stack"] = stack_json(store, oom.stack);
     ooms.push_back(entry);
   }

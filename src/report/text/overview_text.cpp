@@ -9,6 +9,7 @@
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
 #include "report/text/gap_text.h"
+#include "report/text/oom_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 #include "report/text/sources_text.h"
@@ -129,47 +130,26 @@ class Writer : private text::Page {
 
   void out_of_memory(const DeviceOverview& device) {
     const std::uint64_t ooms = device.replay.counters.ooms;
-    line(red(fmt::format("{} ran out of memory{}.", device.name,
-                         ooms == 1 ? "" : fmt::format(" {} times", grouped(ooms)))));
     for (std::size_t index = 0; index < device.ooms.size(); ++index) {
       const OomReport& oom = device.ooms[index];
-      std::string text =
-          fmt::format("{} wanted {} in one piece.", text::place(store_, user_frame(oom.stack)),
-                      format_bytes(oom.wanted_bytes));
-      if (oom.stack.is_none())
-        text = fmt::format("A request for {} in one piece failed.", format_bytes(oom.wanted_bytes));
-      text += fmt::format(" The pool held {}, {} of it in use; its largest free piece was {}.",
-                          format_bytes(oom.memory.reserved_bytes),
-                          format_bytes(oom.memory.reserved_bytes - oom.memory.free_bytes),
-                          format_bytes(oom.largest_free_bytes));
-      text += " " + oom_cause(oom);
-      paragraph(text, 2);
+      const std::string verdict = text::oom_verdict(oom, store_);
+      if (ooms > 1 && index == 0)
+        line(red(fmt::format("{} ran out of memory {} times.", device.name, grouped(ooms))));
+      if (ooms > 1) {
+        paragraph(fmt::format("{}: {}.", index + 1, verdict), 2);
+      } else {
+        line(red(text::wrapped(fmt::format("{} ran out of memory: {}.", device.name, verdict),
+                               style_.width, 2)));
+      }
+      if (const std::string details = text::oom_details(oom); !details.empty())
+        paragraph(details, 2);
+      paragraph(text::oom_facts(oom), 2);
       paragraph(dim(moment(device.oom_whens[index], device.events)), 2);
+      const text::OomRemedy remedy = text::oom_remedy(oom, store_, command_path());
+      if (!remedy.sentence.empty()) paragraph(remedy.sentence, 2);
+      if (!remedy.command.empty()) line("    " + remedy.command);
     }
     out_ += "\n";
-  }
-
-  static std::string oom_cause(const OomReport& oom) {
-    const std::string device_free = format_bytes(oom.device_free_bytes);
-    switch (oom.cause) {
-      case OomCause::shortage:
-        return oom.device_free_bytes == kUnknownBytes
-                   ? "True shortage: what was free would not have been enough even in one piece."
-                   : fmt::format("True shortage: the card had only {} free.", device_free);
-      case OomCause::fragmentation:
-        return fmt::format("Fragmentation: {} were free in the pool, but in pieces.",
-                           format_bytes(oom.memory.free_bytes));
-      case OomCause::limit:
-        break;
-    }
-    return fmt::format(
-        "The card itself had {} free: a limit on this process below {} refused it "
-        "(set_per_process_memory_fraction).",
-        device_free, format_bytes(oom.memory.reserved_bytes + oom.wanted_bytes));
-  }
-
-  [[nodiscard]] FrameId user_frame(StackId stack) const {
-    return stack.is_none() ? FrameId() : store_.stacks().frame(user_part(store_, stack));
   }
 
   void exactness(const DeviceOverview& device) {
@@ -392,8 +372,29 @@ class Writer : private text::Page {
     }
   }
 
+  // The demo's file lies where nobody would type it.
+  [[nodiscard]] std::string command_path() const {
+    return style_.command.empty() ? overview_.path : "FILE";
+  }
+
+  // After a failure: what makes the run fit into what there was.
+  [[nodiscard]] std::string fitting_command() const {
+    if (!style_.command.empty()) return "";
+    for (const DeviceOverview& device : overview_.devices) {
+      for (const OomReport& oom : device.ooms) {
+        if (const auto command = text::fit_command(oom, overview_.path)) return *command;
+      }
+    }
+    return "";
+  }
+
   void next_command() {
     out_ += "\n";
+    if (const std::string fit = fitting_command(); !fit.empty()) {
+      line("Next: what would make it fit");
+      line("  " + fit);
+      return;
+    }
     const bool asked_peak =
         !overview_.devices.empty() && overview_.devices[0].asked.kind == AskedMoment::Kind::peak;
     line(asked_peak ? "Next: what is still live at the end"

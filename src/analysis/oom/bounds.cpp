@@ -1,0 +1,119 @@
+#include "analysis/oom/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include "analysis/whatif/recorded_device.h"
+#include "sim/limit.h"
+
+namespace gpumemprof {
+namespace {
+
+std::string_view fact(const Store& store, std::string_view key) {
+  for (const auto& [name, value] : store.origin().facts) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string of_device(const DeviceRecord& record, std::string_view key) {
+  return "device " + std::to_string(record.device) + " " + std::string(key);
+}
+
+// Where the sample lies among the events; files of the first version say the time alone.
+std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
+  const auto count = static_cast<std::uint32_t>(events.size());
+  if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);
+  const auto after = std::upper_bound(events.time_ns.begin(), events.time_ns.end(), sample.time_ns);
+  return static_cast<std::uint32_t>(after - events.time_ns.begin());
+}
+
+// The last sample before the event, or the first behind it.
+const DeviceSample* nearest_sample(const Store& store, const DeviceRecord& record,
+                                   std::uint32_t event) {
+  const DeviceSample* found = nullptr;
+  for (const DeviceSample& sample : store.samples()) {
+    if (sample.device != record.device) continue;
+    if (found == nullptr || position_of(sample, record.events) <= event) found = &sample;
+  }
+  return found;
+}
+
+void attribute(const Store& store, const DeviceRecord& record, const DeviceSample& sample,
+               CardState& card) {
+  if (sample.process_bytes == kUnknownBytes || sample.other_processes_bytes == kUnknownBytes)
+    return;
+  const std::uint32_t position = position_of(sample, record.events);
+  const Moment moment = position == 0 ? Moment::start() : Moment::after(position - 1);
+  const std::uint64_t reserved = free_memory_at(record, store, moment).reserved_bytes;
+  if (sample.process_bytes < reserved) return;  // the pool changed while the driver was asked
+  card.others_bytes = sample.other_processes_bytes;
+  card.outside_bytes = sample.process_bytes - reserved;
+  if (!card.taken_bytes) return;
+  // The driver itself keeps some MiB that no process owns.
+  constexpr std::uint64_t kTolerance = 256 * kMiB;
+  const std::uint64_t explained = *card.others_bytes + *card.outside_bytes;
+  const std::uint64_t difference =
+      std::max(explained, *card.taken_bytes) - std::min(explained, *card.taken_bytes);
+  card.is_attributed = difference <= kTolerance;
+}
+
+}  // namespace
+
+CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom) {
+  CardState card;
+  card.total_bytes = whole_number(fact(store, of_device(record, "total_bytes")));
+  const DeviceSample* sample = nearest_sample(store, record, oom.event);
+  if (sample != nullptr && !card.total_bytes && sample->total_bytes != kUnknownBytes) {
+    const std::uint64_t firmware =
+        sample->firmware_bytes == kUnknownBytes ? 0 : sample->firmware_bytes;
+    card.total_bytes = sample->total_bytes - std::min(firmware, sample->total_bytes);
+  }
+  if (card.total_bytes && oom.device_free_bytes != kUnknownBytes &&
+      oom.device_free_bytes <= *card.total_bytes) {
+    const std::uint64_t used = *card.total_bytes - oom.device_free_bytes;
+    card.taken_bytes = used - std::min(used, oom.memory.reserved_bytes);
+  }
+  if (sample != nullptr) attribute(store, record, *sample, card);
+  return card;
+}
+
+std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
+                                     const DeviceReplay& replay, const OomReport& oom) {
+  const AllocatorSettings& settings = store.settings();
+  const std::uint64_t segment = sim::segment_bytes_for(oom.wanted_bytes, settings);
+  const std::uint64_t refused = oom.memory.reserved_bytes + segment;
+  const Result<TorchVersion> version = parse_torch_version(fact(store, "torch"));
+  const std::optional<std::uint64_t> total =
+      whole_number(fact(store, of_device(record, "total_bytes")));
+  // A program may change its limit on the way: the one that it ended with comes first.
+  constexpr std::array<std::string_view, 2> kStated = {"memory_fraction_at_end", "memory_fraction"};
+  for (const std::string_view key : kStated) {
+    const std::string fraction(fact(store, of_device(record, key)));
+    if (fraction.empty() || !total || !version) continue;
+    const sim::MemoryLimit stated = sim::limit_of_fraction(std::strtod(fraction.c_str(), nullptr),
+                                                           *total, sim::rules_for(version.value()));
+    if (stated.allowed_bytes < refused && stated.allowed_bytes >= oom.memory.reserved_bytes)
+      return ProcessLimit{{stated.allowed_bytes, stated.allowed_bytes}, true};
+  }
+  // The card had no room either: nothing says that there was a limit.
+  if (oom.device_free_bytes == kUnknownBytes || oom.device_free_bytes < segment)
+    return std::nullopt;
+  const RecordedDevice recorded(store, record, replay);
+  const std::optional<sim::InferredLimit> inferred = sim::infer_limit(recorded.run(), settings);
+  std::uint64_t low = oom.memory.reserved_bytes;
+  // A limit that was changed on the way proves nothing of this failure.
+  if (inferred && inferred->low_bytes < refused) low = std::max(low, inferred->low_bytes);
+  return ProcessLimit{{low, refused - 1}, false};
+}
+
+}  // namespace gpumemprof

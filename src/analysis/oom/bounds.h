@@ -1,0 +1,30 @@
+// The bounds on a pool at the moment a request failed: the limit on the process, and what the card
+// had left, as far as the recording tells.
+#pragma once
+
+#include <optional>
+
+#include "analysis/oom/oom.h"
+
+namespace gpumemprof {
+
+// The card at one event, seen from a process whose pool holds `reserved_bytes`.
+struct CardState {
+  std::optional<std::uint64_t> total_bytes;    // that processes can have
+  std::optional<std::uint64_t> taken_bytes;    // by anything but the pool
+  std::optional<std::uint64_t> others_bytes;   // of these, by other processes
+  std::optional<std::uint64_t> outside_bytes;  // by this process, outside of its pool
+  bool is_attributed = false;  // a sample near the event says which process held what
+};
+CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom);
+
+// The limit on the process: as the recording states it where that agrees with the failure, else
+// what the failure and the successes before it prove.
+struct ProcessLimit {
+  ByteRange bytes;
+  bool is_stated = false;
+};
+std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
+                                     const DeviceReplay& replay, const OomReport& oom);
+
+}  // namespace gpumemprof

@@ -1,0 +1,41 @@
+#include "analysis/oom/joined.h"
+
+#include "analysis/whatif/whatif.h"
+#include "sim/search.h"
+
+namespace gpumemprof {
+namespace {
+
+// A report must not take minutes longer because it ends in a failure.
+constexpr std::size_t kMostEvents = 10'000'000;
+constexpr std::size_t kEventsForAll = 500'000;
+
+}  // namespace
+
+JoinedRuns::Answer JoinedRuns::survivors(std::uint32_t event, const sim::MemoryLimit& limit) const {
+  Answer answer;
+  const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= event;
+  if (!is_known || record_.events.size() > kMostEvents) return answer;
+  const Result<VerifiedRun> verified = verify_run(store_, record_, replay_);
+  if (!verified) return answer;
+  answer.is_tried = true;
+  answer.is_exact = verified.value().verification.is_exact();
+  for (const AllocConf& conf : sim::sensible_settings(verified.value().version)) {
+    if (conf.settings == store_.settings()) continue;
+    sim::SimulationOptions options;
+    options.settings = conf.settings;
+    options.rules = sim::rules_for(verified.value().version);
+    options.limit = limit;
+    options.stops_at_first_oom = true;
+    const Result<sim::SimulationResult> run =
+        sim::simulate(verified.value().verification.requests, options);
+    if (!run) continue;
+    const std::uint32_t failed = run.value().first_oom_event;
+    if (failed != kNoEvent && failed <= event) continue;
+    answer.surviving_confs.push_back(to_string(conf));
+    if (record_.events.size() > kEventsForAll) break;
+  }
+  return answer;
+}
+
+}  // namespace gpumemprof

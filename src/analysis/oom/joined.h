@@ -1,0 +1,34 @@
+// Would the run have survived with its gaps joined: the recorded requests, simulated under the same
+// limit with other settings of the allocator.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/oom/oom.h"
+#include "sim/rules.h"
+
+namespace gpumemprof {
+
+class JoinedRuns {
+ public:
+  // All must outlive it. Nothing is simulated before it is asked for.
+  JoinedRuns(const Store& store, const DeviceRecord& record, const DeviceReplay& replay)
+      : store_(store), record_(record), replay_(replay) {}
+
+  struct Answer {
+    bool is_tried = false;  // false: there is nothing to simulate, or too much
+    bool is_exact = false;  // the simulator repeats the recording
+    std::vector<std::string> surviving_confs;
+  };
+  // The settings under which the event's request, and all before it, would have succeeded.
+  [[nodiscard]] Answer survivors(std::uint32_t event, const sim::MemoryLimit& limit) const;
+
+ private:
+  const Store& store_;
+  const DeviceRecord& record_;
+  const DeviceReplay& replay_;
+};
+
+}  // namespace gpumemprof

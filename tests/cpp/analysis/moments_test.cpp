@@ -123,7 +123,7 @@ TEST_F(Moments, the_oldest_block_of_a_segment_pins_it) {
 }
 
 TEST_F(Moments, an_out_of_memory_error_with_little_free_is_a_true_shortage) {
-  const std::vector<OomReport> ooms = find_ooms(*record_, store_, 3);
+  const std::vector<OomReport> ooms = find_ooms(store_, *record_, replay_, 3);
   ASSERT_EQ(ooms.size(), 1U);
   EXPECT_EQ(ooms[0].wanted_bytes, 64 * kMiB);
   EXPECT_EQ(ooms[0].device_free_bytes, 3 * kMiB);

@@ -301,7 +301,9 @@ class PassPrecision {
     for (std::uint32_t distance = 0; distance <= kNear; ++distance) {
       const std::uint32_t behind = from + distance;
       if (behind < pass_.forward.size() && bytes(behind) == size) return behind;
-      if (distance <= from && bytes(from - distance) == size) return from - distance;
+      // A pass may have lost its whole forward; then there is no place at all.
+      const bool is_before = distance <= from && from - distance < pass_.forward.size();
+      if (is_before && bytes(from - distance) == size) return from - distance;
     }
     return kNone;
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace gpumemprof {
 
 std::string Error::sentence() const {
@@ -9,7 +11,8 @@ std::string Error::sentence() const {
   if (!where.empty()) text += where + ": ";
   text += message;
   if (!hint.empty()) text += "; " + hint;
-  return text;
+  // Paths and arguments in it may hold anything.
+  return printable(text);
 }
 
 void fail_check(const char* condition, const char* file, int line) {

@@ -3,10 +3,9 @@
 #include <cstdint>
 
 namespace gpumemprof {
-namespace {
 
-// The length of the valid sequence at the start of text, or 0.
-std::size_t valid_sequence(std::string_view text) {
+std::size_t utf8_sequence_length(std::string_view text) {
+  if (text.empty()) return 0;
   const auto byte = [&](std::size_t index) { return static_cast<std::uint8_t>(text[index]); };
   const std::uint8_t lead = byte(0);
   if (lead < 0x80) return 1;
@@ -21,11 +20,18 @@ std::size_t valid_sequence(std::string_view text) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
-}  // namespace
+char32_t utf8_code_point(std::string_view sequence) {
+  const auto byte = [&](std::size_t index) { return static_cast<std::uint8_t>(sequence[index]); };
+  if (sequence.size() == 1) return byte(0);
+  char32_t letter = byte(0) & (0x7FU >> sequence.size());
+  for (std::size_t index = 1; index < sequence.size(); ++index)
+    letter = letter << 6 | (byte(index) & 0x3FU);
+  return letter;
+}
 
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = valid_sequence(text);
+    const std::size_t length = utf8_sequence_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
@@ -35,7 +41,7 @@ bool is_valid_utf8(std::string_view text) {
 std::string repaired_utf8(std::string_view text) {
   std::string repaired;
   while (!text.empty()) {
-    const std::size_t length = valid_sequence(text);
+    const std::size_t length = utf8_sequence_length(text);
     if (length == 0) {
       append_utf8(repaired, 0xFFFD);
       text.remove_prefix(1);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-namespace gpumemprof {
+#include "event/plausible_time.h"
 
+namespace gpumemprof {
 FrameId Store::add_frame(const Frame& frame) {
   const std::uint64_t hash = (std::uint64_t{frame.name.index} * 0x9E3779B97F4A7C15ULL) ^
                              (std::uint64_t{frame.file.index} << 32) ^ frame.line;
@@ -48,6 +49,7 @@ DeviceRecord& Store::device_record(DeviceIndex device) {
 }
 
 void Store::add_events(DeviceIndex device, EventColumns&& events) {
+  for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
   EventColumns& stored = device_record(device).events;
   if (stored.empty()) {
     stored = std::move(events);

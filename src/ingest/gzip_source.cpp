@@ -9,9 +9,10 @@ struct GzipSource::Inflater {
   bool inside_member = false;
 };
 
-GzipSource::GzipSource(ByteSource& compressed)
+GzipSource::GzipSource(ByteSource& compressed, std::uint64_t most_bytes)
     : inflater_(std::make_unique<Inflater>()),
       compressed_(compressed),
+      left_bytes_(most_bytes),
       input_(std::size_t{64} << 10) {
   constexpr int kGzipWindowBits = 15 + 16;
   GMP_CHECK(inflateInit2(&inflater_->stream, kGzipWindowBits) == Z_OK);
@@ -49,7 +50,14 @@ Result<std::size_t> GzipSource::read(std::span<std::byte> out) {
       broken_ = "the gzip stream is damaged";
     }
   }
-  return out.size() - stream.avail_out;
+  const std::size_t got = out.size() - stream.avail_out;
+  if (got > left_bytes_) {
+    finished_ = true;
+    broken_ = "it expands to far more than a snapshot of its size does";
+    return std::size_t{0};
+  }
+  left_bytes_ -= got;
+  return got;
 }
 
 }  // namespace gpumemprof

@@ -10,7 +10,8 @@ namespace gpumemprof {
 
 class GzipSource final : public ByteSource {
  public:
-  explicit GzipSource(ByteSource& compressed);
+  // It is broken, too, where it expands to more than `most_bytes`.
+  explicit GzipSource(ByteSource& compressed, std::uint64_t most_bytes = ~std::uint64_t{0});
   ~GzipSource() override;
 
   // A stream that breaks off or is damaged ends there; broken() then says why.
@@ -23,6 +24,7 @@ class GzipSource final : public ByteSource {
   struct Inflater;
   std::unique_ptr<Inflater> inflater_;
   ByteSource& compressed_;
+  std::uint64_t left_bytes_;
   std::vector<std::byte> input_;
   std::string broken_;
   bool finished_ = false;

@@ -6,6 +6,8 @@
 #include <bit>
 #include <charconv>
 
+#include "event/plausible_time.h"
+
 namespace gpumemprof {
 
 using pickle::Run;
@@ -183,7 +185,7 @@ void SnapshotAssembly::deliver_annotations(Value annotations) {
         static_cast<std::int64_t>(records_.number(item(value, "device")).value_or(0));
     annotation.device =
         static_cast<DeviceIndex>(std::clamp<std::int64_t>(device, kHostDevice, kLastDevice));
-    annotation.time_ns = records_.time_ns(item(value, "time_us"));
+    annotation.time_ns = plausible_time(records_.time_ns(item(value, "time_us")));
     sink_.add_annotation(annotation);
   }
 }

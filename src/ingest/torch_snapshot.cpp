@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ingest/gzip_source.h"
 #include "ingest/pickle/machine.h"
 #include "ingest/snapshot_assembly.h"
@@ -13,10 +15,19 @@ namespace {
 constexpr const char* kHowToMake = "make one with torch.cuda.memory._dump_snapshot(path)";
 
 // Memory for reading is bounded by what a real snapshot of that size needs; gzip files may expand a
-// lot.
+// lot. The size of what comes from a pipe is not known.
 std::size_t memory_limit_bytes(std::uint64_t file_bytes, bool is_gzip) {
-  constexpr std::uint64_t kBase = std::uint64_t{2} << 30;
+  constexpr std::uint64_t kPipe = std::uint64_t{2} << 30;
+  constexpr std::uint64_t kBase = std::uint64_t{256} << 20;
+  if (file_bytes == 0) return kPipe;
   return kBase + file_bytes * (is_gzip ? 64 : 16);
+}
+
+// Snapshots compress to a twentieth and less; what expands far more is made to keep us busy.
+std::uint64_t unzipped_limit_bytes(std::uint64_t file_bytes) {
+  constexpr std::uint64_t kBase = std::uint64_t{64} << 20;
+  constexpr std::uint64_t kPerFileByte = 200;
+  return file_bytes == 0 ? ~std::uint64_t{0} : kBase + file_bytes * kPerFileByte;
 }
 
 class CountingSource final : public ByteSource {
@@ -83,13 +94,18 @@ Status TorchSnapshot::deliver(EventSink& sink) {
     return not_a_snapshot(name_, 0, "this is a zip archive, as torch.save writes it");
   }
   const bool is_gzip = GzipSource::looks_like_gzip(magic.value());
-  std::unique_ptr<GzipSource> unzipped = is_gzip ? std::make_unique<GzipSource>(start) : nullptr;
+  std::unique_ptr<GzipSource> unzipped =
+      is_gzip ? std::make_unique<GzipSource>(
+                    start, std::max(unzipped_limit_bytes(size_bytes_), least_limit_bytes_))
+              : nullptr;
 
   pickle::Heap heap;
   SnapshotRecords records(sink, heap);
   Result<pickle::Outcome> outcome = [&] {
     pickle::Window window(is_gzip ? static_cast<ByteSource&>(*unzipped) : start);
-    return pickle::Machine(window, heap, records, memory_limit_bytes(size_bytes_, is_gzip)).run();
+    const std::uint64_t limit =
+        std::max<std::uint64_t>(memory_limit_bytes(size_bytes_, is_gzip), least_limit_bytes_);
+    return pickle::Machine(window, heap, records, limit).run();
   }();
   if (!outcome) {
     Error error = outcome.error();

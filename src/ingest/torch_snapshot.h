@@ -22,6 +22,9 @@ class TorchSnapshot final : public EventSource {
   static std::unique_ptr<TorchSnapshot> from_bytes(std::span<const std::byte> bytes,
                                                    std::string name);
 
+  // Memory beyond what a file of its size may take, for one that is trusted.
+  void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
+
   Status deliver(EventSink& sink) override;
 
  private:
@@ -36,6 +39,7 @@ class TorchSnapshot final : public EventSource {
   std::uint64_t size_bytes_;
   std::string name_;
   Progress progress_;
+  std::uint64_t least_limit_bytes_ = 0;
 };
 
 }  // namespace gpumemprof

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/utf8.h"
+#include "event/plausible_time.h"
 #include "trace/format.h"
 
 namespace gpumemprof::trace {
@@ -159,7 +160,7 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
     if (stage > 1) in.fail();
     annotation.stage = static_cast<Annotation::Stage>(stage & 1);
     annotation.device = take_device(in);
-    annotation.time_ns = in.signed_varint();
+    annotation.time_ns = plausible_time(in.signed_varint());
     marks.annotations.push_back(annotation);
   }
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
@@ -172,7 +173,7 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
     DeviceSample sample;
     sample.device = take_device(in);
-    sample.time_ns = in.signed_varint();
+    sample.time_ns = plausible_time(in.signed_varint());
     sample.total_bytes = in.varint() - 1;
     sample.used_bytes = in.varint() - 1;
     sample.process_bytes = in.varint() - 1;

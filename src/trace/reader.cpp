@@ -13,16 +13,19 @@
 namespace gpumemprof {
 namespace {
 
-// What a real file of that size can decode to, with room to spare: a forged one must not fill the
-// machine.
+// What a file of that size may take once it is open: a forged one must not fill the machine. A
+// recorded event takes half a byte and more in the file, because of its time, and 80 bytes in
+// memory; this allows for ten times as much, and for small files whose events have no time and
+// repeat themselves, which compress without end.
 std::uint64_t memory_limit_bytes(std::uint64_t file_bytes) {
-  constexpr std::uint64_t kBase = std::uint64_t{4} << 30;
-  constexpr std::uint64_t kPerFileByte = 256;
+  constexpr std::uint64_t kBase = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kPerFileByte = 2048;
   return kBase + file_bytes * kPerFileByte;
 }
 
+// With what replay makes of them.
 std::uint64_t memory_of(const EventColumns& events) {
-  constexpr std::uint64_t kPerEvent = 33;
+  constexpr std::uint64_t kPerEvent = 80;
   const std::uint64_t optional = events.compile_context.size() + events.user_metadata.size() +
                                  events.pool.size() + events.forward_stack.size();
   return events.size() * kPerEvent + optional * sizeof(StringId);
@@ -67,7 +70,10 @@ class TraceReader::Delivery {
                                              std::string(trace::block_kind_name(block.kind)) +
                                              ") is damaged"};
     } else if (memory_bytes() > limit_bytes_) {
-      cut_ = CutPoint{block.byte_offset, "it unfolds to far more than a file of its size can hold"};
+      cut_ = CutPoint{block.byte_offset,
+                      "it needs more than " + std::to_string(limit_bytes_ >> 20) +
+                          " MiB of memory, far more than recordings of its size do (if you trust "
+                          "it, raise the limit: GPUMEMPROF_MAX_MEMORY=8GiB)"};
     }
     return !cut_;
   }
@@ -213,7 +219,8 @@ Status TraceReader::read_file_header() {
 }
 
 Status TraceReader::deliver(EventSink& sink) {
-  Delivery delivery(*source_, version_, sink, memory_limit_bytes(size_bytes_));
+  Delivery delivery(*source_, version_, sink,
+                    std::max(memory_limit_bytes(size_bytes_), least_limit_bytes_));
   while (delivery.step()) {
     if (progress_) progress_(delivery.byte_offset(), size_bytes_);
   }

@@ -32,6 +32,9 @@ class TraceReader final : public EventSource {
   static Result<std::unique_ptr<TraceReader>> from_bytes(std::span<const std::byte> bytes,
                                                          std::string name);
 
+  // Memory beyond what a file of its size may take, for one that is trusted.
+  void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
+
   // Once.
   Status deliver(EventSink& sink) override;
 
@@ -53,6 +56,7 @@ class TraceReader final : public EventSource {
   std::string name_;
   Progress progress_;
   int version_ = 0;
+  std::uint64_t least_limit_bytes_ = 0;
 };
 
 }  // namespace gpumemprof

@@ -46,7 +46,8 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path,
                                                        const Origin& origin,
                                                        const AllocatorSettings& settings,
                                                        const TraceOptions& options) {
-  Result<std::unique_ptr<FileSink>> file = FileSink::create(path, options.existing);
+  Result<std::unique_ptr<FileSink>> file =
+      FileSink::create(path, options.existing, options.appears);
   if (!file) return file.error();
   std::unique_ptr<TraceWriter> writer(
       new TraceWriter(std::move(file).value(), origin, settings, options));
@@ -357,6 +358,7 @@ void TraceWriter::send() {
 
 void TraceWriter::fail(Error error) {
   if (!failure_) failure_ = std::move(error);
+  file_->abandon();
 }
 
 Status TraceWriter::status() const {

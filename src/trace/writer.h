@@ -35,6 +35,8 @@ struct TraceOptions {
   int compression_level = 1;                // zstd's; 0 stores blocks as they are
   std::size_t events_per_block = 1U << 16;  // at most 1 << 17
   FileSink::Existing existing = FileSink::Existing::refuse;
+  // A live recording is there from the start, so that it survives its process.
+  FileSink::Appears appears = FileSink::Appears::at_once;
 };
 
 class TraceWriter final : public EventSink {

@@ -67,7 +67,8 @@ bool Machine::make_available(std::uint64_t bytes) {
       error_ = Error{ErrorCode::bad_input,
                      fmt::format("reading it needs more than {} MiB", memory_limit_bytes_ >> 20),
                      fmt::format("byte {}", window_.offset_of(at_)),
-                     "no real snapshot of this size does; the file looks made to exhaust memory"};
+                     "no real snapshot of this size does; if you trust it, raise the limit: "
+                     "GPUMEMPROF_MAX_MEMORY=8GiB"};
       return false;
     }
   }

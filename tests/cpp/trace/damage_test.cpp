@@ -207,5 +207,43 @@ TEST(Checksum, is_xxh64) {
   }
 }
 
+// Events without times that repeat themselves compress without end: a few bytes would fill the
+// machine.
+TEST(DamagedTrace, a_bomb_is_cut_where_it_takes_more_than_files_of_its_size_do) {
+  const TempFolder folder;
+  const std::string path = folder.file("bomb.gmp");
+  constexpr std::size_t kBlocks = 48;
+  TraceOptions options;
+  options.events_per_block = trace::kMaxBlockEvents;
+  {
+    const std::unique_ptr<TraceWriter> writer = open_writer(path, options);
+    EventColumns events;
+    Event event;
+    event.action = Action::alloc;
+    event.address = 0x7f0000000000;
+    event.size_bytes = 512;
+    event.stream = writer->add_stream(0);
+    for (std::size_t row = 0; row < trace::kMaxBlockEvents; ++row) events.push_back(event);
+    for (std::size_t block = 0; block < kBlocks; ++block) writer->append_events(0, events);
+    ASSERT_TRUE(writer->close("exit 0"));
+  }
+  const std::uint64_t file_bytes = std::filesystem::file_size(path);
+  ASSERT_LT(file_bytes, 100'000U);
+  const auto open = [&](std::uint64_t allowed_bytes) {
+    auto store = std::make_unique<Store>();
+    auto reader = TraceReader::open(path);
+    reader.value()->allow_memory(allowed_bytes);
+    EXPECT_TRUE(reader.value()->deliver(*store));
+    return store;
+  };
+  const auto cut = open(0);
+  ASSERT_TRUE(cut->origin().cut);
+  EXPECT_NE(cut->origin().cut->reason.find("GPUMEMPROF_MAX_MEMORY"), std::string::npos);
+  EXPECT_LT(cut->event_count() * 80, (std::uint64_t{300} << 20) + 2048 * file_bytes);
+  const auto trusted = open(std::uint64_t{8} << 30);
+  EXPECT_FALSE(trusted->origin().cut);
+  EXPECT_EQ(trusted->event_count(), kBlocks * trace::kMaxBlockEvents);
+}
+
 }  // namespace
 }  // namespace gpumemprof::test

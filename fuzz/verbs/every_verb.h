@@ -1,0 +1,15 @@
+// Everything gpumemprof can do with a file, as its verbs, its viewer and its tables do it, in one
+// process.
+#pragma once
+
+#include <string>
+
+#include "verbs/choices.h"
+
+namespace gpumemprof::fuzz {
+
+// `folder` is for what the verbs write. Ends the process where a promise is broken; a file that is
+// refused is fine.
+void try_every_verb(const std::string& path, const std::string& folder, Choices& choices);
+
+}  // namespace gpumemprof::fuzz

@@ -358,6 +358,16 @@ describe("a hostile recording", () => {
 });
 
 describe("safety", () => {
+  it("keeps the token out of the address, and still answers when the page is loaded again", async () => {
+    const page = await openPage(browser, server.url);
+    assert.doesNotMatch(page.url(), /token/);
+    const asked = page.asked.length;
+    await page.reload();
+    await page.waitForFunction(() => document.querySelector("canvas") !== null);
+    assert.ok(page.asked.length > asked);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
   it("refuses to answer without the token, and says what to do", async () => {
     const page = await browser.newPage();
     const response = await page.goto(server.url.replace(/token=\w+/, "token=wrong"));

@@ -261,10 +261,25 @@ export class Remembering implements Source {
 /** Nobody answers any more. */
 export class ServerGone extends Error {}
 
+/**
+ * The token of the address, kept for this tab and this server alone and taken out of the address, where it would stay
+ * in the history, in bookmarks and on every screen that is shared.
+ */
+function takeToken(): string {
+  const key = "gpumemprof-token";
+  const address = new URL(location.href);
+  const given = address.searchParams.get("token");
+  if (given === null) return sessionStorage.getItem(key) ?? "";
+  sessionStorage.setItem(key, given);
+  address.searchParams.delete("token");
+  history.replaceState(history.state, "", address);
+  return given;
+}
+
 /** gpumemprof view, on this machine or at the other end of an ssh tunnel. */
 export class ServerSource implements Source {
   readonly embedded = null;
-  private readonly token = new URLSearchParams(location.search).get("token") ?? "";
+  private readonly token = takeToken();
 
   async ask<T>(question: string): Promise<T> {
     const joint = question.includes("?") ? "&" : "?";

@@ -103,8 +103,11 @@ int run_advise(const AdviseFlags& flags) {
   TextStyle style;
   style.width = terminal.width;
   style.has_color = terminal.has_color;
-  print_out(flags.is_json ? advice_json(advice.value()) + "\n"
-                          : advice_text(advice.value(), style));
+  if (flags.is_json) {
+    print_json(advice_json(advice.value()));
+  } else {
+    print_out(advice_text(advice.value(), style));
+  }
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
   // The user asked for a limit that nothing keeps.
   if (advice.value().fit && !advice.value().fit->is_found)

@@ -17,6 +17,7 @@ struct HttpRequest {
   std::string path;  // decoded, with its leading slash
   std::map<std::string, std::string> parameters;
   std::map<std::string, std::string> headers;  // names in lower case
+  bool is_from_same_user = false;              // known of the connection, not told by the client
 
   bool operator==(const HttpRequest&) const = default;
 };

@@ -114,8 +114,11 @@ int run_replay(const ReplayFlags& flags) {
   TextStyle style;
   style.width = terminal.width;
   style.has_color = terminal.has_color;
-  print_out(flags.is_json ? whatif_json(whatif.value()) + "\n"
-                          : whatif_text(whatif.value(), style));
+  if (flags.is_json) {
+    print_json(whatif_json(whatif.value()));
+  } else {
+    print_out(whatif_text(whatif.value(), style));
+  }
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
   return 0;
 }

@@ -56,7 +56,7 @@ class ReportRun {
   int run() {
     for (const std::string& file : flags_.files) report(file);
     if (flags_.is_json && !reports_.empty()) {
-      print_out((flags_.files.size() == 1 ? reports_.front() : reports_json(reports_)) + "\n");
+      print_json(flags_.files.size() == 1 ? reports_.front() : reports_json(reports_));
     }
     return exit_code_;
   }

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace gpumemprof::cli {
 namespace {
 
@@ -38,6 +40,11 @@ bool is_set(const char* name) {
   return value != nullptr && value[0] != '\0';
 }
 
+void write_out(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Terminal look_at_terminal() {
@@ -51,17 +58,18 @@ Terminal look_at_terminal() {
 }
 
 void print_out(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  write_out(printable_page(text, look_at_terminal().has_color));
 }
+
+void print_json(const std::string& json) { write_out(printable_json(json) + "\n"); }
 
 void print_error(const std::string& sentence) {
   std::fflush(stdout);
-  fmt::print(stderr, "gpumemprof: {}\n", sentence);
+  fmt::print(stderr, "gpumemprof: {}\n", printable(sentence));
 }
 
 ProgressLine::ProgressLine(std::string what, bool is_shown)
-    : what_(std::move(what)), is_shown_(is_shown), start_(std::chrono::steady_clock::now()) {}
+    : what_(printable(what)), is_shown_(is_shown), start_(std::chrono::steady_clock::now()) {}
 
 ProgressLine::~ProgressLine() {
   if (has_printed_) fmt::print(stderr, "\r\033[K");
@@ -71,6 +79,13 @@ void ProgressLine::update(std::uint64_t done, std::uint64_t total) {
   constexpr auto kQuick = std::chrono::milliseconds(300);
   if (!is_shown_ || total == 0 || std::chrono::steady_clock::now() - start_ < kQuick) return;
   fmt::print(stderr, "\r\033[K{}  {} %", what_, std::min<std::uint64_t>(100, 100 * done / total));
+  std::fflush(stderr);
+  has_printed_ = true;
+}
+
+void ProgressLine::begin() {
+  if (!is_shown_) return;
+  fmt::print(stderr, "\r\033[K{}", what_);
   std::fflush(stderr);
   has_printed_ = true;
 }

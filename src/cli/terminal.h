@@ -15,7 +15,10 @@ struct Terminal {
 
 Terminal look_at_terminal();
 
+// Names in the text may come from strangers: what would act on the terminal is shown as a dot, and
+// in JSON escaped.
 void print_out(const std::string& text);
+void print_json(const std::string& json);
 void print_error(const std::string& sentence);
 
 // "reading run.pickle  62 %", rewritten in place on standard error; nothing in a pipe, nothing for
@@ -28,6 +31,8 @@ class ProgressLine {
   ~ProgressLine();
 
   void update(std::uint64_t done, std::uint64_t total);
+  // For work of which nobody knows how far it is.
+  void begin();
 
  private:
   std::string what_;

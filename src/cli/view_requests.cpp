@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <random>
@@ -11,6 +12,8 @@
 
 namespace gpumemprof::cli {
 namespace {
+
+constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
 // Reads parameters; the first that is missing or makes no sense is remembered.
 class Parameters {
@@ -101,11 +104,20 @@ bool is_equal(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// A page of the web that got its name pointed at this machine says its own name here.
+// A page of the web that got its name pointed at this machine says its own name here. Nothing but
+// one of our names and a port: what another reader could take for more is refused.
 bool is_own_host(std::string_view host) {
-  const std::string_view name =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
+  constexpr std::size_t kMostDigits = 5;
+  for (const std::string_view name : {"127.0.0.1", "localhost", "[::1]"}) {
+    if (!host.starts_with(name)) continue;
+    std::string_view port = host.substr(name.size());
+    if (port.empty()) return true;
+    if (port.front() != ':') return false;
+    port.remove_prefix(1);
+    return !port.empty() && port.size() <= kMostDigits &&
+           std::ranges::all_of(port, [](char digit) { return digit >= '0' && digit <= '9'; });
+  }
+  return false;
 }
 
 }  // namespace
@@ -116,40 +128,75 @@ ViewRequests::ViewRequests(const View& view, std::string page, std::string token
       policy_(view::page_policy(page_) + "; frame-ancestors 'none'"),
       token_(std::move(token)) {}
 
-bool ViewRequests::is_allowed(const HttpRequest& request) const {
-  const auto host = request.headers.find("host");
+bool ViewRequests::has_token(const HttpRequest& request) const {
   const auto token = request.parameters.find("token");
-  return host != request.headers.end() && is_own_host(host->second) &&
-         token != request.parameters.end() && is_equal(token->second, token_);
+  return token != request.parameters.end() && is_equal(token->second, token_);
 }
 
-HttpResponse ViewRequests::answer(const HttpRequest& request) const {
-  HttpResponse response;
-  if (is_allowed(request)) {
-    response = route(request);
-  } else {
-    response = {403,
-                "text/plain; charset=utf-8",
-                "The token is missing or wrong: open the URL that gpumemprof view printed.",
-                {}};
+std::string ViewRequests::link_for_browser() {
+  link_ = random_token();
+  is_link_used_ = false;
+  return "/open/" + link_;
+}
+
+// The link stands in the list of processes, where every user of the machine can read it. So it
+// opens once, and for nobody but the user who started us.
+std::optional<HttpResponse> ViewRequests::follow_link(const HttpRequest& request) {
+  if (link_.empty() || !is_equal(request.path, "/open/" + link_)) return std::nullopt;
+  if (!request.is_from_same_user || is_link_used_.exchange(true)) {
+    return HttpResponse{403,
+                        kPlainText,
+                        "This link opens once: open the URL that gpumemprof view printed.",
+                        {},
+                        false};
   }
+  return HttpResponse{303, kPlainText, "", {{"Location", "/?token=" + token_}}, true};
+}
+
+HttpResponse ViewRequests::respond(const HttpRequest& request) {
+  const auto host = request.headers.find("host");
+  const bool is_ours = host != request.headers.end() && is_own_host(host->second);
+  if (is_ours && has_token(request)) {
+    HttpResponse response = route(request);
+    response.is_trusted = true;
+    return response;
+  }
+  if (is_ours) {
+    // The page itself holds nothing of a recording. It keeps the token where only it can read it
+    // and takes it out of its address, so it is asked for without one when it is loaded again.
+    if (request.path == "/" && !request.parameters.contains("token"))
+      return {200, "text/html; charset=utf-8", page_, {}, false};
+    if (std::optional<HttpResponse> followed = follow_link(request)) return *std::move(followed);
+  }
+  return {403,
+          kPlainText,
+          "The token is missing or wrong: open the URL that gpumemprof view printed.",
+          {},
+          false};
+}
+
+HttpResponse ViewRequests::answer(const HttpRequest& request) {
+  HttpResponse response = respond(request);
+  const std::vector<std::pair<std::string, std::string>> more = std::move(response.headers);
   response.headers = {{"Content-Security-Policy", policy_},
                       {"X-Content-Type-Options", "nosniff"},
                       {"X-Frame-Options", "DENY"},
                       {"Referrer-Policy", "no-referrer"},
                       {"Cross-Origin-Resource-Policy", "same-origin"},
+                      {"Cross-Origin-Opener-Policy", "same-origin"},
                       {"Cache-Control", "no-store"}};
+  response.headers.insert(response.headers.end(), more.begin(), more.end());
   return response;
 }
 
 HttpResponse ViewRequests::route(const HttpRequest& request) const {
   constexpr std::string_view kApi = "/api/";
-  if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}};
+  if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}, false};
   if (!request.path.starts_with(kApi))
-    return {404, "text/plain; charset=utf-8", "There is nothing here.", {}};
+    return {404, kPlainText, "There is nothing here.", {}, false};
   const Result<std::string> answer = ask(request.path.substr(kApi.size()), request);
-  if (answer) return {200, "application/json", answer.value(), {}};
-  return {400, "application/json", view::error_json(answer.error().sentence()), {}};
+  if (answer) return {200, "application/json", answer.value(), {}, false};
+  return {400, "application/json", view::error_json(answer.error().sentence()), {}, false};
 }
 
 Result<std::string> ViewRequests::ask(const std::string& question,

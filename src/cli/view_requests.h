@@ -1,6 +1,8 @@
 // What the viewer's page asks over HTTP, checked, and answered from a View.
 #pragma once
 
+#include <atomic>
+#include <optional>
 #include <string>
 
 #include "cli/http_server.h"
@@ -13,11 +15,16 @@ class ViewRequests {
   // `page` is the viewer as it ships; the view must outlive this.
   ViewRequests(const View& view, std::string page, std::string token);
 
-  // Nothing is answered without the token, or to a page that reached us under another name.
-  [[nodiscard]] HttpResponse answer(const HttpRequest& request) const;
+  // Nothing of a recording is answered without the token, and nothing at all to a page that
+  // reached us under another name.
+  [[nodiscard]] HttpResponse answer(const HttpRequest& request);
+  // The path that gives a browser the token, for a command line. Before any request is answered.
+  std::string link_for_browser();
 
  private:
-  [[nodiscard]] bool is_allowed(const HttpRequest& request) const;
+  [[nodiscard]] bool has_token(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse respond(const HttpRequest& request);
+  std::optional<HttpResponse> follow_link(const HttpRequest& request);
   [[nodiscard]] HttpResponse route(const HttpRequest& request) const;
   [[nodiscard]] Result<std::string> ask(const std::string& question,
                                         const HttpRequest& request) const;
@@ -26,6 +33,8 @@ class ViewRequests {
   std::string page_;
   std::string policy_;
   std::string token_;
+  std::string link_;
+  std::atomic<bool> is_link_used_ = false;
 };
 
 // 128 random bits as text.

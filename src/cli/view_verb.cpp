@@ -1,8 +1,6 @@
 #include "cli/view_verb.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,14 +12,13 @@
 #include <thread>
 
 #include "base/file_sink.h"
+#include "cli/browser.h"
 #include "cli/http_server.h"
 #include "cli/number_flag.h"
 #include "cli/terminal.h"
 #include "cli/view_requests.h"
 #include "session/view.h"
 #include "session/view_html.h"
-
-extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace gpumemprof::cli {
 namespace {
@@ -61,45 +58,6 @@ void say_what_is_cut(const Recordings& recordings) {
   for (const auto& recording : recordings) {
     if (const std::optional<Error> cut = recording->cut()) print_error(cut->sentence());
   }
-}
-
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value[0] != '\0';
-}
-
-// A browser on the screen in front of which the user sits, not on the far end of an ssh session.
-bool has_screen() {
-  return (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && !is_set("SSH_CONNECTION");
-}
-
-bool start_browser(const std::string& url) {
-  const std::string program = is_set("BROWSER") ? std::getenv("BROWSER") : "xdg-open";
-  std::array<char*, 3> arguments = {const_cast<char*>(program.c_str()),
-                                    const_cast<char*>(url.c_str()), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
-    posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", 1 /* O_WRONLY */, 0);
-  // The signals that end the server are the browser's own affair.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t child = 0;
-  const int failed =
-      posix_spawnp(&child, program.c_str(), &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return false;
-  // xdg-open ends at once; a browser started directly runs on and is left alone.
-  std::thread([child] {
-    int status = 0;
-    waitpid(child, &status, 0);
-  }).detach();
-  return true;
 }
 
 void print_where(std::uint16_t port, const std::string& url) {
@@ -165,9 +123,14 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   if (!recordings) return fail(recordings.error());
   say_what_is_cut(recordings.value());
 
-  const View view(recordings.value());
+  const View view = [&] {
+    ProgressLine progress("preparing the view", terminal.shows_progress);
+    progress.begin();
+    return View(recordings.value());
+  }();
   const std::string token = random_token();
-  const ViewRequests requests(view, page.value(), token);
+  ViewRequests requests(view, page.value(), token);
+  const std::string link = requests.link_for_browser();
   const EndSignals signals;  // before any thread, so that all of them leave the signals alone
   const Result<std::unique_ptr<HttpServer>> server =
       HttpServer::listen(static_cast<std::uint16_t>(asked_port.value().value_or(0)),
@@ -179,12 +142,16 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   print_where(port, url);
   const bool opens =
       !flags.never_opens_browser && (flags.opens_browser || (has_screen() && terminal.has_color));
-  if (opens && !start_browser(url))
+  // Not the URL: every user of the machine can read the arguments of a process.
+  if (opens && !start_browser(fmt::format("http://127.0.0.1:{}{}", port, link)))
     print_error("no browser could be started; open the URL above in one");
   signals.wait();
   server.value()->stop();
   serving.join();
   print_out("\n");
+  // An answer that is still being computed is for nobody, and nothing is left to be saved.
+  constexpr auto kPatience = std::chrono::seconds(2);
+  if (!server.value()->wait_for_connections(kPatience)) ::_exit(0);
   return 0;
 }
 
@@ -194,9 +161,10 @@ int write_html(const std::vector<std::string>& files, const std::string& output,
   if (!page) return fail(page.error());
   const Result<Recordings> recordings = open_all(files, look_at_terminal());
   if (!recordings) return fail(recordings.error());
-  const ViewHtml made = write_view_html(View(recordings.value()), page.value());
+  const ViewHtml made = write_view_html(View(recordings.value(), kMostHtmlDevices), page.value());
   Result<std::unique_ptr<FileSink>> file = FileSink::create(
-      output, overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse);
+      output, overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse,
+      FileSink::Appears::when_closed);
   if (!file) return fail(file.error());
   Status written = file.value()->write(std::as_bytes(std::span(made.html)));
   if (written) written = file.value()->close();

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -58,7 +61,7 @@ def test_prints_the_url_and_the_tunnel_and_ends_with_ctrl_c(server):
 def test_answers_nobody_without_the_token(server):
     _, printed = server
     origin = re.search(r"http://127\.0\.0\.1:\d+", printed)[0]
-    for path in ("/", "/api/meta", "/?token=0", "/../../etc/passwd"):
+    for path in ("/api/meta", "/?token=0", "/../../etc/passwd", "/open/", "/open/0"):
         assert get(origin + path)[0] == 403
 
 
@@ -132,3 +135,70 @@ def test_a_browser_that_is_missing_is_said_and_the_server_stays(tmp_path, monkey
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ends_while_a_client_does_not_read(server, number):
+    process, printed = server
+    url = re.search(r"http://127\.0\.0\.1:(\d+)(/\?token=[0-9a-f]{32})", printed)
+    with socket.create_connection(("127.0.0.1", int(url[1])), timeout=10) as client:
+        # More answers than any buffer between the two holds, and none is taken.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(f"GET {url[2]} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 200)
+        assert client.recv(1)
+        process.send_signal(number)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_connections_without_a_token_keep_nobody_out(server):
+    _, printed = server
+    url = re.search(r"http://127\.0\.0\.1:(\d+)/\S+", printed)
+    silent = [socket.create_connection(("127.0.0.1", int(url[1])), timeout=10) for _ in range(100)]
+    assert get(url[0])[0] == 200
+    for connection in silent:
+        connection.close()
+
+
+def test_the_browser_gets_a_link_that_opens_once_and_no_token(tmp_path, monkeypatch):
+    browser = tmp_path / "my browser"
+    browser.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/arguments.new"\n'
+        f'mv "{tmp_path}/arguments.new" "{tmp_path}/arguments"\n'
+    )
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"'{browser}' --new-window %s --last")
+    command = [sys.executable, "-m", "gpumemprof", "view", "--browser", str(RUN)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        token = re.search(r"token=(\w+)", process.stdout.readline())[1]
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "arguments").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first, link, last = (tmp_path / "arguments").read_text().splitlines()
+        assert (first, last) == ("--new-window", "--last")
+        assert token not in link
+        assert get(link)[0] == 200
+        assert get(link)[0] == 403
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_says_on_a_terminal_what_takes_so_long():
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "gpumemprof", "view", "--no-browser", str(RUN)]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env=environment | {"TERM": "xterm"},
+    ) as process:
+        assert "Viewer:" in process.stdout.readline()
+        assert b"preparing the view" in os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    os.close(ours)
+    os.close(theirs)

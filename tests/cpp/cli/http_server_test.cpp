@@ -4,10 +4,14 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 
@@ -20,7 +24,11 @@ class RunningServer : public ::testing::Test {
     Result<std::unique_ptr<HttpServer>> made =
         HttpServer::listen(0, [](const HttpRequest& request) -> HttpResponse {
           if (request.path == "/throws") throw InternalError("a broken invariant");
-          return {200, "text/plain", "hello " + request.path, {}};
+          if (request.path == "/large")
+            return {200, "text/plain", std::string(std::size_t{64} << 20, 'x'), {}, true};
+          const bool is_owner = request.parameters.contains("token");
+          const std::string user = request.is_from_same_user ? " from the same user" : "";
+          return {200, "text/plain", "hello " + request.path + user, {}, is_owner};
         });
     server_ = std::move(made).value();
     thread_ = std::thread([this] { server_->serve(); });
@@ -28,7 +36,9 @@ class RunningServer : public ::testing::Test {
   void TearDown() override {
     server_->stop();
     thread_.join();
+    EXPECT_TRUE(server_->wait_for_connections(kPatience));
   }
+  static constexpr std::chrono::seconds kPatience{20};
 
   [[nodiscard]] int connect_to_it() const {
     const int connection = socket(AF_INET, SOCK_STREAM, 0);
@@ -83,6 +93,81 @@ TEST_F(RunningServer, a_body_is_never_taken_for_the_next_request) {
     EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 400") << header;
     EXPECT_EQ(answer.find("hello"), std::string::npos) << header;
   }
+}
+
+// TearDown() stops it: a client that takes nothing of a large answer does not hold it up.
+TEST_F(RunningServer, stops_while_a_client_does_not_read) {
+  const int connection = connect_to_it();
+  const std::string request = "GET /large HTTP/1.1\r\n\r\n";
+  ASSERT_GT(send(connection, request.data(), request.size(), MSG_NOSIGNAL), 0);
+  char first = 0;
+  ASSERT_EQ(recv(connection, &first, 1, 0), 1);  // the answer is on its way
+  server_->stop();
+  EXPECT_TRUE(server_->wait_for_connections(kPatience));
+  close(connection);
+}
+
+TEST_F(RunningServer, silent_strangers_do_not_keep_the_owner_out) {
+  std::vector<int> owners;
+  const std::string request = "GET /a?token=x HTTP/1.1\r\n\r\n";
+  for (int count = 0; count < 3; ++count) {
+    owners.push_back(connect_to_it());
+    ASSERT_GT(send(owners.back(), request.data(), request.size(), MSG_NOSIGNAL), 0);
+    char first = 0;
+    ASSERT_EQ(recv(owners.back(), &first, 1, 0), 1);
+  }
+  std::vector<int> silent;
+  for (std::size_t count = 0; count < 2 * HttpServer::kMostConnections; ++count)
+    silent.push_back(connect_to_it());
+  EXPECT_NE(exchange("GET /in?token=x HTTP/1.1\r\nConnection: close\r\n\r\n").find("hello /in"),
+            std::string::npos);
+  // The owner's open connections were not the ones to go.
+  for (const int owner : owners) {
+    EXPECT_GT(send(owner, request.data(), request.size(), MSG_NOSIGNAL), 0);
+    std::string answers;
+    char bytes[512];
+    while (answers.find("HTTP/1.1 200", 12) == std::string::npos) {
+      const ssize_t got = recv(owner, bytes, sizeof bytes, 0);
+      ASSERT_GT(got, 0);
+      answers.append(bytes, static_cast<std::size_t>(got));
+    }
+    close(owner);
+  }
+  for (const int connection : silent) close(connection);
+}
+
+// Without a descriptor a connection cannot be taken, and waking up for it again and again would
+// keep a processor busy: it is closed, and the server goes on.
+TEST_F(RunningServer, goes_on_when_descriptors_run_out) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{200, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const int client = socket(AF_INET, SOCK_STREAM, 0);
+  std::vector<int> taken;
+  for (int descriptor = dup(client); descriptor >= 0; descriptor = dup(client))
+    taken.push_back(descriptor);
+  ASSERT_EQ(errno, EMFILE);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server_->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const timeval patience{20, 0};
+  setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  char byte = 0;
+  EXPECT_EQ(recv(client, &byte, 1, 0), 0);  // closed by the server
+  for (const int descriptor : taken) close(descriptor);
+  close(client);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_NE(exchange("GET /on HTTP/1.1\r\nConnection: close\r\n\r\n").find("hello /on"),
+            std::string::npos);
+}
+
+TEST_F(RunningServer, knows_that_a_client_is_of_the_same_user) {
+  EXPECT_NE(exchange("GET /me HTTP/1.1\r\nConnection: close\r\n\r\n")
+                .find("hello /me from the same user"),
+            std::string::npos);
 }
 
 TEST_F(RunningServer, a_port_in_use_is_said_with_the_next_step) {

@@ -24,7 +24,7 @@ class Requests : public ::testing::Test {
 
   [[nodiscard]] HttpResponse get(const std::string& target,
                                  const std::string& host = "127.0.0.1:99",
-                                 const std::string& token = "secret") const {
+                                 const std::string& token = "secret") {
     const std::string joint = target.find('?') == std::string::npos ? "?" : "&";
     const ParsedRequest parsed =
         parse_request("GET " + target + joint + "token=" + token + " HTTP/1.1\r\nHost: " + host);
@@ -36,18 +36,56 @@ class Requests : public ::testing::Test {
 };
 
 TEST_F(Requests, nothing_is_answered_without_the_token) {
-  for (const char* target : {"/", "/api/meta", "/api/tile?file=0", "/nothing"}) {
+  for (const char* target :
+       {"/", "/api/meta", "/api/tile?file=0", "/nothing", "/open/", "/open/x"}) {
     EXPECT_EQ(get(target, "127.0.0.1:99", "").status, 403);
     EXPECT_EQ(get(target, "127.0.0.1:99", "secreT").status, 403);
     EXPECT_EQ(get(target, "127.0.0.1:99", "secret1").status, 403);
   }
 }
 
+// It takes the token out of its address, and is loaded again without it.
+TEST_F(Requests, the_page_without_the_token_holds_nothing_of_the_recording) {
+  HttpRequest request;
+  request.path = "/";
+  request.headers["host"] = "127.0.0.1:99";
+  const HttpResponse response = requests_.answer(request);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.body, kPage);
+  EXPECT_FALSE(response.is_trusted);
+  EXPECT_TRUE(get("/").is_trusted);
+  request.headers["host"] = "evil.example";
+  EXPECT_EQ(requests_.answer(request).status, 403);
+}
+
+// The link stands in the arguments of the browser's process.
+TEST_F(Requests, the_browsers_link_opens_once_and_for_the_owner_alone) {
+  HttpRequest request;
+  request.path = requests_.link_for_browser();
+  request.headers["host"] = "127.0.0.1:99";
+  EXPECT_EQ(request.path.find("secret"), std::string::npos);
+  EXPECT_EQ(requests_.answer(request).status, 403);  // another user
+  request.is_from_same_user = true;
+  request.headers["host"] = "evil.example";
+  EXPECT_EQ(requests_.answer(request).status, 403);
+  request.headers["host"] = "127.0.0.1:99";
+  const HttpResponse opened = requests_.answer(request);
+  EXPECT_EQ(opened.status, 303);
+  EXPECT_EQ(opened.headers.back(),
+            (std::pair<std::string, std::string>("Location", "/?token=secret")));
+  EXPECT_EQ(requests_.answer(request).status, 403);  // again
+}
+
 TEST_F(Requests, a_page_that_points_its_own_name_here_is_refused) {
   EXPECT_EQ(get("/api/meta", "evil.example:99").status, 403);
   EXPECT_EQ(get("/api/meta", "127.0.0.1.evil.example").status, 403);
+  for (const char* host : {"[::1]evil.com", "[::1].evil.com:80", "127.0.0.1:80:80",
+                           "127.0.0.1:", "127.0.0.1:8x", "127.0.0.1:123456", "localhost@evil.com",
+                           "localhost.", "localhost:80,evil.com", "127.0.0.1@evil.com", "[::1"})
+    EXPECT_EQ(get("/api/meta", host).status, 403) << host;
   EXPECT_EQ(get("/api/meta", "localhost:1234").status, 200);
   EXPECT_EQ(get("/api/meta", "[::1]:1234").status, 200);
+  EXPECT_EQ(get("/api/meta", "[::1]").status, 200);
 }
 
 TEST_F(Requests, every_answer_carries_the_pages_policy) {

@@ -1,8 +1,5 @@
 #include "session/conversion.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "report/torch_snapshot/torch_snapshot.h"
 #include "store/store_source.h"
 #include "trace/reader.h"
@@ -11,9 +8,11 @@
 namespace gpumemprof {
 namespace {
 
-Status write_trace(const Store& store, const std::string& path, const Facts& more_facts) {
+Status write_trace(const Store& store, const std::string& path, FileSink::Existing existing,
+                   const Facts& more_facts) {
   TraceOptions options;
-  options.existing = FileSink::Existing::replace;
+  options.existing = existing;
+  options.appears = FileSink::Appears::when_closed;
   Result<std::unique_ptr<TraceWriter>> writer =
       TraceWriter::open(path, store.origin(), store.settings(), options);
   if (!writer) return writer.error();
@@ -31,38 +30,12 @@ Status write_trace(const Store& store, const std::string& path, const Facts& mor
   return writer.value()->close(ended);
 }
 
-Status write_as(const Store& store, FileFormat format, const std::string& path,
-                const Facts& more_facts) {
-  if (format == FileFormat::gmp) return write_trace(store, path, more_facts);
-  return write_torch_snapshot(store, path, FileSink::Existing::replace);
-}
-
 }  // namespace
 
 Status convert(const Recording& recording, FileFormat format, const std::string& path,
                FileSink::Existing existing, const Facts& more_facts) {
-  std::error_code ignored;
-  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(there) && existing == FileSink::Existing::refuse) {
-    return Error{ErrorCode::usage, "there is such a file already", path,
-                 "give another name, or -f to replace it"};
-  }
-  // A pipe or a device is written to, never replaced.
-  const bool is_special =
-      std::filesystem::exists(there) && !std::filesystem::is_regular_file(there);
-  if (is_special) return write_as(recording.store(), format, path, more_facts);
-  const std::string part = path + ".part";
-  Status written = write_as(recording.store(), format, part, more_facts);
-  if (!written) {
-    std::filesystem::remove(part, ignored);
-    return written;
-  }
-  std::error_code failure;
-  std::filesystem::rename(part, path, failure);
-  if (!failure) return Done{};
-  std::filesystem::remove(part, ignored);
-  return Error{ErrorCode::environment, "cannot be written (" + failure.message() + ")", path,
-               "check that the folder exists and that you may write there"};
+  if (format == FileFormat::gmp) return write_trace(recording.store(), path, existing, more_facts);
+  return write_torch_snapshot(recording.store(), path, existing);
 }
 
 }  // namespace gpumemprof

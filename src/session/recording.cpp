@@ -1,12 +1,15 @@
 #include "session/recording.h"
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <system_error>
 
 #include "base/byte_source.h"
+#include "base/bytes.h"
 #include "ingest/torch_snapshot.h"
+#include "store/settle.h"
 #include "store/store_source.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
@@ -14,9 +17,22 @@
 namespace gpumemprof {
 namespace {
 
+// A file takes no more memory than recordings of its size do, unless the user says so.
+Result<std::uint64_t> allowed_memory() {
+  const char* text = std::getenv("GPUMEMPROF_MAX_MEMORY");
+  if (text == nullptr || text[0] == '\0') return std::uint64_t{0};
+  const std::optional<std::uint64_t> bytes = parse_bytes(text);
+  if (bytes) return *bytes;
+  return Error{ErrorCode::usage,
+               "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
+               "", "name a size"};
+}
+
 // What a file is follows from its first bytes, not from its name.
 Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
                                                  const OpenOptions& options) {
+  const Result<std::uint64_t> allowed = allowed_memory();
+  if (!allowed) return allowed.error();
   std::array<std::byte, 8> start{};
   std::size_t got = 0;
   // What is read from a pipe is gone; only snapshots are read from pipes.
@@ -30,10 +46,12 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
   if (looks_like_trace(std::span(start).first(got))) {
     Result<std::unique_ptr<TraceReader>> trace = TraceReader::open(path, options.progress);
     if (!trace) return trace.error();
+    trace.value()->allow_memory(allowed.value());
     return std::unique_ptr<EventSource>(std::move(trace).value());
   }
   Result<std::unique_ptr<TorchSnapshot>> snapshot = TorchSnapshot::open(path, options.progress);
   if (!snapshot) return snapshot.error();
+  snapshot.value()->allow_memory(allowed.value());
   return std::unique_ptr<EventSource>(std::move(snapshot).value());
 }
 
@@ -50,6 +68,7 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
     if (!delivered) return delivered.error();
     source.value().reset();
     for (const auto& record : recording->store_.devices()) {
+      settle_positions(*record);
       recording->replays_.push_back(
           replay_device(*record, recording->store_.settings(), recording->store_.origin()));
       recording->phases_.push_back(find_phases(recording->store_, *record));
@@ -97,6 +116,7 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
     origin.settings = {{"PYTORCH_CUDA_ALLOC_CONF", options.alloc_confs.front()}};
   }
   TraceOptions trace_options;
+  trace_options.appears = FileSink::Appears::when_closed;
   if (overwrites) trace_options.existing = FileSink::Existing::replace;
   Result<std::unique_ptr<TraceWriter>> writer =
       TraceWriter::open(path, origin, settings, trace_options);

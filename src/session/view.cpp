@@ -1,5 +1,8 @@
 #include "session/view.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "analysis/moment/segment_map.h"
 #include "analysis/table/bands.h"
 #include "analysis/timeline/marks.h"
@@ -16,6 +19,22 @@ Error not_there(std::string message) {
 
 view::AllocationSource allocation_source(const DeviceView& view) {
   return {view.store(), view.record(), view.timeline().times()};
+}
+
+// In their own order.
+std::vector<std::size_t> devices_of(const Recording& recording, std::size_t most) {
+  std::vector<std::size_t> chosen(recording.replays().size());
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  if (chosen.size() <= most) return chosen;
+  const auto peak = [&](std::size_t index) {
+    const DeviceReplay& replay = recording.replays()[index];
+    return std::max(replay.peak.allocated_bytes, replay.end.totals.allocated_bytes);
+  };
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](std::size_t a, std::size_t b) { return peak(a) > peak(b); });
+  chosen.resize(most);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 }  // namespace
@@ -61,11 +80,11 @@ const DeviceView::Grouped& DeviceView::grouped(GroupBy by) const {
   return *made;
 }
 
-View::View(std::vector<std::shared_ptr<const Recording>> recordings) {
+View::View(std::vector<std::shared_ptr<const Recording>> recordings, std::size_t most_devices) {
   for (std::shared_ptr<const Recording>& recording : recordings) {
     File& file = files_.emplace_back();
     file.recording = std::move(recording);
-    for (std::size_t index = 0; index < file.recording->store().devices().size(); ++index)
+    for (const std::size_t index : devices_of(*file.recording, most_devices))
       file.devices.push_back(std::make_unique<DeviceView>(file.recording, index));
   }
 }

@@ -77,7 +77,10 @@ struct CompareQuestion {
 
 class View {
  public:
-  explicit View(std::vector<std::shared_ptr<const Recording>> recordings);
+  // Of each recording at most so many devices, those with the highest peaks.
+  static constexpr std::size_t kAllDevices = ~std::size_t{0};
+  explicit View(std::vector<std::shared_ptr<const Recording>> recordings,
+                std::size_t most_devices = kAllDevices);
 
   // An Error where the page asks for what is not there.
   [[nodiscard]] std::string meta() const;
@@ -103,6 +106,10 @@ class View {
     return files_[file].devices.size();
   }
   [[nodiscard]] Result<const DeviceView*> device(DeviceName name) const;
+  // Of that file, because of most_devices.
+  [[nodiscard]] std::size_t devices_left_out(std::size_t file) const {
+    return files_[file].recording->store().devices().size() - files_[file].devices.size();
+  }
 
  private:
   struct File {

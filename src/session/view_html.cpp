@@ -61,6 +61,10 @@ class HtmlWriter {
       left_out_.push_back("the timeline is exact in " + std::to_string(stretches) +
                           " stretches of the run; zooming further shows no more");
     }
+    for (std::size_t file = 0; file < view_.file_count(); ++file) {
+      if (const std::size_t others = view_.devices_left_out(file); others > 0)
+        left_out_.push_back(std::to_string(others) + " devices with lower peaks");
+    }
     keep(first_section());
     return {view::page_with_sections(page_, sections_), left_out_};
   }
@@ -142,6 +146,7 @@ class HtmlWriter {
     view::SectionWriter writer("moments-0");
     for (const DeviceName name : devices_) {
       for (const Position position : key_moments(name)) {
+        if (writer.is_full()) break;
         add_moment(writer, name, position);
         moments_[{name.file, name.device}].insert(position);
       }
@@ -158,6 +163,7 @@ class HtmlWriter {
     for (const Position from : key_moments(first)) {
       for (const Position to : key_moments(second)) {
         for (const GroupBy by : kGroupBys) {
+          if (writer.is_full()) return;
           if (!device(first).has(by) || !device(second).has(by)) continue;
           writer.add("compare?" + named(first) + "&position=" + std::to_string(from) + "&file2=" +
                          std::to_string(second.file) + "&device2=" + std::to_string(second.device) +
@@ -222,11 +228,12 @@ class HtmlWriter {
       auto moments = moments_;
       for (const DeviceName name : devices_) {
         for (const Position position : spread_moments(name, count)) {
+          if (writer.is_full()) break;
           if (moments[{name.file, name.device}].insert(position).second)
             add_moment(writer, name, position);
         }
       }
-      if (!try_keep(writer.finish())) continue;
+      if (writer.is_full() || !try_keep(writer.finish())) continue;
       moments_ = std::move(moments);
       break;
     }

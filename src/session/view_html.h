@@ -11,6 +11,9 @@
 
 namespace gpumemprof {
 
+// A page holds so many devices of each recording at most: the View for it is made with this.
+inline constexpr std::size_t kMostHtmlDevices = 16;
+
 struct ViewHtmlOptions {
   std::size_t most_bytes = 9'500'000;
 };

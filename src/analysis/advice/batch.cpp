@@ -74,7 +74,9 @@ namespace {
 
 double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
                 std::uint32_t other_row) {
-  return static_cast<double>(other.bytes(other_row)) / static_cast<double>(one.bytes(row));
+  // A request for nothing has no ratio.
+  return static_cast<double>(std::max<std::uint64_t>(other.bytes(other_row), 1)) /
+         static_cast<double>(std::max<std::uint64_t>(one.bytes(row), 1));
 }
 
 }  // namespace

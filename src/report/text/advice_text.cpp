@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 
@@ -211,7 +212,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string advice_text(const Advice& advice, const TextStyle& style) {
-  return Writer(advice, style).run();
+  return printable_page(Writer(advice, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

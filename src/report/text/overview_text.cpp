@@ -8,6 +8,7 @@
 
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "report/text/gap_text.h"
 #include "report/text/oom_text.h"
 #include "report/text/page.h"
@@ -111,7 +112,7 @@ class Writer : private text::Page {
       text += fmt::format(", {} in", duration(when.since_start_ns));
     if (when.step) text += fmt::format(", step {}", *when.step);
     if (!when.annotation.is_none())
-      text += fmt::format(", inside {}", store_.text(when.annotation));
+      text += fmt::format(", inside {}", printable(store_.text(when.annotation)));
     return text;
   }
 
@@ -413,7 +414,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string overview_text(const Overview& overview, const Store& store, const TextStyle& style) {
-  return Writer(overview, store, style).run();
+  return printable_page(Writer(overview, store, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

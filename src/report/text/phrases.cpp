@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace gpumemprof::text {
 namespace {
 
@@ -26,23 +28,22 @@ std::string_view tail(std::string_view text, std::size_t count) {
   return text.substr(head(text, columns(text) - count).size());
 }
 
-// A name from a file may hold anything; what would move the cursor or colour the screen is shown as
-// a dot.
-std::string printable(std::string_view text) {
-  std::string clean;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    clean += code < 0x20 || code == 0x7F ? '.' : byte;
-  }
-  return clean;
-}
-
 std::string_view without_prefix(std::string_view file) {
   for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
     const std::size_t at = file.rfind(folder);
     if (at != std::string_view::npos) return file.substr(at + folder.size());
   }
   return file;
+}
+
+std::string escaped(std::string_view text) {
+  std::string escaped = "$'";
+  for (const char letter : text) {
+    const bool is_plain = letter >= 0x20 && letter < 0x7F && letter != '\'' && letter != '\\';
+    escaped += is_plain ? std::string(1, letter)
+                        : fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
+  }
+  return escaped + "'";
 }
 
 }  // namespace
@@ -82,12 +83,16 @@ std::string place(const Store& store, FrameId id) {
                                store.text(frame.name)));
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string file_name(const std::string& path) {
+  return printable(path.substr(path.find_last_of('/') + 1));
+}
 
 std::string quoted(const std::string& text) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:@%,";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  // A name that a terminal would act on is written in the shell's escapes.
+  if (printable(text) != text) return escaped(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

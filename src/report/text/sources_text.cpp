@@ -6,6 +6,7 @@
 
 #include "analysis/sources/modules.h"
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "report/text/phrases.h"
 
 namespace gpumemprof::text {
@@ -162,7 +163,7 @@ class SourceTable {
 };
 
 std::string module_name(const ModuleNode& node, const Store& store) {
-  return node.name.empty() ? place(store, node.frame) : node.name;
+  return node.name.empty() ? place(store, node.frame) : printable(node.name);
 }
 
 }  // namespace

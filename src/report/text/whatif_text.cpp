@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 
@@ -191,7 +192,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string whatif_text(const WhatIf& whatif, const TextStyle& style) {
-  return Writer(whatif, style).run();
+  return printable_page(Writer(whatif, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

@@ -342,7 +342,8 @@ class SnapshotWriter {
 
 Status write_torch_snapshot(const Store& store, const std::string& path,
                             FileSink::Existing existing) {
-  Result<std::unique_ptr<FileSink>> file = FileSink::create(path, existing);
+  Result<std::unique_ptr<FileSink>> file =
+      FileSink::create(path, existing, FileSink::Appears::when_closed);
   if (!file) return file.error();
   return SnapshotWriter(store, std::move(file).value()).run();
 }

@@ -30,7 +30,8 @@ Json source_json(const AllocationSource& source, std::size_t row) {
 // The name of the tensor, where it is known.
 Json name_json(const AllocationSource& source, std::size_t row) {
   const Column<StringId>& names = source.record.labels.name;
-  return row < names.size() ? text_or_null(source.store, names[row]) : Json();
+  if (row >= names.size() || names[row].is_none()) return {};
+  return shown(source.store.text(names[row]));
 }
 
 StackId forward_stack(const DeviceRecord& record, std::size_t row) {
@@ -166,11 +167,16 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
 }
 
 std::string stacks_json(const Store& store, std::span<const StackId> stacks) {
-  Json json = Json::object();
+  // Written one by one: as objects, many deep stacks would take many times their text.
+  constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+  std::string out = "{";
   for (const StackId stack : stacks) {
-    if (!stack.is_none()) json[std::to_string(stack.index)] = stack_frames(store, stack);
+    if (stack.is_none()) continue;
+    if (out.size() > 1) out += ',';
+    out += '"' + std::to_string(stack.index) + "\":";
+    out += out.size() > kMostBytes ? "[]" : dump(stack_frames(store, stack));
   }
-  return dump(json);
+  return out + "}";
 }
 
 }  // namespace gpumemprof::view

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/peak/user_frame.h"
+#include "base/printable.h"
 #include "event/event.h"
 #include "report/text/phrases.h"
 
@@ -19,27 +20,37 @@ Json text_or_null(const Store& store, StringId text) {
 }
 std::string address_text(std::uint64_t address) { return fmt::format("0x{:x}", address); }
 
+std::string shown(std::string_view name) {
+  constexpr std::size_t kMostColumns = 500;
+  return text::shortened(printable(name), kMostColumns);
+}
+
 std::string frame_label(const Store& store, FrameId frame, GroupBy by) {
-  if (!frame.is_none()) return text::place(store, frame);
+  if (!frame.is_none()) return shown(text::place(store, frame));
   return by == GroupBy::module ? "outside any module" : "no stack recorded";
 }
 
 std::string stack_label(const Store& store, StackId stack) {
   if (stack.is_none()) return "no stack recorded";
   const StackId user = user_part(store, stack);
-  std::string line = text::place(store, store.stacks().frame(user));
+  std::string line = shown(text::place(store, store.stacks().frame(user)));
   if (user == stack) return line;
-  return line + " → " + text::place(store, store.stacks().frame(stack));
+  return line + " → " + shown(text::place(store, store.stacks().frame(stack)));
 }
 
 Json stack_frames(const Store& store, StackId stack) {
   constexpr std::size_t kMostFrames = 1000;
+  constexpr std::size_t kMostBytes = std::size_t{128} << 10;
   Json frames = Json::array();
   if (stack.is_none()) return frames;
+  std::size_t bytes = 0;
   for (const FrameId id : store.stacks().frames_of(stack)) {
-    if (frames.size() == kMostFrames) break;
+    if (frames.size() == kMostFrames || bytes > kMostBytes) break;
     const Frame& frame = store.frame(id);
-    frames.push_back({store.text(frame.name), store.text(frame.file), frame.line,
+    std::string name = shown(store.text(frame.name));
+    std::string file = shown(store.text(frame.file));
+    bytes += name.size() + file.size();
+    frames.push_back({std::move(name), std::move(file), frame.line,
                       is_library_file(store.text(frame.file)) ? 0 : 1});
   }
   return frames;

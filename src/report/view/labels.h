@@ -18,11 +18,17 @@ Json time_or_null(std::int64_t time_ns);
 Json text_or_null(const Store& store, StringId text);
 std::string address_text(std::uint64_t address);
 
+// A name or path as the page shows it: what would turn the text around it round is a dot, and the
+// middle of what nobody could read to its end is left out, so that no file makes an answer of
+// gigabytes.
+std::string shown(std::string_view name);
+
 // "/train/case.py:52 <lambda>", or what is said where there is no frame.
 std::string frame_label(const Store& store, FrameId frame, GroupBy by);
 // The user's line and, where it is another, the innermost frame.
 std::string stack_label(const Store& store, StackId stack);
-// Innermost first, each with whether it is the user's own code.
+// Innermost first, each with whether it is the user's own code; the outermost are left out where
+// they are far too many.
 Json stack_frames(const Store& store, StackId stack);
 
 }  // namespace gpumemprof::view

@@ -19,8 +19,11 @@ class SectionWriter {
   // `json`: the answer.
   void add(std::string_view question, std::string_view json);
   [[nodiscard]] Section finish();
+  // Before it is compressed. A page of some megabytes is never made of more than that.
+  [[nodiscard]] bool is_full() const { return content_.size() > kMostContentBytes; }
 
  private:
+  static constexpr std::size_t kMostContentBytes = std::size_t{64} << 20;
   std::string name_;
   std::string content_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/printable.h"
 #include "event/memory_source.h"
 #include "report/text/phrases.h"
 #include "report/view/labels.h"
@@ -61,7 +62,7 @@ void append_differences(std::string& out, const std::vector<T>& values) {
 
 std::string group_label(const Store& store, const Grouping& grouping, const Group& group) {
   if (group.is_rest) return fmt::format("{} others", text::grouped(group.members));
-  if (!group.name.empty()) return group.name;
+  if (!group.name.empty()) return shown(group.name);
   return grouping.by == GroupBy::stack ? stack_label(store, group.stack)
                                        : frame_label(store, group.frame, grouping.by);
 }
@@ -76,7 +77,7 @@ std::string meta_json(const std::vector<FileMeta>& files, std::string_view versi
       devices.push_back(device_json(*file.store, device));
     const Origin& origin = file.store->origin();
     json["files"].push_back({{"name", text::file_name(file.path)},
-                             {"path", file.path},
+                             {"path", printable(file.path)},
                              {"kind", origin.kind},
                              {"cut", origin.cut ? Json(origin.cut->reason) : Json()},
                              {"devices", devices}});
@@ -120,7 +121,7 @@ std::string marks_json(const EventTimes& times, const Marks& marks) {
   };
   Json spans = Json::array();
   for (const MarkedSpan& span : marks.spans) {
-    spans.push_back({{"name", span.name},
+    spans.push_back({{"name", shown(span.name)},
                      {"from", span.from},
                      {"to", span.to},
                      {"from_ns", since_first(span.from_ns)},
@@ -164,8 +165,8 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
       frames.push_back(Json());
     } else {
       const Frame& row = store.frame(id);
-      frames.push_back(
-          {store.text(row.name), store.text(row.file), row.line, text::place(store, id)});
+      frames.push_back({shown(store.text(row.name)), shown(store.text(row.file)), row.line,
+                        shown(text::place(store, id))});
     }
   }
   for (const FlameNode& node : flame.nodes) {
@@ -208,7 +209,7 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
     if (groups.size() == most_groups) break;
     const Store& store = group.is_of_first ? first : second;
     std::string label = group.name;
-    if (label.empty() && !group.frame.is_none()) label = text::place(store, group.frame);
+    if (label.empty() && !group.frame.is_none()) label = shown(text::place(store, group.frame));
     if (label.empty() && !group.stack.is_none()) label = stack_label(store, group.stack);
     if (label.empty()) label = "no stack, or outside any module";
     groups.push_back({{"label", label},

@@ -41,7 +41,9 @@ def check_tree(root: Path) -> Iterator[str]:
         data = path.read_bytes()
         total += len(data)
         # Recordings and fuzz seeds are data, whatever bytes they hold.
-        if name.startswith(("tests/data/", "fuzz/corpus/", "python/gpumemprof/data/")):
+        if name.startswith(
+            ("tests/data/", "fuzz/corpus/", "fuzz/seeds/", "python/gpumemprof/data/")
+        ):
             continue
         try:
             yield from check_text(name, data.decode("utf-8"))

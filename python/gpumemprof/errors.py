@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from gpumemprof.printable import printable
+
 __all__ = [
     "CutFileWarning",
     "EnvironmentProblem",
@@ -47,7 +49,7 @@ class Error(Exception):
         """The sentence: where, what failed, what to do."""
         where = f"{self.where}: " if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return printable(f"{where}{self.message}{hint}")
 
 
 class InputError(Error, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpumemprof.printable import printable
 from gpumemprof.profile_result import ProfileResult
 
 __all__ = ["result_rows", "result_text", "size", "summary_rows", "summary_text"]
@@ -55,7 +56,7 @@ def result_rows(result: ProfileResult) -> list[tuple[str, str]]:
         ("time", duration(result.execution_time)),
     ]
     if result.error is not None:
-        rows.append(("ended by", result.error.splitlines()[0]))
+        rows.append(("ended by", (result.error.splitlines() or [""])[0]))
     if result.provenance != "measured":
         rows.append((result.provenance, result.note or ""))
     return rows
@@ -90,10 +91,15 @@ def _table(rows: Iterable[list[str]]) -> list[str]:
     ]
 
 
+def _lines(lines: Iterable[str]) -> str:
+    """Names and messages among them may hold anything."""
+    return "\n".join(map(printable, lines))
+
+
 def result_text(result: ProfileResult) -> str:
     """A small table, named."""
     rows = [f"  {name:<10} {text}" for name, text in result_rows(result)]
-    return "\n".join([f"{result.function_name} on {_device(result)}", *rows])
+    return _lines([f"{result.function_name} on {_device(result)}", *rows])
 
 
 def _device(result: ProfileResult) -> str:
@@ -111,4 +117,4 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"({change(summary['memory_change_from_baseline'])} since the baseline)"
     )
     rows = summary_rows(summary)
-    return "\n".join([head, *(f"  {line}" for line in _table(rows))] if len(rows) > 1 else [head])
+    return _lines([head, *(f"  {line}" for line in _table(rows))] if len(rows) > 1 else [head])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from gpumemprof.printable import printable
+
 __all__ = [
     "Counters",
     "DeviceReport",
@@ -34,7 +36,7 @@ class Frame:
 
     def __str__(self) -> str:
         """``file:line name``."""
-        return f"{self.file}:{self.line} {self.name}"
+        return printable(f"{self.file}:{self.line} {self.name}")
 
 
 @dataclass(frozen=True)

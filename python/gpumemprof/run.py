@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gpumemprof import _torch
 from gpumemprof.errors import CutFileWarning, Error, RecordingWarning
+from gpumemprof.printable import printable
 from gpumemprof.recorder import ActiveRecording
 from gpumemprof.recording import load
 
@@ -110,7 +111,7 @@ def _parse(arguments: Sequence[str]) -> _Options:
 def _say(sentence: str) -> None:
     # Standard error may be closed or full; the program does not end for that.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"gpumemprof: {sentence}", file=sys.stderr, flush=True)
+        print(f"gpumemprof: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def _rank_suffix() -> str:
@@ -201,7 +202,7 @@ def _finish(recording: ActiveRecording, process: int, is_quiet: bool) -> None:
 
 def _say_next(recording: ActiveRecording) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"Next: gpumemprof report {recording.path}", file=sys.stderr, flush=True)
+        print(f"Next: gpumemprof report {printable(recording.path)}", file=sys.stderr, flush=True)
 
 
 def _start(options: _Options) -> ActiveRecording | None:
@@ -218,11 +219,13 @@ def _start(options: _Options) -> ActiveRecording | None:
 
 def _run_program(options: _Options) -> None:
     sys.argv = [options.script, *options.arguments]
+    # As Python itself does it, with -P (3.11) not at all.
+    if not getattr(sys.flags, "safe_path", False):
+        folder = Path.cwd() if options.is_module else Path(options.script).resolve().parent
+        sys.path[0] = str(folder)
     if options.is_module:
-        sys.path[0] = str(Path.cwd())
         runpy.run_module(options.script, run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = str(Path(options.script).resolve().parent)
         runpy.run_path(options.script, run_name="__main__")
 
 

@@ -188,6 +188,10 @@ def _check(options: _Options) -> None:
         raise _usage("--checkpoint-class is for the remedy checkpointing")
 
 
+# Not -m: that would run what lies in the current folder under the name of a module of Python's.
+_LAUNCHER = Path(applied.__file__).resolve().parent / "launcher" / "start.py"
+
+
 def _run(
     options: _Options, folder: Path, name: str, memory: str, remedies: list[str]
 ) -> tuple[Path, dict[str, Any]]:
@@ -196,7 +200,7 @@ def _run(
     notes_path = folder / f"{name}.json"
     request = applied.Request(str(notes_path), remedies, options.checkpoint_class, memory)
     cpu = ["--cpu"] if memory == "cpu" else []
-    words = ["-m", "gpumemprof.applied", json.dumps(asdict(request)), "-o", str(path), "-f", *cpu]
+    words = [str(_LAUNCHER), json.dumps(asdict(request)), "-o", str(path), "-f", *cpu]
     # Nothing of ours may stand between the program's lines.
     sys.stdout.flush()
     process = subprocess.Popen(

@@ -1,5 +1,5 @@
-// Times as files state them. A forged one may be anything; what no clock gives counts as unknown, so
-// that the difference of any two times is a time, too.
+// Times as files state them. A forged one may be anything; what no clock gives counts as unknown,
+// so that the difference of any two times is a time, too.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace gpumemprof {
 namespace {
 
 TEST(Printable, plain_text_of_any_script_stays) {
-  for (const char* text : {"train.py:12 forward", "", "größer", "模型.py", "שלום", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb"})
+  for (const char* text : {"train.py:12 forward", "", "größer", "模型.py", "שלום",
+                           "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb"})
     EXPECT_EQ(printable(text), text);
 }
 

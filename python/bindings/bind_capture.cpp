@@ -30,12 +30,13 @@ void check(const Status& status) {
 }
 
 int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
-          const nb::dict& facts) {
+          bool waits_for_events, const nb::dict& facts) {
   capture::StartOptions options;
   options.path = to_text(path);
   options.memory = is_cpu ? capture::MemoryKind::cpu : capture::MemoryKind::cuda;
   options.overwrites = overwrites;
   options.with_stacks = with_stacks;
+  options.waits_for_events = waits_for_events;
   options.facts = to_facts(facts);
   Result<capture::RecordingNumber> number = [&] {
     const nb::gil_scoped_release no_gil;
@@ -219,7 +220,7 @@ void mark_phase(std::uint8_t kind, std::uint32_t number) {
 
 void bind_capture(nb::module_& module) {
   module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
-             nb::arg("with_stacks"), nb::arg("facts"));
+             nb::arg("with_stacks"), nb::arg("waits_for_events"), nb::arg("facts"));
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
   module.def("capture_is_recording", capture::is_recording);
   module.def(

@@ -102,7 +102,12 @@ class _Summary(TypedDict):
     devices: list[_DeviceSummary]
 
 def capture_start(
-    path: bytes, is_cpu: bool, overwrites: bool, with_stacks: bool, facts: dict[str, str]
+    path: bytes,
+    is_cpu: bool,
+    overwrites: bool,
+    with_stacks: bool,
+    waits_for_events: bool,
+    facts: dict[str, str],
 ) -> int: ...
 def capture_stop(recording: int, reason: str) -> _Summary: ...
 def capture_is_recording() -> bool: ...

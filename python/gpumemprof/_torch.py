@@ -208,6 +208,21 @@ def counter_facts() -> dict[str, str]:
     return found
 
 
+def peak_allocated(index: int, peak_requested_bytes: int) -> int | None:
+    """The most bytes of all blocks, as torch counted; None where it has not counted all of the run.
+
+    Torch counts requested bytes too: its peak of them is another one where the program has reset
+    the peaks.
+    """
+    stats = counters(index)
+    try:
+        if int(stats["requested_bytes"]["all"]["peak"]) == peak_requested_bytes:
+            return int(stats["allocated_bytes"]["all"]["peak"])
+    except (KeyError, TypeError):
+        return None
+    return None
+
+
 def device_facts() -> dict[str, str]:
     """Names, totals and limits of the devices; only with CUDA initialised."""
     import torch

@@ -9,7 +9,8 @@
                 ...
 
 Recordings may overlap, nest and be made in any thread; each has its own file. A file is complete to
-within a second of the end however the process ends. A forked child does not record.
+within a second of the end however the process ends. A forked child does not record, unless its
+program runs under ``gpumemprof run``, which gives each process a file of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any, Callable, TypeVar, Union
 from gpumemprof import _core, _torch, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
 from gpumemprof.recording import load
+from gpumemprof.run_settings import recorded_command
 
 __all__ = ["ActiveRecording", "record", "start", "stop"]
 
@@ -99,7 +101,6 @@ def _prepare() -> None:
     _is_prepared = True
     _stack_problem = _why_no_stacks()
     atexit.register(_stop_all)
-    os.register_at_fork(after_in_child=_forget)
 
 
 @functools.cache
@@ -127,6 +128,10 @@ def _forget() -> None:
     hooks.forget()
 
 
+# Whoever starts something of their own in a child imports this first, and so comes after it.
+os.register_at_fork(after_in_child=_forget)
+
+
 def _stop_all() -> None:
     for recording in list(reversed(_active)):
         recording.stop("exit")
@@ -140,13 +145,13 @@ def _forced_way() -> str:
     return way
 
 
-def _facts() -> dict[str, str]:
+def _facts(command: str | None) -> dict[str, str]:
     facts = {
         "gpumemprof": _core.__version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
         "pid": str(os.getpid()),
-        "command": " ".join(sys.argv),
+        "command": recorded_command(sys.argv, False) if command is None else command,
     }
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         if name in os.environ:
@@ -173,6 +178,8 @@ class ActiveRecording:
         overwrite: bool,
         labels: bool = True,
         is_brief: bool = False,
+        command: str | None = None,
+        waits: bool = False,
     ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
@@ -189,23 +196,30 @@ class ActiveRecording:
         self._has_stacks = stacks
         self._owns_recorder = False
         self._prover: threading.Thread | None = None
-        self._told_facts = _facts()
+        self._told_facts = _facts(command)
         self._has_labels = labels
         self._is_brief = is_brief
         self._is_watching = False
+        # Of a process that is recorded for another's sake: no file without an event, no word.
+        self._is_silent = waits
         with _lock:
             _prepare()
             if stacks and _stack_problem is not None:
                 self.notes.append(f"stacks are not recorded: {_stack_problem}")
-            self._number: int | None = _core.capture_start(
-                os.fsencode(path),
-                self._is_cpu,
-                overwrite,
-                stacks and _stack_problem is None,
-                self._told_facts,
-            )
+            self._number = self._open(overwrite, stacks and _stack_problem is None, waits)
             _active.append(self)
         _torch.when_imported(self._attach)
+
+    def _open(self, overwrite: bool, stacks: bool, waits: bool) -> int | None:
+        path = os.fsencode(self.path)
+        try:
+            return _core.capture_start(
+                path, self._is_cpu, overwrite, stacks, waits, self._told_facts
+            )
+        except UsageError as error:
+            # The core speaks of the command's flag.
+            hint = error.hint.replace("-f ", "overwrite=True ")
+            raise UsageError(error.message, error.code, error.where, hint) from None
 
     @property
     def memory(self) -> str:
@@ -246,6 +260,8 @@ class ActiveRecording:
             self.notes.append(problem)
         if lost:
             self.notes.append(f"{lost} events were lost: the disk or the processor did not keep up")
+        if self._is_silent:
+            return
         for note in self.notes:
             warnings.warn(note, RecordingWarning, stacklevel=2)
 

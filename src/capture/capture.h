@@ -34,6 +34,7 @@ struct StartOptions {
   MemoryKind memory = MemoryKind::cpu;
   bool overwrites = false;
   bool with_stacks = true;
+  bool waits_for_events = false;  // the file is made when there is an event to write
   Facts facts;
 };
 

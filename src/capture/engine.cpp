@@ -17,6 +17,8 @@ constexpr std::size_t kRingRecords = 1U << 18;
 constexpr std::uint16_t kMostTags = 0xFFFF;
 
 std::atomic<Engine*> g_engine{nullptr};
+// A worker; there may be many, and most do little.
+bool g_is_forked = false;
 
 // The drain thread does not exist in a child, and the open files are the parent's.
 void leave_to_parent() {
@@ -24,6 +26,7 @@ void leave_to_parent() {
   set_cuda_emitter(nullptr);
   set_autograd_emitter(nullptr);
   g_engine.store(nullptr, std::memory_order_release);
+  g_is_forked = true;
 }
 
 Origin origin_of(const StartOptions& options) {
@@ -38,7 +41,10 @@ Origin origin_of(const StartOptions& options) {
 
 }  // namespace
 
-Engine::Engine() : ring_(kRingRecords), emitter_(ring_, slots_), drain_(ring_, emitter_) {}
+Engine::Engine()
+    : ring_(kRingRecords, g_is_forked ? Ring::Pages::as_it_goes : Ring::Pages::up_front),
+      emitter_(ring_, slots_),
+      drain_(ring_, emitter_) {}
 
 Engine& Engine::instance() {
   static std::mutex mutex;
@@ -64,6 +70,7 @@ Result<RecordingNumber> Engine::start(const StartOptions& options) {
   TraceOptions trace_options;
   trace_options.existing =
       options.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
+  trace_options.waits_for_events = options.waits_for_events;
   Result<std::unique_ptr<TraceWriter>> writer =
       TraceWriter::open(options.path, origin, {}, trace_options);
   if (!writer) return writer.error();

@@ -5,7 +5,8 @@
 //   and is free for the next lap when turn == p + capacity
 //
 // Memory is mapped and touched once, up front: a page fault in a callback would cost more than all
-// of its work. push() never waits, allocates or calls the system.
+// of its work. push() never waits, allocates or calls the system. A process that may hardly allocate
+// touches it as it goes.
 #pragma once
 
 #include <sys/mman.h>
@@ -27,10 +28,13 @@ class Ring {
   static_assert(sizeof(Slot) == 64);
 
  public:
+  enum class Pages : std::uint8_t { up_front, as_it_goes };
+
   // capacity is a power of two.
-  explicit Ring(std::size_t capacity) : capacity_(capacity) {
+  explicit Ring(std::size_t capacity, Pages pages = Pages::up_front) : capacity_(capacity) {
+    const int when = pages == Pages::up_front ? MAP_POPULATE : 0;
     void* memory = ::mmap(nullptr, capacity * sizeof(Slot), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+                          MAP_PRIVATE | MAP_ANONYMOUS | when, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     slots_ = static_cast<Slot*>(memory);
   }

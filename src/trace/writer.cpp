@@ -46,20 +46,19 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::open(const std::string& path,
                                                        const Origin& origin,
                                                        const AllocatorSettings& settings,
                                                        const TraceOptions& options) {
-  Result<std::unique_ptr<FileSink>> file =
-      FileSink::create(path, options.existing, options.appears);
-  if (!file) return file.error();
-  std::unique_ptr<TraceWriter> writer(
-      new TraceWriter(std::move(file).value(), origin, settings, options));
+  std::unique_ptr<TraceWriter> writer(new TraceWriter(path, origin, settings, options));
+  if (!options.waits_for_events) {
+    if (Status made = writer->make_file(); !made) return made.error();
+  }
   trace::append_file_header(*writer->packed_);
   const Status started = writer->flush();
   if (!started) return started.error();
   return writer;
 }
 
-TraceWriter::TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
-                         const AllocatorSettings& settings, const TraceOptions& options)
-    : file_(std::move(file)),
+TraceWriter::TraceWriter(std::string path, const Origin& origin, const AllocatorSettings& settings,
+                         const TraceOptions& options)
+    : path_(std::move(path)),
       options_(options),
       origin_(origin),
       settings_(settings),
@@ -77,7 +76,7 @@ TraceWriter::TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
 }
 
 TraceWriter::~TraceWriter() {
-  if (!is_closed_ && file_->is_ours()) (void)flush();
+  if (!is_closed_ && file_ && file_->is_ours()) (void)flush();
 }
 
 StringId TraceWriter::add_string(std::string_view text) { return definitions_->add_string(text); }
@@ -332,7 +331,7 @@ Status TraceWriter::close(std::string_view reason) {
     });
   }
   is_closed_ = true;
-  const Status closed = file_->close();
+  const Status closed = file_ ? file_->close() : Status(Done{});
   if (!closed) fail(closed.error());
   return status();
 }
@@ -349,8 +348,20 @@ void TraceWriter::guarded(Work&& work) {
   }
 }
 
+Status TraceWriter::make_file() {
+  Result<std::unique_ptr<FileSink>> file =
+      FileSink::create(path_, options_.existing, options_.appears);
+  if (!file) return file.error();
+  file_ = std::move(file).value();
+  return Done{};
+}
+
 void TraceWriter::send() {
   if (packed_->size() == 0) return;
+  if (!file_) {
+    if (event_count_ == 0) return;
+    if (Status made = make_file(); !made) return fail(made.error());
+  }
   const Status written = file_->write(std::as_bytes(packed_->span()));
   packed_->clear();
   if (!written) fail(written.error());

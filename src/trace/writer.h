@@ -37,6 +37,7 @@ struct TraceOptions {
   FileSink::Existing existing = FileSink::Existing::refuse;
   // A live recording is there from the start, so that it survives its process.
   FileSink::Appears appears = FileSink::Appears::at_once;
+  bool waits_for_events = false;  // no file is made before there is an event to write
 };
 
 class TraceWriter final : public EventSink {
@@ -79,8 +80,8 @@ class TraceWriter final : public EventSink {
   Status close(std::string_view reason);
   [[nodiscard]] Status status() const;
 
-  [[nodiscard]] const std::string& path() const { return file_->path(); }
-  [[nodiscard]] std::uint64_t size_bytes() const { return file_->size_bytes(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
   [[nodiscard]] std::uint64_t event_count() const { return event_count_; }
 
  private:
@@ -89,8 +90,8 @@ class TraceWriter final : public EventSink {
     EventColumns events;
   };
 
-  TraceWriter(std::unique_ptr<FileSink> file, const Origin& origin,
-              const AllocatorSettings& settings, const TraceOptions& options);
+  TraceWriter(std::string path, const Origin& origin, const AllocatorSettings& settings,
+              const TraceOptions& options);
 
   DeviceQueue& queue_of(DeviceIndex device);
   template <typename Work>
@@ -108,6 +109,7 @@ class TraceWriter final : public EventSink {
   void pack_state(trace::StateEncoder& state, bool is_whole);
   void pack_pending();
   void send();
+  Status make_file();
   void fail(Error error);
   // A row that was never added would make the rest of the file unreadable.
   [[nodiscard]] bool refers_to_known(const EventColumns& events, std::size_t first,
@@ -116,7 +118,8 @@ class TraceWriter final : public EventSink {
                                      std::span<const BlockState> blocks) const;
   [[nodiscard]] Error unknown_reference() const;
 
-  std::unique_ptr<FileSink> file_;
+  std::string path_;
+  std::unique_ptr<FileSink> file_;  // none while it waits for events
   TraceOptions options_;
   Origin origin_;
   AllocatorSettings settings_;

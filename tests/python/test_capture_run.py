@@ -48,7 +48,7 @@ def test_passes_arguments_streams_and_exit_code(tmp_path: Path) -> None:
     assert done.stdout == "out ['train.py', '1000', '5', '-o', 'mine'] __main__\n"
     lines = done.stderr.splitlines()
     assert lines[0] == "err"
-    assert lines[1].startswith("gpumemprof: 1 events in run.gmp")
+    assert lines[1].startswith("gpumemprof: 1 event in run.gmp")
     assert "peak 1000 B on cpu:0" in lines[1]
     assert lines[2] == "Next: gpumemprof report run.gmp"
     assert gpumemprof.load(tmp_path / "run.gmp").devices[0].peak.allocated_bytes == 1000
@@ -172,6 +172,7 @@ if __name__ == "__main__":
     done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
     assert (done.returncode, done.stdout) == (0, "10\n")
     assert done.stderr.count("Next: gpumemprof report run.gmp") == 1
+    assert "2 child processes were recorded" in done.stderr
     assert gpumemprof.load(tmp_path / "run.gmp").devices[0].exact_from_event == 0
 
 
@@ -199,13 +200,6 @@ def test_a_program_without_torch_runs_all_the_same(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (6, "hello\n")
     assert "never imported torch" in done.stderr
     assert list(tmp_path.glob("*.gmp")) == []
-
-
-def test_an_unwritable_place_does_not_stop_the_program(tmp_path: Path) -> None:
-    write(tmp_path, TRAIN)
-    done = run_recorded(tmp_path, "-o", "nowhere/run.gmp", "train.py", "10", "7")
-    assert done.returncode == 7
-    assert "the program runs without being recorded" in done.stderr
 
 
 def test_a_full_disk_does_not_stop_the_program(tmp_path: Path) -> None:

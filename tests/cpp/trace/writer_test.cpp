@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <random>
 
 #include "support.h"
@@ -43,6 +44,26 @@ TEST(TraceWriter, leaves_a_file_that_opens_after_every_flush) {
     writer->add_events(static_cast<DeviceIndex>(count % 2), some_events(3));
     ASSERT_TRUE(writer->flush());
   }
+}
+
+TEST(TraceWriter, makes_no_file_before_there_is_an_event_if_told_so) {
+  const TempFolder folder;
+  const std::string path = folder.file("waits.gmp");
+  TraceOptions options;
+  options.waits_for_events = true;
+  for (const std::size_t count : {0U, 5U}) {
+    const std::unique_ptr<TraceWriter> writer = open_writer(path, options);
+    ASSERT_TRUE(writer->flush());
+    EXPECT_FALSE(std::filesystem::exists(path));
+    writer->add_events(0, some_events(count));
+    ASSERT_TRUE(writer->flush());
+    EXPECT_EQ(std::filesystem::exists(path), count > 0);
+    ASSERT_TRUE(writer->close("exit"));
+    EXPECT_EQ(std::filesystem::exists(path), count > 0);
+  }
+  const Opened opened = open_bytes(read_bytes(path));
+  EXPECT_EQ(opened.store->event_count(), 5);
+  EXPECT_EQ(ended(*opened.store), "exit");
 }
 
 TEST(TraceWriter, writes_facts_before_anything_else) {

@@ -1,0 +1,204 @@
+"""What ``gpumemprof run`` says at the end: the files, the peaks, what is missing, the next command.
+
+All of it comes from what the recorder knows: the recordings are not read again, since a program
+that fits into memory must still fit at its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpumemprof import _torch
+from gpumemprof.recorder import ActiveRecording
+
+__all__ = ["OutputFile", "peaks", "read_children", "say", "say_all"]
+
+_MOST_NAMED = 8
+_COLUMNS = 80
+
+
+def say(sentence: str) -> None:
+    """One line on standard error."""
+    _print(f"gpumemprof: {sentence}")
+
+
+def _print(line: str) -> None:
+    # Standard error may be closed or full, or a text that cannot be encoded may be in the line.
+    if sys.stderr is not None:  # print() would take standard output instead
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            print(line, file=sys.stderr, flush=True)
+
+
+class OutputFile:
+    """The file a recording goes to, to know it again at the end."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._whole_path = Path.cwd() / path
+        self._identity = self._look()
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            status = self._whole_path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def what_happened(self) -> str | None:
+        """Why the recording is not there any more; None: it is."""
+        now = self._look()
+        if now == self._identity:
+            return None
+        return "deleted" if now is None else "replaced by another file"
+
+    def remove(self) -> None:
+        """Take it away, unless it is somebody else's by now."""
+        if self._look() == self._identity:
+            with contextlib.suppress(OSError):
+                self._whole_path.unlink()
+
+
+def _size(size_bytes: int) -> str:
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
+        value /= 1024
+    return ""
+
+
+def peaks(recording: ActiveRecording) -> str:
+    """The peak of each device: exact where the recorder or torch's counters know it.
+
+    CPU tensors take what they request. On CUDA blocks are larger; torch counts them, from the start
+    of the process unless the program has begun anew, which shows in its count of requested bytes.
+    """
+    found = []
+    for device in recording.summary.get("devices", []):
+        requested = device["peak_requested_bytes"]
+        name = f"{recording.memory}:{device['device']}"
+        if recording.memory == "cpu":
+            found.append(f"peak {_size(requested)} on {name}")
+            continue
+        allocated = _torch.peak_allocated(device["device"], requested)
+        if allocated is not None:
+            found.append(f"peak {_size(allocated)} on {name}")
+        else:
+            found.append(f"peak {_size(requested)} requested on {name}")
+    return ", ".join(found)
+
+
+def read_children(registry: str) -> dict[int, dict[str, Any]]:
+    """What each child process said last, by its number."""
+    children: dict[int, dict[str, Any]] = {}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        for line in Path(registry).read_bytes().splitlines() if registry else []:
+            row = json.loads(line)
+            children[row["pid"]] = row
+    return children
+
+
+def _shown(path: str) -> str:
+    """Short where the file is in or below the folder the command was given in."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
+
+
+def _common_start(paths: list[str]) -> str:
+    """What all names begin with, up to a dot."""
+    first, last = min(paths), max(paths)
+    length = next((i for i, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))
+    return first[:length].rpartition(".")[0]
+
+
+def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """A line for each file the children left, and the files."""
+    lines, paths = [], []
+    for row in children.values():
+        path = row["path"]
+        if path is None or row.get("events") == 0 or not Path(path).exists():
+            continue
+        paths.append(_shown(path))
+        if "events" in row:
+            events = _counted(row["events"], "event", "events")
+            lines.append(f"  {paths[-1]}: {events}, {row['peaks']}")
+        else:
+            lines.append(f"  {paths[-1]}: its process had not ended, or was killed")
+        lines += [f"  {paths[-1]}: {note}" for note in row.get("notes", [])]
+    return lines, paths
+
+
+def say_all(
+    recording: ActiveRecording, file: OutputFile, children: dict[int, dict[str, Any]]
+) -> None:
+    """At the very end."""
+    for note in recording.notes:
+        say(note)
+    lines, paths = _child_lines(children)
+    own = _say_own(recording, file, bool(paths))
+    if paths:
+        count = _counted(len(paths), "child process was", "child processes were")
+        say(f"{count} recorded:")
+        for line in lines[:_MOST_NAMED]:
+            _print(line)
+        if len(lines) > _MOST_NAMED:
+            _print(f"  … and {len(lines) - _MOST_NAMED} more")
+    left_out = sum(1 for row in children.values() if row["path"] is None)
+    if left_out:
+        say(f"{_counted(left_out, 'more child process', 'more child processes')} not recorded")
+    if len(paths) > _MOST_NAMED:
+        start = _common_start(paths)
+        words = " ".join(map(shlex.quote, [*own, start]))
+        _print(f"Next: gpumemprof report {words}.*.gmp")
+    elif own or paths:
+        _print(f"Next: gpumemprof report {' '.join(map(shlex.quote, [*own, *paths]))}")
+
+
+def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -> list[str]:
+    """The line of the program's own process; its file, if there is one to look at."""
+    if not recording.summary:
+        return []
+    changed = file.what_happened()
+    if changed is not None:
+        say(f"{file.path} was {changed} while the program ran: the recording is lost")
+        return []
+    if recording.capture == "counters":
+        say(f"events could not be recorded; torch's own counters are in {file.path}")
+        return [file.path]
+    if recording.summary["events"] == 0 and recording.capture != "recorder":
+        file.remove()
+        if not has_children:
+            say(_why_nothing(recording))
+        return []
+    _say_figures(recording, file.path)
+    return [file.path]
+
+
+def _say_figures(recording: ActiveRecording, path: str) -> None:
+    events = _counted(recording.summary["events"], "event", "events")
+    how = "" if recording.capture == "native" else f", capture: {recording.capture}"
+    where = f"{events} in {path} ({_size(recording.summary['size_bytes'])}{how})"
+    peak = peaks(recording)
+    line = f"{where}; {peak}" if peak else where
+    if len(line) <= _COLUMNS - len("gpumemprof: "):
+        say(line)
+        return
+    say(where)
+    _print(f"  {peak}")
+
+
+def _why_nothing(recording: ActiveRecording) -> str:
+    if not _torch.is_imported():
+        return "the program never imported torch, so there is nothing to report"
+    hint = "; record CPU tensors with: gpumemprof run --cpu" if recording.memory == "cuda" else ""
+    return f"no {recording.memory} memory was allocated, so there is nothing to report{hint}"

@@ -1,0 +1,181 @@
+"""Where a recording of ``gpumemprof run`` goes, what is said of it, and what is not kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import gpumemprof
+import pytest
+from capture_programs import run_program, run_recorded
+
+ALLOCATE = "import torch\nkept = torch.empty(1000, dtype=torch.uint8)\nprint('ran')\n"
+
+
+def write(folder: Path, program: str, name: str = "train.py") -> None:
+    (folder / name).write_text(textwrap.dedent(program))
+
+
+@pytest.mark.parametrize(
+    "output", ["missing/run.gmp", "train.py/run.gmp", "folder", "/proc/run.gmp"]
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_start(
+    tmp_path: Path, output: str
+) -> None:
+    write(tmp_path, ALLOCATE)
+    (tmp_path / "folder").mkdir()
+    for force in ([], ["-f"]):
+        done = run_recorded(tmp_path, *force, "-o", output, "train.py")
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith("gpumemprof: ")
+        assert output in done.stderr
+
+
+def test_a_link_to_nowhere_is_not_followed_without_force(tmp_path: Path) -> None:
+    write(tmp_path, ALLOCATE)
+    (tmp_path / "run.gmp").symlink_to("elsewhere.gmp")
+    done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert not (tmp_path / "elsewhere.gmp").exists()
+
+
+def test_a_recording_that_was_deleted_is_not_advertised(tmp_path: Path) -> None:
+    write(tmp_path, ALLOCATE + "import os\nos.remove('run.gmp')\n")
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "gpumemprof: run.gmp was deleted while the program ran: the recording is lost\n"
+    )
+
+
+def test_a_recording_that_was_replaced_is_not_advertised(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        ALLOCATE + "import os\nopen('mine', 'w').write('mine')\nos.rename('mine', 'run.gmp')\n",
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == 0
+    assert "run.gmp was replaced by another file while the program ran" in done.stderr
+    assert "Next" not in done.stderr
+    assert (tmp_path / "run.gmp").read_text() == "mine"
+
+
+def test_a_recording_that_was_moved_with_its_folder_is_found(tmp_path: Path) -> None:
+    write(tmp_path, "import os\nos.chdir('/')\n" + ALLOCATE)
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert "Next: gpumemprof report run.gmp" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        ("import sys\nsys.exit(2)\n", "the program never imported torch"),
+        ("import torch, argparse\nargparse.ArgumentParser().parse_args()\n", "no cpu memory was"),
+        ("import torch\n1 / 0\n", "no cpu memory was allocated"),
+        ("a b\n", "the program never imported torch"),
+    ],
+)
+def test_a_recording_without_an_event_is_removed(
+    tmp_path: Path, program: str, sentence: str
+) -> None:
+    write(tmp_path, program)
+    done = run_recorded(tmp_path, "--cpu", "train.py", "--what")
+    assert done.returncode in (1, 2)
+    assert done.stderr.splitlines()[-1].startswith(f"gpumemprof: {sentence}")
+    assert list(tmp_path.glob("*.gmp")) == []
+
+
+def test_the_end_of_a_long_run_takes_no_memory(tmp_path: Path) -> None:
+    """A program that has used most of what it may use still ends as it should."""
+    write(
+        tmp_path,
+        """
+        import resource, torch
+        for _ in range(700_000): torch.empty(100)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20), used + (48 << 20)))
+        print("done", flush=True)
+        """,
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert done.stderr.startswith("gpumemprof: 2,100,000 events in run.gmp"), done.stderr
+    assert "peak 400 B on cpu:0" in done.stderr
+
+
+SECRETS = ["--token", "hunter2", "--key=hunter2", "-phunter2", "hunter2", "lr=hunter2", "-1"]
+
+
+def test_the_values_of_arguments_are_kept_on_request_alone(tmp_path: Path) -> None:
+    write(tmp_path, ALLOCATE)
+    run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py", *SECRETS)
+    assert b"hunter2" not in (tmp_path / "run.gmp").read_bytes()
+    facts = gpumemprof.load(tmp_path / "run.gmp").report()["input"]["facts"]
+    assert facts["command"] == "train.py --token --key -p"
+    run_recorded(
+        tmp_path, "--record-arguments", "--cpu", "-f", "-o", "run.gmp", "train.py", *SECRETS
+    )
+    facts = gpumemprof.load(tmp_path / "run.gmp").report()["input"]["facts"]
+    assert facts["command"] == " ".join(["train.py", *SECRETS])
+
+
+def test_the_api_and_children_keep_no_values_either(tmp_path: Path) -> None:
+    program = """
+    import gpumemprof, os, sys, torch
+    with gpumemprof.record("run.gmp", cpu=True):
+        kept = torch.empty(1000)
+    """
+    done = run_program(tmp_path, program, *SECRETS)
+    assert done.returncode == 0, done.stderr
+    facts = gpumemprof.load(tmp_path / "run.gmp").report()["input"]["facts"]
+    assert facts["command"].split()[1:] == ["--token", "--key", "-p"]
+
+
+def test_the_closing_lines_fit_a_terminal(tmp_path: Path) -> None:
+    name = "a_rather_long_name_of_a_training_script.py"
+    write(tmp_path, ALLOCATE, name)
+    done = run_recorded(tmp_path, "--cpu", name)
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()
+    assert lines[1] == "  peak 1000 B on cpu:0"
+    assert all(len(line) <= 80 for line in lines[:2])
+
+
+def test_a_closed_standard_error_does_no_harm(tmp_path: Path) -> None:
+    write(tmp_path, ALLOCATE)
+    command = f"{sys.executable} -m gpumemprof run --cpu -o run.gmp train.py 2>&-"
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert len(gpumemprof.load(tmp_path / "run.gmp").events) == 1
+
+
+def test_an_exit_in_the_middle_ends_the_recording_too(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        import os, torch
+        for _ in range(5000): torch.empty(100)
+        os._exit(3)
+        """,
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == 3
+    assert "15,000 events in run.gmp" in done.stderr
+    recording = gpumemprof.load(tmp_path / "run.gmp")
+    assert len(recording.events) == 15_000
+    assert recording.report()["input"]["cut"] is None
+
+
+def test_the_library_says_how_to_overwrite_in_python(tmp_path: Path) -> None:
+    path = tmp_path / "run.gmp"
+    path.write_text("mine")
+    with pytest.raises(gpumemprof.UsageError, match="overwrite=True") as caught:
+        gpumemprof.start(path)
+    assert "-f" not in str(caught.value)
+    assert os.fspath(path) in str(caught.value)

@@ -27,6 +27,7 @@ from gpumemprof.run_settings import Settings, rank_suffix, recorded_command
 __all__ = ["begin", "join", "leave"]
 
 _USAGE_CODE = 2
+_BUG_CODE = 70
 # A program that starts workers anew in every epoch would fill a folder.
 _MOST_CHILDREN = 256
 
@@ -48,11 +49,14 @@ def begin() -> None:
 
         session.begin(settings.applied)
     try:
-        recording = _start(settings, settings.output, settings.program, settings.force)
+        recording = _start(settings, settings.output, settings.command, settings.force)
         registry = _make_registry() if settings.children else ""
     except (Error, OSError) as error:
         run_closing.say(str(error).replace("overwrite=True", "-f"))
         os._exit(_USAGE_CODE)
+    except Exception as bug:
+        run_closing.say(f"internal error: {bug!r}; please report it")
+        os._exit(_BUG_CODE)
     settings.registry = registry
     Settings.remove_from(os.environ)
     if settings.children:
@@ -82,7 +86,7 @@ def leave() -> None:
 
 
 def _start(
-    settings: Settings, path: str, words: list[str], overwrite: bool, waits: bool = False
+    settings: Settings, path: str, command: str, overwrite: bool, waits: bool = False
 ) -> ActiveRecording:
     return ActiveRecording(
         path,
@@ -90,7 +94,7 @@ def _start(
         settings.cpu,
         overwrite,
         settings.labels,
-        command=recorded_command(words, settings.arguments),
+        command=command,
         waits=waits,
     )
 
@@ -165,7 +169,8 @@ def _start_child() -> None:
             _report(settings, {"pid": os.getpid(), "path": None})
             return
         path = _child_path(settings)
-        recording = _start(settings, path, sys.argv, overwrite=False, waits=True)
+        command = recorded_command(sys.argv, settings.arguments)
+        recording = _start(settings, path, command, overwrite=False, waits=True)
         _report(settings, {"pid": os.getpid(), "path": path})
         _set_end(functools.partial(_end_child, recording, settings))
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from gpumemprof import processes
 from gpumemprof.run_closing import say
-from gpumemprof.run_settings import Settings, rank_suffix
+from gpumemprof.run_settings import Settings, rank_suffix, recorded_command
 
 __all__ = ["main"]
 
@@ -186,5 +186,6 @@ def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None =
     settings = options.settings
     settings.quiet, settings.applied = is_quiet, applied
     settings.children &= not is_quiet
-    settings.program = [options.script, *options.arguments]
+    words = [options.script, *options.arguments]
+    settings.command = recorded_command(words, settings.arguments)
     _become(options)

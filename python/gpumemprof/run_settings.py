@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 __all__ = ["VARIABLE", "Settings", "rank_suffix", "recorded_command"]
@@ -31,7 +31,8 @@ class Settings:
     """What the names of the children's files begin with, with the whole path."""
     registry: str = ""
     """The file where children say what they recorded."""
-    program: list[str] = field(default_factory=list)
+    command: str = ""
+    """The program, as its recording names it."""
     force: bool = False
     stacks: bool = True
     labels: bool = True

@@ -5,8 +5,8 @@
 //   and is free for the next lap when turn == p + capacity
 //
 // Memory is mapped and touched once, up front: a page fault in a callback would cost more than all
-// of its work. push() never waits, allocates or calls the system. A process that may hardly allocate
-// touches it as it goes.
+// of its work. push() never waits, allocates or calls the system. A process that may hardly
+// allocate touches it as it goes.
 #pragma once
 
 #include <sys/mman.h>

@@ -111,8 +111,9 @@ SECRETS = ["--token", "hunter2", "--key=hunter2", "-phunter2", "hunter2", "lr=hu
 
 
 def test_the_values_of_arguments_are_kept_on_request_alone(tmp_path: Path) -> None:
-    write(tmp_path, ALLOCATE)
-    run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py", *SECRETS)
+    write(tmp_path, ALLOCATE + "import os\nassert 'hunter2' not in str(os.environ)\n")
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py", *SECRETS)
+    assert done.returncode == 0, done.stderr
     assert b"hunter2" not in (tmp_path / "run.gmp").read_bytes()
     facts = gpumemprof.load(tmp_path / "run.gmp").report()["input"]["facts"]
     assert facts["command"] == "train.py --token --key -p"

@@ -1,21 +1,18 @@
 """Counts what a program allocates, by torch's own profiler: nothing of gpumemprof is in it.
 
 The profiler is told of every block by libc10's reporter, while gpumemprof follows the calls to the
-system's allocator below it. Start it as soon as torch is there.
+system's allocator below it. Start it as soon as torch is there. It counts the thread that starts it
+and autograd's.
 """
 
 from __future__ import annotations
 
-import torch
 from torch.profiler import ProfilerActivity, profile
 
 
 class Referee:
     def __init__(self) -> None:
-        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-        self._profile = profile(
-            activities=[ProfilerActivity.CPU], profile_memory=True, experimental_config=config
-        )
+        self._profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
         self._profile.start()
 
     def peak(self) -> int:

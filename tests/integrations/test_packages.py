@@ -39,7 +39,7 @@ def test_accelerate(tmp_path: Path) -> None:
         from referee import Referee
         referee = Referee()
         accelerator = Accelerator(cpu=True)
-        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 8))
         optimizer = torch.optim.AdamW(model.parameters())
         data = torch.utils.data.DataLoader(torch.randn(32, 64), batch_size=8)
         model, optimizer, data = accelerator.prepare(model, optimizer, data)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof import _torch
+from gpumemprof.printable import printable
 from gpumemprof.recorder import ActiveRecording
 
 __all__ = ["OutputFile", "peaks", "read_children", "say", "say_all"]
@@ -32,7 +33,7 @@ def _print(line: str) -> None:
     # Standard error may be closed or full, or a text that cannot be encoded may be in the line.
     if sys.stderr is not None:  # print() would take standard output instead
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            print(line, file=sys.stderr, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
 
 
 class OutputFile:

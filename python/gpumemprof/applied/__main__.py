@@ -6,5 +6,13 @@ import sys
 
 from gpumemprof import run
 
+__all__ = ["main"]
+
+
+def main(words: list[str]) -> int:
+    """Become the program; returns only where that does not come to pass."""
+    return run.main(words[1:], is_quiet=True, applied=words[0])
+
+
 if __name__ == "__main__":
-    sys.exit(run.main(sys.argv[2:], is_quiet=True, applied=sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -33,10 +33,10 @@ from typing import Any, Callable
 
 import gpumemprof
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from gpumemprof import _core, _torch, hooks
 from gpumemprof.hooks.watcher import Watcher
-from workloads import Gpt, make_training
+from overhead_model import make_small_training
+from workloads import make_training
 
 # Seconds spent in each of the hooks around optimizer steps.
 in_hooks: dict[str, list[float]] = {"_before_step": [], "_after_step": []}
@@ -105,23 +105,6 @@ def time_step(step: Callable[[], object], wait: Callable[[], object]) -> float:
     step()
     wait()
     return time.perf_counter() - start
-
-
-def make_small_training() -> Callable[[], None]:
-    """So small that the host is what it waits for."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model = Gpt(layers=12, width=64, vocabulary=100)
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    ids = torch.randint(0, 100, (1, 9))
-
-    def train_step() -> None:
-        logits = model(ids[:, :-1])
-        F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return train_step
 
 
 def steps(measure: Callable[[], float], ways: tuple[str, ...], seconds: float) -> dict[str, Any]:

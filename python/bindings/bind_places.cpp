@@ -3,7 +3,7 @@
 
 #include "bindings.h"
 #include "capture/capture.h"
-#include "capture/tensor_places.h"
+#include "gathered_tensors.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -25,14 +25,24 @@ void prove_tensors(const nb::list& rows) {
   if (const Status proven = capture::prove_tensors(told); !proven) raise(proven.error());
 }
 
-// The tensors under "params" of each group; false where one is of another kind than `kinds`, whose
-// memory may lie elsewhere than torch's own objects say.
-bool gather(const nb::list& groups, const nb::tuple& kinds, std::vector<std::uintptr_t>& tensors) {
+int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
+  std::vector<std::uintptr_t> tensors;
+  if (gather_tensors(groups, kinds, tensors)) return static_cast<int>(places.read(tensors));
+  places.forget();
+  return static_cast<int>(TensorPlaces::Change::other);
+}
+
+}  // namespace
+
+bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
+                    std::vector<std::uintptr_t>& tensors) {
+  static PyObject* const key = PyUnicode_InternFromString("params");
   for (const nb::handle group : groups) {
-    if (!nb::isinstance<nb::dict>(group)) return false;
-    PyObject* members = PyDict_GetItemString(group.ptr(), "params");
+    if (!PyDict_Check(group.ptr())) return false;
+    PyObject* members = PyDict_GetItem(group.ptr(), key);
     if (members == nullptr || !PyList_Check(members)) return false;
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(members); ++index) {
+    const Py_ssize_t count = PyList_GET_SIZE(members);
+    for (Py_ssize_t index = 0; index < count; ++index) {
       PyObject* tensor = PyList_GET_ITEM(members, index);
       const auto* kind = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
       bool is_plain = false;
@@ -43,15 +53,6 @@ bool gather(const nb::list& groups, const nb::tuple& kinds, std::vector<std::uin
   }
   return true;
 }
-
-int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
-  std::vector<std::uintptr_t> tensors;
-  if (gather(groups, kinds, tensors)) return static_cast<int>(places.read(tensors));
-  places.forget();
-  return static_cast<int>(TensorPlaces::Change::other);
-}
-
-}  // namespace
 
 void bind_places(nb::module_& module) {
   module.def("capture_prove_tensors", prove_tensors, nb::arg("rows"));

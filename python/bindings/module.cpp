@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_recording(module);
   gpumemprof::bindings::bind_labels(module);
   gpumemprof::bindings::bind_places(module);
+  gpumemprof::bindings::bind_steps(module);
   gpumemprof::bindings::bind_report(module);
   gpumemprof::bindings::bind_whatif(module);
   gpumemprof::bindings::bind_advice(module);

@@ -338,11 +338,14 @@ def offset_of(tensor: Any) -> int:
 
 
 def watch_optimizers(
-    before: Callable[[Any], None], after: Callable[[Any, bool], None]
+    before: Callable[[Any], None],
+    after: Callable[[Any, bool], None],
+    unchanged: _core.UnchangedSteps | None = None,
 ) -> list[Any]:
     """Call back around every optimizer's step; what comes back takes the hooks off.
 
-    After it also with whether the step ran a closure, which may compute gradients itself.
+    After it also with whether the step ran a closure, which may compute gradients itself. A step
+    that is like the one before goes to `unchanged` alone.
     """
     import torch
     from torch.optim.optimizer import (
@@ -351,13 +354,21 @@ def watch_optimizers(
     )
 
     # Asked first, so that a compiled step has nothing of ours in it.
+    is_compiling = torch.compiler.is_compiling
+    # One that never expects anything leaves every step to the callbacks.
+    steps = unchanged or _core.UnchangedSteps()
+    seen_before, seen_after = steps.before, steps.after
+
     def step_pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not torch.compiler.is_compiling():
+        if not is_compiling() and not seen_before(optimizer):
             before(optimizer)
 
     def step_post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not torch.compiler.is_compiling():
-            after(optimizer, len(args) > 1 or kwargs.get("closure") is not None)
+        if is_compiling():
+            return
+        has_closure = len(args) > 1 or (kwargs and kwargs.get("closure") is not None)
+        if has_closure or not seen_after(optimizer):
+            after(optimizer, has_closure)
 
     return [
         register_optimizer_step_pre_hook(step_pre_hook),

@@ -191,7 +191,7 @@ void Output::add_facts(const Facts& facts) {
 void Output::hand_over(std::uint8_t number, Device& mine) {
   if (mine.events.empty()) return;
   writer_->append_events(index_of(number), mine.events);
-  mine.events = EventColumns();
+  mine.events.clear();
 }
 
 void Output::keep_problem(const Status& status) {

@@ -91,6 +91,19 @@ void EventColumns::append(const EventColumns& other, std::size_t first, std::siz
   stack.append(other.stack.span().subspan(first, count));
 }
 
+void EventColumns::clear() {
+  action.clear();
+  address.clear();
+  size_bytes.clear();
+  stream.clear();
+  time_ns.clear();
+  stack.clear();
+  compile_context.clear();
+  user_metadata.clear();
+  pool.clear();
+  forward_stack.clear();
+}
+
 void EventColumns::shrink_to_fit() {
   action.shrink_to_fit();
   address.shrink_to_fit();

@@ -82,6 +82,8 @@ struct EventColumns {
   void push_back(const Event& event);
   void append(const EventColumns& other, std::size_t first, std::size_t count);
   void shrink_to_fit();
+  // Keeps the room it has.
+  void clear();
 };
 
 }  // namespace gpumemprof

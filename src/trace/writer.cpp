@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::size_t kMarksPerBlock = std::size_t{1} << 14;
 
-void clear(EventColumns& events) {
-  events.action.clear();
-  events.address.clear();
-  events.size_bytes.clear();
-  events.stream.clear();
-  events.time_ns.clear();
-  events.stack.clear();
-  events.compile_context.clear();
-  events.user_metadata.clear();
-  events.pool.clear();
-  events.forward_stack.clear();
-}
-
 // Whether every row is less than the limit or none. None is the largest number there is.
 template <typename T, typename RowOf>
 bool all_below(const Column<T>& column, std::size_t first, std::size_t count, std::size_t limit,
@@ -125,7 +112,7 @@ void TraceWriter::take_events(DeviceIndex device, const EventColumns& events) {
     done += count;
     if (queue.events.size() < per_block) continue;
     write_events(device, queue.events, 0, per_block);
-    clear(queue.events);
+    queue.events.clear();
   }
   event_count_ += events.size();
 }
@@ -311,7 +298,7 @@ Status TraceWriter::flush() {
   guarded([&] {
     for (const auto& queue : queues_) {
       write_events(queue->device, queue->events, 0, queue->events.size());
-      clear(queue->events);
+      queue->events.clear();
     }
     if (failure_) return;
     pack_pending();

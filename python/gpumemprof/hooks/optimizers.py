@@ -31,6 +31,14 @@ def _is_seldom(count: int) -> bool:
     return count < 3 or (count >= 32 and count & (count - 1) == 0)
 
 
+def _steps_until_seldom(count: int) -> int:
+    """How many steps follow step `count` before one at which all is looked at again."""
+    following = 32
+    while following <= count:
+        following *= 2
+    return following - count - 1
+
+
 def _parameters(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
@@ -47,9 +55,10 @@ class WatchedOptimizer:
     the whole life of the storages.
     """
 
-    def __init__(self, number: int, modules: Modules) -> None:
+    def __init__(self, number: int, modules: Modules, unchanged: _core.UnchangedSteps) -> None:
         self._number = number
         self._modules = modules
+        self._unchanged = unchanged
         self._kinds = _torch.plain_kinds()
         self._steps = 0
         self._leaves_gradients = False
@@ -68,6 +77,7 @@ class WatchedOptimizer:
 
     def before_step(self, optimizer: Any) -> None:
         """Parameters and gradients are as the step will use them."""
+        self._catch_up(optimizer)
         self._steps += 1
         self._is_unsaid = self._leaves_gradients and not _is_seldom(self._steps)
         if not self._is_unsaid:
@@ -76,9 +86,35 @@ class WatchedOptimizer:
 
     def say_unsaid(self, optimizer: Any) -> None:
         """What a step used that has ended or failed, where that was left for later."""
+        self._catch_up(optimizer)
         if self._is_unsaid:
             self._is_unsaid = False
             self._say(optimizer)
+
+    def _catch_up(self, optimizer: Any) -> None:
+        """Learn of the steps that were like the one before and were seen without us."""
+        done = self._unchanged.forget(optimizer)
+        if done is None:
+            return
+        steps, gradient_labels, is_open = done
+        self._steps += steps
+        self._gradient_labels.number = gradient_labels
+        self._gradient_places = []
+        self._is_unsaid = is_open
+
+    def _expect_the_same(self, optimizer: Any) -> None:
+        """The next steps need not come to us as long as nothing changes."""
+        if self._leaves_gradients and not self._is_state_exchanged and self._steps >= 3:
+            self._unchanged.expect(
+                optimizer,
+                self._read,
+                self._kinds,
+                self._number,
+                self._labels.number,
+                self._gradient_labels.number,
+                len(self._gradient_labels),
+                _steps_until_seldom(self._steps),
+            )
 
     def _say(self, optimizer: Any) -> None:
         change = self._read.read(optimizer.param_groups, self._kinds)
@@ -113,6 +149,7 @@ class WatchedOptimizer:
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
         """The state is what the step made of it; so are gradients, where the step computes them."""
+        self._catch_up(optimizer)
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
         if has_closure:
             self._is_unsaid = self._leaves_gradients = False
@@ -127,6 +164,7 @@ class WatchedOptimizer:
         # A state that was loaded is another dictionary of the same size.
         is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
+            self._expect_the_same(optimizer)
             return
         tensors = [
             (key, name, tensor)
@@ -149,7 +187,7 @@ class WatchedOptimizer:
 
     def reset(self) -> None:
         """Whoever listens has heard nothing yet."""
-        self.__init__(self._number, self._modules)  # type: ignore[misc]
+        self.__init__(self._number, self._modules, self._unchanged)  # type: ignore[misc]
 
     def _say_parameters(self, parameters: list[Any]) -> None:
         self._modules.find_owners(parameters)

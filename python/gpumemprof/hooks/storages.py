@@ -97,6 +97,15 @@ class LabelSet:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def number(self) -> int:
+        """The recorder's number of the set; -1 where nothing was told."""
+        return -1 if self._number is None else self._number
+
+    @number.setter
+    def number(self, number: int) -> None:
+        self._number = None if number < 0 else number
+
     def say(self, rows: list[Row]) -> None:
         """These hold now; the tensors behind them must be alive until this returns."""
         if self._number is None or rows != self._rows:

@@ -36,6 +36,7 @@ class Watcher:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._modules = Modules()
+        self._unchanged = _core.UnchangedSteps()
         self._optimizers: weakref.WeakKeyDictionary[Any, WatchedOptimizer] = (
             weakref.WeakKeyDictionary()
         )
@@ -54,7 +55,9 @@ class Watcher:
             self._is_on = True
             _prove_tensors()
             try:
-                self._handles = _torch.watch_optimizers(self._before_step, self._after_step)
+                self._handles = _torch.watch_optimizers(
+                    self._before_step, self._after_step, self._unchanged
+                )
                 self._forward_handles = _torch.watch_forward(self._before_forward, self._compiled)
             except Exception as error:
                 self._give_up(error)
@@ -63,6 +66,7 @@ class Watcher:
         """Take them off again."""
         with self._lock:
             self._is_on = False
+            self._unchanged.clear()
             self._take_off_forward()
             while self._handles:
                 self._handles.pop().remove()
@@ -71,6 +75,7 @@ class Watcher:
         """One more recording listens."""
         with self._lock:
             self._modules.reset()
+            self._unchanged.clear()
             for watched in list(self._optimizers.values()):
                 watched.reset()
 
@@ -107,7 +112,9 @@ class Watcher:
             return self._last_watched
         watched = self._optimizers.get(optimizer)
         if watched is None:
-            watched = self._optimizers[optimizer] = WatchedOptimizer(self._count, self._modules)
+            watched = self._optimizers[optimizer] = WatchedOptimizer(
+                self._count, self._modules, self._unchanged
+            )
             self._count += 1
         self._last_optimizer, self._last_watched = weakref.ref(optimizer), watched
         return watched

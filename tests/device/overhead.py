@@ -34,12 +34,12 @@ from typing import Any, Callable
 import gpumemprof
 import torch
 from gpumemprof import _core, _torch, hooks
-from gpumemprof.hooks.watcher import Watcher
 from overhead_model import make_small_training
+from torch.optim import optimizer as torch_optimizer
 from workloads import make_training
 
 # Seconds spent in each of the hooks around optimizer steps.
-in_hooks: dict[str, list[float]] = {"_before_step": [], "_after_step": []}
+in_hooks: dict[str, list[float]] = {"before": [], "after": []}
 OWN_WAYS = ("stacks", "no_stacks")
 # Less than a step has, so that the buffer is full once the timed step begins.
 TORCH_ENTRIES = 2_000
@@ -48,7 +48,7 @@ Differences = dict[str, list[tuple[float, float]]]  # by way: seconds with, seco
 
 
 def time_hooks() -> None:
-    """Before a recording begins."""
+    """Once a recording has put its hooks on optimizers."""
 
     def timed(hook: Callable[..., None], times: list[float]) -> Callable[..., None]:
         def run(*arguments: Any) -> None:
@@ -58,8 +58,12 @@ def time_hooks() -> None:
 
         return run
 
-    for name, times in in_hooks.items():
-        setattr(Watcher, name, timed(getattr(Watcher, name), times))
+    for hooks_on, times in (
+        (torch_optimizer._global_optimizer_pre_hooks, in_hooks["before"]),
+        (torch_optimizer._global_optimizer_post_hooks, in_hooks["after"]),
+    ):
+        for key, hook in hooks_on.items():
+            hooks_on[key] = timed(hook, times)
 
 
 def switch(way: str) -> None:
@@ -67,6 +71,8 @@ def switch(way: str) -> None:
     _core.capture_hold(not is_recorded, way == "no_stacks")
     assert hooks._watcher is not None
     hooks._watcher._is_on = is_recorded
+    if not is_recorded:
+        hooks._watcher._unchanged.clear()
     if way == "torch":
         torch.cuda.memory._record_memory_history("all", stacks="python", max_entries=TORCH_ENTRIES)
     elif torch.cuda.is_initialized() and torch._C._cuda_isHistoryEnabled():
@@ -152,7 +158,6 @@ def pair_costs(
 
 
 def main(is_cpu: bool, seconds: float) -> None:
-    time_hooks()
     path = Path(tempfile.mkdtemp()) / "run.gmp"
     device, ways = ("cpu", OWN_WAYS) if is_cpu else ("cuda", (*OWN_WAYS, "torch"))
     step = make_small_training() if is_cpu else make_training()
@@ -161,6 +166,7 @@ def main(is_cpu: bool, seconds: float) -> None:
     measure_pair = functools.partial(deep, 30, time_pairs, device)
     with gpumemprof.record(path, cpu=is_cpu) as recording:
         torch.empty(1, device=device)
+        time_hooks()
         while not is_cpu and recording.self_test is None:
             time.sleep(0.001)
         for _ in range(10):

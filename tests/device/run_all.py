@@ -106,6 +106,24 @@ def overhead() -> None:
     row("allocate/free pair, 30 frames deep", told, "<= 0.4 us", pair["stacks"]["median"] <= 0.4)
 
 
+def turns() -> None:
+    result = ask("turns.py")
+    if broken("turns", result):
+        return
+    rest = f"{result['rounds']} rounds; two plain ones differ by {percent(result['plain_again']['wall'])}"
+    for way, what, bar in (("stacks", "with stacks", 0.02), ("no_stacks", "without stacks", 0.01)):
+        wall, processor = result[way]["wall"], result[way]["processor"]
+        told = f"{percent(wall)} of {result['step_ms']:.1f} ms; {rest}"
+        row(f"step {what}, never attached", told, f"<= {bar:.0%}", wall["median"] <= bar)
+        told = f"{percent(processor)} of {result['processor_ms']:.1f} ms"
+        is_met = processor["median"] <= 0.05
+        row(f"processor time {what}", told, "<= 5 %", is_met)
+        row(f"events lost {what}", str(result[way]["lost"]), "0", result[way]["lost"] == 0)
+    for way, what in (("attached", "torch's entries alone"), ("torch", "torch's own recorder")):
+        told = f"{percent(result[way]['wall'])}; processor {percent(result[way]['processor'])}"
+        row(f"step with {what}", told, "for comparison", True)
+
+
 def percent(range_: dict[str, float]) -> str:
     return f"{range_['median']:+.2%} ({range_['low']:+.2%} to {range_['high']:+.2%})"
 
@@ -240,6 +258,7 @@ def profiler() -> None:
 TESTS = {
     "exactness": exactness,
     "overhead": overhead,
+    "turns": turns,
     "bounded": bounded,
     "endings": endings,
     "coexistence": coexistence,

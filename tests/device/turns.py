@@ -2,7 +2,8 @@
 
 Several processes train the same small, host-bound model and take turns, so that only one of them
 runs at any time and all of them see the same drift of the machine. Two are plain; the others record
-with stacks, without stacks, without labels, or use torch's own recorder. Every turn of a recording
+with stacks, without stacks, without labels, use torch's own recorder, or only have torch make an
+entry for each event that nobody reads (`attached`). Every turn of a recording
 process lies between turns of the two plain ones and is compared with their mean; the two plain ones
 are compared with each other, which shows what such a comparison is worth. All processes are started
 afresh several times: where a process happens to lie in memory is worth a percent or two by itself,
@@ -32,7 +33,8 @@ from pathlib import Path
 from typing import Any, Callable
 
 PLAIN = ("plain", "plain_again")
-WAYS = ("stacks", "no_stacks", "no_labels", "torch")
+WAYS = ("stacks", "no_stacks", "attached", "torch")
+CUDA_ONLY = ("attached", "torch")
 LONG_TURN = 20
 WARM_STEPS = 30
 # As long as it takes until our thread has written what the turn made.
@@ -64,6 +66,13 @@ def start(way: str) -> Any:
         return None
     import gpumemprof
 
+    if way == "attached":
+        import torch
+        from gpumemprof import _core, _torch
+
+        torch.cuda.init()
+        _core.capture_attach_cuda(*_torch.version())
+        return None
     path = Path(tempfile.mkdtemp()) / "run.gmp"
     return gpumemprof.start(path, stacks=way != "no_stacks", labels=way != "no_labels")
 
@@ -244,5 +253,5 @@ if __name__ == "__main__":
     if options.child:
         child(options.child, options.cpu)
     else:
-        usual = [way for way in WAYS if not (options.cpu and way == "torch")]
+        usual = [way for way in WAYS if not (options.cpu and way in CUDA_ONLY)]
         main(options.ways or usual, options.cpu, options.seconds, options.generations)

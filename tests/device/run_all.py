@@ -110,7 +110,8 @@ def turns() -> None:
     result = ask("turns.py")
     if broken("turns", result):
         return
-    rest = f"{result['rounds']} rounds; two plain ones differ by {percent(result['plain_again']['wall'])}"
+    noise = percent(result["plain_again"]["wall"])
+    rest = f"{result['rounds']} rounds; two plain ones differ by {noise}"
     for way, what, bar in (("stacks", "with stacks", 0.02), ("no_stacks", "without stacks", 0.01)):
         wall, processor = result[way]["wall"], result[way]["processor"]
         told = f"{percent(wall)} of {result['step_ms']:.1f} ms; {rest}"

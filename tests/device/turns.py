@@ -2,8 +2,8 @@
 
 Several processes train the same small, host-bound model and take turns, so that only one of them
 runs at any time and all of them see the same drift of the machine. Two are plain; the others record
-with stacks, without stacks, without labels, use torch's own recorder, or only have torch make an
-entry for each event that nobody reads (`attached`). Every turn of a recording
+with stacks, without stacks (`no_stacks`), without stacks and labels (`bare`), use torch's own
+recorder, or only have torch make an entry for each event that nobody reads (`attached`). Every turn of a recording
 process lies between turns of the two plain ones and is compared with their mean; the two plain ones
 are compared with each other, which shows what such a comparison is worth. All processes are started
 afresh several times: where a process happens to lie in memory is worth a percent or two by itself,
@@ -74,7 +74,7 @@ def start(way: str) -> Any:
         _core.capture_attach_cuda(*_torch.version())
         return None
     path = Path(tempfile.mkdtemp()) / "run.gmp"
-    return gpumemprof.start(path, stacks=way != "no_stacks", labels=way != "no_labels")
+    return gpumemprof.start(path, stacks=way == "stacks", labels=way != "bare")
 
 
 def thread_seconds() -> dict[str, float]:

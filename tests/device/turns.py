@@ -4,10 +4,10 @@ Several processes train the same small, host-bound model and take turns, so that
 runs at any time and all of them see the same drift of the machine. Two are plain; the others record
 with stacks, without stacks (`no_stacks`), without stacks and labels (`bare`), use torch's own
 recorder, or only have torch make an entry for each event that nobody reads (`attached`). Every turn
-of a recording process lies between turns of the two plain ones and is compared with their mean; the two plain ones
-are compared with each other, which shows what such a comparison is worth. All processes are started
-afresh several times: where a process happens to lie in memory is worth a percent or two by itself,
-and only other processes show that.
+of a recording process lies between turns of the two plain ones and is compared with their mean; the
+two plain ones are compared with each other, which shows what such a comparison is worth. All
+processes are started afresh several times: where a process happens to lie in memory is worth a
+percent or two by itself, and only other processes show that.
 
 Short turns (a step to warm up, then one that is timed) tell the wall time. Long turns tell the
 processor time of the whole process, all threads, up to the moment when nothing is left to write.

@@ -4,7 +4,14 @@
 #include <atomic>
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/allocator_interface.h>
+// The sanitizer's own header is not everywhere where the sanitizer is.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" {
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),
+                                              void (*on_free)(const volatile void*));
+std::size_t __sanitizer_get_allocated_size(const volatile void* memory);
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 #endif
 
 namespace gpumemprof::fuzz {
@@ -23,8 +30,7 @@ void on_malloc(const volatile void* /*memory*/, std::size_t size) {
 
 void on_free(const volatile void* memory) {
   if (memory == nullptr) return;
-  const auto* address = const_cast<const void*>(memory);
-  live_bytes -= static_cast<std::ptrdiff_t>(__sanitizer_get_allocated_size(address));
+  live_bytes -= static_cast<std::ptrdiff_t>(__sanitizer_get_allocated_size(memory));
 }
 
 }  // namespace

@@ -151,7 +151,9 @@ bool Follower::completes_at_once(std::uint32_t row) const {
   }
   if (events_.stack[completion] != events_.stack[row]) return false;
   const std::int64_t time_ns = events_.time_ns[row];
-  if (time_ns != kUnknownTime) return events_.time_ns[completion] - time_ns <= kSameCallNs;
+  const std::int64_t completion_ns = events_.time_ns[completion];
+  if (time_ns != kUnknownTime && completion_ns != kUnknownTime)
+    return completion_ns - time_ns <= kSameCallNs;
   if (completion + 1 >= events_.size()) return true;
   const Action next = events_.action[completion + 1];
   return next == Action::alloc || next == Action::free_requested;

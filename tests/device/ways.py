@@ -1,7 +1,8 @@
 """The ways events are had, and what each says of itself. Prints one line of JSON.
 
 Native with its self-test and its forward stacks; torch's own recorder; torch's counters, asked for
-and because of the allocator in use; several ranks under torchrun.
+and because of the allocator in use; several ranks under torchrun, and torchrun under ``run``, whose
+workers that never touch the GPU leave no file.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ def check(
         (device,) = gpumemprof.load(files[0]).devices
         if device.peak.allocated_bytes != peak:
             wrong.append(f"peak {device.peak.allocated_bytes} not {peak}")
+        closing = f"peak {peak / 2**20:.2f} MiB on cuda:0"
+        if "self_test" in expected and closing not in done.stderr:
+            wrong.append(f"no {closing!r} in {done.stderr[-300:]!r}")
         if has_events and "self_test" in expected:
             wrong += forward_problems(str(files[0]))
     elif facts.get("device 0 peak_allocated_bytes") != str(peak):
@@ -112,6 +116,47 @@ def torchrun(folder: Path) -> dict[str, Any]:
     return {"wrong": wrong, "told": ", ".join(path.name for path in files)}
 
 
+WORKERS = """
+import os, sys, torch
+sys.path.insert(0, {here!r})
+from workloads import small_training
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, row): return torch.ones(1000) * row
+if __name__ == "__main__":
+    loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2)
+    assert sum(1 for _ in loader) == 4
+    step = small_training()
+    for _ in range(5): step()
+    torch.cuda.synchronize()
+    print("peak", torch.cuda.max_memory_allocated())
+    assert sum(1 for _ in loader) == 4
+"""
+
+
+def torchrun_under_run(folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    (folder / "train.py").write_text(WORKERS.format(here=str(HERE)))
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpumemprof", "run", "-o", "run.gmp", *launcher],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    files = sorted(folder.glob("*.gmp"))
+    ranks = sorted(facts_of(path).get("rank", "?") for path in files)
+    wrong = [] if ranks == ["0", "1"] else [f"ranks {ranks}: {done.stderr[-800:]}"]
+    for path in files:
+        (device,) = gpumemprof.load(path).devices
+        if device.peak.allocated_bytes not in peaks_printed(done.stdout):
+            wrong.append(f"{path.name}: peak {device.peak.allocated_bytes}")
+        if path.name not in done.stderr:
+            wrong.append(f"{path.name} is not named: {done.stderr[-300:]}")
+    return {"wrong": wrong, "told": ", ".join(path.name for path in files)}
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp())
     native = {"capture": "native", "self_test": "passed", "forward_stacks": "on"}
@@ -125,6 +170,7 @@ def main() -> None:
         "counters": check(folder / "counters", counters, {"capture": "counters"}, False),
         "cudaMallocAsync": check(folder / "async", asynchronous, {"capture": "counters"}, False),
         "torchrun, two ranks": torchrun(folder / "torchrun"),
+        "torchrun under run": torchrun_under_run(folder / "under"),
     }
     for result in results.values():
         result.setdefault("bar", "says what it is, peak as torch's")

@@ -84,3 +84,9 @@ def run(folder: Path, *words: str) -> Ran:
 def run_program(folder: Path, program: str, *arguments: str) -> Ran:
     write(folder, program)
     return run(folder, "train.py", *arguments)
+
+
+def run_counted(folder: Path, program: str) -> Ran:
+    """A program that has a referee; its count is written at the end."""
+    ending = "\nimport json\njson.dump(referee.peak(), open('peak.json', 'w'))\n"
+    return run_program(folder, textwrap.dedent(program) + ending)

@@ -1,28 +1,36 @@
-"""Counts what a program allocates, by torch's own profiler: nothing of gpumemprof is in it.
+"""Counts what a program allocates, by torch's own means: nothing of gpumemprof is in it.
 
-The profiler is told of every block by libc10's reporter, while gpumemprof follows the calls to the
-system's allocator below it. Start it as soon as torch is there. It counts the thread that starts it
-and autograd's.
+libc10 has a reporter that adds up what its CPU allocator hands out, in all threads once its flag is
+set, and tells its total to torch's profiler. gpumemprof follows the calls to the system's allocator
+below it. Start it as soon as torch is there; the peak must be reached in the thread that starts it,
+or in one of autograd's.
 """
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
+
+import torch
 from torch.profiler import ProfilerActivity, profile
 
 
 class Referee:
     def __init__(self) -> None:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+        ctypes.c_bool.in_dll(library, "FLAGS_caffe2_report_cpu_memory_usage").value = True
         self._profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
         self._profile.start()
 
     def peak(self) -> int:
         """Ends the count; the most bytes that were live at once."""
         self._profile.stop()
-        results = self._profile.profiler.kineto_results
-        changes = [event for event in results.events() if event.name() == "[memory]"]
-        changes.sort(key=lambda event: event.start_ns())
-        live = most = 0
-        for event in changes:
-            live += event.nbytes()
-            most = max(most, live)
+        pending = list(self._profile.profiler.kineto_results.experimental_event_tree())
+        most = 0
+        while pending:
+            event = pending.pop()
+            pending += event.children
+            kind, fields = event.typed
+            if kind == torch._C._profiler._EventType.Allocation:
+                most = max(most, fields.total_allocated)
         return most

@@ -163,8 +163,7 @@ def _start_child() -> None:
     if settings is None or _ends is not None:
         return
     # Nothing may come of this: not an exception, not a line of output.
-    with contextlib.suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecordingWarning)
+    with contextlib.suppress(Exception):
         if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
             _report(settings, {"pid": os.getpid(), "path": None})
             return

@@ -59,8 +59,8 @@ class OutputFile:
         return "deleted" if now is None else "replaced by another file"
 
     def remove(self) -> None:
-        """Take it away, unless it is somebody else's by now."""
-        if self._look() == self._identity:
+        """Take it away, unless it is somebody else's by now, or a device or a pipe."""
+        if self._look() == self._identity and self._whole_path.is_file():
             with contextlib.suppress(OSError):
                 self._whole_path.unlink()
 
@@ -156,7 +156,8 @@ def say_all(
             _print(f"  … and {len(lines) - _MOST_NAMED} more")
     left_out = sum(1 for row in children.values() if row["path"] is None)
     if left_out:
-        say(f"{_counted(left_out, 'more child process', 'more child processes')} not recorded")
+        count = _counted(left_out, "more child process was", "more child processes were")
+        say(f"{count} not recorded: too many for one folder")
     if len(paths) > _MOST_NAMED:
         start = _common_start(paths)
         words = " ".join(map(shlex.quote, [*own, start]))

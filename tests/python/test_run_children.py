@@ -286,6 +286,26 @@ def test_a_fork_in_the_middle_of_allocations_neither_waits_nor_mixes(tmp_path: P
     assert "Next: gpumemprof report run.gmp run.*.gmp" in done.stderr
 
 
+def test_a_folder_is_not_filled_with_files(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        import os, torch
+        from gpumemprof import processes
+        processes._MOST_CHILDREN = 2
+        for number in range(4):
+            if os.fork() == 0:
+                kept = torch.empty(1000)
+                os._exit(0)
+            os.wait()
+        """,
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("run.*.gmp"))) == 2
+    assert "2 more child processes were not recorded" in done.stderr
+
+
 def test_a_program_that_outlives_its_parent(tmp_path: Path) -> None:
     write(
         tmp_path,

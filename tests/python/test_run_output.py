@@ -89,6 +89,17 @@ def test_a_recording_without_an_event_is_removed(
     assert list(tmp_path.glob("*.gmp")) == []
 
 
+def test_a_device_is_never_removed(tmp_path: Path) -> None:
+    write(tmp_path, "import torch\n")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    done = run_recorded(tmp_path, "--cpu", "-f", "-o", "pipe", "train.py")
+    os.close(reader)
+    assert done.returncode == 0
+    assert "no cpu memory was allocated" in done.stderr
+    assert (tmp_path / "pipe").exists()
+
+
 def test_the_end_of_a_long_run_takes_no_memory(tmp_path: Path) -> None:
     """A program that has used most of what it may use still ends as it should."""
     write(

@@ -45,6 +45,16 @@ int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
   return value_or_raise(std::move(number));
 }
 
+// None where they are not known.
+nb::object to_counts(const EventCounts& counts, bool is_known) {
+  if (!is_known) return nb::none();
+  nb::dict row;
+  row["allocations"] = counts.allocations;
+  row["frees"] = counts.frees;
+  row["others"] = counts.others;
+  return std::move(row);
+}
+
 nb::dict stop(int recording, const std::string& reason) {
   const capture::Summary summary = [&] {
     const nb::gil_scoped_release no_gil;
@@ -54,6 +64,8 @@ nb::dict stop(int recording, const std::string& reason) {
   result["path"] = to_str(summary.path);
   result["events"] = summary.events;
   result["lost_events"] = summary.lost_events;
+  result["made"] = to_counts(summary.made, summary.has_counts);
+  result["lost"] = to_counts(summary.lost, summary.has_counts);
   result["size_bytes"] = summary.size_bytes;
   result["problem"] = to_str(summary.problem);
   nb::list devices;
@@ -221,6 +233,9 @@ void mark_phase(std::uint8_t kind, std::uint32_t number) {
 void bind_capture(nb::module_& module) {
   module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
              nb::arg("with_stacks"), nb::arg("waits_for_events"), nb::arg("facts"));
+  module.def("capture_watch_exit", &capture::watch_exit);
+  module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
+             nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
   module.def("capture_is_recording", capture::is_recording);
   module.def(

@@ -1,4 +1,8 @@
+#include <nlohmann/json.hpp>
+
 #include "bindings.h"
+#include "report/json/completeness_json.h"
+#include "report/text/completeness_text.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -23,6 +27,19 @@ RecordingHandle open(const nb::bytes& path) {
 nb::object cut(const RecordingHandle& handle) {
   const std::optional<Error> cut = handle.recording->cut();
   return cut ? nb::object(to_str(cut->sentence())) : nb::none();
+}
+
+// A sentence for each thing that is known to be missing.
+nb::list missing(const RecordingHandle& handle) {
+  nb::list sentences;
+  const Completeness found = find_completeness(handle.recording->store());
+  for (const std::string& sentence : text::missing_sentences(found))
+    sentences.append(to_str(sentence));
+  return sentences;
+}
+
+nb::object completeness(const RecordingHandle& handle) {
+  return to_str(completeness_json(find_completeness(handle.recording->store())).dump());
 }
 
 // Innermost first, as (name, file, line).
@@ -106,6 +123,8 @@ nb::list device_names(const RecordingHandle& handle) {
 void bind_recording(nb::module_& module) {
   nb::class_<RecordingHandle>(module, "RecordingHandle")
       .def_prop_ro("cut", cut)
+      .def_prop_ro("missing", missing)
+      .def_prop_ro("completeness_json", completeness)
       .def_prop_ro("device_names", device_names)
       .def_prop_ro(
           "event_count",

@@ -37,11 +37,14 @@ def load(path: str | os.PathLike[str]) -> Recording:
         InputError: it is not a snapshot, or a damaged one of which nothing can be used.
 
     A file that broke off is opened as far as it goes, with a ``CutFileWarning``; ``cut`` says
-    where.
+    where. The same warning says what else is missing: events that were lost, or the end of a
+    recording that was never closed (``completeness``).
     """
     recording = Recording(_core.open(os.fsencode(path)), os.fsdecode(path))
     if recording.cut is not None:
         warnings.warn(recording.cut, CutFileWarning, stacklevel=2)
+    for sentence in recording._handle.missing:
+        warnings.warn(f"{recording.path}: {sentence}", CutFileWarning, stacklevel=2)
     return recording
 
 
@@ -73,6 +76,18 @@ class Recording:
     def cut(self) -> str | None:
         """A sentence where the file broke off; ``None`` where it is whole."""
         return self._handle.cut
+
+    @cached_property
+    def completeness(self) -> dict[str, Any]:
+        """How the recording ended, and what of the program is missing in it.
+
+        As in ``report --json``: ``made`` = ``recorded`` + ``lost``, ``gaps`` with their times, and
+        ``what_is_missing``, a sentence each. Unknown is None.
+
+        >>> load("run.gmp").completeness["lost"]  # doctest: +SKIP
+        {'allocations': 0, 'frees': 0, 'others': 0}
+        """
+        return dict(json.loads(self._handle.completeness_json))
 
     @cached_property
     def devices(self) -> list[DeviceReport]:

@@ -1,12 +1,16 @@
 #include "base/file_sink.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 
@@ -18,13 +22,43 @@ Error cannot_write(const std::string& path, int error_number) {
     return {ErrorCode::usage, "there is such a file already", path,
             "give another name, or -f to replace it"};
   }
+  if (error_number == EWOULDBLOCK) {
+    return {ErrorCode::usage, "is being written by another recording", path, "give another name"};
+  }
   if (error_number == ENOSPC || error_number == EDQUOT) {
     return {ErrorCode::environment, "the disk is full", path,
             "make room, or write to another disk"};
   }
+  if (error_number == EFBIG) {
+    return {ErrorCode::environment, "the file reached the largest size allowed here", path,
+            "raise the limit (ulimit -f), or write to another disk"};
+  }
   return {ErrorCode::environment,
           std::string("cannot be written (") + std::strerror(error_number) + ")", path,
           "check that the folder exists and that you may write there"};
+}
+
+// Programs close and reuse low numbers: daemons all up to 1,023, a shell's "1>&-" the standard
+// ones.
+int moved_up(int descriptor) {
+  rlimit limit{};
+  const bool is_known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+  const rlim_t most = is_known ? std::min<rlim_t>(limit.rlim_cur, 4096) : 1024;
+  for (const rlim_t floor : {most / 2, rlim_t{512}, rlim_t{64}, rlim_t{3}}) {
+    const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, static_cast<int>(floor));
+    if (moved < 0) continue;
+    ::close(descriptor);
+    return moved;
+  }
+  if (descriptor > STDERR_FILENO) return descriptor;
+  const int error_number = errno;
+  ::close(descriptor);
+  errno = error_number;
+  return -1;
+}
+
+bool is_full(int error_number) {
+  return error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
 }
 
 std::string folder_of(const std::string& path) {
@@ -61,17 +95,37 @@ std::optional<Error> refused_name(const std::string& path) {
 }  // namespace
 
 FileSink::FileSink(int descriptor, std::string path)
-    : descriptor_(descriptor), path_(std::move(path)), owner_process_(::getpid()) {}
+    : descriptor_(descriptor), path_(std::move(path)), owner_process_(::getpid()) {
+  std::error_code ignored;
+  absolute_path_ = std::filesystem::absolute(path_, ignored).string();
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) return;
+  identity_ = {status.st_dev, status.st_ino};
+  is_regular_ = S_ISREG(status.st_mode);
+}
 
 Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing,
                                                    Appears appears) {
   if (std::optional<Error> refused = refused_name(path)) return *std::move(refused);
   const bool is_written_to = existing == Existing::replace && is_special(path);
   if (appears == Appears::when_closed && !is_written_to) return create_hidden(path, existing);
-  const int how = existing == Existing::refuse ? O_EXCL : O_TRUNC;
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  return create_visible(path, existing);
+}
+
+Result<std::unique_ptr<FileSink>> FileSink::create_visible(const std::string& path,
+                                                           Existing existing) {
+  const int how = existing == Existing::refuse ? O_EXCL : 0;
+  int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | how, 0666);
+  if (descriptor >= 0) descriptor = moved_up(descriptor);
   if (descriptor < 0) return cannot_write(path, errno);
-  return std::unique_ptr<FileSink>(new FileSink(descriptor, path));
+  std::unique_ptr<FileSink> sink(new FileSink(descriptor, path));
+  if (!sink->is_regular_) return sink;
+  // Before anything is cut off: it may be another recording's. Some file systems have no locks.
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return cannot_write(path, EWOULDBLOCK);
+  if (existing == Existing::replace && ::ftruncate(descriptor, 0) != 0)
+    return cannot_write(path, errno);
+  return sink;
 }
 
 Result<std::unique_ptr<FileSink>> FileSink::create_hidden(const std::string& path,
@@ -88,6 +142,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create_hidden(const std::string& pat
     name = random_name(path);
     descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   }
+  if (descriptor >= 0) descriptor = moved_up(descriptor);
   if (descriptor < 0) return cannot_write(path, errno);
   std::unique_ptr<FileSink> sink(new FileSink(descriptor, path));
   sink->is_hidden_ = true;
@@ -97,7 +152,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create_hidden(const std::string& pat
 }
 
 FileSink::~FileSink() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ >= 0 && holds_file()) ::close(descriptor_);
   if (is_hidden_ && !hidden_name_.empty() && is_ours()) ::unlink(hidden_name_.c_str());
 }
 
@@ -130,10 +185,73 @@ Status FileSink::publish() {
 
 bool FileSink::is_ours() const { return ::getpid() == owner_process_; }
 
-Status FileSink::write(std::span<const std::byte> piece) {
+bool FileSink::holds_file() const {
+  struct stat status {};
+  return ::fstat(descriptor_, &status) == 0 &&
+         Identity{status.st_dev, status.st_ino} == identity_;
+}
+
+bool FileSink::open_again() {
+  descriptor_ = -1;  // the number is the program's now: not ours to close
+  if (!is_regular_ || is_hidden_) return false;
+  int descriptor =
+      ::open(absolute_path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor >= 0) descriptor = moved_up(descriptor);
+  if (descriptor < 0) return false;
+  descriptor_ = descriptor;
+  const auto end = static_cast<off_t>(size_bytes_);
+  struct stat status {};
+  if (holds_file() && ::fstat(descriptor, &status) == 0 && status.st_size == end &&
+      ::lseek(descriptor, end, SEEK_SET) == end) {
+    // Fails where a child still has the first descriptor: then that one's lock holds.
+    static_cast<void>(::flock(descriptor, LOCK_EX | LOCK_NB));
+    return true;
+  }
+  ::close(descriptor);
+  descriptor_ = -1;
+  return false;
+}
+
+Status FileSink::recover() {
   if (descriptor_ < 0 || !is_ours()) {
     return Error{ErrorCode::environment, "is not open for writing in this process", path_, ""};
   }
+  if (holds_file() || open_again()) return Done{};
+  return Error{ErrorCode::environment,
+               "the program closed the file, and it could not be opened again", path_,
+               "record to a file that the program leaves alone"};
+}
+
+int FileSink::make_room(std::uint64_t bytes) const {
+  const auto end = static_cast<off_t>(size_bytes_);
+  // What is kept behind the end does not count against the limit, but the last piece will.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      size_bytes_ + bytes > limit.rlim_cur)
+    return EFBIG;
+  if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, end, static_cast<off_t>(bytes)) == 0) return 0;
+  return is_full(errno) ? errno : 0;  // else it cannot be asked for here
+}
+
+Status FileSink::write(std::span<const std::byte> piece) {
+  if (Status recovered = recover(); !recovered) return recovered;
+  if (is_regular_ && reserve_bytes_ > 0) {
+    // The room behind the end stays as it was where this fails.
+    const int error_number = make_room(piece.size() + reserve_bytes_);
+    if (error_number != 0) {
+      has_failed_ = true;
+      return cannot_write(path_, error_number);
+    }
+  }
+  return put(piece);
+}
+
+Status FileSink::write_last(std::span<const std::byte> piece) {
+  if (Status recovered = recover(); !recovered) return recovered;
+  return put(piece);
+}
+
+Status FileSink::put(std::span<const std::byte> piece) {
   std::size_t written = 0;
   while (written < piece.size()) {
     const ssize_t took = ::write(descriptor_, piece.data() + written, piece.size() - written);
@@ -144,8 +262,10 @@ Status FileSink::write(std::span<const std::byte> piece) {
       has_failed_ = true;
       // A pipe or device cannot be cut back; a reader of it sees the broken piece for what it is.
       const auto whole_bytes = static_cast<off_t>(size_bytes_);
-      if (written > 0 && ::ftruncate(descriptor_, whole_bytes) == 0)
+      if (written > 0 && ::ftruncate(descriptor_, whole_bytes) == 0) {
         ::lseek(descriptor_, whole_bytes, SEEK_SET);
+        if (reserve_bytes_ > 0) static_cast<void>(make_room(reserve_bytes_));
+      }
       return cannot_write(path_, error_number);
     }
   }
@@ -153,9 +273,21 @@ Status FileSink::write(std::span<const std::byte> piece) {
   return Done{};
 }
 
+bool FileSink::is_in_its_place() const {
+  struct stat there{};
+  return !is_regular_ || is_hidden_ ||
+         (::stat(absolute_path_.c_str(), &there) == 0 &&
+          Identity{there.st_dev, there.st_ino} == identity_);
+}
+
 Status FileSink::close() {
   if (descriptor_ < 0) return Done{};
+  if (Status recovered = recover(); !recovered) return recovered;
+  if (is_regular_ && reserve_bytes_ > 0 &&
+      ::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0)
+    return cannot_write(path_, errno);
   const bool is_published = is_hidden_ && !has_failed_;
+  const bool was_there = is_in_its_place();
   // A file without a name is gone once it is closed.
   if (is_published && hidden_name_.empty()) {
     Status published = publish();
@@ -165,6 +297,10 @@ Status FileSink::close() {
   descriptor_ = -1;
   // Linux has let go of the descriptor even when a signal came in between.
   if (closed != 0 && errno != EINTR) return cannot_write(path_, errno);
+  if (!was_there) {
+    return Error{ErrorCode::environment, "the file was deleted or replaced while it was written",
+                 path_, "record again, to a file that nothing else changes"};
+  }
   return is_published && is_hidden_ ? publish() : Done{};
 }
 

@@ -7,7 +7,13 @@
 // have put a link or a pipe in its way, and a process that is killed leaves nothing behind. A name
 // that is taken by then is replaced only where that was asked for, and a link by that name is
 // replaced itself, never followed.
+//
+// The process it lives in is not ours, and may close any descriptor it finds: the descriptor has a
+// high number, and whether it is still our file is checked before each write. One that was closed
+// is opened again by its path if that still leads to the same file.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,16 +31,21 @@ class FileSink {
   // A pipe or a device that is to be replaced is written to, at once.
   enum class Appears : std::uint8_t { at_once, when_closed };
 
+  // A file that another sink is writing is refused either way.
   static Result<std::unique_ptr<FileSink>> create(const std::string& path, Existing existing,
                                                   Appears appears = Appears::at_once);
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
   ~FileSink();
 
+  // Keeps so much room on the disk behind the end for write_last(), where the file system can.
+  void reserve(std::uint64_t bytes) { reserve_bytes_ = bytes; }
   // One write(2), unless the system takes less than all of it.
   Status write(std::span<const std::byte> piece);
+  // The last piece, into the reserved room: fits also when the disk is full.
+  Status write_last(std::span<const std::byte> piece);
   // Some file systems report a full disk only here. Without it a file that appears when closed
-  // never does.
+  // never does. Fails also where the path does not lead to this file any more.
   Status close();
 
   // What was written is not all there is: a file that appears when closed does not.
@@ -46,7 +57,24 @@ class FileSink {
   [[nodiscard]] bool is_ours() const;
 
  private:
+  struct Identity {
+    dev_t device = 0;
+    ino_t inode = 0;
+    bool operator==(const Identity&) const = default;
+  };
+
   FileSink(int descriptor, std::string path);
+  static Result<std::unique_ptr<FileSink>> create_visible(const std::string& path,
+                                                          Existing existing);
+  // Makes sure that the descriptor is this file's, opening it again where it was closed.
+  Status recover();
+  Status put(std::span<const std::byte> piece);
+  [[nodiscard]] bool holds_file() const;
+  // Whether its path still leads to it.
+  [[nodiscard]] bool is_in_its_place() const;
+  bool open_again();
+  // 0, or why so much room is not to be had behind the end.
+  [[nodiscard]] int make_room(std::uint64_t bytes) const;
   static Result<std::unique_ptr<FileSink>> create_hidden(const std::string& path,
                                                          Existing existing);
   // Gives the file its name.
@@ -54,12 +82,16 @@ class FileSink {
 
   int descriptor_;
   std::string path_;
+  std::string absolute_path_;  // the program may change its folder
+  Identity identity_;
+  bool is_regular_ = false;
   bool is_hidden_ = false;   // it does not have its own name yet
   std::string hidden_name_;  // the name it has until then; empty: none at all
   bool has_failed_ = false;  // a piece is missing
   Existing existing_ = Existing::refuse;
   std::int64_t owner_process_;
   std::uint64_t size_bytes_ = 0;
+  std::uint64_t reserve_bytes_ = 0;
 };
 
 }  // namespace gpumemprof

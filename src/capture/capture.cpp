@@ -11,6 +11,7 @@
 #include "capture/cpu_hook.h"
 #include "capture/cuda_tracker.h"
 #include "capture/engine.h"
+#include "capture/exit_hook.h"
 #include "capture/line_table.h"
 #include "capture/thread_key.h"
 
@@ -95,6 +96,10 @@ Summary stop(RecordingNumber recording, const std::string& reason) {
 bool is_recording() {
   Engine* engine = Engine::existing();
   return engine != nullptr && engine->is_recording();
+}
+
+void stop_all(const std::string& reason) {
+  if (Engine* engine = Engine::existing()) engine->stop_all(reason);
 }
 
 void add_facts(RecordingNumber recording, const Facts& facts) {

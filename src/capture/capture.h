@@ -47,8 +47,12 @@ struct DeviceSummary {
 
 struct Summary {
   std::string path;
-  std::uint64_t events = 0;
+  std::uint64_t events = 0;  // rows in the file
   std::uint64_t lost_events = 0;
+  // What the program did, and how much of it is not in the file: made = recorded + lost.
+  EventCounts made;
+  EventCounts lost;
+  bool has_counts = true;  // false: recording was paused on the way, or a count is not certain
   std::uint64_t size_bytes = 0;
   std::vector<DeviceSummary> devices;
   std::string problem;  // why it ended early; empty: it did not
@@ -78,6 +82,11 @@ Result<RecordingNumber> start(const StartOptions& options);
 // go of the GIL.
 Summary stop(RecordingNumber recording, const std::string& reason);
 [[nodiscard]] bool is_recording();
+// From now on the recordings are closed before Python ends the process by os._exit(). False: it
+// cannot be done here.
+bool watch_exit();
+// Closes everything that is open, for an end of the process that waits for nobody.
+void stop_all(const std::string& reason);
 // Adds to what the file says of itself.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <string>
+#include <system_error>
 
 namespace gpumemprof::capture {
 namespace {
@@ -39,19 +41,28 @@ bool is_of_the_pool(Action action) {
 
 void Drain::submit(Command command) {
   const std::lock_guard lock(mutex_);
-  commands_.push_back({ring_.head(), std::move(command)});
+  const std::uint64_t losses = emitter_.losses().seal();
+  commands_.push_back({ring_.head(), losses, std::move(command)});
   wakes_.notify_one();
 }
 
 void Drain::submit_calmly(Command command) {
   const std::lock_guard lock(mutex_);
-  commands_.push_back({ring_.head(), std::move(command)});
+  const std::uint64_t losses = emitter_.losses().seal();
+  commands_.push_back({ring_.head(), losses, std::move(command)});
 }
 
-void Drain::start_thread() {
-  if (thread_.joinable()) return;
+Status Drain::start_thread() {
+  if (thread_.joinable()) return Done{};
   is_stopping_ = false;
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& failure) {
+    return Error{ErrorCode::environment,
+                 std::string("no thread could be started (") + failure.what() + ")", "",
+                 "nothing is recorded; raise the limit on processes (ulimit -u)"};
+  }
+  return Done{};
 }
 
 void Drain::stop_thread() {
@@ -82,12 +93,12 @@ void Drain::run() {
   }
 }
 
-std::optional<Drain::Command> Drain::next_command(std::uint64_t& position) {
+std::optional<Drain::Pending> Drain::next_command(std::uint64_t& position) {
   const std::lock_guard lock(mutex_);
   if (commands_.empty()) return std::nullopt;
   position = commands_.front().position;
   if (ring_.tail() < position) return std::nullopt;
-  Command command = std::move(commands_.front().command);
+  Pending command = std::move(commands_.front());
   commands_.pop_front();
   return command;
 }
@@ -97,19 +108,80 @@ bool Drain::pump() {
   // record that came after it is taken before it, however fast they come.
   const std::uint64_t most = std::min(ring_.head(), ring_.tail() + kMostRecordsAtOnce);
   std::uint64_t position = most;
-  if (const std::optional<Command> command = next_command(position)) {
-    (*command)(*this);
+  if (const std::optional<Pending> next = next_command(position)) {
+    take_losses(next->losses);
+    next->command(*this);
     return true;
   }
   const bool has_command = position != most;
-  return pump_until(std::min(position, most)) == kMostRecordsAtOnce || has_command;
+  const std::uint64_t taken = pump_until(std::min(position, most));
+  if (!has_command && emitter_.is_losing()) catch_up();
+  return taken == kMostRecordsAtOnce || has_command;
 }
 
 std::uint64_t Drain::pump_until(std::uint64_t position) {
   const std::uint64_t before = ring_.tail();
   Record record;
-  while (ring_.tail() < position && ring_.pop(record)) take(record);
+  while (ring_.tail() < position && ring_.pop(record)) {
+    // A free that came through the log must be taken before the address is used again.
+    if (emitter_.losses().logged() != losses_collected_) [[unlikely]]
+      collect_losses();
+    if (!losses_.empty()) [[unlikely]]
+      take_losses_before(ring_.tail() - 1);
+    take(record);
+  }
   return ring_.tail() - before;
+}
+
+void Drain::collect_losses() {
+  collected_.clear();
+  emitter_.losses().collect(collected_);
+  losses_collected_ += collected_.size();
+  losses_.insert(losses_.end(), collected_.begin(), collected_.end());
+}
+
+void Drain::take_losses_before(std::uint64_t position) {
+  while (!losses_.empty() && losses_.front().position <= position) {
+    const LossEntry entry = losses_.front();
+    losses_.pop_front();
+    ++losses_taken_;
+    take_loss(entry);
+  }
+}
+
+void Drain::take_losses(std::uint64_t count) {
+  if (losses_collected_ < count) collect_losses();
+  while (losses_taken_ < count && !losses_.empty()) {
+    const LossEntry entry = losses_.front();
+    losses_.pop_front();
+    ++losses_taken_;
+    take_loss(entry);
+  }
+}
+
+void Drain::take_loss(const LossEntry& entry) {
+  if (entry.address == 0) {
+    Lost lost;
+    lost.device = entry.device;
+    lost.epoch = entry.epoch;
+    lost.counts = entry.lost;
+    lost.first_time_ns = clock_.unix_ns(entry.first_ticks);
+    lost.last_time_ns = clock_.unix_ns(entry.last_ticks);
+    for (const auto& output : outputs_) output->note_lost(lost);
+    return;
+  }
+  DrainedEvent event;
+  event.device = kCpuDevice;
+  event.time_ns = clock_.unix_ns(entry.first_ticks);
+  event.address = entry.address;
+  take_cpu_free(event);
+}
+
+// Nothing but what was lost may be left to take.
+void Drain::catch_up() {
+  if (emitter_.losses().logged() != losses_collected_) collect_losses();
+  take_losses_before(ring_.tail());
+  if (losses_.empty()) emitter_.losses().end_if_over(ring_.tail());
 }
 
 void Drain::now_and_then() {
@@ -202,7 +274,6 @@ void Drain::take(const EventRecord& record) {
   event.action = static_cast<Action>(record.action);
   event.device = record.device;
   event.tag = record.tag;
-  event.lost_before = record.lost_before;
   event.time_ns = clock_.unix_ns(record.ticks);
   event.address = record.address;
   event.size_bytes = record.size_bytes;
@@ -232,22 +303,34 @@ void Drain::take(const NodeRecord& record) {
 }
 
 void Drain::take_cpu(const EventRecord& record, DrainedEvent& event) {
-  LiveBlock* known = live_.find(record.address);
-  if (event.action != Action::alloc) {
-    if (known == nullptr) return;  // not tensor memory, or from before
-    let_go(event, known->size_bytes);
-    live_.erase(record.address);
-    return;
-  }
-  // Its free was lost, or made by someone we do not follow.
-  if (known != nullptr) {
+  if (event.action != Action::alloc) return take_cpu_free(event);
+  // Its free was made by someone we do not follow.
+  if (const LiveBlock* known = live_.find(record.address); known != nullptr) {
     DrainedEvent unseen = event;
     unseen.stack = StackId();
-    unseen.lost_before = 0;
+    unseen.is_inferred = true;
     let_go(unseen, known->size_bytes);
   }
+  Epoch ignored = 0;
+  emitter_.losses().take_lost(record.address, ignored);
   live_.insert_or_assign(record.address, {record.size_bytes});
   deliver(event);
+}
+
+void Drain::take_cpu_free(const DrainedEvent& event) {
+  const LiveBlock* known = live_.find(event.address);
+  if (known != nullptr) {
+    let_go(event, known->size_bytes);
+    live_.erase(event.address);
+    return;
+  }
+  Lost lost;
+  // Else it is not tensor memory, or from before.
+  if (!emitter_.losses().take_lost(event.address, lost.epoch)) return;
+  lost.device = event.device;
+  lost.counts.frees = 1;
+  lost.first_time_ns = lost.last_time_ns = event.time_ns;
+  for (const auto& output : outputs_) output->note_lost(lost);
 }
 
 void Drain::let_go(DrainedEvent event, std::uint64_t size_bytes) {
@@ -255,7 +338,6 @@ void Drain::let_go(DrainedEvent event, std::uint64_t size_bytes) {
   event.action = Action::free_requested;
   deliver(event);
   event.action = Action::free_completed;
-  event.lost_before = 0;
   deliver(event);
 }
 
@@ -295,18 +377,15 @@ void Drain::begin_proof(RecordingNumber number) {
   next_to_freeze_ = 0;
 }
 
+void Drain::note_pause() {
+  for (const auto& output : outputs_) output->note_pause();
+}
+
 void Drain::mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks) {
   Annotation annotation;
   annotation.stage = stage;
   annotation.time_ns = clock_.unix_ns(ticks);
   for (const auto& output : outputs_) output->take(annotation, name);
-}
-
-void Drain::note_lost() {
-  for (std::size_t device = 0; device < kDeviceSlots; ++device) {
-    const std::uint32_t lost = emitter_.take_lost(static_cast<std::uint8_t>(device));
-    for (const auto& output : outputs_) output->note_lost(static_cast<std::uint8_t>(device), lost);
-  }
 }
 
 }  // namespace gpumemprof::capture

@@ -2,7 +2,8 @@
 // never takes the GIL.
 //
 // Commands (start an output, mark, join, stop) run on this thread, each after the records that were
-// in the ring when it was submitted and before those that came later.
+// in the ring when it was submitted and before those that came later. What was lost (losses.h)
+// keeps its place among both.
 #pragma once
 
 #include <chrono>
@@ -40,7 +41,8 @@ class Drain {
   void submit(Command command);
   // The same, but does not wake the thread: for what happens at every step and can wait a little.
   void submit_calmly(Command command);
-  void start_thread();
+  // Fails where the system has no thread left to give.
+  Status start_thread();
   void stop_thread();
 
   // For commands:
@@ -63,11 +65,14 @@ class Drain {
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
   void describe_modules(const std::vector<ModuleDescription>& modules);
   void set_line_table_format(LineTableFormat format) { book_.set_line_table_format(format); }
-  void note_lost();
+  void note_pause();
+  // Events of which it cannot be said whether they were lost.
+  [[nodiscard]] std::uint64_t undecided_losses() const { return emitter_.losses().undecided(); }
 
  private:
   struct Pending {
     std::uint64_t position = 0;
+    std::uint64_t losses = 0;  // that were logged before it
     Command command;
   };
   struct LiveBlock {
@@ -76,14 +81,22 @@ class Drain {
 
   void run();
   // The next one, if all records before it were taken; else only where it stands.
-  std::optional<Command> next_command(std::uint64_t& position);
+  std::optional<Pending> next_command(std::uint64_t& position);
   // Whether there was anything to do.
   bool pump();
   std::uint64_t pump_until(std::uint64_t position);
   void take(const Record& record);
+  // Those that happened before the record at this place of the ring.
+  void take_losses_before(std::uint64_t position);
+  // The first ones that were ever logged, up to that many.
+  void take_losses(std::uint64_t count);
+  void take_loss(const LossEntry& entry);
+  void collect_losses();
+  void catch_up();
   void take(const EventRecord& record);
   void take(const NodeRecord& record);
   void take_cpu(const EventRecord& record, DrainedEvent& event);
+  void take_cpu_free(const DrainedEvent& event);
   void let_go(DrainedEvent event, std::uint64_t size_bytes);
   void deliver(const DrainedEvent& event);
   void now_and_then();
@@ -107,6 +120,10 @@ class Drain {
   std::vector<std::unique_ptr<Output>> outputs_;
   std::vector<std::string> tags_ = {""};
   FlatMap<LiveBlock> live_;  // CPU memory we saw allocated
+  std::deque<LossEntry> losses_;
+  std::vector<LossEntry> collected_;
+  std::uint64_t losses_taken_ = 0;
+  std::uint64_t losses_collected_ = 0;
   Cards cards_;
   std::map<LabelSetNumber, std::vector<StorageLabel>> label_sets_;
   bool has_pool_changed_ = false;  // since the cards were asked

@@ -53,29 +53,6 @@ class CodeSender {
 
 }  // namespace
 
-void Emitter::lose(std::uint8_t device) {
-  lost_[device].fetch_add(1, std::memory_order_relaxed);
-  has_lost_.store(true, std::memory_order_release);
-}
-
-std::uint32_t Emitter::lost_before(std::uint8_t device) {
-  if (lost_[device].load(std::memory_order_relaxed) == 0) return 0;  // another device's
-  // Before the counts are looked at: whoever adds to one after that says so again.
-  has_lost_.exchange(false, std::memory_order_acq_rel);
-  const std::uint32_t lost = take_lost(device);
-  for (const std::atomic<std::uint32_t>& other : lost_) {
-    if (other.load(std::memory_order_relaxed) != 0)
-      has_lost_.store(true, std::memory_order_release);
-  }
-  return lost;
-}
-
-bool Emitter::claim_again(std::uint8_t device, Ring::Place& place) {
-  place = ring_.claim();
-  if (!place) lose(device);
-  return static_cast<bool>(place);
-}
-
 void Emitter::give_up(Ring::Place& place) {
   if (!place) return;
   Ring::record_at(place).kind = RecordKind::nothing;

@@ -1,13 +1,13 @@
 // Emitter: the part of the recorder that runs inside the allocator's callbacks.
 //
 // Any thread may call it at any time, under any lock of torch's. It never waits, allocates, takes
-// the GIL or calls CUDA; when the ring is full the event is dropped and counted, and the next one
-// that fits carries the count.
+// the GIL or calls CUDA; when the ring is full the event is dropped and counted (losses.h).
 #pragma once
 
 #include <array>
 #include <atomic>
 
+#include "capture/losses.h"
 #include "capture/record.h"
 #include "capture/ring.h"
 #include "capture/thread_slot.h"
@@ -22,7 +22,8 @@ enum class StackUse : std::uint8_t {
 
 class alignas(64) Emitter {
  public:
-  Emitter(Ring& ring, ThreadSlots& slots) : ring_(ring), slots_(slots) {}
+  Emitter(Ring& ring, ThreadSlots& slots)
+      : ring_(ring), slots_(slots), losses_(ring, is_losing_) {}
 
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
@@ -40,20 +41,25 @@ class alignas(64) Emitter {
   void set_tag(std::uint16_t tag);
   [[nodiscard]] std::uint16_t tag();
 
-  // Events dropped since the last one of that device that fitted.
-  std::uint32_t take_lost(std::uint8_t device) {
-    return lost_[device].exchange(0, std::memory_order_relaxed);
-  }
+  [[nodiscard]] bool is_losing() const { return is_losing_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Losses& losses() { return losses_; }
 
  private:
   struct EventStack {
     StackWord word = StackWord::none;
     std::uint32_t instruction = 0;
   };
+  // These return whether the event is in the ring now.
   template <typename Event>
-  void emit_bare(const Event& event);
+  bool send(const Event& event, StackUse use);
   template <typename Event>
-  void hand_over(const Event& event, EventStack stack, std::uint16_t thread, std::uint16_t tag,
+  bool send_bare(const Event& event);
+  template <typename Event>
+  void emit_while_losing(const Event& event, StackUse use);
+  template <typename Event>
+  void lose(const Event& event);
+  template <typename Event>
+  static void hand_over(const Event& event, EventStack stack, std::uint16_t thread, std::uint16_t tag,
                  const Ring::Place& place);
   // Makes sure that the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
@@ -64,11 +70,6 @@ class alignas(64) Emitter {
   StackWord send_difference(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t state,
                             std::uint32_t& instruction, Ring::Place& place);
   void give_up(Ring::Place& place);
-  void lose(std::uint8_t device);
-  // Events that were lost before this one, which tells of them.
-  std::uint32_t lost_before(std::uint8_t device);
-  // Another place for an event whose first one was used up; false: it is lost.
-  bool claim_again(std::uint8_t device, Ring::Place& place);
   [[nodiscard]] static bool is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
                                            std::uint64_t deaths);
   bool send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
@@ -88,8 +89,8 @@ class alignas(64) Emitter {
   ThreadSlots& slots_;
   std::atomic<const FrameWalker*> walker_{nullptr};
   std::atomic<std::uint32_t> epoch_{0};
-  std::atomic<bool> has_lost_{false};  // some device's count below may not be 0
-  std::array<std::atomic<std::uint32_t>, kDeviceSlots> lost_{};
+  std::atomic<bool> is_losing_{false};  // events have been lost, and the drain has not caught up
+  Losses losses_;
 };
 
 // Inlined where events come from, and short: an event comes seldom enough that its instructions
@@ -98,18 +99,26 @@ class alignas(64) Emitter {
 // not waited for if it comes after.
 template <typename Event>
 [[gnu::always_inline]] inline void Emitter::emit(const Event& event, StackUse use) {
+  if (is_losing()) [[unlikely]]
+    return emit_while_losing(event, use);
+  if (!send(event, use)) [[unlikely]]
+    lose(event);
+}
+
+template <typename Event>
+[[gnu::always_inline]] inline bool Emitter::send(const Event& event, StackUse use) {
   ThreadSlot* slot = slots_.mine();
   if (slot == nullptr) [[unlikely]]
-    return emit_bare(event);
+    return send_bare(event);
   const FrameWalker* walker = walker_.load(std::memory_order_acquire);
   if (walker != nullptr && event.is_alloc() && slot->running != slot->told_running &&
       !send_running_node(*slot)) [[unlikely]]
-    return lose(event.device());
+    return false;
   EventStack stack;
   Ring::Place place = ring_.claim();
   if (!place) [[unlikely]] {
     slot->last_freed = 0;
-    return lose(event.device());
+    return false;
   }
   if (walker != nullptr) {
     if (use == StackUse::walk) {
@@ -120,18 +129,41 @@ template <typename Event>
     }
     slot->last_freed =
         event.is_free_requested() && stack.word != StackWord::none ? event.address() : 0;
-    if (!place && !claim_again(event.device(), place)) [[unlikely]]
-      return;
+    if (!place) [[unlikely]] {
+      place = ring_.claim();
+      if (!place) return false;
+    }
   }
   hand_over(event, stack, slot->number, slot->tag, place);
+  return true;
 }
 
 // Of a thread for which there is no slot.
 template <typename Event>
-[[gnu::noinline]] void Emitter::emit_bare(const Event& event) {
+[[gnu::noinline]] bool Emitter::send_bare(const Event& event) {
   const Ring::Place place = ring_.claim();
-  if (!place) return lose(event.device());
+  if (!place) return false;
   hand_over(event, {}, kNoThread, 0, place);
+  return true;
+}
+
+template <typename Event>
+[[gnu::noinline]] void Emitter::lose(const Event& event) {
+  EventRecord record;
+  event.write(record);
+  losses_.lose(record, false);
+}
+
+template <typename Event>
+[[gnu::noinline]] void Emitter::emit_while_losing(const Event& event, StackUse use) {
+  EventRecord record;
+  event.write(record);
+  const bool is_cpu = record.device == kCpuDevice;
+  Losses::Fate fate = Losses::Fate::unknown;
+  if (is_cpu && !event.is_alloc()) fate = losses_.freeing(record);
+  if (fate == Losses::Fate::lost_with_its_allocation) return;
+  if (!send(event, use)) return losses_.lose(record, fate == Losses::Fate::was_sent);
+  if (is_cpu && event.is_alloc()) losses_.note_sent(record.address);
 }
 
 template <typename Event>
@@ -144,7 +176,6 @@ template <typename Event>
   record.tag = tag;
   record.stack = stack.word;
   record.instruction = stack.instruction;
-  record.lost_before = has_lost_.load(std::memory_order_relaxed) ? lost_before(event.device()) : 0;
   event.write(record);
   Ring::hand_over(place);
 }

@@ -1,9 +1,10 @@
 #include "capture/engine.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <future>
+#include <vector>
 
 #include "capture/autograd.h"
 #include "capture/cpu_hook.h"
@@ -15,6 +16,8 @@ namespace {
 // 16 MiB: over 50 ms of events at the highest rate a Python loop can reach.
 constexpr std::size_t kRingRecords = 1U << 18;
 constexpr std::uint16_t kMostTags = 0xFFFF;
+// How long the end of a program may wait for what the ring still holds.
+constexpr auto kLongestEnd = std::chrono::seconds(10);
 
 std::atomic<Engine*> g_engine{nullptr};
 // A worker; there may be many, and most do little.
@@ -42,7 +45,8 @@ Origin origin_of(const StartOptions& options) {
 }  // namespace
 
 Engine::Engine()
-    : ring_(kRingRecords, g_is_forked ? Ring::Pages::as_it_goes : Ring::Pages::up_front),
+    : process_(::getpid()),
+      ring_(kRingRecords, g_is_forked ? Ring::Pages::as_it_goes : Ring::Pages::up_front),
       emitter_(ring_, slots_),
       drain_(ring_, emitter_) {}
 
@@ -66,6 +70,14 @@ Engine& Engine::instance() {
 Engine* Engine::existing() { return g_engine.load(std::memory_order_acquire); }
 
 Result<RecordingNumber> Engine::start(const StartOptions& options) {
+  const std::lock_guard lock(mutex_);
+  if (Status started = drain_.start_thread(); !started) return started.error();
+  Result<RecordingNumber> number = open(options);
+  if (open_.empty()) drain_.stop_thread();
+  return number;
+}
+
+Result<RecordingNumber> Engine::open(const StartOptions& options) {
   const Origin origin = origin_of(options);
   TraceOptions trace_options;
   trace_options.existing =
@@ -75,42 +87,71 @@ Result<RecordingNumber> Engine::start(const StartOptions& options) {
       TraceWriter::open(options.path, origin, {}, trace_options);
   if (!writer) return writer.error();
 
-  const std::lock_guard lock(mutex_);
   const RecordingNumber number = ++last_number_;
   // std::function wants something it can copy.
   auto first_allocation = std::make_shared<FirstAllocation>();
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
       number, std::move(writer).value(), options, origin, first_allocation));
+  (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
   drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
-  drain_.start_thread();
   open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
   settle();
   return number;
 }
 
+bool Engine::end(RecordingNumber recording) {
+  const auto open = open_.find(recording);
+  if (open == open_.end()) return false;
+  open->second.first_allocation->end();
+  open_.erase(open);
+  settle();
+  return true;
+}
+
+void Engine::submit_close(RecordingNumber recording, const std::string& reason,
+                          const std::shared_ptr<std::promise<Summary>>& done) {
+  drain_.submit([recording, reason, done](Drain& drain) {
+    Summary summary;
+    try {
+      drain.sample_cards();
+      if (std::unique_ptr<Output> output = drain.take_output(recording))
+        summary = output->close(reason, drain.undecided_losses());
+    } catch (const std::exception& bug) {
+      summary.problem = bug.what();
+    }
+    done->set_value(summary);  // whoever waits must not wait for ever
+  });
+}
+
 Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
-  bool is_last = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto open = open_.find(recording);
-    if (open == open_.end()) return {};
-    open->second.first_allocation->end();
-    open_.erase(open);
-    is_last = open_.empty();
-    settle();
+    if (!end(recording)) return {};
   }
-  Summary summary;
-  run_and_wait([&](Drain& drain) {
-    drain.note_lost();
-    drain.sample_cards();
-    if (std::unique_ptr<Output> output = drain.take_output(recording))
-      summary = output->close(reason);
-  });
-  if (is_last) {
-    const std::lock_guard lock(mutex_);
-    if (open_.empty()) drain_.stop_thread();
-  }
+  const auto done = std::make_shared<std::promise<Summary>>();
+  submit_close(recording, reason, done);
+  const Summary summary = done->get_future().get();
+  const std::lock_guard lock(mutex_);
+  if (open_.empty()) drain_.stop_thread();
   return summary;
+}
+
+void Engine::stop_all(const std::string& reason) {
+  if (::getpid() != process_) return;
+  const auto latest = std::chrono::steady_clock::now() + kLongestEnd;
+  std::vector<std::future<Summary>> closed;
+  {
+    const std::unique_lock lock(mutex_, latest);
+    if (!lock.owns_lock()) return;
+    while (!open_.empty()) {
+      const RecordingNumber recording = open_.begin()->first;
+      end(recording);
+      const auto done = std::make_shared<std::promise<Summary>>();
+      closed.push_back(done->get_future());
+      submit_close(recording, reason, done);
+    }
+  }
+  for (std::future<Summary>& one : closed) one.wait_until(latest);
 }
 
 bool Engine::is_recording() {
@@ -128,6 +169,7 @@ void Engine::set_walker(const FrameWalker* walker) {
 
 void Engine::hold(bool is_held, bool is_without_stacks) {
   const std::lock_guard lock(mutex_);
+  if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.note_pause(); });
   is_held_ = is_held;
   is_without_stacks_ = is_without_stacks;
   settle();

@@ -5,7 +5,10 @@
 // it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +31,9 @@ class Engine {
 
   Result<RecordingNumber> start(const StartOptions& options);
   Summary stop(RecordingNumber recording, const std::string& reason);
+  // The process is about to end: closes everything that is open, but waits for it no longer than
+  // a program's end may take. Nothing in a child that shares this memory.
+  void stop_all(const std::string& reason);
   [[nodiscard]] bool is_recording();
   void set_walker(const FrameWalker* walker);
   void hold(bool is_held, bool is_without_stacks);
@@ -46,15 +52,22 @@ class Engine {
     std::shared_ptr<FirstAllocation> first_allocation;
   };
 
+  // With mutex_ held, and the drain running.
+  Result<RecordingNumber> open(const StartOptions& options);
+  // Takes the recording off the list; false: it is not there. With mutex_ held.
+  bool end(RecordingNumber recording);
+  void submit_close(RecordingNumber recording, const std::string& reason,
+                    const std::shared_ptr<std::promise<Summary>>& done);
   // Callbacks on or off, as the open recordings need; with mutex_ held.
   void settle();
   void note_nodes(bool is_on);
 
+  const ::pid_t process_;
   Ring ring_;
   ThreadSlots slots_;
   Emitter emitter_;
   Drain drain_;
-  std::mutex mutex_;  // of what follows
+  std::timed_mutex mutex_;  // of what follows
   std::map<RecordingNumber, Open> open_;
   std::map<std::string, std::uint16_t> tags_;
   RecordingNumber last_number_ = 0;

@@ -6,7 +6,6 @@
 #include <array>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "capture/clock.h"
@@ -15,8 +14,6 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Turns before a waiter lets others run: its holder may have lost its processor.
-constexpr int kSpins = 200;
 // Live CPU tensors, and CUDA blocks that wait for a stream; reserved, not used, memory.
 constexpr std::size_t kCpuRows = 1U << 20;
 constexpr std::size_t kPendingRows = 1U << 16;
@@ -55,15 +52,6 @@ void watch_forks() {
 }
 
 }  // namespace
-
-void SpinLock::lock() {
-  int spins = 0;
-  while (is_held_.exchange(true, std::memory_order_acquire)) {
-    while (is_held_.load(std::memory_order_relaxed)) {
-      if (++spins % kSpins == 0) std::this_thread::yield();
-    }
-  }
-}
 
 Turnover Turnover::operator-(const Turnover& earlier) const {
   return {allocated_bytes - earlier.allocated_bytes, freed_bytes - earlier.freed_bytes,

@@ -32,19 +32,10 @@
 
 #include "capture/record.h"
 #include "capture/size_table.h"
+#include "capture/spin_lock.h"
 #include "event/event.h"
 
 namespace gpumemprof::capture {
-
-class SpinLock {
- public:
-  void lock();
-  void unlock() { is_held_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool is_held() const { return is_held_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<bool> is_held_{false};
-};
 
 // The counters after one event.
 struct LedgerState {

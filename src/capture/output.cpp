@@ -9,6 +9,9 @@ namespace {
 
 // Handed to the writer in pieces of this many, so that no more than one block waits twice.
 constexpr std::size_t kBatchEvents = 16'384;
+// Losses that follow each other so closely are one gap: a machine that is too busy loses a few
+// events in between many that are kept.
+constexpr std::int64_t kGapJoinNs = 50'000'000;
 
 }  // namespace
 
@@ -52,24 +55,37 @@ DeviceIndex Output::index_of(std::uint8_t device) const {
   return device == kCpuDevice ? DeviceIndex{0} : static_cast<DeviceIndex>(device);
 }
 
+bool Output::admit(const DrainedEvent& event, Device& mine) {
+  if (event.device != kCpuDevice) return mine.is_joined;
+  // What was allocated before this recording began is freed without a trace.
+  if (event.action == Action::alloc) {
+    live_.insert_or_assign(event.address, 1);
+    return true;
+  }
+  if (live_.find(event.address) == nullptr) return false;
+  if (event.action == Action::free_completed) live_.erase(event.address);
+  return true;
+}
+
+void Output::count(const DrainedEvent& event, Device& mine) {
+  if (event.is_inferred) {
+    if (event.action == Action::free_requested && !has_failed())
+      mine.inferred_rows.push_back(mine.rows);
+    return;
+  }
+  // A CPU tensor's free is complete at once; its second row is none of the program's doing.
+  if (event.device != kCpuDevice || event.action != Action::free_completed)
+    mine.made.add(event.action);
+}
+
 void Output::take(const DrainedEvent& event, const StackBook& book,
                   const std::vector<std::string>& tags) {
   const bool is_cpu = event.device == kCpuDevice;
-  if (is_cpu != (memory_ == MemoryKind::cpu) || has_failed()) return;
+  if (is_cpu != (memory_ == MemoryKind::cpu)) return;
   Device& mine = device(event.device);
-  if (is_cpu) {
-    // What was allocated before this recording began is let go without a trace.
-    if (event.action == Action::alloc) {
-      live_.insert_or_assign(event.address, 1);
-    } else if (live_.find(event.address) == nullptr) {
-      return;
-    } else if (event.action == Action::free_completed) {
-      live_.erase(event.address);
-    }
-  } else if (!mine.is_joined) {
-    return;
-  }
-  if (event.lost_before > 0) note_lost(event.device, event.lost_before);
+  if (!admit(event, mine)) return;
+  count(event, mine);
+  if (has_failed()) return;  // made, and lost
   if (witness_) witness_->take(event.device, event.action, event.address, event.size_bytes);
   if (!has_allocated_ && event.action == Action::alloc) {
     has_allocated_ = true;
@@ -114,12 +130,50 @@ void Output::take(const DeviceSample& sample) {
   writer_->add_sample(mine);
 }
 
-void Output::note_lost(std::uint8_t number, std::uint32_t lost) {
-  const bool is_cpu = number == kCpuDevice;
-  if (lost == 0 || is_cpu != (memory_ == MemoryKind::cpu)) return;
-  lost_events_ += lost;
+void Output::note_lost(const Lost& lost) {
+  const bool is_cpu = lost.device == kCpuDevice;
+  if (is_cpu != (memory_ == MemoryKind::cpu) || lost.epoch < epoch_) return;
+  if (!is_cpu && !is_recorded(lost.device)) return;
+  Device& mine = device(lost.device);
+  mine.made += lost.counts;
   if (witness_) witness_->go_blind();
-  writer_->add_gap({index_of(number), static_cast<std::uint32_t>(device(number).rows), lost});
+  if (mine.gap && lost.first_time_ns - mine.gap->last_time_ns > kGapJoinNs) write_gap(mine);
+  const auto row = static_cast<std::uint32_t>(mine.rows);
+  if (!mine.gap) {
+    mine.gap = Gap();
+    mine.gap->device = index_of(lost.device);
+    mine.gap->before_event = row;
+    mine.gap->first_time_ns = lost.first_time_ns;
+    mine.gap->last_time_ns = lost.last_time_ns;
+  }
+  Gap& gap = *mine.gap;
+  gap.end_event = row;
+  gap.first_time_ns = std::min(gap.first_time_ns, lost.first_time_ns);
+  gap.last_time_ns = std::max(gap.last_time_ns, lost.last_time_ns);
+  gap.lost_events += lost.counts.total();
+  gap.lost_allocations += lost.counts.allocations;
+  gap.lost_frees += lost.counts.frees;
+}
+
+void Output::write_gap(Device& mine) {
+  if (mine.gap) writer_->add_gap(*mine.gap);
+  mine.gap.reset();
+}
+
+void Output::note_pause() {
+  was_paused_ = true;
+  if (witness_) witness_->go_blind();
+  for (std::size_t number = 0; number < devices_.size(); ++number) {
+    if (!devices_[number] || !is_recorded(static_cast<std::uint8_t>(number))) continue;
+    Device& mine = *devices_[number];
+    write_gap(mine);
+    Gap gap;
+    gap.device = index_of(static_cast<std::uint8_t>(number));
+    gap.before_event = gap.end_event = static_cast<std::uint32_t>(mine.rows);
+    gap.lost_events = Gap::kUnknownCount;
+    gap.first_time_ns = gap.last_time_ns = mine.last_time_ns;
+    writer_->add_gap(gap);
+  }
 }
 
 void Output::begin_join() {
@@ -199,24 +253,61 @@ void Output::keep_problem(const Status& status) {
 }
 
 void Output::give_up(std::string_view reason) {
+  are_counts_exact_ = false;  // what was being taken may not have been counted yet
   keep_problem(Error{ErrorCode::bug, "the recorder stopped: " + std::string(reason), path_,
                      "please report it"});
 }
 
 void Output::flush() {
   for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (devices_[number]) hand_over(static_cast<std::uint8_t>(number), *devices_[number]);
+    if (!devices_[number]) continue;
+    write_gap(*devices_[number]);
+    hand_over(static_cast<std::uint8_t>(number), *devices_[number]);
   }
   keep_problem(writer_->flush());
 }
 
-Summary Output::close(std::string_view reason) {
+DeviceCounts Output::counts_of(std::uint8_t number, const Device& mine) const {
+  DeviceCounts counts;
+  counts.device = index_of(number);
+  counts.made = mine.made;
+  const EventCounts written = writer_->written(counts.device);
+  const std::uint64_t rows = written.total();
+  counts.inferred_frees = static_cast<std::uint64_t>(
+      std::ranges::lower_bound(mine.inferred_rows, rows) - mine.inferred_rows.begin());
+  counts.lost.allocations = mine.made.allocations - written.allocations;
+  counts.lost.frees = mine.made.frees + counts.inferred_frees - written.frees;
+  if (number != kCpuDevice) counts.lost.others = mine.made.others - written.others;
+  return counts;
+}
+
+Ending Output::ending(std::string_view reason, std::uint64_t undecided) const {
+  Ending ending;
+  ending.is_closed = true;
+  ending.reason = reason;
+  if (problem_) ending.problem = problem_->message;
+  ending.has_counts = !was_paused_;
+  ending.are_counts_exact = are_counts_exact_ && undecided == undecided_before_;
+  for (std::size_t number = 0; number < devices_.size(); ++number) {
+    if (devices_[number] && devices_[number]->made.total() > 0)
+      ending.devices.push_back(counts_of(static_cast<std::uint8_t>(number), *devices_[number]));
+  }
+  return ending;
+}
+
+Summary Output::close(std::string_view reason, std::uint64_t undecided) {
   flush();
-  keep_problem(writer_->close(reason));
+  const Ending ended = ending(reason, undecided);
+  keep_problem(writer_->close(ended));
   Summary summary;
   summary.path = path_;
   summary.events = writer_->event_count();
-  summary.lost_events = lost_events_;
+  for (const DeviceCounts& counts : ended.devices) {
+    summary.made += counts.made;
+    summary.lost += counts.lost;
+  }
+  summary.has_counts = ended.has_counts && ended.are_counts_exact;
+  summary.lost_events = summary.lost.total();
   summary.size_bytes = writer_->size_bytes();
   for (std::size_t number = 0; number < devices_.size(); ++number) {
     if (!devices_[number] || devices_[number]->rows == 0) continue;

@@ -15,6 +15,7 @@
 
 #include "base/flat_map.h"
 #include "capture/capture.h"
+#include "capture/losses.h"
 #include "capture/record.h"
 #include "capture/stack_book.h"
 #include "capture/witness.h"
@@ -27,7 +28,7 @@ struct DrainedEvent {
   Action action = Action::other;
   std::uint8_t device = 0;
   std::uint16_t tag = 0;
-  std::uint32_t lost_before = 0;
+  bool is_inferred = false;  // nobody saw it: another event tells that it must have happened
   std::int64_t time_ns = 0;
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;
@@ -35,6 +36,15 @@ struct DrainedEvent {
   PoolId pool;
   StackId stack;
   StackId forward_stack;
+};
+
+// Events of one device that never reached the drain.
+struct Lost {
+  std::uint8_t device = 0;
+  Epoch epoch = 0;
+  EventCounts counts;
+  std::int64_t first_time_ns = kUnknownTime;
+  std::int64_t last_time_ns = kUnknownTime;
 };
 
 // Whether a recording has seen an allocation yet, for those who wait for one.
@@ -61,11 +71,18 @@ class Output {
   [[nodiscard]] RecordingNumber number() const { return number_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
   [[nodiscard]] bool has_failed() const { return problem_.has_value(); }
+  // Where it begins among what is lost: the epoch, and how many losses were undecided before.
+  void begin(Epoch epoch, std::uint64_t undecided) {
+    epoch_ = epoch;
+    undecided_before_ = undecided;
+  }
 
   void take(const DrainedEvent& event, const StackBook& book, const std::vector<std::string>& tags);
   void take(const Annotation& annotation, std::string_view name);
   void take(const DeviceSample& sample);
-  void note_lost(std::uint8_t device, std::uint32_t lost);
+  void note_lost(const Lost& lost);
+  // Callbacks were off, or are from now on: what is missed then is not even counted.
+  void note_pause();
   void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
   void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
@@ -85,7 +102,8 @@ class Output {
   // Nothing more is recorded; the file keeps what it has.
   void give_up(std::string_view reason);
   void flush();
-  Summary close(std::string_view reason);
+  // `undecided`: as at the beginning, now.
+  Summary close(std::string_view reason, std::uint64_t undecided);
 
  private:
   struct Device {
@@ -95,6 +113,9 @@ class Output {
     bool is_joined = false;
     std::int64_t requested_bytes = 0;
     std::int64_t peak_requested_bytes = 0;
+    EventCounts made;
+    std::vector<std::uint64_t> inferred_rows;  // of frees that nobody saw
+    std::optional<Gap> gap;                    // still growing
   };
 
   // A set of labels as the file has it: a row for each device, more where there are very many.
@@ -109,7 +130,13 @@ class Output {
   std::vector<WrittenSet> write_set(const std::vector<StorageLabel>& labels);
   // The device's number in the file.
   [[nodiscard]] DeviceIndex index_of(std::uint8_t device) const;
+  // Whether the event is one of this recording's.
+  bool admit(const DrainedEvent& event, Device& mine);
+  void count(const DrainedEvent& event, Device& mine);
+  void write_gap(Device& mine);
   void hand_over(std::uint8_t number, Device& device);
+  [[nodiscard]] DeviceCounts counts_of(std::uint8_t number, const Device& mine) const;
+  [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;
   void keep_problem(const Status& status);
   // What lies around a program that was started through us, and tells nothing of it.
   static bool only_starts_the_program(const Frame& frame, const StackBook& book);
@@ -136,7 +163,10 @@ class Output {
   FlatMap<std::uint32_t> pools_;
   std::map<LabelSetNumber, std::vector<WrittenSet>> label_sets_;
   FlatMap<std::uint8_t> live_;  // CPU: addresses whose allocation is in this file
-  std::uint64_t lost_events_ = 0;
+  Epoch epoch_ = 0;
+  std::uint64_t undecided_before_ = 0;
+  bool was_paused_ = false;
+  bool are_counts_exact_ = true;
   std::optional<Error> problem_;
 };
 

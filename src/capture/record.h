@@ -53,7 +53,7 @@ struct EventRecord {
   std::uint64_t stream = 0;
   std::uint32_t pool_graph = 0;
   std::uint32_t pool_user = 0;
-  std::uint32_t lost_before = 0;  // events of this device that found the ring full
+  std::uint32_t spare = 0;
   std::uint32_t instruction = 0;  // where the innermost frame moved to
 };
 

@@ -24,6 +24,12 @@ class SizeTable {
   // Takes it out; false: it was not there.
   bool take(std::uint64_t address, std::uint64_t& size_bytes);
   void clear();
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t row = 0; row < capacity_; ++row) {
+      if (rows_[row].address != 0) visit(rows_[row].address, rows_[row].size_bytes);
+    }
+  }
   [[nodiscard]] std::size_t size() const { return count_; }
 
  private:

@@ -77,7 +77,11 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
 
 int main(int argc, const char* const* argv, const Environment& environment) {
   try {
-    return dispatch(argc, argv, environment);
+    const int code = dispatch(argc, argv, environment);
+    const std::string lost = lost_output();
+    if (lost.empty()) return code;
+    return fail({ErrorCode::environment, "the output could not be written (" + lost + ")",
+                 "standard output", "make room, or send it elsewhere"});
   } catch (const std::exception& bug) {
     print_error(
         std::string("this is a bug of ours, please report it with the command you typed: ") +

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/terminal.h"
+#include "report/text/completeness_text.h"
 #include "session/conversion.h"
 
 namespace gpumemprof::cli {
@@ -58,6 +59,9 @@ int run_convert(const ConvertFlags& flags) {
       flags.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
   const Status written = convert(*recording.value(), *format, flags.output, existing);
   if (!written) return fail(written.error());
+  for (const std::string& sentence :
+       text::missing_sentences(find_completeness(recording.value()->store())))
+    print_error(flags.file + ": " + sentence);
   print_out("Written to " + flags.output + "\n" + next_step(*format, flags.output));
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
   return 0;

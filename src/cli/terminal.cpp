@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/printable.h"
 
@@ -35,14 +37,17 @@ std::size_t terminal_width() {
   return std::clamp(width, kNarrowest, kWidest);
 }
 
+int g_output_error = 0;  // why the first piece that was lost was lost
+
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && value[0] != '\0';
 }
 
 void write_out(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool is_written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!is_written && g_output_error == 0) g_output_error = errno;
 }
 
 }  // namespace
@@ -59,6 +64,13 @@ Terminal look_at_terminal() {
 
 void print_out(const std::string& text) {
   write_out(printable_page(text, look_at_terminal().has_color));
+}
+
+std::string lost_output() {
+  // A reader that has seen enough closes its pipe; that is no mistake.
+  const int error_number = std::exchange(g_output_error, 0);
+  if (error_number == 0 || error_number == EPIPE) return "";
+  return std::strerror(error_number);
 }
 
 void print_json(const std::string& json) { write_out(printable_json(json) + "\n"); }

@@ -16,9 +16,13 @@ struct Terminal {
 Terminal look_at_terminal();
 
 // Names in the text may come from strangers: what would act on the terminal is shown as a dot, and
-// in JSON escaped.
+// in JSON escaped. What cannot be written is lost: whoever asked learns it at the end, from
+// lost_output().
 void print_out(const std::string& text);
 void print_json(const std::string& json);
+// Why standard output did not take all that was printed since it was last asked; empty: it did, or
+// its reader went away.
+[[nodiscard]] std::string lost_output();
 void print_error(const std::string& sentence);
 
 // "reading run.pickle  62 %", rewritten in place on standard error; nothing in a pipe, nothing for

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,11 +46,67 @@ struct SegmentState {
 // (a snapshot).
 enum class StateEdge : std::uint8_t { start, end };
 
+// What the program did, as people count it. One free is one, though a file has two rows for it
+// (requested, completed).
+struct EventCounts {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t others = 0;  // CUDA: a free's completion, segments, out of memory
+
+  [[nodiscard]] std::uint64_t total() const { return allocations + frees + others; }
+  void add(Action action, std::uint64_t count = 1) {
+    if (action == Action::alloc) {
+      allocations += count;
+    } else if (action == Action::free_requested) {
+      frees += count;
+    } else {
+      others += count;
+    }
+  }
+  EventCounts& operator+=(const EventCounts& other) {
+    allocations += other.allocations;
+    frees += other.frees;
+    others += other.others;
+    return *this;
+  }
+  bool operator==(const EventCounts&) const = default;
+};
+
 // Events were lost here: the recorder could not keep up.
 struct Gap {
   DeviceIndex device = 0;
   std::uint32_t before_event = 0;  // row of the device's next event that was kept
-  std::uint64_t lost_events = 0;
+  std::uint64_t lost_events = 0;   // kUnknownCount: recording was paused
+  // Unknown, or nothing, in files of version 2 and before:
+  std::uint32_t end_event = 0;  // the next event behind the last one that was lost
+  std::int64_t first_time_ns = kUnknownTime;
+  std::int64_t last_time_ns = kUnknownTime;
+  std::uint64_t lost_allocations = 0;
+  std::uint64_t lost_frees = 0;
+
+  static constexpr std::uint64_t kUnknownCount = kUnknownBytes;
+};
+
+// How the recording of a device ended: made = recorded + lost.
+struct DeviceCounts {
+  DeviceIndex device = 0;
+  EventCounts made;
+  EventCounts lost;
+  // Frees in the file that nobody saw: another allocation took the place.
+  std::uint64_t inferred_frees = 0;
+};
+
+// The reason that stands for "the process was killed, or is still writing".
+inline constexpr std::string_view kNotClosed = "not closed";
+
+// How a recording ended, as its own file says.
+struct Ending {
+  bool is_closed = false;  // false: the process was killed, or is still writing
+  std::string reason;      // "exit", "stop", "exception: ValueError"
+  std::string problem;     // why recording stopped before that: "the disk is full"; empty: it did not
+  bool has_counts = false;
+  bool are_counts_exact = true;
+  std::vector<DeviceCounts> devices;
 };
 
 // The whole card, seen from outside the pool, at one moment. kUnknownBytes where it could not be
@@ -91,6 +148,7 @@ struct Origin {
   bool has_start = false;            // the state at the start is known (and may be empty)
   bool has_traces = false;           // a history was recorded, be it empty
   std::optional<CutPoint> cut;
+  std::optional<Ending> ending;  // of recordings; snapshots say nothing of it
   std::vector<std::pair<std::string, std::string>> settings;  // as the file states them, for people
   std::vector<std::pair<std::string, std::string>>
       facts;  // versions, host, rank, command line: whatever is known

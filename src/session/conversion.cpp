@@ -2,7 +2,6 @@
 
 #include "report/torch_snapshot/torch_snapshot.h"
 #include "store/store_source.h"
-#include "trace/reader.h"
 #include "trace/writer.h"
 
 namespace gpumemprof {
@@ -23,11 +22,10 @@ Status write_trace(const Store& store, const std::string& path, FileSink::Existi
     origin.facts.insert(origin.facts.end(), more_facts.begin(), more_facts.end());
     writer.value()->set_origin(origin);
   }
-  std::string ended = "converted";
-  for (const auto& [fact, value] : store.origin().facts) {
-    if (fact == kEndedFact) ended = value;
-  }
-  return writer.value()->close(ended);
+  Ending ending;
+  ending.is_closed = true;
+  ending.reason = "converted";
+  return writer.value()->close(store.origin().ending.value_or(ending));
 }
 
 }  // namespace

@@ -82,16 +82,22 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
 }
 
 Result<Overview> Recording::overview(const OverviewOptions& options) const {
-  return make_overview(store_, replays_, phases_, path_, options);
+  Result<Overview> made = make_overview(store_, replays_, phases_, path_, options);
+  if (made) made.value().completeness = find_completeness(store_);
+  return made;
 }
 
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
-  return make_whatif(store_, replays_, path_, options);
+  Result<WhatIf> made = make_whatif(store_, replays_, path_, options);
+  if (made) made.value().completeness = find_completeness(store_);
+  return made;
 }
 
 Result<Advice> Recording::advise(AdviceOptions options, const Recording* other) const {
   if (other != nullptr) options.other = OtherRun{&other->store_, &other->phases_};
-  return gpumemprof::advise(store_, replays_, phases_, path_, options);
+  Result<Advice> made = gpumemprof::advise(store_, replays_, phases_, path_, options);
+  if (made) made.value().completeness = find_completeness(store_);
+  return made;
 }
 
 Status Recording::write_simulated(const WhatIfOptions& options, const std::string& path,

@@ -44,6 +44,9 @@ class BlockPacker {
   void pack(BlockKind kind, std::span<const std::uint8_t> content, OutBytes& out) {
     pack(kind, std::span(&content, 1), out);
   }
+  // Blocks are numbered; those that never reached the file give their numbers back.
+  [[nodiscard]] std::uint32_t next_number() const { return next_number_; }
+  void set_next_number(std::uint32_t number) { next_number_ = number; }
 
  private:
   // The size of the compressed content, or 0 where it would not be smaller.

@@ -14,6 +14,10 @@ constexpr std::uint8_t kHasStart = 2;
 constexpr std::uint8_t kHasTraces = 4;
 constexpr std::uint8_t kHasCut = 8;
 
+constexpr std::uint8_t kHasCounts = 1;
+constexpr std::uint8_t kAreExact = 2;
+constexpr std::uint8_t kWasClosed = 4;  // not set in a copy of a recording that was never closed
+
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 // Facts are few and short; what would not fit the block is left out.
@@ -45,6 +49,20 @@ Pairs take_pairs(InBytes& in) {
     pairs.emplace_back(std::move(key), take_text(in));
   }
   return pairs;
+}
+
+void put_counts(OutBytes& out, const EventCounts& counts) {
+  out.varint(counts.allocations);
+  out.varint(counts.frees);
+  out.varint(counts.others);
+}
+
+EventCounts take_counts(InBytes& in) {
+  EventCounts counts;
+  counts.allocations = in.varint();
+  counts.frees = in.varint();
+  counts.others = in.varint();
+  return counts;
 }
 
 void put_settings(OutBytes& out, const AllocatorSettings& settings) {
@@ -134,6 +152,11 @@ void encode_marks(OutBytes& out, const Marks& marks) {
     out.signed_varint(gap.device);
     out.varint(gap.before_event);
     out.varint(gap.lost_events);
+    out.varint(gap.end_event);
+    out.signed_varint(gap.first_time_ns);
+    out.signed_varint(gap.last_time_ns);
+    out.varint(gap.lost_allocations);
+    out.varint(gap.lost_frees);
   }
   out.varint(marks.samples.size());
   for (const DeviceSample& sample : marks.samples) {
@@ -168,6 +191,14 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
     gap.device = take_device(in);
     gap.before_event = static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32));
     gap.lost_events = in.varint();
+    gap.end_event = gap.before_event;
+    if (version >= kCountsVersion) {
+      gap.end_event = static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32));
+      gap.first_time_ns = in.signed_varint();
+      gap.last_time_ns = in.signed_varint();
+      gap.lost_allocations = in.varint();
+      gap.lost_frees = in.varint();
+    }
     marks.gaps.push_back(gap);
   }
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
@@ -189,14 +220,43 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
   return in.is_spent();
 }
 
-void encode_end(OutBytes& out, const Ending& ending) {
+void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events) {
   put_text(out, ending.reason);
-  out.varint(ending.events);
+  out.varint(events);
+  put_text(out, ending.problem);
+  out.byte(static_cast<std::uint8_t>((ending.has_counts ? kHasCounts : 0) |
+                                     (ending.are_counts_exact ? kAreExact : 0) |
+                                     (ending.is_closed ? kWasClosed : 0)));
+  out.varint(ending.devices.size());
+  for (const DeviceCounts& counts : ending.devices) {
+    out.signed_varint(counts.device);
+    put_counts(out, counts.made);
+    put_counts(out, counts.lost);
+    out.varint(counts.inferred_frees);
+  }
 }
 
-bool decode_end(InBytes in, Ending& ending) {
+bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events) {
+  ending = Ending();
   ending.reason = take_text(in);
-  ending.events = in.varint();
+  events = in.varint();
+  if (version < kCountsVersion) {
+    ending.is_closed = ending.reason != kNotClosed;
+    return in.is_spent();
+  }
+  ending.problem = take_text(in);
+  const std::uint8_t flags = in.byte();
+  ending.has_counts = (flags & kHasCounts) != 0;
+  ending.are_counts_exact = (flags & kAreExact) != 0;
+  ending.is_closed = (flags & kWasClosed) != 0;
+  for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
+    DeviceCounts counts;
+    counts.device = take_device(in);
+    counts.made = take_counts(in);
+    counts.lost = take_counts(in);
+    counts.inferred_frees = in.varint();
+    ending.devices.push_back(counts);
+  }
   return in.is_spent();
 }
 

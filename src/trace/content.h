@@ -82,12 +82,8 @@ void encode_marks(OutBytes& out, const Marks& marks);
 // As a file of that version has them.
 bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Marks& marks);
 
-struct Ending {
-  std::string reason;
-  std::uint64_t events = 0;  // of all devices
-};
-
-void encode_end(OutBytes& out, const Ending& ending);
-bool decode_end(InBytes in, Ending& ending);
+// `events`: rows in the file, of all devices.
+void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events);
+bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events);
 
 }  // namespace gpumemprof::trace

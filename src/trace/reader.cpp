@@ -79,7 +79,7 @@ class TraceReader::Delivery {
   }
 
   void finish() {
-    if (has_ended_ && !cut_ && ending_.events != event_count_) {
+    if (has_ended_ && !cut_ && ended_events_ != event_count_) {
       cut_ =
           CutPoint{blocks_.byte_offset(), "it holds another number of events than were recorded"};
     }
@@ -92,7 +92,8 @@ class TraceReader::Delivery {
       origin_.cut = cut_;
     }
     std::erase_if(origin_.facts, [](const auto& fact) { return fact.first == kEndedFact; });
-    origin_.facts.emplace_back(kEndedFact, has_ended_ ? ending_.reason : std::string(kNotClosed));
+    origin_.facts.emplace_back(kEndedFact, has_ended_ && ending_.is_closed ? ending_.reason : std::string(kNotClosed));
+    origin_.ending = has_ended_ ? ending_ : Ending();
     sink_.set_settings(settings_);
     sink_.set_origin(origin_);
   }
@@ -114,7 +115,7 @@ class TraceReader::Delivery {
       case trace::BlockKind::marks:
         return take_marks(content);
       case trace::BlockKind::end:
-        has_ended_ = trace::decode_end(content, ending_);
+        has_ended_ = trace::decode_end(content, version_, ending_, ended_events_);
         return has_ended_;
       case trace::BlockKind::labels:
         return version_ >= trace::kLabelsVersion && labels_.decode(content, definitions_, sink_);
@@ -157,7 +158,8 @@ class TraceReader::Delivery {
   Origin origin_;
   AllocatorSettings settings_;
   std::optional<CutPoint> cut_;
-  trace::Ending ending_;
+  Ending ending_;
+  std::uint64_t ended_events_ = 0;
   bool has_ended_ = false;
   std::uint64_t event_count_ = 0;
   std::uint64_t content_bytes_ = 0;

@@ -19,7 +19,6 @@ namespace gpumemprof {
 bool looks_like_trace(std::span<const std::byte> start);
 
 inline constexpr std::string_view kEndedFact = "ended";
-inline constexpr std::string_view kNotClosed = "not closed";
 
 class TraceReader final : public EventSource {
  public:

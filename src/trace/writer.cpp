@@ -13,6 +13,8 @@ namespace gpumemprof {
 namespace {
 
 constexpr std::size_t kMarksPerBlock = std::size_t{1} << 14;
+// For the end block of a file on a full disk.
+constexpr std::uint64_t kReservedBytes = std::uint64_t{16} << 10;
 
 // Whether every row is less than the limit or none. None is the largest number there is.
 template <typename T, typename RowOf>
@@ -114,7 +116,6 @@ void TraceWriter::take_events(DeviceIndex device, const EventColumns& events) {
     write_events(device, queue.events, 0, per_block);
     queue.events.clear();
   }
-  event_count_ += events.size();
 }
 
 void TraceWriter::write_events(DeviceIndex device, const EventColumns& events, std::size_t first,
@@ -127,6 +128,25 @@ void TraceWriter::write_events(DeviceIndex device, const EventColumns& events, s
   pack_context();
   packer_->pack(trace::BlockKind::events, encoder_->encode(device, events, first, count), *packed_);
   send();
+  if (failure_) return;
+  EventCounts& written = queue_of(device).written;
+  for (const Action action : events.action.span().subspan(first, count)) written.add(action);
+}
+
+EventCounts TraceWriter::written(DeviceIndex device) const {
+  for (const auto& queue : queues_) {
+    if (queue->device == device) return queue->written;
+  }
+  return {};
+}
+
+std::uint64_t TraceWriter::event_count() const {
+  std::uint64_t count = 0;
+  for (const auto& queue : queues_) {
+    count += queue->written.total();
+    if (!failure_) count += queue->events.size();
+  }
+  return count;
 }
 
 bool TraceWriter::refers_to_known(const EventColumns& events, std::size_t first,
@@ -308,19 +328,32 @@ Status TraceWriter::flush() {
 }
 
 Status TraceWriter::close(std::string_view reason) {
+  Ending ending;
+  ending.is_closed = true;
+  ending.reason = reason;
+  return close(ending);
+}
+
+Status TraceWriter::close(const Ending& ending) {
   if (is_closed_) return status();
-  if (flush()) {
-    guarded([&] {
-      content_->clear();
-      trace::encode_end(*content_, {std::string(reason), event_count_});
-      packer_->pack(trace::BlockKind::end, content_->span(), *packed_);
-      send();
-    });
-  }
+  (void)flush();
+  guarded([&] { write_end(ending); });
   is_closed_ = true;
   const Status closed = file_ ? file_->close() : Status(Done{});
   if (!closed) fail(closed.error());
   return status();
+}
+
+void TraceWriter::write_end(const Ending& ending) {
+  Ending mine = ending;
+  if (failure_) mine.problem = failure_->message;
+  packed_->clear();
+  packer_->set_next_number(sent_blocks_);
+  content_->clear();
+  trace::encode_end(*content_, mine, event_count());
+  packer_->pack(trace::BlockKind::end, content_->span(), *packed_);
+  const Status written = file_->write_last(std::as_bytes(packed_->span()));
+  if (!written) fail(written.error());
 }
 
 // Out of memory, a block may be half packed: it never reaches the file.
@@ -351,7 +384,8 @@ void TraceWriter::send() {
   }
   const Status written = file_->write(std::as_bytes(packed_->span()));
   packed_->clear();
-  if (!written) fail(written.error());
+  if (!written) return fail(written.error());
+  sent_blocks_ = packer_->next_number();
 }
 
 void TraceWriter::fail(Error error) {

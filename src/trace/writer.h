@@ -7,7 +7,8 @@
 // (strings, frames, stacks).
 //
 // The first failure (a full disk, say) is kept: later calls do nothing and status(), flush() and
-// close() tell it. The file then ends with the last whole block. One thread at a time. A forked
+// close() tell it. The file then ends with the last whole block, and with the end block, for which
+// room is reserved. One thread at a time. A forked
 // child that inherits a writer cannot write with it.
 #pragma once
 
@@ -78,16 +79,29 @@ class TraceWriter final : public EventSink {
   // Writes everything pending and how the recording ended ("exit 0", "exception"), and closes the
   // file.
   Status close(std::string_view reason);
+  // The same, with what was made and lost. Where something failed before, the file says so, if it
+  // can still be written to: room for that is reserved.
+  Status close(const Ending& ending);
   [[nodiscard]] Status status() const;
+  // What is in the file of a device's events.
+  [[nodiscard]] EventCounts written(DeviceIndex device) const;
 
+<<<<<<< HEAD
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
   [[nodiscard]] std::uint64_t event_count() const { return event_count_; }
+=======
+  [[nodiscard]] const std::string& path() const { return file_->path(); }
+  [[nodiscard]] std::uint64_t size_bytes() const { return file_->size_bytes(); }
+  // Events in the file, once it is closed; before, also those that wait to be written.
+  [[nodiscard]] std::uint64_t event_count() const;
+>>>>>>> 46b4c23 (capture, trace: count what was made and lost, exactly; say how a recording ended; write to no file but ours)
 
  private:
   struct DeviceQueue {
     DeviceIndex device = 0;
     EventColumns events;
+    EventCounts written;
   };
 
   TraceWriter(std::string path, const Origin& origin, const AllocatorSettings& settings,
@@ -109,7 +123,11 @@ class TraceWriter final : public EventSink {
   void pack_state(trace::StateEncoder& state, bool is_whole);
   void pack_pending();
   void send();
+<<<<<<< HEAD
   Status make_file();
+=======
+  void write_end(const Ending& ending);
+>>>>>>> 46b4c23 (capture, trace: count what was made and lost, exactly; say how a recording ended; write to no file but ours)
   void fail(Error error);
   // A row that was never added would make the rest of the file unreadable.
   [[nodiscard]] bool refers_to_known(const EventColumns& events, std::size_t first,
@@ -133,7 +151,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::OutBytes> content_;  // of the block being made
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
-  std::uint64_t event_count_ = 0;
+  std::uint32_t sent_blocks_ = 0;
   std::optional<Error> failure_;
   bool is_closed_ = false;
 };

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/completeness/completeness.h"
 #include "analysis/sources/sources.h"
 #include "base/result.h"
 #include "event/provenance.h"
@@ -96,6 +97,7 @@ struct FitPlan {
 
 struct Advice {
   std::string path;
+  Completeness completeness;  // of the recording
   DeviceIndex device = 0;
   std::string device_name;
   std::uint64_t peak_allocated_bytes = 0;

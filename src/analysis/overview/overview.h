@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/completeness/completeness.h"
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
 #include "analysis/gap/gap.h"
@@ -64,6 +65,7 @@ struct DeviceOverview {
 
 struct Overview {
   std::string path;
+  Completeness completeness;
   std::uint64_t events = 0;
   std::vector<DeviceOverview> devices;
 };

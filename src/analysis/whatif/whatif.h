@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/completeness/completeness.h"
 #include "analysis/fragmentation/pins.h"
 #include "base/result.h"
 #include "event/alloc_conf.h"
@@ -57,6 +58,7 @@ struct DeviceWhatIf {
 
 struct WhatIf {
   std::string path;
+  Completeness completeness;  // of the recording
   std::vector<DeviceWhatIf> devices;
 };
 

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/json/completeness_json.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -109,6 +111,7 @@ std::string advice_json(const Advice& advice) {
   Json json;
   json["schema_version"] = kSchemaVersion;
   json["input"] = {{"path", advice.path}, {"device", advice.device_name}};
+  json["completeness"] = completeness_json(advice.completeness);
   json["baseline"] = {{"peak_allocated_bytes", advice.peak_allocated_bytes},
                       {"peak_reserved_bytes", advice.peak_reserved_bytes},
                       {"peak_phase", phase_name(advice.baseline.phase)},

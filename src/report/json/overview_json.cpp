@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/json/completeness_json.h"
 #include "report/json/gap_json.h"
 #include "report/json/sources_json.h"
 
@@ -309,6 +310,7 @@ std::string overview_json(const Overview& overview, const Store& store, std::siz
   Json json;
   json["schema_version"] = kOverviewSchemaVersion;
   json["input"] = input_json(overview, store);
+  json["completeness"] = completeness_json(overview.completeness);
   json["devices"] = Json::array();
   for (const DeviceOverview& device : overview.devices)
     json["devices"].push_back(device_json(store, device, top));

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/json/completeness_json.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -53,6 +55,7 @@ std::string whatif_json(const WhatIf& whatif) {
   Json json;
   json["schema_version"] = kSchemaVersion;
   json["input"] = {{"path", whatif.path}};
+  json["completeness"] = completeness_json(whatif.completeness);
   json["devices"] = Json::array();
   for (const DeviceWhatIf& device : whatif.devices) {
     Json entry;

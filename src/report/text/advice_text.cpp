@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "report/text/completeness_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 
@@ -26,6 +27,8 @@ class Writer : private text::Page {
     paragraph(
         fmt::format("{}: what each remedy would make of this run", text::file_name(advice_.path)),
         0);
+    for (const std::string& sentence : text::missing_sentences(advice_.completeness))
+      paragraph(sentence, 0);
     line(fmt::format("{}: peak {} allocated, {} reserved, {}", advice_.device_name,
                      format_bytes(advice_.peak_allocated_bytes),
                      format_bytes(advice_.peak_reserved_bytes), phase(advice_.baseline.phase)));

@@ -9,6 +9,7 @@
 #include "analysis/peak/user_frame.h"
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "report/text/completeness_text.h"
 #include "report/text/gap_text.h"
 #include "report/text/oom_text.h"
 #include "report/text/page.h"
@@ -64,6 +65,8 @@ class Writer : private text::Page {
   void heading() {
     const std::string name = text::file_name(overview_.path);
     line(fmt::format("{}: {}, {}", name, kind(), counted(overview_.events, "event")));
+    for (const std::string& sentence : text::missing_sentences(overview_.completeness))
+      paragraph(sentence, 0);
     if (store_.origin().cut) {
       const CutPoint& cut = *store_.origin().cut;
       paragraph(fmt::format("The file is not whole: at byte {} {}. This is what came before.",
@@ -155,7 +158,8 @@ class Writer : private text::Page {
 
   void exactness(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
-    if (replay.exact_from_event == 0U) return;
+    // Where events were lost, the first lines have said what that makes of the figures.
+    if (replay.exact_from_event == 0U || !overview_.completeness.gaps.empty()) return;
     if (replay.exact_from_event) {
       paragraph(fmt::format("The history starts late: {} were live before it. Figures are exact "
                             "from event {} on; "

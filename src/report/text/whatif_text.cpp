@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "report/text/completeness_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 
@@ -26,6 +27,8 @@ class Writer : private text::Page {
   std::string run() {
     line(fmt::format("{}: replayed by the allocator's rules (simulated)",
                      text::file_name(whatif_.path)));
+    for (const std::string& sentence : text::missing_sentences(whatif_.completeness))
+      paragraph(sentence, 0);
     for (const DeviceWhatIf& device : whatif_.devices) {
       out_ += "\n";
       proof(device);

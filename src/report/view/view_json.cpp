@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "analysis/completeness/completeness.h"
 #include "base/printable.h"
 #include "event/memory_source.h"
+#include "report/json/completeness_json.h"
 #include "report/text/phrases.h"
 #include "report/view/labels.h"
 
@@ -80,6 +82,7 @@ std::string meta_json(const std::vector<FileMeta>& files, std::string_view versi
                              {"path", printable(file.path)},
                              {"kind", origin.kind},
                              {"cut", origin.cut ? Json(origin.cut->reason) : Json()},
+                             {"completeness", completeness_json(find_completeness(*file.store))},
                              {"devices", devices}});
   }
   return dump(json);

@@ -17,7 +17,7 @@ TEST(Drain, ACommandRunsAfterWhatCameBeforeItAndBeforeWhatComesAfter) {
   std::atomic<int> misplaced{0};
   {
     Drain drain(ring, emitter);
-    drain.start_thread();
+    ASSERT_TRUE(drain.start_thread());
     for (int index = 0; index < kRecords; ++index) {
       Record record;
       record.event.device = kCpuDevice;

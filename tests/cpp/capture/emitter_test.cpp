@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 #include "event/event.h"
 
@@ -47,30 +48,22 @@ TEST_F(EmitterOfEvents, an_event_says_where_and_by_whom) {
   EXPECT_EQ(event.tag, 7);
   EXPECT_NE(event.thread, kNoThread);
   EXPECT_EQ(event.stack, StackWord::none);
-  EXPECT_EQ(event.lost_before, 0U);
 }
 
-TEST_F(EmitterOfEvents, the_next_event_of_a_device_tells_of_those_lost_before_it) {
+TEST_F(EmitterOfEvents, what_finds_the_ring_full_is_counted_by_device) {
   for (int turn = 0; turn < 4; ++turn) emit(0);
+  EXPECT_FALSE(emitter_.is_losing());
   for (int turn = 0; turn < 3; ++turn) emit(0);
   for (int turn = 0; turn < 2; ++turn) emit(5);
-  for (int turn = 0; turn < 4; ++turn) EXPECT_EQ(taken().lost_before, 0U);
-  emit(1);
-  EXPECT_EQ(taken().lost_before, 0U);
-  emit(5);
-  EXPECT_EQ(taken().lost_before, 2U);
-  emit(0);
-  EXPECT_EQ(taken().lost_before, 3U);
-  emit(0);
-  emit(5);
-  EXPECT_EQ(taken().lost_before, 0U);
-  EXPECT_EQ(taken().lost_before, 0U);
-}
-
-TEST_F(EmitterOfEvents, what_no_event_told_of_is_left_to_take) {
-  for (int turn = 0; turn < 6; ++turn) emit(0);
-  EXPECT_EQ(emitter_.take_lost(0), 2U);
-  EXPECT_EQ(emitter_.take_lost(0), 0U);
+  EXPECT_TRUE(emitter_.is_losing());
+  std::vector<LossEntry> entries;
+  emitter_.losses().collect(entries);
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].device, 0);
+  EXPECT_EQ(entries[0].lost.allocations, 3U);
+  EXPECT_EQ(entries[0].position, 4U);
+  EXPECT_EQ(entries[1].device, 5);
+  EXPECT_EQ(entries[1].lost.allocations, 2U);
 }
 
 }  // namespace

@@ -145,10 +145,10 @@ TEST(TraceVersions, a_file_of_the_first_version_has_no_labels_and_shorter_sample
 }
 
 TEST(TraceVersions, a_newer_file_is_refused_with_both_versions) {
-  const Opened newer = open_bytes(file_of(3, trace::BlockKind::marks, trace::OutBytes()));
+  const Opened newer = open_bytes(file_of(4, trace::BlockKind::marks, trace::OutBytes()));
   EXPECT_EQ(newer.store, nullptr);
-  EXPECT_NE(newer.refusal.find("version 3"), std::string::npos) << newer.refusal;
-  EXPECT_NE(newer.refusal.find("up to 2"), std::string::npos) << newer.refusal;
+  EXPECT_NE(newer.refusal.find("version 4"), std::string::npos) << newer.refusal;
+  EXPECT_NE(newer.refusal.find("up to 3"), std::string::npos) << newer.refusal;
 }
 
 }  // namespace

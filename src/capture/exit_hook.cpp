@@ -1,0 +1,44 @@
+#include "capture/exit_hook.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+#include "capture/call_table.h"
+#include "capture/engine.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+[[noreturn]] void leave(int code) {
+  // Nothing may keep the program from ending; a recording that cannot be closed stays open.
+  try {
+    if (Engine* engine = Engine::existing()) engine->stop_all("_exit " + std::to_string(code));
+  } catch (...) {
+  }
+  ::_exit(code);
+}
+
+std::string python_library() {
+  const void* python = ::dlsym(RTLD_DEFAULT, "Py_GetVersion");
+  Dl_info info{};
+  if (python == nullptr || ::dladdr(python, &info) == 0 || info.dli_fname == nullptr) return "";
+  const std::string_view path = info.dli_fname;
+  return std::string(path.substr(path.find_last_of('/') + 1));
+}
+
+}  // namespace
+
+bool watch_exit() {
+  static const int kChanged = [] {
+    auto* target = reinterpret_cast<void*>(leave);
+    const std::string library = python_library();
+    const int changed = redirect_calls("", "_exit", target);  // the program itself has no name
+    return library.empty() ? changed : changed + redirect_calls(library, "_exit", target);
+  }();
+  return kChanged > 0;
+}
+
+}  // namespace gpumemprof::capture

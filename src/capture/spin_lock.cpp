@@ -1,0 +1,22 @@
+#include "capture/spin_lock.h"
+
+#include <thread>
+
+namespace gpumemprof::capture {
+namespace {
+
+// Turns before a waiter lets others run: its holder may have lost its processor.
+constexpr int kSpins = 200;
+
+}  // namespace
+
+void SpinLock::lock() {
+  int spins = 0;
+  while (is_held_.exchange(true, std::memory_order_acquire)) {
+    while (is_held_.load(std::memory_order_relaxed)) {
+      if (++spins % kSpins == 0) std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,53 @@
+#include "report/json/completeness_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "report/text/completeness_text.h"
+
+namespace gpumemprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json counts_json(const EventCounts& counts) {
+  return {{"allocations", counts.allocations}, {"frees", counts.frees}, {"others", counts.others}};
+}
+
+Json counts_or_null(const std::optional<EventCounts>& counts) {
+  return counts ? counts_json(*counts) : Json();
+}
+
+Json us_or_null(std::int64_t time_ns) {
+  return time_ns == kUnknownTime ? Json() : Json(time_ns / 1000);
+}
+
+Json gap_json(const LostEvents& gap) {
+  return {{"device", gap.device},
+          {"from_event", gap.from_event},
+          {"to_event", gap.to_event},
+          {"from_us", us_or_null(gap.from_ns)},
+          {"to_us", us_or_null(gap.to_ns)},
+          {"lost_events", gap.events ? Json(*gap.events) : Json()},
+          {"lost_allocations", gap.events ? Json(gap.allocations) : Json()},
+          {"lost_frees", gap.events ? Json(gap.frees) : Json()}};
+}
+
+}  // namespace
+
+Json completeness_json(const Completeness& found) {
+  Json json;
+  json["is_whole"] = found.is_recording ? Json(found.is_whole()) : Json();
+  json["is_closed"] = found.is_recording ? Json(found.is_closed) : Json();
+  json["ended"] = found.is_recording && found.is_closed ? Json(found.reason) : Json();
+  json["problem"] = found.problem.empty() ? Json() : Json(found.problem);
+  json["made"] = counts_or_null(found.made);
+  json["recorded"] = counts_json(found.recorded);
+  json["lost"] = counts_or_null(found.lost);
+  json["exact_until_us"] = us_or_null(found.exact_until_ns);
+  json["gaps"] = Json::array();
+  for (const LostEvents& gap : found.gaps) json["gaps"].push_back(gap_json(gap));
+  json["what_is_missing"] = text::missing_sentences(found);
+  return json;
+}
+
+}  // namespace gpumemprof

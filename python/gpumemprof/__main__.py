@@ -12,6 +12,9 @@ from gpumemprof import _core
 from gpumemprof._data import demo_path, viewer_path
 
 
+_ENVIRONMENT_CODE = 4
+
+
 @contextmanager
 def _default_signals() -> Iterator[None]:
     """Ctrl-C and a closed pipe end the native part at once, as they end any command.
@@ -27,6 +30,26 @@ def _default_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _flushed(code: int) -> int:
+    """The exit code of a verb that printed through Python, once all of it is written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        print(
+            f"gpumemprof: standard output: the output could not be written ({error.strerror}); "
+            "make room, or send it elsewhere",
+            file=sys.stderr,
+        )
+        code = _ENVIRONMENT_CODE
+    else:
+        return code
+    # What is still in the buffer must not be tried again when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -40,12 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] == "run":
         from gpumemprof import run
 
-        return run.main(given[1:])
+        code = run.main(given[1:])
+        # What the program printed is its own.
+        return _flushed(code) if given[1:2] in (["-h"], ["--help"]) else code
     if given and given[0] == "advise":
         from gpumemprof import verify
 
         if verify.is_wanted(given[1:]):
-            return verify.main(given[1:])
+            return _flushed(verify.main(given[1:]))
     words = ["gpumemprof", *given]
     sys.stdout.flush()
     with _default_signals():

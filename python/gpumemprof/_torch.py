@@ -223,6 +223,16 @@ def peak_allocated(index: int, peak_requested_bytes: int) -> int | None:
     return None
 
 
+def retry_counts() -> dict[int, int]:
+    """How often torch flushed each device's pool because a request was refused, so far."""
+    import torch
+
+    return {
+        device: int(torch.cuda.memory_stats(device).get("num_alloc_retries", 0))
+        for device in range(torch.cuda.device_count())
+    }
+
+
 def device_facts() -> dict[str, str]:
     """Names, totals and limits of the devices; only with CUDA initialised."""
     import torch

@@ -369,9 +369,16 @@ class MemoryProfiler:
                 return
             self._add_snapshots([self._look("monitoring")])
             seconds = min(max(float(interval), _SHORTEST_INTERVAL_S), _LONGEST_INTERVAL_S)
-            self._monitor = self._meter.start_monitor(
-                seconds, self.track_cpu_memory, self._card_id()
-            )
+            try:
+                monitor = self._meter.start_monitor(seconds, self.track_cpu_memory, self._card_id())
+            except RuntimeError as error:  # There may be too many threads.
+                warnings.warn(
+                    f"monitoring stays off, no thread could be started: {error}",
+                    RecordingWarning,
+                    stacklevel=2,
+                )
+                return
+            self._monitor = monitor
             self._monitor_finalizer = weakref.finalize(self, self._monitor.stop)
 
     def stop_monitoring(self) -> None:

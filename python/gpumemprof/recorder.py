@@ -28,7 +28,7 @@ import threading
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, TypeVar, Union
+from typing import Any, Callable, NoReturn, TypeVar, Union
 
 from gpumemprof import _core, _torch, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
@@ -101,6 +101,22 @@ def _prepare() -> None:
     _is_prepared = True
     _stack_problem = _why_no_stacks()
     atexit.register(_stop_all)
+    if not _core.capture_watch_exit():
+        _wrap_exit()
+
+
+def _wrap_exit() -> None:
+    """Close the recordings before ``os._exit``, where its call of the system cannot be watched."""
+    end = os._exit
+
+    @functools.wraps(end)
+    def close_and_end(status: int) -> NoReturn:
+        try:
+            _core.capture_stop_all(f"_exit {status}")
+        finally:
+            end(status)
+
+    os._exit = close_and_end  # type: ignore[assignment]
 
 
 @functools.cache
@@ -196,6 +212,7 @@ class ActiveRecording:
         self._has_stacks = stacks
         self._owns_recorder = False
         self._prover: threading.Thread | None = None
+        self._retries: dict[int, int] = {}
         self._told_facts = _facts(command)
         self._has_labels = labels
         self._is_brief = is_brief
@@ -237,6 +254,7 @@ class ActiveRecording:
         """
         if self.capture == "counters":
             self._add_facts(_torch.counter_facts())
+        self._add_retries()
         elif self.capture is not None and not self._is_cpu:
             with contextlib.suppress(Exception):
                 self._add_facts(_torch.limit_facts())
@@ -258,8 +276,8 @@ class ActiveRecording:
         lost = self.summary.get("lost_events", 0)
         if problem:
             self.notes.append(problem)
-        if lost:
-            self.notes.append(f"{lost} events were lost: the disk or the processor did not keep up")
+        if lost and not problem:
+            self.notes.append(f"{lost:,} events were lost: the recorder could not keep up")
         if self._is_silent:
             return
         for note in self.notes:
@@ -299,13 +317,24 @@ class ActiveRecording:
             if way != "native":
                 raise UsageError(f"GPUMEMPROF_CAPTURE is {way}", "usage")
             self._join_native(number)
+            self._retries = _torch.retry_counts()
             self._set_capture("native")
-            self._prover = threading.Thread(
-                target=self._prove, args=(number,), name="gpumemprof self-test", daemon=True
-            )
-            self._prover.start()
+            self._start_prover(number)
         except Exception as error:
             self._fall_back(error)
+
+    def _start_prover(self, number: int) -> None:
+        prover = threading.Thread(
+            target=self._prove, args=(number,), name="gpumemprof self-test", daemon=True
+        )
+        try:
+            prover.start()
+        except RuntimeError:  # There may be too many threads: the recording goes on untested.
+            _core.capture_end_proof(number, True)
+            self.self_test = "not done"
+            self._add_facts({"self_test": self.self_test})
+        else:
+            self._prover = prover
 
     def _prove(self, number: int) -> None:
         """The self-test, once the program has allocated: its events must add up to torch's list."""
@@ -346,6 +375,20 @@ class ActiveRecording:
         number = self._number
         if number is not None:
             _core.capture_add_facts(number, facts)
+
+    def _add_retries(self) -> None:
+        """Torch's own count: no event tells a retry from empty_cache()."""
+        if self._number is None or self.capture != "native" or not self._retries:
+            return
+        with contextlib.suppress(Exception):  # The counters are not worth a failed end.
+            now = _torch.retry_counts()
+            self._add_facts(
+                {
+                    f"device {device} num_alloc_retries": str(max(0, now[device] - before))
+                    for device, before in self._retries.items()
+                    if device in now
+                }
+            )
 
     def _fall_back(self, reason: Exception) -> None:
         """Torch's own recorder, or the card's counters alone."""

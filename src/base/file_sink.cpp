@@ -98,7 +98,7 @@ FileSink::FileSink(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)), owner_process_(::getpid()) {
   std::error_code ignored;
   absolute_path_ = std::filesystem::absolute(path_, ignored).string();
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor_, &status) != 0) return;
   identity_ = {status.st_dev, status.st_ino};
   is_regular_ = S_ISREG(status.st_mode);
@@ -186,9 +186,8 @@ Status FileSink::publish() {
 bool FileSink::is_ours() const { return ::getpid() == owner_process_; }
 
 bool FileSink::holds_file() const {
-  struct stat status {};
-  return ::fstat(descriptor_, &status) == 0 &&
-         Identity{status.st_dev, status.st_ino} == identity_;
+  struct stat status{};
+  return ::fstat(descriptor_, &status) == 0 && Identity{status.st_dev, status.st_ino} == identity_;
 }
 
 bool FileSink::open_again() {
@@ -200,7 +199,7 @@ bool FileSink::open_again() {
   if (descriptor < 0) return false;
   descriptor_ = descriptor;
   const auto end = static_cast<off_t>(size_bytes_);
-  struct stat status {};
+  struct stat status{};
   if (holds_file() && ::fstat(descriptor, &status) == 0 && status.st_size == end &&
       ::lseek(descriptor, end, SEEK_SET) == end) {
     // Fails where a child still has the first descriptor: then that one's lock holds.

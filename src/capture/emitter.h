@@ -22,8 +22,7 @@ enum class StackUse : std::uint8_t {
 
 class alignas(64) Emitter {
  public:
-  Emitter(Ring& ring, ThreadSlots& slots)
-      : ring_(ring), slots_(slots), losses_(ring, is_losing_) {}
+  Emitter(Ring& ring, ThreadSlots& slots) : ring_(ring), slots_(slots), losses_(ring, is_losing_) {}
 
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
@@ -59,8 +58,8 @@ class alignas(64) Emitter {
   template <typename Event>
   void lose(const Event& event);
   template <typename Event>
-  static void hand_over(const Event& event, EventStack stack, std::uint16_t thread, std::uint16_t tag,
-                 const Ring::Place& place);
+  static void hand_over(const Event& event, EventStack stack, std::uint16_t thread,
+                        std::uint16_t tag, const Ring::Place& place);
   // Makes sure that the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
   // What an event or a node says of its stack, once the drain knows it. A place that was won for

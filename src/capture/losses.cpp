@@ -90,8 +90,7 @@ void Losses::lose(const EventRecord& event, bool was_sent) {
   count(event.device, epoch_, action, event.ticks);
   std::uint64_t before = 0;
   lost_now_->take(event.address, before);  // freed by someone we do not follow
-  if (!lost_now_->insert(event.address, epoch_))
-    undecided_.fetch_add(1, std::memory_order_relaxed);
+  if (!lost_now_->insert(event.address, epoch_)) undecided_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Losses::note_sent(std::uint64_t address) {
@@ -142,8 +141,7 @@ void Losses::end_if_over(std::uint64_t tail) {
     lost_now_->for_each([&](std::uint64_t address, std::uint64_t epoch) {
       std::uint64_t before = 0;
       lost_before_->take(address, before);  // its free has come through the ring, or never will
-      if (!lost_before_->insert(address, epoch))
-        undecided_.fetch_add(1, std::memory_order_relaxed);
+      if (!lost_before_->insert(address, epoch)) undecided_.fetch_add(1, std::memory_order_relaxed);
     });
     lost_now_->clear();
   }

@@ -103,7 +103,7 @@ inline constexpr std::string_view kNotClosed = "not closed";
 struct Ending {
   bool is_closed = false;  // false: the process was killed, or is still writing
   std::string reason;      // "exit", "stop", "exception: ValueError"
-  std::string problem;     // why recording stopped before that: "the disk is full"; empty: it did not
+  std::string problem;  // why recording stopped before that: "the disk is full"; empty: it did not
   bool has_counts = false;
   bool are_counts_exact = true;
   std::vector<DeviceCounts> devices;

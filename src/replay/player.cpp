@@ -205,8 +205,6 @@ bool Player::segment_event(std::uint32_t event) {
     }
     return true;
   }
-  if (burst_end_ == kNoEvent || burst_end_ + 1 != event)
-    reserved_before_burst_ = now_.reserved_bytes;
   burst_end_ = event;
   const bool fits = action == Action::segment_free
                         ? blocks_.remove_segment(segment.address, segment.size_bytes)
@@ -219,13 +217,14 @@ bool Player::segment_event(std::uint32_t event) {
   return true;
 }
 
-// A retry gives back everything it can and then takes at once what it wanted; so does empty_cache
-// before a large request. Which of the two it was is decided at the end, when it is known how far
-// the pool could grow.
+// A retry gives back everything it can and then takes at once what it wanted. So does
+// empty_cache() before a large request, and cuDNN may call it from inside one: only a burst from
+// another place than the request is certainly no retry.
 void Player::note_retry(std::uint32_t event) {
-  const bool follows_burst = burst_end_ != kNoEvent && burst_end_ + 1 == event;
-  if (!follows_burst || blocks_.has_unsplit_free_segment()) return;
-  retry_candidates_.push_back(reserved_before_burst_ + record_.events.size_bytes[event]);
+  if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
+  const StackId burst = record_.events.stack[burst_end_];
+  const StackId request = record_.events.stack[event];
+  if (burst.is_none() || request.is_none() || burst == request) has_unclear_retries_ = true;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
@@ -362,12 +361,9 @@ DeviceReplay Player::summary() const {
         result.end.inactive_split_bytes += blocks_[block].size_bytes;
     }
   }
-  // Every out-of-memory error was preceded by a retry. The others: what was wanted before the flush
-  // was more than the pool ever reached, so it can have been refused.
+  // Every out-of-memory error was preceded by a retry.
   result.counters.alloc_retries = result.counters.ooms;
-  for (const std::uint64_t wanted : retry_candidates_) {
-    if (wanted > result.peak_reserved_bytes) ++result.counters.alloc_retries;
-  }
+  if (has_unclear_retries_) result.counters.alloc_retries.reset();
   result.contradictions = contradictions_;
   return result;
 }

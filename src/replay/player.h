@@ -70,9 +70,7 @@ class Player {
   bool expandable_mode_;
   // A burst of segment_free and segment_unmap events, for telling retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
-  std::uint64_t reserved_before_burst_ = 0;
-  std::vector<std::uint64_t>
-      retry_candidates_;  // reserved before the burst, plus what was then taken
+  bool has_unclear_retries_ = false;
   std::map<std::uint64_t, SegmentId> live_segments_;
   std::vector<AllocationId> uncertain_;  // ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>> corrections_;

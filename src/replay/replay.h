@@ -42,7 +42,10 @@ struct EventCounters {
   std::uint64_t segment_frees = 0;
   std::uint64_t segment_maps = 0;
   std::uint64_t segment_unmaps = 0;
-  std::uint64_t alloc_retries = 0;  // inferred: no event marks them
+  // How often the pool was flushed because a request was refused. No event marks it, and
+  // empty_cache() leaves the same events behind: unknown where nothing tells the two apart.
+  std::optional<std::uint64_t> alloc_retries = 0;
+  bool are_retries_counted = false;  // by torch itself; else they follow from the events
   std::uint64_t ooms = 0;
 };
 

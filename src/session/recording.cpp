@@ -1,6 +1,7 @@
 #include "session/recording.h"
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -26,6 +27,18 @@ Result<std::uint64_t> allowed_memory() {
   return Error{ErrorCode::usage,
                "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
                "", "name a size"};
+}
+
+// Live recordings carry torch's own count of retries, which no event tells.
+void take_counted_retries(const Origin& origin, DeviceIndex device, DeviceReplay& replay) {
+  const std::string name = "device " + std::to_string(device) + " num_alloc_retries";
+  for (const auto& [fact, value] : origin.facts) {
+    std::uint64_t count = 0;
+    const char* end = value.data() + value.size();
+    if (fact != name || std::from_chars(value.data(), end, count).ptr != end) continue;
+    replay.counters.alloc_retries = count;
+    replay.counters.are_retries_counted = true;
+  }
 }
 
 // What a file is follows from its first bytes, not from its name.
@@ -71,6 +84,7 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
       settle_positions(*record);
       recording->replays_.push_back(
           replay_device(*record, recording->store_.settings(), recording->store_.origin()));
+      take_counted_retries(recording->store_.origin(), record->device, recording->replays_.back());
       recording->phases_.push_back(find_phases(recording->store_, *record));
       record->labels = label_allocations(recording->store_, *record, recording->phases_.back());
     }

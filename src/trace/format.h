@@ -18,9 +18,9 @@ inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r'
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
 // Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. Version 3: how
-// the recording ended, with counts of what was made and lost, and more about each gap. A change that
-// an older reader would misread takes the next number, and the decoders keep the old way under its
-// own.
+// the recording ended, with counts of what was made and lost, and more about each gap. A change
+// that an older reader would misread takes the next number, and the decoders keep the old way under
+// its own.
 inline constexpr std::uint16_t kOldestVersion = 1;
 inline constexpr std::uint16_t kLabelsVersion = 2;
 inline constexpr std::uint16_t kCountsVersion = 3;

@@ -92,7 +92,8 @@ class TraceReader::Delivery {
       origin_.cut = cut_;
     }
     std::erase_if(origin_.facts, [](const auto& fact) { return fact.first == kEndedFact; });
-    origin_.facts.emplace_back(kEndedFact, has_ended_ && ending_.is_closed ? ending_.reason : std::string(kNotClosed));
+    origin_.facts.emplace_back(
+        kEndedFact, has_ended_ && ending_.is_closed ? ending_.reason : std::string(kNotClosed));
     origin_.ending = has_ended_ ? ending_ : Ending();
     sink_.set_settings(settings_);
     sink_.set_origin(origin_);

@@ -125,6 +125,7 @@ void TraceWriter::write_events(DeviceIndex device, const EventColumns& events, s
   if (!refers_to_known(events, first, count)) {
     return fail(unknown_reference());
   }
+  has_events_ = true;
   pack_context();
   packer_->pack(trace::BlockKind::events, encoder_->encode(device, events, first, count), *packed_);
   send();
@@ -345,6 +346,7 @@ Status TraceWriter::close(const Ending& ending) {
 }
 
 void TraceWriter::write_end(const Ending& ending) {
+  if (!file_) return;  // there was nothing to record
   Ending mine = ending;
   if (failure_) mine.problem = failure_->message;
   packed_->clear();
@@ -373,13 +375,14 @@ Status TraceWriter::make_file() {
       FileSink::create(path_, options_.existing, options_.appears);
   if (!file) return file.error();
   file_ = std::move(file).value();
+  file_->reserve(kReservedBytes);
   return Done{};
 }
 
 void TraceWriter::send() {
   if (packed_->size() == 0) return;
   if (!file_) {
-    if (event_count_ == 0) return;
+    if (!has_events_) return;
     if (Status made = make_file(); !made) return fail(made.error());
   }
   const Status written = file_->write(std::as_bytes(packed_->span()));
@@ -390,7 +393,7 @@ void TraceWriter::send() {
 
 void TraceWriter::fail(Error error) {
   if (!failure_) failure_ = std::move(error);
-  file_->abandon();
+  if (file_) file_->abandon();
 }
 
 Status TraceWriter::status() const {

@@ -86,16 +86,10 @@ class TraceWriter final : public EventSink {
   // What is in the file of a device's events.
   [[nodiscard]] EventCounts written(DeviceIndex device) const;
 
-<<<<<<< HEAD
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
-  [[nodiscard]] std::uint64_t event_count() const { return event_count_; }
-=======
-  [[nodiscard]] const std::string& path() const { return file_->path(); }
-  [[nodiscard]] std::uint64_t size_bytes() const { return file_->size_bytes(); }
   // Events in the file, once it is closed; before, also those that wait to be written.
   [[nodiscard]] std::uint64_t event_count() const;
->>>>>>> 46b4c23 (capture, trace: count what was made and lost, exactly; say how a recording ended; write to no file but ours)
 
  private:
   struct DeviceQueue {
@@ -123,11 +117,8 @@ class TraceWriter final : public EventSink {
   void pack_state(trace::StateEncoder& state, bool is_whole);
   void pack_pending();
   void send();
-<<<<<<< HEAD
   Status make_file();
-=======
   void write_end(const Ending& ending);
->>>>>>> 46b4c23 (capture, trace: count what was made and lost, exactly; say how a recording ended; write to no file but ours)
   void fail(Error error);
   // A row that was never added would make the rest of the file unreadable.
   [[nodiscard]] bool refers_to_known(const EventColumns& events, std::size_t first,
@@ -152,6 +143,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
   std::uint32_t sent_blocks_ = 0;
+  bool has_events_ = false;
   std::optional<Error> failure_;
   bool is_closed_ = false;
 };

@@ -14,8 +14,8 @@ namespace gpumemprof {
 // A time in which events were lost.
 struct LostEvents {
   std::string device;
-  std::uint32_t from_event = 0;  // the first that was kept behind the first one lost
-  std::uint32_t to_event = 0;    // the first that was kept behind the last one lost
+  std::uint32_t from_event = 0;         // the first that was kept behind the first one lost
+  std::uint32_t to_event = 0;           // the first that was kept behind the last one lost
   std::int64_t from_ns = kUnknownTime;  // since the recording's first event
   std::int64_t to_ns = kUnknownTime;
   std::optional<std::uint64_t> events;  // unknown: recording was paused

@@ -187,10 +187,14 @@ Json counters_json(const DeviceReplay& replay) {
             {"segment_frees", nullptr}, {"segment_maps", nullptr}, {"segment_unmaps", nullptr},
             {"alloc_retries", nullptr}, {"ooms", nullptr}};
   }
-  return {{"allocations", counters.allocations},       {"frees", counters.frees},
-          {"segment_allocs", counters.segment_allocs}, {"segment_frees", counters.segment_frees},
-          {"segment_maps", counters.segment_maps},     {"segment_unmaps", counters.segment_unmaps},
-          {"alloc_retries", counters.alloc_retries},   {"ooms", counters.ooms}};
+  return {{"allocations", counters.allocations},
+          {"frees", counters.frees},
+          {"segment_allocs", counters.segment_allocs},
+          {"segment_frees", counters.segment_frees},
+          {"segment_maps", counters.segment_maps},
+          {"segment_unmaps", counters.segment_unmaps},
+          {"alloc_retries", counters.alloc_retries ? Json(*counters.alloc_retries) : Json()},
+          {"ooms", counters.ooms}};
 }
 
 Json range_json(const std::optional<ByteRange>& range) {
@@ -255,7 +259,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   };
   json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
                         {"end", provenance(replay.has_end)},
-                        {"alloc_retries", "inferred"}};
+                        {"alloc_retries", provenance(replay.counters.are_retries_counted)}};
   json["sources"] = sources_json(device.sources);
   json["rounding"] = figure_json(device.sources.rounding);
   const auto& buffers = device.sources.buffer_bytes_at_peak;

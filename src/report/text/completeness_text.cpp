@@ -10,10 +10,9 @@ namespace {
 // "1,496,450 of 9,600,000 events", as far as it is known.
 std::string lost_of_made(const Completeness& found) {
   if (found.made && found.lost) {
-    return fmt::format("{} of {} ({}, {})", grouped(found.lost->total()),
-                       counted(found.made->total(), "event"),
-                       counted(found.lost->allocations, "allocation"),
-                       counted(found.lost->frees, "free"));
+    return fmt::format(
+        "{} of {} ({}, {})", grouped(found.lost->total()), counted(found.made->total(), "event"),
+        counted(found.lost->allocations, "allocation"), counted(found.lost->frees, "free"));
   }
   return fmt::format("at least {}", counted(found.least_lost, "event"));
 }

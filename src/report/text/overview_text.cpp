@@ -355,11 +355,12 @@ class Writer : private text::Page {
                     counted(counters.allocations, "allocation"), counted(counters.frees, "free"),
                     counted(counters.segment_allocs + counters.segment_maps, "segment"),
                     grouped(counters.segment_frees + counters.segment_unmaps));
-    if (counters.alloc_retries > 0) {
-      text += fmt::format(" {} (inferred): the pool was flushed to make room.",
-                          counters.alloc_retries == 1
-                              ? std::string("1 retry")
-                              : fmt::format("{} retries", grouped(counters.alloc_retries)));
+    const std::uint64_t retries = counters.alloc_retries.value_or(0);
+    if (retries > 0) {
+      text += fmt::format(
+          " {}{}: the pool was flushed to make room.",
+          retries == 1 ? std::string("1 retry") : fmt::format("{} retries", grouped(retries)),
+          counters.are_retries_counted ? "" : " (inferred)");
     }
     paragraph(text, 2);
   }

@@ -1,6 +1,4 @@
 // A file being written inside a program that may close, reuse, delete or replace anything.
-#include "base/file_sink.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -13,6 +11,8 @@
 #include <iterator>
 #include <string_view>
 #include <vector>
+
+#include "base/file_sink.h"
 
 namespace gpumemprof {
 namespace {
@@ -43,11 +43,11 @@ class FileInAProgram : public testing::Test {
   }
   // Every descriptor that leads to the file, as a program would find it.
   [[nodiscard]] static std::vector<int> descriptors_of(const std::string& path) {
-    struct stat wanted {};
+    struct stat wanted{};
     EXPECT_EQ(::stat(path.c_str(), &wanted), 0);
     std::vector<int> found;
     for (int descriptor = 0; descriptor < 4096; ++descriptor) {
-      struct stat status {};
+      struct stat status{};
       if (::fstat(descriptor, &status) == 0 && status.st_dev == wanted.st_dev &&
           status.st_ino == wanted.st_ino)
         found.push_back(descriptor);
@@ -76,7 +76,7 @@ TEST_F(FileInAProgram, never_becomes_a_standard_stream) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   const auto file = FileSink::create(path("a.gmp"), FileSink::Existing::refuse);
   ::setrlimit(RLIMIT_NOFILE, &old);
-  struct stat status {};
+  struct stat status{};
   EXPECT_NE(::fstat(STDIN_FILENO, &status), 0) << "descriptor 0 is not the program's any more";
   ::dup2(kept, STDIN_FILENO);
   ::close(kept);
@@ -84,7 +84,8 @@ TEST_F(FileInAProgram, never_becomes_a_standard_stream) {
   EXPECT_GT(descriptors_of(path("a.gmp")).at(0), STDERR_FILENO);
 }
 
-TEST_F(FileInAProgram, goes_on_after_the_program_closed_its_descriptor_and_leaves_the_new_file_alone) {
+TEST_F(FileInAProgram,
+       goes_on_after_the_program_closed_its_descriptor_and_leaves_the_new_file_alone) {
   const auto file = sink("a.gmp");
   ASSERT_TRUE(file->write(bytes_of("first ")));
   const int number = descriptors_of(path("a.gmp")).at(0);
@@ -95,7 +96,7 @@ TEST_F(FileInAProgram, goes_on_after_the_program_closed_its_descriptor_and_leave
   ASSERT_TRUE(file->close());
   EXPECT_EQ(content_of(path("a.gmp")), "first second");
   EXPECT_EQ(content_of(path("other")), "");
-  struct stat status {};
+  struct stat status{};
   EXPECT_EQ(::fstat(number, &status), 0) << "the program's own descriptor was closed";
   ::close(number);
   ::close(other);

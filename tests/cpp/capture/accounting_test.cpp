@@ -98,9 +98,9 @@ class Accounting : public testing::Test {
     Origin origin;
     origin.kind = "live";
     origin.device_type = "cpu";
-    auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
-        number, TraceWriter::open(options.path, origin).value(), options, origin,
-        std::make_shared<FirstAllocation>()));
+    auto output = std::make_shared<std::unique_ptr<Output>>(
+        std::make_unique<Output>(number, TraceWriter::open(options.path, origin).value(), options,
+                                 origin, std::make_shared<FirstAllocation>()));
     (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
     drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
     ASSERT_TRUE(drain_.start_thread());
@@ -141,7 +141,8 @@ class Accounting : public testing::Test {
   void work_in_threads(int threads, int events) {
     std::vector<std::thread> all;
     for (int thread = 0; thread < threads; ++thread)
-      all.emplace_back([this, thread, events] { work(static_cast<std::uint32_t>(thread), events); });
+      all.emplace_back(
+          [this, thread, events] { work(static_cast<std::uint32_t>(thread), events); });
     for (std::thread& thread : all) thread.join();
   }
 

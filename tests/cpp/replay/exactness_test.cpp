@@ -76,7 +76,9 @@ TEST_P(RecordedRun, counts_what_the_counters_count) {
             stat("num_device_alloc"));
   EXPECT_EQ(replay_.counters.segment_frees + replay_.counters.segment_unmaps,
             stat("num_device_free"));
-  EXPECT_EQ(replay_.counters.alloc_retries, stat("num_alloc_retries"));
+  // Never another number than torch's; where empty_cache() could have left the same events, none.
+  EXPECT_EQ(replay_.counters.alloc_retries.value_or(stat("num_alloc_retries")),
+            stat("num_alloc_retries"));
   EXPECT_EQ(replay_.counters.ooms, stat("num_ooms"));
 }
 

@@ -1,0 +1,165 @@
+// The ring, emitter, losses, ledger and drain under 16 threads, while recordings start and stop,
+// marks and labels come and go, and the process forks. Meant for the thread sanitizer; what it
+// counts must be right all the same.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "capture/clock.h"
+#include "capture/engine.h"
+#include "capture/ledger.h"
+#include "capture/scope.h"
+
+namespace {
+
+using namespace gpumemprof;
+using namespace gpumemprof::capture;
+
+constexpr int kThreads = 16;
+constexpr int kRounds = 4;
+constexpr int kBlocksInARound = 3'000;
+
+struct Memory {
+  Action action;
+  std::uint64_t where;
+
+  [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
+  [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
+  [[nodiscard]] static std::uint8_t device() { return kCpuDevice; }
+  [[nodiscard]] std::uint64_t address() const { return where; }
+  void write(EventRecord& record) const {
+    record.action = static_cast<std::uint8_t>(action);
+    record.device = kCpuDevice;
+    record.address = where;
+    record.size_bytes = 64;
+    record.ticks = read_ticks();
+  }
+};
+
+// As the hook of libc10 has it.
+std::atomic<Emitter*> g_callbacks{nullptr};
+
+std::mutex g_heap_mutex;
+std::vector<std::uint64_t> g_free;
+std::uint64_t g_next = 0x10000;
+
+std::uint64_t take() {
+  const std::lock_guard lock(g_heap_mutex);
+  if (g_free.empty()) return g_next += 64;
+  const std::uint64_t address = g_free.back();
+  g_free.pop_back();
+  return address;
+}
+void give(std::uint64_t address) {
+  const std::lock_guard lock(g_heap_mutex);
+  g_free.push_back(address);
+}
+
+void tell(Action action, std::uint64_t address) {
+  if (Ledger* ledger = counting_ledger(kCpuDevice))
+    action == Action::alloc ? ledger->took(address, 64) : ledger->gave(address);
+  if (Emitter* emitter = g_callbacks.load(std::memory_order_acquire))
+    emitter->emit(Memory{action, address}, StackUse::walk);
+}
+
+void work(int blocks) {
+  std::vector<std::uint64_t> mine;
+  for (int block = 0; block < blocks; ++block) {
+    mine.push_back(take());
+    tell(Action::alloc, mine.back());
+    while (mine.size() > 8) {
+      tell(Action::free_requested, mine.front());
+      give(mine.front());
+      mine.erase(mine.begin());
+    }
+    if (block % 512 == 0) {
+      Scope scope(kCpuDevice, false);
+      scope.open();
+      mark("stress", Annotation::Stage::start);
+      scope.close();
+    }
+  }
+  for (const std::uint64_t address : mine) {
+    tell(Action::free_requested, address);
+    give(address);
+  }
+}
+
+int g_failures = 0;
+
+void expect(bool is_so, const char* what) {
+  if (is_so) return;
+  std::fprintf(stderr, "capture_stress: %s\n", what);
+  ++g_failures;
+}
+
+RecordingNumber begin(const std::string& path) {
+  StartOptions options;
+  options.path = path;
+  options.overwrites = true;
+  options.with_stacks = false;
+  const Result<RecordingNumber> number = start(options);
+  if (!number) {
+    std::fprintf(stderr, "%s\n", number.error().sentence().c_str());
+    std::exit(1);
+  }
+  g_callbacks.store(&Engine::instance().emitter(), std::memory_order_release);
+  return number.value();
+}
+
+// A child records nothing of its parent's, and may count and end as it likes.
+void fork_once() {
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    g_callbacks.store(nullptr);
+    if (Ledger* ledger = counting_ledger(kCpuDevice)) ledger->took(0x40, 64);
+    ::_exit(is_recording() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  expect(status == 0, "a child thinks that it records");
+}
+
+void one_round(const std::string& folder) {
+  const RecordingNumber whole = begin(folder + "/whole.gmp");
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, kBlocksInARound);
+  for (int turn = 0; turn < 5; ++turn) {
+    const RecordingNumber part = begin(folder + "/part.gmp");
+    const LabelSetNumber labels = define_labels({{LabelKind::input, kHostDevice, 0x10040, "x"}});
+    apply_labels(labels);
+    fork_once();
+    forget_labels(labels);
+    const Summary summary = stop(part, "stop");
+    expect(summary.problem.empty(), summary.problem.c_str());
+    expect(summary.made.allocations >= summary.lost.allocations, "more was lost than made");
+  }
+  for (std::thread& thread : threads) thread.join();
+  g_callbacks.store(nullptr);
+  const Summary summary = stop(whole, "stop");
+  const std::uint64_t made = std::uint64_t{kThreads} * kBlocksInARound;
+  expect(summary.has_counts && summary.made.allocations == made && summary.made.frees == made,
+         "made is not what was made");
+}
+
+}  // namespace
+
+int main() {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("gpumemprof-stress-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  start_counting(kCpuDevice);
+  for (int round = 0; round < kRounds; ++round) one_round(folder);
+  stop_counting(kCpuDevice);
+  std::filesystem::remove_all(folder);
+  if (g_failures == 0) std::puts("capture_stress: fine");
+  return g_failures == 0 ? 0 : 1;
+}

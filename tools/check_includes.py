@@ -46,7 +46,7 @@ FOREIGN: list[tuple[str, set[str]]] = [
     (r"zstd(_errors)?\.h", {"trace"}),
     (r"(dlfcn|link)\.h", {"capture"}),
     (r"pthread\.h|sys/syscall\.h", {"capture"}),
-    (r"(fcntl|unistd)\.h|sys/(mman|stat|types|uio)\.h", {"base", "capture", "cli"}),
+    (r"(fcntl|unistd)\.h|sys/(file|mman|resource|stat|types|uio)\.h", {"base", "capture", "cli"}),
     (r"sys/ioctl\.h|termios\.h|signal\.h", {"cli"}),
     (r"nlohmann/.*", {"report"}),
     (r"CLI/.*", {"cli"}),

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "bindings.h"
 #include "report/json/completeness_json.h"
 #include "report/text/completeness_text.h"
@@ -39,7 +37,7 @@ nb::list missing(const RecordingHandle& handle) {
 }
 
 nb::object completeness(const RecordingHandle& handle) {
-  return to_str(completeness_json(find_completeness(handle.recording->store())).dump());
+  return to_str(completeness_document(find_completeness(handle.recording->store())));
 }
 
 // Innermost first, as (name, file, line).

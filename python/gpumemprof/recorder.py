@@ -254,10 +254,10 @@ class ActiveRecording:
         """
         if self.capture == "counters":
             self._add_facts(_torch.counter_facts())
-        self._add_retries()
         elif self.capture is not None and not self._is_cpu:
             with contextlib.suppress(Exception):
                 self._add_facts(_torch.limit_facts())
+        self._add_retries()
         with _lock:
             number, self._number = self._number, None
             if number is None:

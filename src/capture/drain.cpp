@@ -24,6 +24,8 @@ constexpr auto kSampleEvery = std::chrono::seconds(1);
 constexpr auto kSampleSoon = std::chrono::milliseconds(50);
 // So that flushes happen on time while records keep coming.
 constexpr std::uint64_t kMostRecordsAtOnce = 1U << 17;
+// No command waits for a record.
+constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
 // Signals are the program's own threads' business.
 void block_signals() {
@@ -107,13 +109,13 @@ bool Drain::pump() {
   // Before the commands are looked at: one that is submitted later stands at or behind this, so no
   // record that came after it is taken before it, however fast they come.
   const std::uint64_t most = std::min(ring_.head(), ring_.tail() + kMostRecordsAtOnce);
-  std::uint64_t position = most;
+  std::uint64_t position = kNowhere;
   if (const std::optional<Pending> next = next_command(position)) {
     take_losses(next->losses);
     next->command(*this);
     return true;
   }
-  const bool has_command = position != most;
+  const bool has_command = position != kNowhere;
   const std::uint64_t taken = pump_until(std::min(position, most));
   if (!has_command && emitter_.is_losing()) catch_up();
   return taken == kMostRecordsAtOnce || has_command;

@@ -50,4 +50,8 @@ Json completeness_json(const Completeness& found) {
   return json;
 }
 
+std::string completeness_document(const Completeness& found) {
+  return completeness_json(found).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace gpumemprof

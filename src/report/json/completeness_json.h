@@ -2,11 +2,14 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "analysis/completeness/completeness.h"
 
 namespace gpumemprof {
 
 nlohmann::ordered_json completeness_json(const Completeness& found);
+// The same, written out.
+std::string completeness_document(const Completeness& found);
 
 }  // namespace gpumemprof

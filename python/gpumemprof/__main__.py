@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from gpumemprof import _core
 from gpumemprof._data import demo_path, viewer_path
 
-
 _ENVIRONMENT_CODE = 4
 
 

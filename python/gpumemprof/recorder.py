@@ -116,7 +116,7 @@ def _wrap_exit() -> None:
         finally:
             end(status)
 
-    os._exit = close_and_end  # type: ignore[assignment]
+    os._exit = close_and_end
 
 
 @functools.cache

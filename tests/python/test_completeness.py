@@ -227,9 +227,10 @@ def test_a_recording_that_was_deleted_is_not_advertised_as_whole(tmp_path: Path)
 
 
 def test_two_recordings_do_not_share_a_file(tmp_path: Path) -> None:
-    with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
-        with pytest.raises(gpumemprof.UsageError, match="written by another"):
-            gpumemprof.start(tmp_path / "run.gmp", cpu=True, overwrite=True)
+    recording = gpumemprof.start(tmp_path / "run.gmp", cpu=True)
+    with pytest.raises(gpumemprof.UsageError, match="written by another"):
+        gpumemprof.start(tmp_path / "run.gmp", cpu=True, overwrite=True)
+    recording.stop()
     assert load(tmp_path / "run.gmp").completeness["is_closed"]
 
 

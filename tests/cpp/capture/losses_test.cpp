@@ -82,12 +82,12 @@ TEST_F(LossesOfCpuMemory, what_was_lost_some_time_ago_is_left_to_the_drain) {
 
 TEST_F(LossesOfCpuMemory, times_of_losing_add_up) {
   Epoch epoch = 0;
-  for (const std::uint64_t address : {0x40, 0x80, 0xC0}) {
+  for (const std::uint64_t address : {0x40U, 0x80U, 0xC0U}) {
     lose(Action::alloc, address);
     collected();
     losses_.end_if_over(0);
   }
-  for (const std::uint64_t address : {0x40, 0x80, 0xC0})
+  for (const std::uint64_t address : {0x40U, 0x80U, 0xC0U})
     EXPECT_TRUE(losses_.take_lost(address, epoch)) << address;
   EXPECT_FALSE(losses_.take_lost(0x40, epoch));
 }

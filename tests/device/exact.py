@@ -23,6 +23,7 @@ def compare(path: str, stats: dict[str, int], has_whole_history: bool) -> list[s
         "reserved": (device.end.reserved_bytes, stats["reserved_bytes.all.current"]),
         "requested": (device.end.requested_bytes, stats["requested_bytes.all.current"]),
         "ooms": (device.counters.ooms, stats["num_ooms"]),
+        "retries": (device.counters.alloc_retries, stats["num_alloc_retries"]),
     }
     if has_whole_history:
         pairs["peak allocated"] = (device.peak.allocated_bytes, stats["allocated_bytes.all.peak"])

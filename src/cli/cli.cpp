@@ -56,6 +56,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     return exit_code(ErrorCode::usage);
   }
   if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);
+  if (const std::optional<Error> mistake = flag_with_value(app, argc, argv)) return fail(*mistake);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -83,9 +84,8 @@ int main(int argc, const char* const* argv, const Environment& environment) {
     return fail({ErrorCode::environment, "the output could not be written (" + lost + ")",
                  "standard output", "make room, or send it elsewhere"});
   } catch (const std::exception& bug) {
-    print_error(
-        std::string("this is a bug of ours, please report it with the command you typed: ") +
-        bug.what());
+    print_error(std::string("internal error, please report it with the command you typed: ") +
+                bug.what());
     return exit_code(ErrorCode::bug);
   }
 }

@@ -124,7 +124,8 @@ void add_common_flags(CLI::App& verb, ReportFlags& flags) {
 void add_report_verb(CLI::App& app, ReportFlags& flags) {
   CLI::App* verb = app.add_subcommand(
       "report", "Explain where the memory went: the peak, who held it, what was lost");
-  verb->add_option("files", flags.files, "PyTorch memory snapshots (.pickle or .pickle.gz)")
+  verb->add_option("files", flags.files,
+                   "Recordings: .gmp or PyTorch memory snapshots (.pickle, .pickle.gz)")
       ->type_name("FILE")
       ->required();
   add_common_flags(*verb, flags);

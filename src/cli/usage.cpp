@@ -2,8 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <span>
 #include <string_view>
+#include <system_error>
 #include <vector>
+
+#include "report/text/phrases.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -12,11 +18,73 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::usage, std::move(message), "", std::move(hint)};
 }
 
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
 std::string all_verbs(const CLI::App& app) {
   std::string verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-  return verbs;
+  for (const std::string& name : verb_names(app)) verbs += (verbs.empty() ? "" : ", ") + name;
+  return "the commands are " + verbs;
+}
+
+// How many letters to insert, drop, replace or swap with their neighbour to make `b` of `a`.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    rows[i][0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      rows[i][j] = std::min({replaced, rows[i - 1][j] + 1, rows[i][j - 1] + 1});
+      const bool is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_swap) rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+    }
+  }
+  return rows[a.size()][b.size()];
+}
+
+// The name that `word` was likely meant to be: at most a third of its letters are wrong, or it is
+// the only name that begins so.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
+  constexpr std::size_t kLongest = 40;  // longer words are no typing mistakes
+  if (word.size() > kLongest) return std::nullopt;
+  const std::string* best = nullptr;
+  std::size_t fewest = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& name : names) {
+    const std::size_t wrong = distance(word, name);
+    if (wrong >= fewest) continue;
+    fewest = wrong;
+    best = &name;
+  }
+  if (best != nullptr) return *best;
+  const auto begins_so = [&](const std::string& name) { return name.starts_with(word); };
+  if (word.size() < 3 || std::ranges::count_if(names, begins_so) != 1) return std::nullopt;
+  return *std::ranges::find_if(names, begins_so);
+}
+
+// `hint` is for words that are like none of the names.
+Error unknown(const std::string& what, const std::string& word,
+              const std::vector<std::string>& names, const std::string& hint) {
+  const std::string message = "unknown " + what + " '" + word + "'";
+  if (const auto name = nearest(word, names))
+    return usage(message + ", did you mean '" + *name + "'?", "");
+  return usage(message, hint);
+}
+
+std::vector<std::string> flag_names(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string see_help(const CLI::App& verb) {
+  return "see gpumemprof " + verb.get_name() + " --help";
 }
 
 // "FILE" of a positional, "--to FORMAT" of an option, "--json" of a flag.
@@ -37,13 +105,14 @@ const CLI::Option* named_option(const CLI::App& verb, std::string_view message) 
   return named;
 }
 
-std::optional<std::string> what_is_unexpected(const CLI::App& verb,
-                                              const std::vector<std::string>& words) {
+std::optional<Error> what_is_unexpected(const CLI::App& verb, const std::vector<std::string>& words,
+                                        const std::string& hint) {
   if (words.empty()) return std::nullopt;
   const auto flag =
       std::ranges::find_if(words, [](const std::string& word) { return word.starts_with('-'); });
-  if (flag != words.end()) return verb.get_name() + " has no flag '" + *flag + "'";
-  return verb.get_name() + " has no use for '" + words.front() + "'";
+  if (flag != words.end())
+    return unknown("flag", flag->substr(0, flag->find('=')), flag_names(verb), hint);
+  return usage("unexpected argument '" + words.front() + "'", hint);
 }
 
 std::optional<std::string> what_is_missing(const CLI::App& verb) {
@@ -63,6 +132,17 @@ std::string what_is_wrong_with(const CLI::Option& option) {
   return name + " needs a value: " + how_to_say(option);
 }
 
+// Whoever names a file first wants it reported, or run where it is a program.
+std::optional<std::string> verb_for_file(const std::string& word) {
+  if (word.ends_with(".py")) return "run";
+  for (const std::string_view ending : {".gmp", ".pickle", ".pkl", ".gz"}) {
+    if (word.ends_with(ending)) return "report";
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(word, ignored)) return "report";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* const* argv) {
@@ -70,20 +150,40 @@ std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* con
   const auto verbs =
       app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == argv[1]; });
   if (!verbs.empty()) return std::nullopt;
-  return usage("there is no verb '" + std::string(argv[1]) + "'",
-               "the verbs are " + all_verbs(app));
+  const std::string word = argv[1];
+  if (const std::optional<std::string> verb = verb_for_file(word))
+    return usage("'" + word + "' is a file, not a command",
+                 "type gpumemprof " + *verb + " " + text::quoted(word));
+  return unknown("command", word, verb_names(app), all_verbs(app));
+}
+
+std::optional<Error> flag_with_value(const CLI::App& app, int argc, const char* const* argv) {
+  const auto verbs = app.get_subcommands(
+      [&](const CLI::App* verb) { return argc > 1 && verb->get_name() == argv[1]; });
+  if (verbs.empty() || verbs.front()->get_prefix_command()) return std::nullopt;
+  const CLI::App& verb = *verbs.front();
+  for (const std::string_view word : std::span(argv, static_cast<std::size_t>(argc)).subspan(2)) {
+    if (word == "--") break;
+    const CLI::Option* option =
+        word.starts_with("--") && word.find('=') != std::string_view::npos
+            ? verb.get_option_no_throw(std::string(word.substr(0, word.find('='))))
+            : nullptr;
+    if (option != nullptr && option->get_expected_max() == 0)
+      return usage(what_is_wrong_with(*option), see_help(verb));
+  }
+  return std::nullopt;
 }
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& mistake) {
   const auto verbs = app.get_subcommands();
   if (verbs.empty()) {
-    const std::optional<std::string> unexpected = what_is_unexpected(app, app.remaining(true));
-    return usage(unexpected.value_or("a verb is missing"), "the verbs are " + all_verbs(app));
+    return what_is_unexpected(app, app.remaining(true), all_verbs(app))
+        .value_or(usage("a command is missing", all_verbs(app)));
   }
   const CLI::App& verb = *verbs.front();
-  const std::string hint = "see gpumemprof " + verb.get_name() + " --help";
-  if (const auto unexpected = what_is_unexpected(verb, app.remaining(true)))
-    return usage(*unexpected, hint);
+  const std::string hint = see_help(verb);
+  if (const auto unexpected = what_is_unexpected(verb, app.remaining(true), hint))
+    return *unexpected;
   if (dynamic_cast<const CLI::RequiredError*>(&mistake) != nullptr) {
     if (const auto missing = what_is_missing(verb)) return usage(*missing, hint);
   }

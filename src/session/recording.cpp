@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "analysis/code/shown_file.h"
 #include "base/byte_source.h"
 #include "base/bytes.h"
 #include "ingest/torch_snapshot.h"
@@ -80,6 +81,7 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
     Status delivered = source.value()->deliver(recording->store_);
     if (!delivered) return delivered.error();
     source.value().reset();
+    recording->store_.set_program_folder(program_folder(recording->store_));
     for (const auto& record : recording->store_.devices()) {
       settle_positions(*record);
       recording->replays_.push_back(
@@ -116,6 +118,7 @@ Result<Advice> Recording::advise(AdviceOptions options, const Recording* other) 
 
 Status Recording::write_simulated(const WhatIfOptions& options, const std::string& path,
                                   bool overwrites) const {
+  if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   StoreSource source(store_);
   AllocatorSettings settings = store_.settings();
   for (std::size_t index = 0; index < store_.devices().size(); ++index) {

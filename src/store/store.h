@@ -68,6 +68,8 @@ class Store final : public EventSink {
   void add_module(const ModuleLabel& module) override { modules_.push_back(module); }
   void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
   void set_origin(const Origin& origin) override { origin_ = origin; }
+  // Where the main script lies, as analysis/code finds it; files are shown relative to it.
+  void set_program_folder(std::string folder) { program_folder_ = std::move(folder); }
 
   [[nodiscard]] std::string_view text(StringId id) const override {
     return id.is_none() ? "" : strings_.text(id);
@@ -91,6 +93,7 @@ class Store final : public EventSink {
   [[nodiscard]] const std::vector<ModuleLabel>& modules() const { return modules_; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
+  [[nodiscard]] const std::string& program_folder() const { return program_folder_; }
 
   // In order of device number.
   [[nodiscard]] const std::vector<std::unique_ptr<DeviceRecord>>& devices() const {
@@ -120,6 +123,7 @@ class Store final : public EventSink {
   std::vector<ModuleLabel> modules_;
   AllocatorSettings settings_;
   Origin origin_;
+  std::string program_folder_;
 };
 
 }  // namespace gpumemprof

@@ -365,8 +365,7 @@ void TraceWriter::guarded(Work&& work) {
     work();
   } catch (const std::bad_alloc&) {
     packed_->clear();
-    fail({ErrorCode::environment, "there is not enough memory to write on", path(),
-          "record less at once"});
+    fail({ErrorCode::environment, "out of memory while writing", path(), "record less at once"});
   }
 }
 

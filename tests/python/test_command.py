@@ -45,20 +45,34 @@ def test_says_its_version(command):
 
 # The whole sentence, without the name of the program before it.
 WRONG_CALLS = {
-    "reprot": "there is no verb 'reprot'; the verbs are "
+    "reprot": "unknown command 'reprot', did you mean 'report'?",
+    "repot x": "unknown command 'repot', did you mean 'report'?",
+    "conv": "unknown command 'conv', did you mean 'convert'?",
+    "leaks": "unknown command 'leaks'; the commands are "
     "report, demo, view, replay, advise, convert, run",
-    "--jsno": "gpumemprof has no flag '--jsno'; the verbs are "
+    "x": "unknown command 'x'; the commands are report, demo, view, replay, advise, convert, run",
+    "--jsno": "unknown flag '--jsno'; the commands are "
     "report, demo, view, replay, advise, convert, run",
+    "run.pickle": "'run.pickle' is a file, not a command; type gpumemprof report run.pickle",
+    "run.gmp --json": "'run.gmp' is a file, not a command; type gpumemprof report run.gmp",
+    "train.py": "'train.py' is a file, not a command; type gpumemprof run train.py",
     "report": "report needs FILE; see gpumemprof report --help",
     "view": "view needs FILE; see gpumemprof view --help",
     "convert x --to gmp": "convert needs OUT; see gpumemprof convert --help",
     "convert x y": "convert needs --to FORMAT; see gpumemprof convert --help",
     "convert": "convert needs FILE and OUT and --to FORMAT; see gpumemprof convert --help",
-    "report x --frob": "report has no flag '--frob'; see gpumemprof report --help",
-    "report --frob": "report has no flag '--frob'; see gpumemprof report --help",
-    "report x -q": "report has no flag '-q'; see gpumemprof report --help",
+    "report x --frob": "unknown flag '--frob'; see gpumemprof report --help",
+    "report --frob": "unknown flag '--frob'; see gpumemprof report --help",
+    "report x --jsn": "unknown flag '--jsn', did you mean '--json'?",
+    "report x --module=3": "unknown flag '--module', did you mean '--modules'?",
+    "report x -q": "unknown flag '-q'; see gpumemprof report --help",
     "report x --json=maybe": "--json takes no value; see gpumemprof report --help",
-    "replay x y": "replay has no use for 'y'; see gpumemprof replay --help",
+    "report x --json=3": "--json takes no value; see gpumemprof report --help",
+    "report x --json=true": "--json takes no value; see gpumemprof report --help",
+    "report x --modules=": "--modules takes no value; see gpumemprof report --help",
+    "demo --steps=0": "--steps takes no value; see gpumemprof demo --help",
+    "replay x --search=1": "--search takes no value; see gpumemprof replay --help",
+    "replay x y": "unexpected argument 'y'; see gpumemprof replay --help",
     "view x --port": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port=": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port 1 --port 2": "--port can be given only once; see gpumemprof view --help",

@@ -11,36 +11,70 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CASES = sorted(path.parent for path in (ROOT / "tests/golden").rglob("command"))
+GOLDEN = ROOT / "tests/golden"
+CASES = sorted(path.parent for path in GOLDEN.rglob("command"))
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=lambda case: str(case.relative_to(ROOT / "tests/golden"))
-)
+def run_case(case: Path, folder: Path) -> tuple[str, str, int]:
+    """Every line of the command; what all of them print, and the exit code of the last."""
+    (folder / "data").symlink_to(ROOT / "tests/data")
+    out = err = ""
+    code = 0
+    lines = (case / "command").read_text().splitlines()
+    for number, line in enumerate(lines):
+        words = shlex.split(line)
+        assert words[0] == "gpumemprof"
+        done = subprocess.run(
+            [sys.executable, "-m", "gpumemprof", *words[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"},
+        )
+        out, err, code = out + done.stdout, err + done.stderr, done.returncode
+        assert code == 0 or number == len(lines) - 1, done.stderr
+    return out, err, code
+
+
+def expected(case: Path, name: str) -> str:
+    path = case / name
+    return path.read_text() if path.exists() else ""
+
+
+def update(case: Path, name: str, text: str) -> None:
+    if text:
+        (case / name).write_text(text)
+    else:
+        (case / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.relative_to(GOLDEN)))
 def test_prints_what_it_printed(case: Path, tmp_path: Path) -> None:
-    (tmp_path / "data").symlink_to(ROOT / "tests/data")
-    words = shlex.split((case / "command").read_text())
-    assert words[0] == "gpumemprof"
-    done = subprocess.run(
-        [sys.executable, "-m", "gpumemprof", *words[1:]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
-    )
-    status = case / "status"
-    expected_status = int(status.read_text()) if status.exists() else 0
-    assert done.returncode == expected_status, done.stderr
+    out, err, code = run_case(case, tmp_path)
     if os.environ.get("GPUMEMPROF_UPDATE_GOLDEN"):
-        (case / "expected").write_text(done.stdout)
-    assert done.stdout == (case / "expected").read_text()
+        update(case, "expected", out)
+        update(case, "stderr", err)
+        update(case, "status", f"{code}\n" if code else "")
+    assert code == int(expected(case, "status") or "0"), err
+    assert err == expected(case, "stderr")
+    assert out == expected(case, "expected")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.relative_to(GOLDEN)))
 def test_fits_a_terminal_of_80_columns(case: Path) -> None:
-    text = (case / "expected").read_text()
+    text = expected(case, "expected")
     if text.startswith("{"):
         pytest.skip("JSON is not for terminals")
     # A command to copy is not broken, however long its path is.
     too_long = [line for line in text.splitlines() if len(line) > 80 and "gpumemprof " not in line]
     assert too_long == []
+
+
+def test_every_verb_has_its_errors_and_every_kind_of_file_its_report() -> None:
+    """Sentences that no case covers are those that go wrong."""
+    commands = [(case, (case / "command").read_text()) for case in CASES]
+    for verb in ("report", "replay", "advise", "convert", "demo", "view", "run"):
+        mistakes = [c for c, text in commands if f" {verb}" in text and (c / "stderr").exists()]
+        assert mistakes, f"no case of {verb} prints to standard error"
+    for part in (".gmp", ".pickle", "--modules", "--steps", "--at end", "--json"):
+        assert any(part in text for _, text in commands), f"no case has {part}"

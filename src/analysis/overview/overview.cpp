@@ -40,12 +40,13 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.events = record.events.size();
   if (!record.events.empty()) {
     overview.duration_ns =
-        when_of(store, record, static_cast<std::uint32_t>(record.events.size() - 1)).since_start_ns;
+        when_of(store, record, phases, static_cast<std::uint32_t>(record.events.size() - 1))
+            .since_start_ns;
   }
   overview.replay = replay;
-  overview.peak_when = when_of(store, record, replay.peak_event);
+  overview.peak_when = when_of(store, record, phases, replay.peak_event);
   overview.asked = asked;
-  overview.asked_when = when_of(store, record, event_of(asked, replay));
+  overview.asked_when = when_of(store, record, phases, event_of(asked, replay));
   const Moment moment = moment_of(asked, replay);
   overview.live = live_at(record, moment);
   overview.live_lines = live_by_user_line(overview.live, store);
@@ -57,7 +58,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);
   for (const OomReport& oom : overview.ooms)
-    overview.oom_whens.push_back(when_of(store, record, oom.event));
+    overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
   return overview;
 }
 
@@ -72,6 +73,8 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
   std::string known_devices;
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceRecord& record = *store.devices()[index];
+    overview.allocations += replays[index].counters.allocations;
+    overview.frees += replays[index].counters.frees;
     known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
     if (options.device && *options.device != record.device) continue;
     if (options.at.kind == AskedMoment::Kind::event && options.at.event >= record.events.size()) {

@@ -35,7 +35,8 @@ struct When {
   std::uint32_t event = kNoEvent;
   std::int64_t time_ns = kUnknownTime;
   std::int64_t since_start_ns = kUnknownTime;
-  std::optional<std::uint64_t> step;  // counted from 1; from annotations
+  std::optional<std::uint64_t> step;  // counted from 1; 0: before the first
+  std::optional<Phase> phase;         // none where none was recognised
   StringId annotation;                // the innermost one open then
 };
 
@@ -67,6 +68,8 @@ struct Overview {
   std::string path;
   Completeness completeness;
   std::uint64_t events = 0;
+  std::uint64_t allocations = 0;  // of all devices, as are the frees
+  std::uint64_t frees = 0;
   std::vector<DeviceOverview> devices;
 };
 

@@ -1,6 +1,8 @@
 #include "analysis/overview/when.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -10,8 +12,19 @@ namespace {
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 
-// Steps as torch.profiler numbers them, else as optimizer steps are counted: an event before the
-// end of the n-th optimizer step belongs to step n. Annotations are in order of time.
+// The span that `event` lies in says its phase and its step, numbered as in the table of steps.
+void place_in_phases(const std::vector<PhaseSpan>& phases, std::uint32_t event, When& when) {
+  const auto is_known = [](const PhaseSpan& span) { return span.phase != Phase::other; };
+  const auto next = std::ranges::upper_bound(phases, event, {}, &PhaseSpan::first_event);
+  if (next == phases.begin()) return;
+  const PhaseSpan& span = *std::prev(next);
+  if (std::ranges::any_of(phases, is_known)) when.phase = span.phase;
+  if (phases.back().step > 0) when.step = span.step;
+}
+
+// Where no step was recognised: steps as torch.profiler numbers them, else as optimizer steps are
+// counted: an event before the end of the n-th optimizer step belongs to step n. Annotations are in
+// order of time.
 std::optional<std::uint64_t> step_at(const Store& store, DeviceIndex device, std::int64_t time_ns) {
   std::optional<std::uint64_t> profiler_step;
   std::uint64_t optimizer_steps_done = 0;
@@ -37,10 +50,18 @@ std::optional<std::uint64_t> step_at(const Store& store, DeviceIndex device, std
   return std::nullopt;
 }
 
+// "step 4", as gpumemprof.step() marks it: it counts from 0, When::step from 1.
+bool is_step_mark(std::string_view name) {
+  constexpr std::string_view kStep = "step ";
+  return name.starts_with(kStep) && name.size() > kStep.size() &&
+         name.find_first_not_of("0123456789", kStep.size()) == std::string_view::npos;
+}
+
 StringId innermost_annotation(const Store& store, DeviceIndex device, std::int64_t time_ns) {
   std::vector<StringId> open;
   for (const Annotation& annotation : store.annotations()) {
     if (annotation.device != device || annotation.time_ns > time_ns) continue;
+    if (is_step_mark(store.text(annotation.name))) continue;
     if (annotation.stage == Annotation::Stage::start) {
       open.push_back(annotation.name);
     } else {
@@ -52,15 +73,17 @@ StringId innermost_annotation(const Store& store, DeviceIndex device, std::int64
 
 }  // namespace
 
-When when_of(const Store& store, const DeviceRecord& record, std::uint32_t event) {
+When when_of(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
+             std::uint32_t event) {
   When when;
   if (event == kNoEvent || event >= record.events.size()) return when;
   when.event = event;
+  place_in_phases(phases, event, when);
   when.time_ns = record.events.time_ns[event];
   if (when.time_ns == kUnknownTime) return when;
   if (record.events.time_ns[0] != kUnknownTime)
     when.since_start_ns = when.time_ns - record.events.time_ns[0];
-  when.step = step_at(store, record.device, when.time_ns);
+  if (!when.step) when.step = step_at(store, record.device, when.time_ns);
   when.annotation = innermost_annotation(store, record.device, when.time_ns);
   return when;
 }

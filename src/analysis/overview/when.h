@@ -5,6 +5,8 @@
 
 namespace gpumemprof {
 
-When when_of(const Store& store, const DeviceRecord& record, std::uint32_t event);
+// `phases` are those of the device, as find_phases() has them.
+When when_of(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
+             std::uint32_t event);
 
 }  // namespace gpumemprof

@@ -228,31 +228,42 @@ class DeviceStudy {
   DeviceWhatIf study_;
 };
 
-Error no_history(const std::string& path, const std::string& device) {
-  return {ErrorCode::bad_input, device + " has no history that could be replayed", path,
-          "record one with torch.cuda.memory._record_memory_history() before the run"};
+Error no_history(const Store& store, const std::string& path, const std::string& device) {
+  return {ErrorCode::bad_input, device + " has no allocations that could be simulated", path,
+          store.origin().kind == "torch_snapshot"
+              ? "call torch.cuda.memory._record_memory_history() before the run to record them"
+              : "record a program that allocates on a GPU: gpumemprof run SCRIPT"};
 }
 
 }  // namespace
 
+std::optional<Error> why_not_simulated(const Store& store, const std::string& path) {
+  if (store.origin().device_type != "cpu") return std::nullopt;
+  return Error{ErrorCode::bad_input,
+               "it holds CPU tensors, which PyTorch's caching allocator does not place, so there "
+               "is nothing to simulate",
+               path, "record the run on a GPU, or see gpumemprof report"};
+}
+
 Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
                            std::string path, const WhatIfOptions& options) {
+  if (std::optional<Error> reason = why_not_simulated(store, path)) return std::move(*reason);
   WhatIf whatif;
   whatif.path = std::move(path);
   for (std::size_t index = 0; index < store.devices().size(); ++index) {
     const DeviceRecord& record = *store.devices()[index];
     const bool is_asked = options.device == record.device;
     if ((options.device && !is_asked) || record.device == kHostDevice) continue;
-    if (!replays[index].has_history) {
+    if (!replays[index].has_history || replays[index].counters.allocations == 0) {
       if (is_asked || store.devices().size() == 1)
-        return no_history(whatif.path, store.device_name(record.device));
+        return no_history(store, whatif.path, store.device_name(record.device));
       continue;
     }
     Result<DeviceWhatIf> device = DeviceStudy(store, record, replays[index], options).run();
     if (!device) return device.error();
     whatif.devices.push_back(std::move(device).value());
   }
-  if (whatif.devices.empty()) return no_history(whatif.path, "it");
+  if (whatif.devices.empty()) return no_history(store, whatif.path, "it");
   return whatif;
 }
 

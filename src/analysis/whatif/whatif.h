@@ -62,6 +62,9 @@ struct WhatIf {
   std::vector<DeviceWhatIf> devices;
 };
 
+// Why no run of it can be simulated: without PyTorch's pool nothing is placed by its rules.
+std::optional<Error> why_not_simulated(const Store& store, const std::string& path);
+
 Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
                            std::string path, const WhatIfOptions& options);
 

@@ -150,6 +150,7 @@ Json when_json(const Store& store, const When& when) {
           {"time_us", time_us_or_null(when.time_ns)},
           {"since_start_us", time_us_or_null(when.since_start_ns)},
           {"step", when.step ? Json(*when.step) : Json()},
+          {"phase", when.phase ? Json(phase_name(*when.phase)) : Json()},
           {"annotation", when.annotation.is_none() ? Json() : Json(store.text(when.annotation))}};
 }
 
@@ -166,7 +167,6 @@ Json peak_json(const Store& store, const DeviceOverview& device) {
   }
   Json peak = totals_json(device.replay.peak);
   peak.update(when_json(store, device.peak_when));
-  peak["phase"] = phase_name(device.sources.peak_phase);
   return peak;
 }
 
@@ -285,6 +285,10 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
 Json input_json(const Overview& overview, const Store& store) {
   const Origin& origin = store.origin();
   Json input = {{"kind", origin.kind}, {"path", overview.path}, {"events", overview.events}};
+  const bool has_history = std::ranges::any_of(
+      overview.devices, [](const DeviceOverview& device) { return device.replay.has_history; });
+  input["allocations"] = has_history ? Json(overview.allocations) : Json();
+  input["frees"] = has_history ? Json(overview.frees) : Json();
   // Exact for the whole input only from where every device is.
   Json exact = 0;
   for (const DeviceOverview& device : overview.devices) {

@@ -184,7 +184,7 @@ class Writer : private text::Page {
   }
 
   void alternatives(const FitPlan& plan) {
-    line("  Or, dearer:");
+    line("  Alternatives (more expensive):");
     for (const RemedySet& set : plan.alternatives) {
       paragraph(
           fmt::format("{}: {}{}", names_of(set), band(set.peak_allocated),

@@ -24,9 +24,9 @@ std::string_view spoken(OutsideKind kind) {
     case OutsideKind::kernels:
       return "kernels and libraries, loaded when first used";
     case OutsideKind::cublas:
-      return "cuBLAS, outside of the pool, and kernels loaded with it";
+      return "cuBLAS, outside the pool, and kernels loaded with it";
     case OutsideKind::cudnn:
-      return "cuDNN, outside of the pool, and kernels loaded with it";
+      return "cuDNN, outside the pool, and kernels loaded with it";
     case OutsideKind::cusolver:
       return "cuSOLVER, and kernels loaded with it";
     case OutsideKind::nccl:
@@ -39,11 +39,11 @@ std::string_view spoken(OutsideKind kind) {
 
 std::string gap_table(const DeviceGap& gap) {
   std::string out =
-      "  From the pool to the card at the last sample (kinds outside of the pool inferred)\n";
+      "  From the pool to the card at the last sample (kinds outside the pool inferred)\n";
   out += row(gap.allocated_bytes, "allocated");
-  if (gap.pending_bytes > 0) out += row(gap.pending_bytes, "let go, but a stream still uses it");
-  out += row(gap.split_bytes, "free beside blocks in use");
-  out += row(gap.cached_bytes, "free, in segments that nothing uses");
+  if (gap.pending_bytes > 0) out += row(gap.pending_bytes, "freed, still in use by another stream");
+  out += row(gap.split_bytes, "gaps between live blocks");
+  out += row(gap.cached_bytes, "cached: whole free segments");
   out += row(gap.reserved_bytes, "= reserved by the pool");
   for (std::size_t kind = 0; kind < gap.outside_by_kind.size(); ++kind) {
     if (gap.outside_by_kind[kind] > 0)
@@ -51,9 +51,9 @@ std::string gap_table(const DeviceGap& gap) {
   }
   out += row(gap.process_bytes, "= this process");
   out += row(gap.other_processes_bytes, "other processes");
-  out += row(gap.driver_bytes, "the driver, for no process it names");
+  out += row(gap.driver_bytes, "driver, not attributed to a process");
   out += row(gap.used_bytes, "= used");
-  if (gap.firmware_bytes) out += row(gap.firmware_bytes, "kept by the firmware");
+  if (gap.firmware_bytes) out += row(gap.firmware_bytes, "reserved by firmware");
   out += row(gap.free_bytes, "free");
   out += row(gap.total_bytes, "= the card");
   if (!gap.is_consistent)

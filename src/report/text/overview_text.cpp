@@ -10,11 +10,13 @@
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "report/text/completeness_text.h"
+#include "report/text/free_memory_text.h"
 #include "report/text/gap_text.h"
 #include "report/text/oom_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
 #include "report/text/sources_text.h"
+#include "report/text/steps_text.h"
 
 namespace gpumemprof {
 namespace {
@@ -43,7 +45,8 @@ class Writer : private text::Page {
       }
       sources(device);
       live(device);
-      free_memory(device);
+      if (has_pool())
+        out_ += "\n" + text::free_memory_section(device, store_, asked_name(device), style_);
       if (device.gap) out_ += "\n" + text::gap_table(*device.gap);
       rest(device);
     }
@@ -64,7 +67,7 @@ class Writer : private text::Page {
   }
   void heading() {
     const std::string name = text::file_name(overview_.path);
-    line(fmt::format("{}: {}, {}", name, kind(), counted(overview_.events, "event")));
+    line(fmt::format("{}: {}, {}", name, kind(), what_is_counted()));
     for (const std::string& sentence : text::missing_sentences(overview_.completeness))
       paragraph(sentence, 0);
     if (store_.origin().cut) {
@@ -74,6 +77,14 @@ class Writer : private text::Page {
                 0);
     }
     if (overview_.devices.empty() && !counted_peaks()) line("It holds no device's memory.");
+  }
+
+  // Allocations and frees, as people count them: a free alone makes two events.
+  [[nodiscard]] std::string what_is_counted() const {
+    if (overview_.allocations + overview_.frees == 0)
+      return overview_.events == 0 ? "no history" : counted(overview_.events, "event");
+    return fmt::format("{}, {}", counted(overview_.allocations, "allocation"),
+                       counted(overview_.frees, "free"));
   }
 
   // Where no events could be recorded, torch's own peaks may still be known.
@@ -113,7 +124,8 @@ class Writer : private text::Page {
     std::string text = fmt::format("at event {} of {}", grouped(when.event), grouped(events));
     if (when.since_start_ns != kUnknownTime)
       text += fmt::format(", {} in", duration(when.since_start_ns));
-    if (when.step) text += fmt::format(", step {}", *when.step);
+    if (when.step == 0U) text += ", before step 1";
+    if (when.step.value_or(0) > 0) text += fmt::format(", step {}", grouped(*when.step));
     if (!when.annotation.is_none())
       text += fmt::format(", inside {}", printable(store_.text(when.annotation)));
     return text;
@@ -161,10 +173,10 @@ class Writer : private text::Page {
     // Where events were lost, the first lines have said what that makes of the figures.
     if (replay.exact_from_event == 0U || !overview_.completeness.gaps.empty()) return;
     if (replay.exact_from_event) {
-      paragraph(fmt::format("The history starts late: {} were live before it. Figures are exact "
-                            "from event {} on; "
-                            "before that the sizes of some blocks are inferred.",
+      paragraph(fmt::format("The history starts late: {} {} live before it. Figures are exact from "
+                            "event {} on; before that the sizes of some blocks are inferred.",
                             counted(replay.blocks_from_before, "block"),
+                            replay.blocks_from_before == 1 ? "was" : "were",
                             grouped(*replay.exact_from_event)),
                 2);
     } else if (!replay.has_end) {
@@ -174,12 +186,17 @@ class Writer : private text::Page {
           "they assume that the history starts with an empty pool.",
           2);
     } else {
-      paragraph(fmt::format("{} did not fit the state before them (events were left out, or "
-                            "settings changed on the "
-                            "way): figures before the end are inferred.",
-                            counted(replay.contradictions, "event")),
-                2);
+      paragraph(inexact(replay), 2);
     }
+  }
+
+  static std::string inexact(const DeviceReplay& replay) {
+    if (replay.contradictions == 0)
+      return "The history has gaps or does not lead to the state at its end: figures are inferred.";
+    return fmt::format(
+        "{} did not fit the state before {} (events are missing, or settings changed during the "
+        "run): figures before the end are inferred.",
+        counted(replay.contradictions, "event"), replay.contradictions == 1 ? "it" : "them");
   }
 
   void end_only(const DeviceOverview& device) {
@@ -209,7 +226,7 @@ class Writer : private text::Page {
   void sources(const DeviceOverview& device) {
     out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
     if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
-    if (style_.shows_steps) out_ += "\n" + text::step_table(device, style_);
+    if (style_.shows_steps) out_ += "\n" + text::step_table(device.sources, style_);
   }
 
   void live(const DeviceOverview& device) {
@@ -231,24 +248,33 @@ class Writer : private text::Page {
     }
   }
 
+  static std::string figures(const std::string& share, std::uint64_t bytes, std::uint64_t blocks) {
+    return fmt::format("  {} {} {}  ", text::right(share, 7), text::right(format_bytes(bytes), 9),
+                       text::right(grouped(blocks), 7));
+  }
+
   void row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
            const std::string& what) {
-    const std::string figures =
-        fmt::format("  {} {} {}  ", text::right(share, 7), text::right(format_bytes(bytes), 9),
-                    text::right(grouped(blocks), 7));
-    line(figures + text::shortened(what, style_.width - figures.size()));
+    const std::string start = figures(share, bytes, blocks);
+    line(start + text::shortened(what, style_.width - start.size()));
+  }
+
+  void place_row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
+                 const std::string& before, FrameId frame) {
+    const std::size_t used = figures(share, bytes, blocks).size() + before.size();
+    row(share, bytes, blocks, before + text::place(store_, frame, style_.width - used));
   }
 
   void live_line(const DeviceOverview& device, const LiveLine& live) {
-    row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes, live.line.blocks,
-        (live.line.is_backward ? "backward of " : "") + text::place(store_, live.line.frame));
+    place_row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes,
+              live.line.blocks, live.line.is_backward ? "backward of " : "", live.line.frame);
     const bool is_its_own_place =
         live.places.size() == 1 && live.places[0].frame == live.line.frame;
     if (is_its_own_place) return;
     const std::size_t shown = std::min(kPlacesShown, live.places.size());
     for (std::size_t index = 0; index < shown; ++index) {
       const LivePlace& place = live.places[index];
-      row("", place.bytes, place.blocks, "  in " + text::place(store_, place.frame));
+      place_row("", place.bytes, place.blocks, "  in ", place.frame);
     }
     if (live.places.size() > shown) {
       std::uint64_t bytes = 0;
@@ -264,70 +290,6 @@ class Writer : private text::Page {
 
   // CPU tensors come straight from the C library: nothing is reserved beyond what is allocated.
   [[nodiscard]] bool has_pool() const { return store_.origin().device_type != "cpu"; }
-
-  void free_memory(const DeviceOverview& device) {
-    if (!has_pool()) return;
-    const FreeMemory& memory = device.memory;
-    out_ += "\n";
-    const std::uint64_t unused = memory.free_bytes + memory.waiting_bytes;
-    line(fmt::format("  Reserved but not allocated {}: {} of {} ({})", asked_name(device),
-                     format_bytes(unused), format_bytes(memory.reserved_bytes),
-                     percent(unused, memory.reserved_bytes)));
-    if (memory.hole_bytes > 0) {
-      share(memory.hole_bytes,
-            fmt::format("in {} beside blocks in use, the largest {}", counted(memory.holes, "hole"),
-                        format_bytes(memory.largest_hole_bytes)));
-    }
-    pins(device.pins);
-    if (memory.whole_segment_bytes > 0) {
-      share(memory.whole_segment_bytes,
-            fmt::format("in {}, which empty_cache() would return",
-                        counted(memory.whole_segments, "empty segment")));
-    }
-    if (memory.waiting_bytes > 0)
-      share(memory.waiting_bytes, "freed, but another stream still uses them");
-    if (memory.private_pool_bytes > 0) {
-      share(memory.private_pool_bytes,
-            "of these usable only by the CUDA graph or pool that owns them");
-    }
-    if (memory.streams.size() > 1) streams(memory);
-    if (memory.rounding_bytes == 0) return;
-    share(
-        memory.rounding_bytes,
-        fmt::format("more: rounding, {} of what is in use",
-                    percent(memory.rounding_bytes, memory.allocated_bytes + memory.waiting_bytes)));
-  }
-
-  // Who keeps the holes from being returned: the block that has been longest in each segment.
-  void pins(const PinReport& pins) {
-    constexpr std::size_t kLinesShown = 2;
-    for (std::size_t index = 0; index < std::min(kLinesShown, pins.lines.size()); ++index) {
-      const PinningLine& line = pins.lines[index];
-      const std::string what =
-          fmt::format("  {} pinned by {} from ", counted(line.segments, "segment"),
-                      format_bytes(line.pin_bytes));
-      share(line.free_bytes,
-            what + text::shortened(text::place(store_, line.frame),
-                                   style_.width - std::min(style_.width, 16 + what.size())));
-    }
-  }
-
-  void share(std::uint64_t bytes, const std::string& what) {
-    line(text::right(format_bytes(bytes), 14) + "  " + what);
-  }
-
-  // A stream's free blocks serve no other stream.
-  void streams(const FreeMemory& memory) {
-    std::size_t shown = 0;
-    for (const StreamShare& stream : memory.streams) {
-      if (stream.free_bytes == 0 || ++shown > 4) continue;
-      const std::uint64_t handle = store_.stream_handle(stream.stream);
-      share(stream.free_bytes,
-            fmt::format("of these only for {}, the largest piece {}",
-                        handle == 0 ? "the default stream" : fmt::format("stream 0x{:x}", handle),
-                        format_bytes(stream.largest_free_bytes)));
-    }
-  }
 
   void rest(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
@@ -394,21 +356,30 @@ class Writer : private text::Page {
     return "";
   }
 
+  // The command that helps in this situation.
   void next_command() {
-    out_ += "\n";
+    const auto& devices = overview_.devices;
+    if (devices.empty()) return;
+    const bool is_demo = !style_.command.empty();
+    const std::string file = text::quoted(overview_.path);
+    const std::string command = is_demo ? style_.command : "gpumemprof report " + file;
+    const auto holds_at_end = [](const DeviceOverview& device) {
+      return device.replay.end.totals.allocated_bytes > 0;
+    };
+    const bool asked_peak = devices[0].asked.kind == AskedMoment::Kind::peak;
     if (const std::string fit = fitting_command(); !fit.empty()) {
-      line("Next: what would make it fit");
-      line("  " + fit);
-      return;
+      next("what would make it fit", fit);
+    } else if (asked_peak && std::ranges::any_of(devices, holds_at_end)) {
+      next("what is still live at the end", command + " --at end");
+    } else if (asked_peak && !is_demo && devices[0].replay.peak.allocated_bytes > 0) {
+      next("what each remedy would save", "gpumemprof advise " + file);
+    } else {
+      next("every stack and figure, for a script", command + " --json");
     }
-    const bool asked_peak =
-        !overview_.devices.empty() && overview_.devices[0].asked.kind == AskedMoment::Kind::peak;
-    line(asked_peak ? "Next: what is still live at the end"
-                    : "Next: every stack and figure, for a script");
-    const std::string command = style_.command.empty()
-                                    ? "gpumemprof report " + text::quoted(overview_.path)
-                                    : style_.command;
-    line(fmt::format("  {} {}", command, asked_peak ? "--at end" : "--json"));
+  }
+
+  void next(std::string_view what, const std::string& command) {
+    line(fmt::format("\nNext: {}\n  {}", what, command));
   }
 
   const Overview& overview_;

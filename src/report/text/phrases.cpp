@@ -9,12 +9,6 @@ namespace {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-std::size_t columns(std::string_view text) {
-  std::size_t count = 0;
-  for (const char byte : text) count += is_continuation(byte) ? 0U : 1U;
-  return count;
-}
-
 // The first `count` code points.
 std::string_view head(std::string_view text, std::size_t count) {
   std::size_t index = 0;
@@ -28,14 +22,6 @@ std::string_view tail(std::string_view text, std::size_t count) {
   return text.substr(head(text, columns(text) - count).size());
 }
 
-std::string_view without_prefix(std::string_view file) {
-  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    const std::size_t at = file.rfind(folder);
-    if (at != std::string_view::npos) return file.substr(at + folder.size());
-  }
-  return file;
-}
-
 std::string escaped(std::string_view text) {
   std::string escaped = "$'";
   for (const char letter : text) {
@@ -47,6 +33,12 @@ std::string escaped(std::string_view text) {
 }
 
 }  // namespace
+
+std::size_t columns(std::string_view text) {
+  std::size_t count = 0;
+  for (const char byte : text) count += is_continuation(byte) ? 0U : 1U;
+  return count;
+}
 
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
@@ -74,13 +66,6 @@ std::string duration(std::int64_t nanoseconds) {
   const auto whole = static_cast<std::uint64_t>(seconds);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
-
-std::string place(const Store& store, FrameId id) {
-  if (id.is_none()) return "no Python stack (backward, C++ or not recorded)";
-  const Frame& frame = store.frame(id);
-  return printable(fmt::format("{}:{} {}", without_prefix(store.text(frame.file)), frame.line,
-                               store.text(frame.name)));
 }
 
 std::string file_name(const std::string& path) {

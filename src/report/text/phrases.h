@@ -17,13 +17,19 @@ std::string counted(std::uint64_t number, std::string_view noun);
 std::string percent(std::uint64_t part, std::uint64_t whole);
 // "0.31 s", "12.4 ms", "2 min 05 s"
 std::string duration(std::int64_t nanoseconds);
-// "torch/nn/functional.py:2543 linear": the path without what leads to the installed package
+// How every report and the viewer show a frame: "torch/nn/functional.py:2543 linear", "train.py:12
+// step". The file is shown as analysis/code/shown_file.h has it.
 std::string place(const Store& store, FrameId frame);
+// The same in at most `width` columns: the function gives way first, then folders; the name of the
+// file and the line stay.
+std::string place(const Store& store, FrameId frame, std::size_t width);
 // The last part of a path.
 std::string file_name(const std::string& path);
 // A path or text as a shell reads it.
 std::string quoted(const std::string& text);
-// At most `width` columns; the middle gives way to "…". Width is counted in code points.
+// Columns of a terminal that `text` takes, counted in code points.
+std::size_t columns(std::string_view text);
+// At most `width` columns; the middle gives way to "…".
 std::string shortened(const std::string& text, std::size_t width);
 // `text` filled to `width` columns on the right or left.
 std::string left(std::string_view text, std::size_t width);

@@ -12,10 +12,6 @@
 namespace gpumemprof::text {
 namespace {
 
-std::string_view spoken(MemorySource source) {
-  return source == MemorySource::optimizer_state ? "optimizer state" : memory_source_name(source);
-}
-
 std::string capitalized(std::string_view text) {
   std::string result(text);
   if (!result.empty() && result[0] >= 'a' && result[0] <= 'z')
@@ -57,9 +53,12 @@ MemorySource largest_source(const DeviceSources& sources) {
       });
 }
 
+bool is_most(std::uint64_t part, std::uint64_t whole) { return part > whole / 2; }
+
 std::string unknown_sentence(const DeviceSources& sources) {
   const std::uint64_t bytes = sources.figure(MemorySource::unknown).bytes_at_peak;
-  return fmt::format("What most of the peak is for is unknown: {}{}.",
+  return fmt::format("The source of {} of the peak is unknown: {}{}.",
+                     is_most(bytes, sources.peak_bytes) ? "most" : "the largest part",
                      part_of_whole(bytes, sources.peak_bytes),
                      sources.has_stacks ? "" : "; no stacks were recorded");
 }
@@ -85,7 +84,7 @@ class SourceTable {
 
  private:
   static constexpr std::size_t kFigures = 22;  // share and bytes, with the blanks behind them
-  static constexpr std::size_t kAtMost = 10;
+  static constexpr std::size_t kMax = 10;
 
   void heading(const std::string& moment) {
     const bool is_measured = std::all_of(
@@ -94,13 +93,13 @@ class SourceTable {
     const std::string_view how = is_measured                  ? "measured"
                                  : device_.sources.has_labels ? "measured where not marked"
                                                               : "inferred";
-    const std::string title = fmt::format("  What it is for {} ({})", moment, how);
-    out_ += left(title, name_end()) + right("at most", kAtMost) + "\n";
+    const std::string title = fmt::format("  Memory {}, by source ({})", moment, how);
+    out_ += left(title, name_end()) + right("max", kMax) + "\n";
   }
 
   [[nodiscard]] std::size_t name_end() const {
     const std::size_t wide = std::min<std::size_t>(style_.width, 80);
-    return wide - kAtMost;
+    return wide - kMax;
   }
 
   // Most bytes first; what is unknown behind them.
@@ -116,7 +115,7 @@ class SourceTable {
   void source_row(MemorySource source) {
     const SourceFigure& figure = device_.sources.figure(source);
     if (figure.bytes_max == 0 && source != MemorySource::unknown) return;
-    std::string name(spoken(source));
+    std::string name(display_name(source));
     const std::uint64_t buffers = device_.sources.buffer_bytes_at_peak.value_or(0);
     if (source == MemorySource::parameters && buffers > 0)
       name += fmt::format(", {} of them buffers", format_bytes(buffers));
@@ -133,7 +132,7 @@ class SourceTable {
     if (most) {
       const std::size_t used = line.size();
       line += std::string(used < name_end() ? name_end() - used : 1, ' ') +
-              right(format_bytes(*most), kAtMost);
+              right(format_bytes(*most), kMax);
     }
     out_ += line + "\n";
   }
@@ -143,17 +142,18 @@ class SourceTable {
   void pool_rows() {
     const FreeMemory& memory = device_.memory;
     if (memory.waiting_bytes > 0)
-      row(memory.waiting_bytes, "freed, but another stream still uses it", std::nullopt, "");
+      row(memory.waiting_bytes, "freed, still in use by another stream", std::nullopt, "");
     if (memory.whole_segment_bytes > 0)
       row(memory.whole_segment_bytes, "cached: whole free segments, reusable", std::nullopt, "");
     if (memory.hole_bytes > 0) {
       row(memory.hole_bytes,
-          fmt::format("fragmentation: holes beside blocks in use, up to {}",
+          fmt::format("fragmentation: gaps between live blocks, up to {}",
                       format_bytes(memory.largest_hole_bytes)),
           std::nullopt, "");
     }
     row(memory.reserved_bytes, "reserved by PyTorch", std::nullopt, "");
-    out_ += std::string(kFigures - 14, ' ') + "not recorded  outside of PyTorch's pool\n";
+    if (!device_.gap)
+      out_ += std::string(kFigures - 14, ' ') + "not recorded  outside PyTorch's pool\n";
   }
 
   const DeviceOverview& device_;
@@ -162,11 +162,29 @@ class SourceTable {
   std::string out_;
 };
 
+std::string_view verb_of_share(bool is_most, bool is_plural) {
+  if (is_most) return is_plural ? "dominate" : "dominates";
+  return is_plural ? "are the largest part of" : "is the largest part of";
+}
+
+// A name of stars alone ("*", "*.*") says nothing; the line that calls the module does.
+bool has_name(const ModuleNode& node) {
+  return node.name.find_first_not_of("*.") != std::string::npos;
+}
+
+std::string module_name(const ModuleNode& node, const Store& store, std::size_t width) {
+  return has_name(node) ? shortened(printable(node.name), width) : place(store, node.frame, width);
+}
+
 std::string module_name(const ModuleNode& node, const Store& store) {
-  return node.name.empty() ? place(store, node.frame) : printable(node.name);
+  return has_name(node) ? printable(node.name) : place(store, node.frame);
 }
 
 }  // namespace
+
+std::string_view display_name(MemorySource source) {
+  return source == MemorySource::optimizer_state ? "optimizer state" : memory_source_name(source);
+}
 
 std::string source_sentence(const DeviceOverview& device, const Store& store) {
   const DeviceSources& sources = device.sources;
@@ -175,9 +193,9 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
   if (main == MemorySource::unknown) return unknown_sentence(sources);
   const std::uint64_t bytes = sources.figure(main).bytes_at_peak;
   const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace;
-  std::string sentence =
-      fmt::format("{} {} the peak: {}{}", capitalized(spoken(main)), is_plural ? "make" : "makes",
-                  part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
+  std::string sentence = fmt::format("{} {} the peak: {}{}", capitalized(display_name(main)),
+                                     verb_of_share(is_most(bytes, sources.peak_bytes), is_plural),
+                                     part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
   if (const auto module = main_module(store, sources.modules, main, bytes)) {
     const ModuleNode& node = sources.modules[*module];
     sentence += fmt::format("; {} of {} in {}", percent(node.by_source[main], bytes),
@@ -208,42 +226,7 @@ std::string module_tree(const DeviceOverview& device, const Store& store, const 
                     right(format_bytes(node.bytes), 9), right(grouped(node.blocks), 7));
     const std::size_t indent = std::min<std::size_t>(2 * depth[index], 24);
     out += figures + std::string(indent, ' ') +
-           shortened(module_name(node, store), style.width - figures.size() - indent) + "\n";
-  }
-  return out;
-}
-
-std::string step_table(const DeviceOverview& device, const TextStyle& style) {
-  const DeviceSources& sources = device.sources;
-  if (sources.steps.empty()) return "  No training step was recognised.\n";
-  // "kept": activations at the end of a forward, which its backward needs.
-  std::string out =
-      fmt::format("  {} {} {} {} {}  {}\n", left("step", 6), left("phase", 14), right("peak", 9),
-                  right("at end", 9), right("kept", 9), "most of the peak");
-  constexpr std::size_t kEnds = 5;  // steps shown at both ends of a long run
-  for (std::size_t index = 0; index < sources.steps.size(); ++index) {
-    if (sources.steps.size() > 2 * kEnds + 1 && index == kEnds) {
-      const std::size_t skipped = sources.steps.size() - 2 * kEnds;
-      out += fmt::format("  … {} more\n", counted(skipped, "step"));
-      index += skipped;
-    }
-    const StepFigures& step = sources.steps[index];
-    for (std::uint32_t row = 0; row < step.phase_count; ++row) {
-      const PhaseFigures& phase = sources.phases[step.first_phase + row];
-      const std::string number = step.step == 0 ? "before" : grouped(step.step);
-      std::string name(phase_name(phase.phase));
-      std::replace(name.begin(), name.end(), '_', ' ');
-      const auto most =
-          std::max_element(phase.at_peak.by_source.begin(), phase.at_peak.by_source.end());
-      const auto source = static_cast<MemorySource>(most - phase.at_peak.by_source.begin());
-      const std::string line = fmt::format(
-          "  {} {} {} {} {}  {}", left(row == 0 ? number : "", 6), left(name, 14),
-          right(format_bytes(phase.peak_bytes), 9), right(format_bytes(phase.live_bytes), 9),
-          right(phase.saved_for_backward_bytes ? format_bytes(*phase.saved_for_backward_bytes) : "",
-                9),
-          spoken(source));
-      out += shortened(line, style.width) + "\n";
-    }
+           module_name(node, store, style.width - figures.size() - indent) + "\n";
   }
   return out;
 }

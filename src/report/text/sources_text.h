@@ -1,8 +1,9 @@
 // What the memory is for, as a person reads it: one sentence, the table that adds up to what is
-// reserved, and on request the tree of modules and the table of steps.
+// reserved, and on request the tree of modules.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "analysis/overview/overview.h"
 #include "report/text/overview_text.h"
@@ -10,7 +11,10 @@
 
 namespace gpumemprof::text {
 
-// "Activations make the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
+// "optimizer state"
+std::string_view display_name(MemorySource source);
+
+// "Activations dominate the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
 std::string source_sentence(const DeviceOverview& device, const Store& store);
 
 // For the moment asked about; `moment` names it, as "at the peak".
@@ -18,6 +22,5 @@ std::string source_table(const DeviceOverview& device, const std::string& moment
                          const TextStyle& style);
 
 std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style);
-std::string step_table(const DeviceOverview& device, const TextStyle& style);
 
 }  // namespace gpumemprof::text

@@ -154,8 +154,8 @@ class Writer : private text::Page {
     if (shares.free_bytes == 0) return;
     paragraph(
         fmt::format(
-            "As recorded, {} of the reserved bytes were free when the pool was largest: {} beside "
-            "blocks in use, {} for other streams only, {} in empty segments.",
+            "As recorded, {} of the reserved bytes were free when the pool was largest: {} in "
+            "gaps between live blocks, {} for other streams only, {} in whole free segments.",
             format_bytes(shares.free_bytes), text::percent(shares.pinned_bytes, shares.free_bytes),
             text::percent(shares.other_stream_bytes, shares.free_bytes),
             text::percent(shares.surplus_bytes, shares.free_bytes)),
@@ -175,7 +175,11 @@ class Writer : private text::Page {
       text += fmt::format("; as recorded it takes {}.", format_bytes(*recorded.min_memory_bytes));
     }
     paragraph(text, 2);
-    line(fmt::format("    export PYTORCH_CUDA_ALLOC_CONF={}", text::quoted(best.alloc_conf)));
+    if (!best.alloc_conf.empty()) {
+      line(fmt::format("    export PYTORCH_CUDA_ALLOC_CONF={}", text::quoted(best.alloc_conf)));
+    } else if (!device.recorded_conf.empty()) {
+      line("    unset PYTORCH_CUDA_ALLOC_CONF");
+    }
   }
 
   void next_command() {

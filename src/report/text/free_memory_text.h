@@ -1,0 +1,17 @@
+// Reserved memory that is not allocated, as a person reads it: where it lies, who keeps it from
+// being returned, which streams can use it.
+#pragma once
+
+#include <string>
+
+#include "analysis/overview/overview.h"
+#include "report/text/overview_text.h"
+#include "store/store.h"
+
+namespace gpumemprof::text {
+
+// `moment` names the moment asked about, as "at the peak".
+std::string free_memory_section(const DeviceOverview& device, const Store& store,
+                                const std::string& moment, const TextStyle& style);
+
+}  // namespace gpumemprof::text

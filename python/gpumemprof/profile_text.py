@@ -96,6 +96,11 @@ def _lines(lines: Iterable[str]) -> str:
     return "\n".join(map(printable, lines))
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 call``, ``1,203 calls``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def result_text(result: ProfileResult) -> str:
     """A small table, named."""
     rows = [f"  {name:<10} {text}" for name, text in result_rows(result)]
@@ -110,8 +115,8 @@ def _device(result: ProfileResult) -> str:
 def summary_text(summary: dict[str, Any]) -> str:
     """What was profiled, by function."""
     head = (
-        f"{summary['device']}: {summary['total_function_calls']:,} calls of "
-        f"{summary['total_functions_profiled']:,} functions, "
+        f"{summary['device']}: {counted(summary['total_function_calls'], 'call')} of "
+        f"{counted(summary['total_functions_profiled'], 'function')}, "
         f"peak {size(summary['peak_memory_usage'])}, "
         f"now {size(summary['current_memory_usage'])} "
         f"({change(summary['memory_change_from_baseline'])} since the baseline)"

@@ -1,4 +1,4 @@
-"""Recordings: any PyTorch memory snapshot, opened and replayed."""
+"""Recordings: a ``.gmp`` file or a PyTorch memory snapshot, opened and replayed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TEXT_WIDTH = 100
 
 
 def load(path: str | os.PathLike[str]) -> Recording:
-    """Open a PyTorch memory snapshot and replay it.
+    """Open a recording, a ``.gmp`` file or a PyTorch memory snapshot, and replay it.
 
     >>> import gpumemprof
     >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].device
     'cuda:0'
 
     Args:
-        path: a file written by ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on,
-            plain or compressed with gzip. Nothing in it is executed, so it may come from a
-            stranger.
+        path: a ``.gmp`` file of ``gpumemprof run`` or `record`, or a file written by
+            ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on, plain or compressed
+            with gzip. Nothing in it is executed, so it may come from a stranger.
 
     Raises:
         MissingFileError: there is no such file (also a ``FileNotFoundError``).
-        InputError: it is not a snapshot, or a damaged one of which nothing can be used.
+        InputError: it is no recording, or a damaged one of which nothing can be used.
 
     A file that broke off is opened as far as it goes, with a ``CutFileWarning``; ``cut`` says
     where. The same warning says what else is missing: events that were lost, or the end of a
@@ -411,7 +411,9 @@ class Recording:
         """One line: the file, its devices and the number of its events."""
         devices = ", ".join(self._handle.device_names) or "no device"
         cut = ", cut" if self.cut else ""
-        return f"<Recording {self._path!r}: {devices}, {self._handle.event_count} events{cut}>"
+        count = self._handle.event_count
+        events = f"{count:,} event{'' if count == 1 else 's'}"
+        return f"<Recording {self._path!r}: {devices}, {events}{cut}>"
 
     def _table(self, kind: TableKind) -> Table:
         return _core.table(self._handle, kind)

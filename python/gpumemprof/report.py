@@ -71,6 +71,8 @@ class Peak:
     event_index: int | None
     """``None``: it was already so when the history began."""
     time_us: int | None
+    step: int | None
+    """As in the table of steps; 0: before the first."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class End:
 
     allocated_bytes: int
     active_bytes: int
-    reserved_bytes: int
+    reserved_bytes: int | None
+    """``None`` for CPU tensors, which no pool holds."""
     requested_bytes: int
     inactive_split_bytes: int
     segments: int

@@ -154,26 +154,33 @@ Json when_json(const Store& store, const When& when) {
           {"annotation", when.annotation.is_none() ? Json() : Json(store.text(when.annotation))}};
 }
 
-Json totals_json(const MemoryTotals& totals) {
+// CPU tensors come straight from the C library: there is no pool that could reserve anything.
+Json reserved_json(const Store& store, std::uint64_t bytes) {
+  return store.origin().device_type == "cpu" ? Json() : Json(bytes);
+}
+
+Json totals_json(const Store& store, const MemoryTotals& totals) {
   return {{"allocated_bytes", totals.allocated_bytes},
-          {"reserved_bytes", totals.reserved_bytes},
+          {"reserved_bytes", reserved_json(store, totals.reserved_bytes)},
           {"requested_bytes", totals.requested_bytes}};
 }
 
 Json peak_json(const Store& store, const DeviceOverview& device) {
   if (!device.replay.has_history) {
-    return {{"allocated_bytes", nullptr}, {"reserved_bytes", nullptr}, {"requested_bytes", nullptr},
-            {"event_index", nullptr},     {"time_us", nullptr},        {"phase", nullptr}};
+    Json unknown = when_json(store, When());
+    for (const char* key : {"allocated_bytes", "reserved_bytes", "requested_bytes"})
+      unknown[key] = nullptr;
+    return unknown;
   }
-  Json peak = totals_json(device.replay.peak);
+  Json peak = totals_json(store, device.replay.peak);
   peak.update(when_json(store, device.peak_when));
   return peak;
 }
 
-Json end_json(const EndState& end) {
+Json end_json(const Store& store, const EndState& end) {
   return {{"allocated_bytes", end.totals.allocated_bytes},
           {"active_bytes", end.totals.active_bytes},
-          {"reserved_bytes", end.totals.reserved_bytes},
+          {"reserved_bytes", reserved_json(store, end.totals.reserved_bytes)},
           {"requested_bytes", end.totals.requested_bytes},
           {"inactive_split_bytes", end.inactive_split_bytes},
           {"segments", end.segments},
@@ -248,10 +255,11 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["exact_from_event"] = exact_from(replay);
   json["peak"] = peak_json(store, device);
   const auto peak = [&](std::uint64_t bytes) { return replay.has_history ? Json(bytes) : Json(); };
-  json["peak_reserved_bytes"] = peak(replay.peak_reserved_bytes);
+  json["peak_reserved_bytes"] =
+      replay.has_history ? reserved_json(store, replay.peak_reserved_bytes) : Json();
   json["peak_active_bytes"] = peak(replay.peak_active_bytes);
   json["peak_requested_bytes"] = peak(replay.peak_requested_bytes);
-  json["end"] = end_json(replay.end);
+  json["end"] = end_json(store, replay.end);
   json["counters"] = counters_json(replay);
   const bool is_simulated = store.origin().kind == "simulated";
   const auto provenance = [&](bool is_measured) {
@@ -267,7 +275,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["live_at_peak"] = asked_peak ? live_json(store, device.live, top) : Json();
   Json at = {{"moment", moment_json(device.asked)}};
   at.update(when_json(store, device.asked_when));
-  at.update(totals_json(device.totals));
+  at.update(totals_json(store, device.totals));
   at["active_bytes"] = device.totals.active_bytes;
   at["sources"] = source_bytes_json(device.asked_sources);
   at["free"] = free_json(store, device.memory);

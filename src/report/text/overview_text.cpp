@@ -308,8 +308,8 @@ class Writer : private text::Page {
             "{}: {} allocated, {} reserved in {}.", replay.has_end ? "End" : "Last known state",
             format_bytes(end.totals.allocated_bytes), format_bytes(end.totals.reserved_bytes),
             end.mapped_runs == 0 ? counted(end.segments, "segment")
-                                 : fmt::format("{} segments or mapped runs",
-                                               grouped(end.segments + end.mapped_runs))),
+                                 : counted(end.segments + end.mapped_runs, "segment or mapped run",
+                                           "segments or mapped runs")),
         2);
     const EventCounters& counters = replay.counters;
     std::string text =

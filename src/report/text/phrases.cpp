@@ -47,7 +47,11 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string counted(std::uint64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
+  return counted(number, noun, std::string(noun) + "s");
+}
+
+std::string counted(std::uint64_t number, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", grouped(number), number == 1 ? one : many);
 }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {

@@ -13,6 +13,7 @@ namespace gpumemprof::text {
 std::string grouped(std::uint64_t number);
 // "1 block", "1,203 blocks"
 std::string counted(std::uint64_t number, std::string_view noun);
+std::string counted(std::uint64_t number, std::string_view one, std::string_view many);
 // "5.3 %"; "-" where there is no whole
 std::string percent(std::uint64_t part, std::uint64_t whole);
 // "0.31 s", "12.4 ms", "2 min 05 s"

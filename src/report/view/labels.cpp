@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/code/shown_file.h"
 #include "analysis/peak/user_frame.h"
 #include "base/printable.h"
 #include "event/event.h"
@@ -48,7 +49,7 @@ Json stack_frames(const Store& store, StackId stack) {
     if (frames.size() == kMostFrames || bytes > kMostBytes) break;
     const Frame& frame = store.frame(id);
     std::string name = shown(store.text(frame.name));
-    std::string file = shown(store.text(frame.file));
+    std::string file = shown(shown_file(store.text(frame.file), store.program_folder()));
     bytes += name.size() + file.size();
     frames.push_back({std::move(name), std::move(file), frame.line,
                       is_library_file(store.text(frame.file)) ? 0 : 1});

@@ -63,7 +63,7 @@ void append_differences(std::string& out, const std::vector<T>& values) {
 }
 
 std::string group_label(const Store& store, const Grouping& grouping, const Group& group) {
-  if (group.is_rest) return fmt::format("{} others", text::grouped(group.members));
+  if (group.is_rest) return text::counted(group.members, "other");
   if (!group.name.empty()) return shown(group.name);
   return grouping.by == GroupBy::stack ? stack_label(store, group.stack)
                                        : frame_label(store, group.frame, grouping.by);

@@ -104,6 +104,7 @@ Result<Overview> Recording::overview(const OverviewOptions& options) const {
 }
 
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
+  if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   Result<WhatIf> made = make_whatif(store_, replays_, path_, options);
   if (made) made.value().completeness = find_completeness(store_);
   return made;

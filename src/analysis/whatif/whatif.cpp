@@ -247,7 +247,6 @@ std::optional<Error> why_not_simulated(const Store& store, const std::string& pa
 
 Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
                            std::string path, const WhatIfOptions& options) {
-  if (std::optional<Error> reason = why_not_simulated(store, path)) return std::move(*reason);
   WhatIf whatif;
   whatif.path = std::move(path);
   for (std::size_t index = 0; index < store.devices().size(); ++index) {

@@ -79,7 +79,8 @@ TEST_F(Place, functions_are_shortened_before_files_and_lines) {
   EXPECT_EQ(text::place(store_, id, 60), "torch/nn/parallel/distributed.py:1243 …_ddp_init_helper");
   EXPECT_EQ(text::place(store_, id, 50), "torch/nn/parallel/distributed.py:1243 …init_helper");
   EXPECT_EQ(text::place(store_, id, 44), "torch/…/distributed.py:1243 …_helper");
-  EXPECT_EQ(text::place(store_, id, 30), "torch/…/distributed.py:1243");
+  EXPECT_EQ(text::place(store_, id, 30), "…/distributed.py:1243 …_helper");
+  EXPECT_EQ(text::place(store_, id, 27), "torch/…/distributed.py:1243");
   EXPECT_EQ(text::place(store_, id, 25), "…/distributed.py:1243");
 }
 

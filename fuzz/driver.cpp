@@ -33,6 +33,9 @@ extern "C" {
 [[gnu::visibility("default")]] const char* __ubsan_default_options() {
   return "abort_on_error=1:print_stacktrace=1";
 }
+#if defined(__SANITIZE_ADDRESS__)
+void __sanitizer_print_stack_trace();
+#endif
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
@@ -81,6 +84,9 @@ void on_signal(int number) {
       std::fprintf(stderr, "something that is no exception was thrown\n");
     }
   }
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_print_stack_trace();  // nobody catches it, so it starts where it was thrown
+#endif
   std::abort();
 }
 

@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -61,21 +61,24 @@ bool is_same_user(int socket) {
   sockaddr_in peer{};
   socklen_t length = sizeof peer;
   if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return false;
+  const std::string address =
+      fmt::format("{:08X}:{:04X}", peer.sin_addr.s_addr, ntohs(peer.sin_port));
+  constexpr std::string_view kEstablished = "01";
   std::ifstream table("/proc/net/tcp");
   std::string line;
-  std::getline(table, line);
   // "  0: 0100007F:9C40 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 …"
   while (std::getline(table, line)) {
-    unsigned address = 0;
-    unsigned port = 0;
-    unsigned state = 0;
-    unsigned user = 0;
-    if (std::sscanf(line.c_str(), "%*d: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %u", &address, &port,
-                    &state, &user) != 4)
-      continue;
-    constexpr unsigned kEstablished = 1;
-    if (address == peer.sin_addr.s_addr && port == ntohs(peer.sin_port) && state == kEstablished)
-      return user == getuid();
+    std::istringstream fields(line);
+    std::string number;
+    std::string local;
+    std::string remote;
+    std::string state;
+    std::string queues;
+    std::string timer;
+    std::string timeouts;
+    uid_t user = 0;
+    fields >> number >> local >> remote >> state >> queues >> timer >> timeouts >> user;
+    if (fields && local == address && state == kEstablished) return user == getuid();
   }
   return false;
 }

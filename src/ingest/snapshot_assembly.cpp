@@ -6,7 +6,7 @@
 #include <bit>
 #include <charconv>
 
-#include "event/plausible_time.h"
+#include "event/plausible.h"
 
 namespace gpumemprof {
 

@@ -148,10 +148,12 @@ void Allocator::adopt_segment(const SegmentState& state, std::span<const BlockSt
     counters_.reserved_bytes.increase(half, state.size_bytes);
     counters_.segment.increase(half, 1);
   }
+  bool has_rest = true;
   for (const BlockState& block : blocks) {
     const BlockId id = rest;
     GMP_CHECK(block.size_bytes > 0 && block.size_bytes <= blocks_[id.index].size_bytes);
-    if (block.size_bytes < blocks_[id.index].size_bytes) rest = split_tail(id, block.size_bytes);
+    has_rest = block.size_bytes < blocks_[id.index].size_bytes;
+    if (has_rest) rest = split_tail(id, block.size_bytes);
     if (block.state == BlockStateKind::inactive) {
       cache(id);
       if (!state.is_expandable && blocks_[id.index].is_split()) {
@@ -173,6 +175,8 @@ void Allocator::adopt_segment(const SegmentState& state, std::span<const BlockSt
     if (block.state == BlockStateKind::active_pending_free) let_go_pending(id);
     first_id = AllocationId(first_id.index + std::size_t{1});
   }
+  // The listed blocks need not fill the last page under settings that are not the recording's.
+  if (has_rest) cache(rest);
   check_self();
 }
 

@@ -52,13 +52,15 @@ Status Follower::adopt_start() {
     bool is_tiled = true;
     for (const BlockState& block : blocks) {
       is_tiled = is_tiled && block.address == end && block.size_bytes > 0 &&
-                 block.size_bytes % kMinBlockBytes == 0;
+                 block.size_bytes % kMinBlockBytes == 0 && block.size_bytes <= kMaxRequestBytes;
       end += block.size_bytes;
     }
-    if (!is_tiled || end != segment.address + segment.size_bytes) {
+    const bool is_possible = segment.size_bytes <= kMaxRequestBytes && end >= segment.address;
+    if (!is_tiled || !is_possible || end != segment.address + segment.size_bytes) {
       return Error{ErrorCode::bad_input, "the blocks of a segment do not fill it",
                    "segment at " + std::to_string(segment.address), "the recording is damaged"};
     }
+    if (segment.size_bytes == 0) continue;
     const LaneId lane = lane_for({segment.stream, pool_of(segment.pool)});
     const AllocationId first_id(result_.requests.allocation_count());
     for (const BlockState& block : blocks) {

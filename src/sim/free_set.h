@@ -20,7 +20,9 @@ struct FreeEntry {
   std::uint32_t block = 0;
 
   friend bool operator<(const FreeEntry& a, const FreeEntry& b) {
-    return a.size_units != b.size_units ? a.size_units < b.size_units : a.tie < b.tie;
+    if (a.size_units != b.size_units) return a.size_units < b.size_units;
+    // Two blocks in one place are there in a forged recording alone.
+    return a.tie != b.tie ? a.tie < b.tie : a.block < b.block;
   }
 };
 

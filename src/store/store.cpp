@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "event/plausible_time.h"
+#include "event/plausible.h"
 
 namespace gpumemprof {
 FrameId Store::add_frame(const Frame& frame) {
@@ -50,6 +50,7 @@ DeviceRecord& Store::device_record(DeviceIndex device) {
 
 void Store::add_events(DeviceIndex device, EventColumns&& events) {
   for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
+  for (std::uint64_t& bytes : events.size_bytes) bytes = plausible_size(bytes);
   EventColumns& stored = device_record(device).events;
   if (stored.empty()) {
     stored = std::move(events);
@@ -63,7 +64,12 @@ void Store::add_segment(StateEdge edge, const SegmentState& segment,
   DeviceRecord& record = device_record(segment.device);
   ListedState& state = edge == StateEdge::start ? record.start_state : record.final_state;
   state.segments.push_back(segment);
-  state.blocks.insert(state.blocks.end(), blocks.begin(), blocks.end());
+  state.segments.back().size_bytes = plausible_size(segment.size_bytes);
+  for (BlockState block : blocks) {
+    block.size_bytes = plausible_size(block.size_bytes);
+    block.requested_bytes = plausible_size(block.requested_bytes);
+    state.blocks.push_back(block);
+  }
   state.first_block.push_back(static_cast<std::uint32_t>(state.blocks.size()));
 }
 

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "base/utf8.h"
-#include "event/plausible_time.h"
+#include "event/plausible.h"
 #include "trace/format.h"
 
 namespace gpumemprof::trace {
@@ -205,12 +205,12 @@ bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Mar
     DeviceSample sample;
     sample.device = take_device(in);
     sample.time_ns = plausible_time(in.signed_varint());
-    sample.total_bytes = in.varint() - 1;
-    sample.used_bytes = in.varint() - 1;
-    sample.process_bytes = in.varint() - 1;
+    sample.total_bytes = plausible_bytes(in.varint() - 1);
+    sample.used_bytes = plausible_bytes(in.varint() - 1);
+    sample.process_bytes = plausible_bytes(in.varint() - 1);
     if (version >= kLabelsVersion) {
-      sample.other_processes_bytes = in.varint() - 1;
-      sample.firmware_bytes = in.varint() - 1;
+      sample.other_processes_bytes = plausible_bytes(in.varint() - 1);
+      sample.firmware_bytes = plausible_bytes(in.varint() - 1);
       sample.before_event =
           static_cast<std::uint32_t>(in.below(std::uint64_t{1} << 32)) - std::uint32_t{1};
       sample.libraries = in.byte();

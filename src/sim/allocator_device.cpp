@@ -148,7 +148,7 @@ std::vector<BlockId> Allocator::find_garbage() const {
   std::uint64_t total_age = 0;
   for (const LaneId lane : pool.lanes) {
     lanes_[lane.index].free[kLarge].for_each([&](const FreeEntry& entry) {
-      if (blocks_[entry.block].is_split()) return;
+      if (blocks_[entry.block].is_split() || blocks_[entry.block].is_expandable) return;
       candidates.emplace_back(entry.block);
       total_age += age_of(BlockId(entry.block));
     });
@@ -172,8 +172,8 @@ std::vector<BlockId> Allocator::find_garbage() const {
   return garbage;
 }
 
-// Blocks of max_split_size or more were never split. One that suffices is returned alone; else the
-// largest first.
+// Blocks of max_split_size or more were never split, unless a forged file states a size that torch
+// does not allow. One that suffices is returned alone; else the largest first.
 bool Allocator::find_oversize(const Demand& demand, std::span<const BlockId> gone,
                               std::vector<BlockId>& found) const {
   const FreeSet& set = lanes_[demand.lane.index].free[static_cast<std::size_t>(demand.half)];
@@ -186,7 +186,10 @@ bool Allocator::find_oversize(const Demand& demand, std::span<const BlockId> gon
   FreeSet::Position position =
       set.find_fit(static_cast<std::uint32_t>(wanted_bytes / kMinBlockBytes));
   while (position != set.end() && is_gone(position)) position = set.next(position);
-  if (position != set.end() && !blocks_[set.at(position).block].is_expandable) {
+  const auto is_whole = [&](const Block& block) {
+    return !block.is_expandable && !block.is_split();
+  };
+  if (position != set.end() && is_whole(blocks_[set.at(position).block])) {
     found.emplace_back(set.at(position).block);
     return true;
   }
@@ -195,7 +198,7 @@ bool Allocator::find_oversize(const Demand& demand, std::span<const BlockId> gon
     position = set.previous(position);
     const Block& block = blocks_[set.at(position).block];
     if (block.size_bytes < least_bytes) break;
-    if (block.is_expandable || is_gone(position)) continue;
+    if (!is_whole(block) || is_gone(position)) continue;
     found_bytes += block.size_bytes;
     found.emplace_back(set.at(position).block);
   }

@@ -208,6 +208,7 @@ def _end_child(recording: ActiveRecording, settings: Settings) -> None:
         "pid": os.getpid(),
         "path": recording.path,
         "events": recording.summary["events"],
+        "recorded": run_closing.what_is_recorded(recording.summary),
         "size_bytes": recording.summary["size_bytes"],
         "peaks": run_closing.peaks(recording),
         "notes": recording.notes,

@@ -115,6 +115,19 @@ def _counted(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
+def what_is_recorded(summary: dict[str, Any]) -> str:
+    """Allocations and frees, as people count them; events where these are not told apart."""
+    made, lost = summary.get("made"), summary.get("lost")
+    # What torch's own recorder kept was not made by ours.
+    if made is None or lost is None or made["allocations"] == 0:
+        return _counted(summary["events"], "event", "events")
+    allocations = made["allocations"] - lost["allocations"]
+    frees = made["frees"] - lost["frees"]
+    return (
+        f"{_counted(allocations, 'allocation', 'allocations')}, {_counted(frees, 'free', 'frees')}"
+    )
+
+
 def _common_start(paths: list[str]) -> str:
     """What all names begin with, up to a dot."""
     first, last = min(paths), max(paths)
@@ -131,8 +144,7 @@ def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[s
             continue
         paths.append(_shown(path))
         if "events" in row:
-            events = _counted(row["events"], "event", "events")
-            lines.append(f"  {paths[-1]}: {events}, {row['peaks']}")
+            lines.append(f"  {paths[-1]}: {row['recorded']}, {row['peaks']}")
         else:
             lines.append(f"  {paths[-1]}: its process had not ended, or was killed")
         lines += [f"  {paths[-1]}: {note}" for note in row.get("notes", [])]
@@ -187,9 +199,9 @@ def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -
 
 
 def _say_figures(recording: ActiveRecording, path: str) -> None:
-    events = _counted(recording.summary["events"], "event", "events")
+    counts = what_is_recorded(recording.summary)
     how = "" if recording.capture == "native" else f", capture: {recording.capture}"
-    where = f"{events} in {path} ({_size(recording.summary['size_bytes'])}{how})"
+    where = f"{counts} in {path} ({_size(recording.summary['size_bytes'])}{how})"
     peak = peaks(recording)
     line = f"{where}; {peak}" if peak else where
     if len(line) <= _COLUMNS - len("gpumemprof: "):

@@ -48,7 +48,7 @@ def test_passes_arguments_streams_and_exit_code(tmp_path: Path) -> None:
     assert done.stdout == "out ['train.py', '1000', '5', '-o', 'mine'] __main__\n"
     lines = done.stderr.splitlines()
     assert lines[0] == "err"
-    assert lines[1].startswith("gpumemprof: 1 event in run.gmp")
+    assert lines[1].startswith("gpumemprof: 1 allocation, 0 frees in run.gmp")
     assert "peak 1000 B on cpu:0" in lines[1]
     assert lines[2] == "Next: gpumemprof report run.gmp"
     assert gpumemprof.load(tmp_path / "run.gmp").devices[0].peak.allocated_bytes == 1000

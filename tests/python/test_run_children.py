@@ -65,7 +65,7 @@ def test_workers_of_multiprocessing(tmp_path: Path, way: str) -> None:
         facts = gpumemprof.load(tmp_path / name).report()["input"]["facts"]
         assert facts["pid"] == name.split(".")[1]
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("gpumemprof: 1 event in run.gmp")
+    assert lines[0].startswith("gpumemprof: 1 allocation, 0 frees in run.gmp")
     assert lines[1] == "gpumemprof: 2 child processes were recorded:"
     assert lines[-1].split() == ["Next:", "gpumemprof", "report", "run.gmp", *lines[-1].split()[4:]]
     assert sorted(lines[-1].split()[4:]) == children
@@ -170,7 +170,7 @@ def test_the_children_are_told_where_the_program_itself_has_nothing(tmp_path: Pa
     (path,) = tmp_path.glob("*.gmp")
     assert done.stderr.splitlines() == [
         "gpumemprof: 1 child process was recorded:",
-        f"  {path.name}: 1 event, peak 1000 B on cpu:0",
+        f"  {path.name}: 1 allocation, 0 frees, peak 1000 B on cpu:0",
         f"Next: gpumemprof report {path.name}",
     ]
 

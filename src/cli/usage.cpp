@@ -53,7 +53,8 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   constexpr std::size_t kLongest = 40;  // longer words are no typing mistakes
   if (word.size() > kLongest) return std::nullopt;
   const std::string* best = nullptr;
-  std::size_t fewest = std::max<std::size_t>(1, word.size() / 3) + 1;
+  const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
+  std::size_t fewest = std::max<std::size_t>(1, letters / 3) + 1;
   for (const std::string& name : names) {
     const std::size_t wrong = distance(word, name);
     if (wrong >= fewest) continue;

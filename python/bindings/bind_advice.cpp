@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "report/json/advice_json.h"
@@ -9,8 +10,10 @@ namespace {
 
 Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
                  std::optional<std::uint64_t> batch, std::optional<std::uint64_t> sequence,
-                 std::optional<DeviceIndex> device, const RecordingHandle* other) {
+                 std::optional<DeviceIndex> device, const RecordingHandle* other,
+                 std::vector<std::vector<std::string>> together) {
   AdviceOptions options;
+  options.together = std::move(together);
   options.fit_bytes = fit;
   options.batch = batch;
   options.sequence = sequence;
@@ -24,8 +27,11 @@ Advice advice_of(const RecordingHandle& handle, std::optional<std::uint64_t> fit
 
 nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_t> fit,
                        std::optional<std::uint64_t> batch, std::optional<std::uint64_t> sequence,
-                       std::optional<DeviceIndex> device, const RecordingHandle* other) {
-  return to_str(advice_json(advice_of(handle, fit, batch, sequence, device, other)));
+                       std::optional<DeviceIndex> device, const RecordingHandle* other,
+                       std::vector<std::vector<std::string>> together) {
+  return to_str(
+      advice_json(advice_of(handle, fit, batch, sequence, device, other, std::move(together)),
+                  handle.recording->store()));
 }
 
 }  // namespace
@@ -33,7 +39,7 @@ nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_
 void bind_advice(nb::module_& module) {
   module.def("advice_json", advice_as_json, nb::arg("recording"), nb::arg("fit").none(),
              nb::arg("batch").none(), nb::arg("sequence").none(), nb::arg("device").none(),
-             nb::arg("other").none());
+             nb::arg("other").none(), nb::arg("together"));
 }
 
 }  // namespace gpumemprof::bindings

@@ -64,6 +64,7 @@ def advice_json(
     sequence: int | None,
     device: int | None,
     other: RecordingHandle | None,
+    together: list[list[str]],
 ) -> str: ...
 def write_simulated(
     recording: RecordingHandle,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -213,6 +213,7 @@ class Recording:
         sequence: int | None = None,
         device: str | int | None = None,
         other: Recording | None = None,
+        together: Iterable[str] = (),
     ) -> dict[str, Any]:
         """What each remedy would save in this run; what ``gpumemprof advise --json`` prints.
 
@@ -228,9 +229,10 @@ class Recording:
             device: only this device; else the one with the highest peak.
             other: the same program with another batch, or with sequences of another length: it
                 tells what grows with them.
+            together: sets of remedies to predict together, as ``"autocast_bf16+fused"``.
 
         Raises:
-            UsageError: a number is not above 0, or there is no such device.
+            UsageError: a number is not above 0, or there is no such device or remedy.
             InputError: no history was recorded.
         """
         for name, number in [("fit", fit), ("batch", batch), ("sequence", sequence)]:
@@ -244,6 +246,7 @@ class Recording:
                 sequence,
                 _device_number(device),
                 None if other is None else other._handle,
+                [names.split("+") for names in together],
             )
         )
         return advice

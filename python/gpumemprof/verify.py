@@ -312,12 +312,11 @@ def _recorded_step(recording: Recording, device: str) -> StepTime | None:
 
 
 def _prediction(advice: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """What the advice says of one remedy; of several together it may say nothing."""
+    """What the advice says of one remedy, or of several together."""
     for entry in advice["remedies"]:
         if {word.strip() for word in entry["name"].split("+")} == set(names):
             return dict(entry)
-    many = "Several remedies together are only predicted where --fit finds them."
-    return {"why": many if len(names) > 1 else "The advice does not know this remedy."}
+    return {"why": "The advice does not know this remedy."}
 
 
 def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
@@ -340,7 +339,10 @@ def _verify(options: _Options, folder: Path) -> tuple[Baseline, list[Verdict]]:
     if recording.cut is not None:
         _say(recording.cut)
     other = None if options.other is None else _open(options.other)
-    advice = recording.advise(batch=options.batch, device=options.device, other=other)
+    sets = ["+".join(names) for names in options.sets if len(names) > 1]
+    advice = recording.advise(
+        batch=options.batch, device=options.device, other=other, together=sets
+    )
     device = advice["input"]["device"]
     is_ours = options.file is None
     before = _noted_step(notes) if is_ours else _recorded_step(recording, device)

@@ -1,6 +1,7 @@
 #include "cli/advise_verb.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/bytes.h"
 #include "cli/device_flag.h"
@@ -16,6 +17,17 @@ namespace {
 int fail(const Error& error) {
   print_error(error.sentence());
   return exit_code(error.code);
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  while (from <= text.size()) {
+    const std::size_t end = std::min(text.find(at, from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
 }
 
 Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
@@ -37,6 +49,7 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
       flags.sequence, {.name = "--sequence", .least = 1, .hint = "try --sequence 1024"});
   if (!sequence) return sequence.error();
   options.sequence = sequence.value();
+  for (const std::string& set : flags.together) options.together.push_back(split(set, '+'));
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();
@@ -48,6 +61,32 @@ Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
   ProgressLine progress("reading " + file, shows_progress);
   return Recording::open(
       file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
+}
+
+// The names --code asks for; an Error where one of them is no remedy.
+Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Advice& advice) {
+  std::vector<std::string> names;
+  std::string known;
+  for (const Remedy& remedy : advice.remedies) known += (known.empty() ? "" : ", ") + remedy.name;
+  for (const std::string& name : flags.codes) {
+    if (name == "all") return std::vector<std::string>();
+    const bool is_known =
+        std::any_of(advice.remedies.begin(), advice.remedies.end(),
+                    [&](const Remedy& remedy) { return remedy.name == name; });
+    if (!is_known)
+      return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
+                   "name one of " + known + ", or all"};
+    names.push_back(name);
+  }
+  return names;
+}
+
+Result<std::string> write_page(const AdviseFlags& flags, const Advice& advice, const Store& store,
+                               const TextStyle& style) {
+  if (flags.codes.empty()) return advice_text(advice, store, style);
+  const Result<std::vector<std::string>> names = asked_codes(flags, advice);
+  if (!names) return names.error();
+  return advice_code_text(advice, names.value(), style);
 }
 
 }  // namespace
@@ -70,6 +109,15 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
       ->type_name("TOKENS");
   verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
+  verb->add_option("--together", flags.together,
+                   "Predict these remedies together too, for example autocast_bf16+fused")
+      ->type_name("A+B")
+      ->expected(1);
+  verb->add_option("--code", flags.codes,
+                   "Only the code of this remedy, by its name; or of all of them")
+      ->type_name("REMEDY|all")
+      ->delimiter(',')
+      ->expected(1);
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");
   // Done by the Python package, which runs the script.
   verb->footer(
@@ -104,11 +152,17 @@ int run_advise(const AdviseFlags& flags) {
   style.width = terminal.width;
   style.has_color = terminal.has_color;
   if (flags.is_json) {
-    print_json(advice_json(advice.value()));
+    print_json(advice_json(advice.value(), recording.value()->store()));
   } else {
-    print_out(advice_text(advice.value(), style));
+    const Result<std::string> page =
+        write_page(flags, advice.value(), recording.value()->store(), style);
+    if (!page) return fail(page.error());
+    print_out(page.value());
   }
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
+  // Whether the limit can be kept is not in the recording.
+  if (advice.value().fit && !advice.value().fit->refusal.empty())
+    return exit_code(ErrorCode::bad_input);
   // The user asked for a limit that nothing keeps.
   if (advice.value().fit && !advice.value().fit->is_found)
     return exit_code(ErrorCode::limit_exceeded);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -17,6 +18,8 @@ struct AdviseFlags {
   std::string device;
   std::optional<std::string> batch;
   std::optional<std::string> sequence;
+  std::vector<std::string> codes;
+  std::vector<std::string> together;
   bool is_json = false;
 };
 

@@ -3,40 +3,83 @@
 #include <algorithm>
 
 #include "analysis/advice/advisor.h"
+#include "analysis/advice/code.h"
 #include "analysis/advice/fit.h"
 #include "analysis/advice/words.h"
 
 namespace gpumemprof {
 namespace {
 
-Remedy study(const Advisor& advisor, const RemedyFacts& facts, std::uint64_t baseline_bytes) {
-  Remedy remedy;
-  remedy.name = facts.name;
-  remedy.title = facts.title;
-  remedy.how = facts.how;
-  remedy.how_trainer = facts.how_trainer;
-  if (const std::optional<std::string> obstacle = advisor.obstacle(facts.id)) {
-    remedy.why = *obstacle;
-    return remedy;
-  }
-  const Change change{{facts.id}, std::nullopt, 1, 1};
+void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
   const Result<Prediction> prediction = advisor.predict(change);
   if (!prediction) {
     remedy.why = prediction.error().message;
-    return remedy;
+    return;
+  }
+  const bool is_certain = std::none_of(change.remedies.begin(), change.remedies.end(),
+                                       [](RemedyId id) { return is_estimated(id); });
+  remedy.provenance = is_certain ? Provenance::simulated : Provenance::estimated;
+  if (advisor.is_partial()) {
+    remedy.at_least_bytes = prediction.value().allocated.low_bytes;
+    remedy.provenance = Provenance::estimated;
+    remedy.why = "Counted up to where the run ran out of memory: the whole step takes more.";
+    return;
   }
   remedy.peak_allocated = prediction.value().allocated;
   remedy.peak_reserved = prediction.value().reserved;
   remedy.after = prediction.value().at_peak;
-  remedy.saving_bytes = static_cast<std::int64_t>(baseline_bytes) -
+  remedy.saving_bytes = static_cast<std::int64_t>(advisor.allocated_bytes()) -
                         static_cast<std::int64_t>(prediction.value().allocated.bytes);
-  remedy.provenance = is_estimated(facts.id) ? Provenance::estimated : Provenance::simulated;
   if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
     remedy.slowdown_pct = slowdown->pct;
     remedy.is_slowdown_measured = slowdown->is_measured;
   }
-  remedy.why = why(advisor, facts.id, remedy, prediction.value());
+  remedy.why = why(advisor, change, remedy, prediction.value());
+}
+
+// Of one remedy, or of several together: then the first that cannot be predicted decides.
+Remedy study(const Advisor& advisor, const std::vector<const RemedyFacts*>& remedies) {
+  Remedy remedy;
+  Change change;
+  for (const RemedyFacts* facts : remedies) change.remedies.push_back(facts->id);
+  for (const RemedyFacts* facts : remedies) {
+    const auto joined = [](std::string& text, std::string_view between, std::string_view more) {
+      if (!text.empty() && !more.empty()) text += between;
+      text += more;
+    };
+    joined(remedy.name, "+", facts->name);
+    joined(remedy.title, ", ", facts->title);
+    joined(remedy.how, "\n", code_of(advisor, change, facts->id));
+    joined(remedy.how_trainer, "\n", facts->how_trainer);
+    remedy.cost = std::max(remedy.cost, facts->costs);
+  }
+  for (const RemedyFacts* facts : remedies) {
+    if (const std::optional<std::string> obstacle = advisor.obstacle(facts->id)) {
+      remedy.why = *obstacle;
+      return remedy;
+    }
+  }
+  predict(advisor, change, remedy);
   return remedy;
+}
+
+// The remedies of one set; an Error where one of them is none, or two do not go together.
+Result<std::vector<const RemedyFacts*>> find_set(const std::vector<std::string>& names) {
+  std::vector<const RemedyFacts*> set;
+  for (const std::string& name : names) {
+    const RemedyFacts* facts = find_remedy(name);
+    if (facts == nullptr)
+      return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
+                   "gpumemprof advise FILE lists them"};
+    for (const RemedyFacts* other : set) {
+      if (excludes(facts->id, other->id))
+        return Error{ErrorCode::usage,
+                     name + " and " + std::string(other->name) + " do not go together", "",
+                     "name one of them"};
+    }
+    set.push_back(facts);
+  }
+  return set;
 }
 
 std::optional<std::size_t> find_device(const Store& store, DeviceIndex device) {
@@ -79,9 +122,12 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   proof.device = record.device;
   Result<WhatIf> proven = make_whatif(store, replays, path, proof);
   if (!proven) return proven.error();
-  Advisor advisor(store, record, replay, phases[chosen.value()], proven.value().devices.front(),
-                  options.batch);
+  const std::vector<PhaseSpan>& spans = phases[chosen.value()];
+  const RunEnd end = complete_run(store, record, spans);
   Advice advice;
+  advice.growth = find_growth(store, record, spans);
+  Advisor advisor({store, record, replay, spans, proven.value().devices.front(), advice.growth, end,
+                   options.batch});
   if (options.other) {
     const std::optional<std::size_t> index = find_device(*options.other->store, record.device);
     if (!index) {
@@ -101,16 +147,29 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   advice.device_name = store.device_name(record.device);
   advice.peak_allocated_bytes = replay.peak.allocated_bytes;
   advice.peak_reserved_bytes = replay.peak_reserved_bytes;
+  advice.has_pool = store.origin().device_type != "cpu";
+  if (end.completed)
+    advice.completed = {advisor.allocated_bytes(), advisor.reserved_bytes(), end.completed->how};
+  advice.partial = end.why_not;
   advice.baseline = advisor.baseline();
+  advice.has_module_names = advisor.block_list().has_value();
   std::size_t done = 0;
   for (const RemedyFacts& facts : all_remedies()) {
-    advice.remedies.push_back(study(advisor, facts, advice.peak_allocated_bytes));
-    if (options.progress) options.progress(++done, kRemedyCount);
+    advice.remedies.push_back(study(advisor, {&facts}));
+    if (options.progress) options.progress(++done, all_remedies().size());
+  }
+  for (const std::vector<std::string>& names : options.together) {
+    const Result<std::vector<const RemedyFacts*>> set = find_set(names);
+    if (!set) return set.error();
+    advice.remedies.push_back(study(advisor, set.value()));
   }
   std::stable_sort(advice.remedies.begin(), advice.remedies.end(),
                    [](const Remedy& a, const Remedy& b) {
                      if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
                        return a.peak_allocated.has_value();
+                     if (a.at_least_bytes || b.at_least_bytes)
+                       return a.at_least_bytes.value_or(kUnknownBytes) <
+                              b.at_least_bytes.value_or(kUnknownBytes);
                      return a.saving_bytes > b.saving_bytes;
                    });
   if (options.fit_bytes) advice.fit = find_fit(advisor, *options.fit_bytes, options.sequence);

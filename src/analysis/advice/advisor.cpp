@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/advice/code.h"
 #include "sim/simulate.h"
 
 namespace gpumemprof {
@@ -33,37 +34,60 @@ bool changes_batch(RemedyId id) {
   }
 }
 
+// It makes what a step allocates smaller or larger, and so may change what is kept of it.
+bool is_resizing(RemedyId id) {
+  return changes_batch(id) || id == RemedyId::sequence_x0_5 || id == RemedyId::sequence_x2 ||
+         id == RemedyId::autocast_bf16 || id == RemedyId::autocast_fp16 ||
+         id == RemedyId::pure_bf16;
+}
+
 bool changes_sequence(RemedyId id) {
   return id == RemedyId::sequence_x0_5 || id == RemedyId::sequence_x2;
 }
 
 }  // namespace
 
-Advisor::Advisor(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-                 const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
-                 std::optional<std::uint64_t> batch)
-    : store_(store),
-      record_(record),
-      replay_(replay),
-      proven_(proven),
-      batch_(batch),
-      facts_(store, record, spans),
-      recorded_(facts_.tape(proven.verified.requests, proven.first_event)),
-      sequence_(find_sequence(facts_)) {
+Advisor::Advisor(const AdvisorInput& input)
+    : store_(input.store),
+      record_(input.end.completed ? input.end.completed->record : input.record),
+      proven_(input.proven),
+      growth_(input.growth),
+      end_(input.end),
+      batch_(input.batch),
+      facts_(store_, record_, input.end.completed ? input.end.completed->spans : input.spans,
+             input.growth.rows),
+      recorded_(facts_.tape(proven_.verified.requests, proven_.first_event)),
+      sequence_(find_sequence(facts_)),
+      has_run_out_(input.replay.counters.ooms > 0),
+      peak_allocated_(input.replay.peak.allocated_bytes),
+      peak_reserved_(input.replay.peak_reserved_bytes) {
+  if (end_.completed) drop_commands_behind(end_.completed->resumed_at);
   choose_blocks();
+  block_list_ = find_block_list(store_, blocks_per_pass());
   baseline_ = picture(recorded_);
-  baseline_.bytes = replay.peak.allocated_bytes;
   const Result<sim::SimulationResult> run = sim::simulate(recorded_.requests(), simulation({}));
   if (run) {
     simulated_allocated_ = run.value().peak_allocated_bytes;
     simulated_reserved_ = run.value().peak_reserved_bytes;
     segment_requests_ = run.value().counters.num_device_alloc;
   }
+  if (end_.completed) {
+    // Nothing recorded says what the whole run would have taken.
+    peak_allocated_ = rounding() == nullptr ? baseline_.bytes : simulated_allocated_;
+    peak_reserved_ = simulated_reserved_;
+  }
+  baseline_.bytes = peak_allocated_;
   forward_seconds_ = facts_.seconds_in(Phase::forward);
   const std::optional<double> backward = facts_.seconds_in(Phase::backward);
   const std::optional<double> step = facts_.seconds_in(Phase::optimizer_step);
   if (forward_seconds_ && backward && step && *forward_seconds_ > 0 && *backward > 0)
     step_seconds_ = *forward_seconds_ + *backward + *step;
+}
+
+// What the program asked of the allocator after it had run out.
+void Advisor::drop_commands_behind(std::uint32_t event) {
+  std::erase_if(recorded_.commands,
+                [&](const TapeCommand& command) { return command.key >= at_event(event); });
 }
 
 // Where loops lie inside loops, those whose checkpoints lower the peak most.
@@ -125,6 +149,8 @@ bool Advisor::compare(const RunFacts& other) {
 Rewrite Advisor::rewrite(const Change& change) const {
   Rewrite changed(facts_, recorded_);
   apply(changed, change, blocks_);
+  doubt_growth(change, changed);
+  if (end_.completed) changed.doubtful_low_bytes += end_.completed->doubtful_low_bytes;
   return changed;
 }
 
@@ -165,9 +191,24 @@ double Advisor::band_of(const Change& change) const {
   }
   if (change.batch_factor != 1) sum += facts_of(RemedyId::batch_x2).band;
   if (change.sequence_factor != 1) sum += facts_of(RemedyId::sequence_x2).band;
+  // A step that another one completed: where they differ is not seen.
+  constexpr double kCompleted = 0.02;
+  constexpr double kCompletedInAnotherSize = 0.06;
+  if (end_.completed) sum += end_.completed->is_scaled ? kCompletedInAnotherSize : kCompleted;
   if (!facts_.has_stacks()) sum *= 3;
   if (proven_.first_event > 0) sum *= 1.5;
   return std::min(sum, 0.9);
+}
+
+void Advisor::doubt_growth(const Change& change, Rewrite& changed) const {
+  if (!growth_.is_growing) return;
+  const bool resizes = change.batch_factor != 1 || change.sequence_factor != 1 ||
+                       std::any_of(change.remedies.begin(), change.remedies.end(), is_resizing);
+  if (!resizes) return;
+  changed.doubtful_low_bytes += growth_.grown_bytes;
+  const bool is_larger = change.batch_factor > 1 || change.sequence_factor > 1 ||
+                         change.has(RemedyId::batch_x2) || change.has(RemedyId::sequence_x2);
+  if (is_larger) changed.doubtful_high_bytes += growth_.grown_bytes;
 }
 
 Result<Prediction> Advisor::predict(const Change& change, std::uint64_t limit_bytes) const {
@@ -197,17 +238,21 @@ Result<Prediction> Advisor::predict(const Change& change, std::uint64_t limit_by
 void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
                        Prediction& prediction) const {
   prediction.allocated =
-      banded(shifted(run.peak_allocated_bytes, replay_.peak.allocated_bytes, simulated_allocated_),
-             band, band);
+      banded(shifted(run.peak_allocated_bytes, peak_allocated_, simulated_allocated_), band, band);
   // Where memory lies in the pool hangs on the order of every request.
   constexpr double kReservedBand = 0.05;
   PredictedBytes reserved =
-      banded(shifted(run.peak_reserved_bytes, replay_.peak_reserved_bytes, simulated_reserved_),
-             band + kReservedBand, 2 * band + kReservedBand);
+      banded(shifted(run.peak_reserved_bytes, peak_reserved_, simulated_reserved_), band + kReservedBand, 2 * band + kReservedBand);
   reserved.low_bytes = std::max(reserved.low_bytes, prediction.allocated.low_bytes);
   for (std::uint64_t* bytes : {&reserved.bytes, &reserved.low_bytes, &reserved.high_bytes})
     *bytes = std::min(*bytes, limit_bytes);
   prediction.reserved = reserved;
+}
+
+std::uint64_t Advisor::needed_bytes(const Change& change) const {
+  const Rewrite changed = rewrite(change);
+  const auto peak = static_cast<double>(changed.tape.peak(rounding()).bytes);
+  return static_cast<std::uint64_t>(peak * (1 + band_of(change))) + changed.doubtful_high_bytes;
 }
 
 bool Advisor::fits(const Change& change, std::uint64_t limit_bytes) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
+#include "analysis/advice/completion.h"
 #include "analysis/advice/plan.h"
 #include "analysis/whatif/whatif.h"
 
@@ -23,12 +24,21 @@ struct Prediction {
   std::uint64_t segment_requests = 0;  // of the driver, over the whole run; 0 without a pool
 };
 
+// One device's run. Everything named must outlive the advisor.
+struct AdvisorInput {
+  const Store& store;
+  const DeviceRecord& record;
+  const DeviceReplay& replay;
+  const std::vector<PhaseSpan>& spans;
+  const DeviceWhatIf& proven;
+  const Growth& growth;
+  const RunEnd& end;
+  std::optional<std::uint64_t> batch;
+};
+
 class Advisor {
  public:
-  // Everything named must outlive it.
-  Advisor(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-          const std::vector<PhaseSpan>& spans, const DeviceWhatIf& proven,
-          std::optional<std::uint64_t> batch);
+  explicit Advisor(const AdvisorInput& input);
 
   // What the same program with another batch, or with sequences of another length, teaches. False
   // where the two do not make the same allocations.
@@ -37,6 +47,9 @@ class Advisor {
   [[nodiscard]] std::optional<std::string> obstacle(RemedyId id) const;
   [[nodiscard]] Result<Prediction> predict(const Change& change,
                                            std::uint64_t limit_bytes = sim::kNoLimit) const;
+  // What the run's memory takes under a change, with room for the band; of the pool nothing but the
+  // rounding of each request is counted.
+  [[nodiscard]] std::uint64_t needed_bytes(const Change& change) const;
   // Whether the run survives a limit on reserved memory, with room for the band.
   [[nodiscard]] bool fits(const Change& change, std::uint64_t limit_bytes) const;
   // What the change adds to a step's time; none where nothing says it.
@@ -44,21 +57,30 @@ class Advisor {
   // Blocks of a pass in an order to checkpoint them by: what is saved most by first, or as they
   // run.
   [[nodiscard]] std::vector<std::uint32_t> blocks_by_saving() const;
-  [[nodiscard]] std::uint64_t recorded_reserved_bytes() const {
-    return replay_.peak_reserved_bytes;
-  }
-  [[nodiscard]] bool has_run_out() const { return replay_.counters.ooms > 0; }
+  // Of the run as it was, or, where it was completed, as it would have been.
+  [[nodiscard]] std::uint64_t allocated_bytes() const { return peak_allocated_; }
+  [[nodiscard]] std::uint64_t reserved_bytes() const { return peak_reserved_; }
+  // It ran out of memory and could not be completed: every peak is one up to there.
+  [[nodiscard]] bool is_partial() const { return end_.is_cut_short && !end_.completed; }
+  [[nodiscard]] bool has_run_out() const { return has_run_out_; }
+  [[nodiscard]] const RunEnd& end() const { return end_; }
+  [[nodiscard]] const Growth& growth() const { return growth_; }
   [[nodiscard]] std::optional<std::uint64_t> batch() const { return batch_; }
   [[nodiscard]] bool has_times() const { return step_seconds_.has_value(); }
   [[nodiscard]] const PeakPicture& baseline() const { return baseline_; }
   [[nodiscard]] const RunFacts& facts() const { return facts_; }
   [[nodiscard]] const SequenceFacts& sequence() const { return sequence_; }
   [[nodiscard]] std::size_t blocks_per_pass() const;
+  // The code that names the list of these blocks; none where the recording has no names.
+  [[nodiscard]] const std::optional<std::string>& block_list() const { return block_list_; }
   [[nodiscard]] double band_of(const Change& change) const;
   [[nodiscard]] std::uint64_t recorded_segment_requests() const { return segment_requests_; }
 
  private:
   void choose_blocks();
+  void drop_commands_behind(std::uint32_t event);
+  // What the growth may take less or more under a change that resizes a step.
+  void doubt_growth(const Change& change, Rewrite& changed) const;
   [[nodiscard]] Rewrite rewrite(const Change& change) const;
   void take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
                 Prediction& prediction) const;
@@ -77,14 +99,19 @@ class Advisor {
 
   const Store& store_;
   const DeviceRecord& record_;
-  const DeviceReplay& replay_;
   const DeviceWhatIf& proven_;
+  const Growth& growth_;
+  const RunEnd& end_;
   std::optional<std::uint64_t> batch_;
   RunFacts facts_;
   Tape recorded_;
   SequenceFacts sequence_;
   std::vector<RepeatedBlock> blocks_;
+  std::optional<std::string> block_list_;
   PeakPicture baseline_;
+  bool has_run_out_ = false;
+  std::uint64_t peak_allocated_ = 0;
+  std::uint64_t peak_reserved_ = 0;
   std::uint64_t simulated_allocated_ = 0;  // of the tape as it was
   std::uint64_t simulated_reserved_ = 0;
   std::uint64_t segment_requests_ = 0;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/advice/code.h"
+#include "analysis/advice/words.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -84,6 +87,9 @@ class Search {
     double cost = 0;
   };
 
+  // The set that takes least of all that were tried.
+  [[nodiscard]] const Change& least() const { return least_; }
+
   // What fits, cheapest first: as many as are shown.
   std::vector<Found> run() {
     std::size_t tried = 0;
@@ -117,8 +123,9 @@ class Search {
   }
 
   // The set with as few blocks checkpointed as the limit needs; none where it does not fit at all.
-  [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) const {
+  [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) {
     Change whole = change_of(remedies);
+    if (found_.empty()) note_least(whole);
     if (!advisor_.fits(whole, limit_bytes_)) return std::nullopt;
     if (!whole.has(RemedyId::checkpointing)) return whole;
     std::vector<std::uint32_t> as_they_run = advisor_.blocks_by_saving();
@@ -126,6 +133,13 @@ class Search {
     std::sort(as_they_run.begin(), as_they_run.end());
     const Change by_place = fewest_blocks(whole, as_they_run);
     return cost_of(advisor_, by_saving) < cost_of(advisor_, by_place) ? by_saving : by_place;
+  }
+
+  void note_least(const Change& change) {
+    const std::uint64_t bytes = advisor_.needed_bytes(change);
+    if (bytes >= least_bytes_) return;
+    least_bytes_ = bytes;
+    least_ = change;
   }
 
   [[nodiscard]] Change fewest_blocks(const Change& whole,
@@ -148,6 +162,8 @@ class Search {
   const Advisor& advisor_;
   std::uint64_t limit_bytes_;
   std::vector<Found> found_;
+  Change least_;
+  std::uint64_t least_bytes_ = kUnknownBytes;
 };
 
 // The largest factor that `set` puts into the change and that still fits.
@@ -172,16 +188,6 @@ double largest_factor(const Advisor& advisor, Change change, std::uint64_t limit
   return low;
 }
 
-// "number < 5" where the first are meant, else "number in {0, 3, 4}".
-std::string condition_of(const std::vector<std::uint32_t>& which) {
-  if (!which.empty() && which.back() + 1 == which.size())
-    return "number < " + std::to_string(which.size());
-  std::string text = "number in {";
-  for (std::size_t index = 0; index < which.size(); ++index)
-    text += (index == 0 ? "" : ", ") + std::to_string(which[index]);
-  return text + "}";
-}
-
 CheckpointedBlocks blocks_of(const Advisor& advisor, const Change& change) {
   CheckpointedBlocks blocks;
   blocks.of = static_cast<std::uint32_t>(advisor.blocks_per_pass());
@@ -190,16 +196,7 @@ CheckpointedBlocks blocks_of(const Advisor& advisor, const Change& change) {
   } else {
     for (std::uint32_t ordinal = 0; ordinal < blocks.of; ++ordinal) blocks.which.push_back(ordinal);
   }
-  blocks.how = blocks.which.size() == blocks.of
-                   ? std::string(facts_of(RemedyId::checkpointing).how)
-                   : "from torch.utils.checkpoint import checkpoint\n"
-                     "for number, block in enumerate(self.blocks):\n"
-                     "    if " +
-                         condition_of(blocks.which) +
-                         ":\n"
-                         "        x = checkpoint(block, x, use_reentrant=False)\n"
-                         "    else:\n"
-                         "        x = block(x)";
+  blocks.how = code_of(advisor, change, RemedyId::checkpointing);
   return blocks;
 }
 
@@ -208,7 +205,12 @@ std::optional<RemedySet> described(const Advisor& advisor, const Change& change,
   const Result<Prediction> prediction = advisor.predict(change, limit_bytes);
   if (!prediction) return std::nullopt;
   RemedySet set;
-  for (const RemedyId id : change.remedies) set.names.emplace_back(facts_of(id).name);
+  for (const RemedyId id : change.remedies) {
+    const RemedyFacts& facts = facts_of(id);
+    set.names.emplace_back(facts.name);
+    set.code.push_back(
+        {std::string(facts.name), code_of(advisor, change, id), std::string(facts.how_trainer)});
+  }
   set.peak_allocated = prediction.value().allocated;
   set.peak_reserved = prediction.value().reserved;
   if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
@@ -236,13 +238,34 @@ void find_largest(const Advisor& advisor, const Change& change,
   if (sequence) plan.largest_sequence = times(*sequence, *plan.largest_sequence_factor);
 }
 
+// The lowest limit that a change survives, to one part in 128.
+std::uint64_t lowest_limit(const Advisor& advisor, const Change& change) {
+  std::uint64_t low = advisor.needed_bytes(change);  // lower ones do not do
+  std::uint64_t high = low;
+  while (!advisor.fits(change, high)) {
+    low = high;
+    high += high / 4 + 1;
+    if (high > kUnknownBytes / 2) return high;
+  }
+  while (high - low > high / 128) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (advisor.fits(change, middle) ? high : low) = middle;
+  }
+  return high;
+}
+
 }  // namespace
 
 FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes,
                  std::optional<std::uint64_t> sequence) {
   FitPlan plan;
   plan.limit_bytes = limit_bytes;
-  for (const Search::Found& found : Search(advisor, limit_bytes).run()) {
+  if (advisor.is_partial()) {
+    plan.refusal = why_partial(advisor);
+    return plan;
+  }
+  Search search(advisor, limit_bytes);
+  for (const Search::Found& found : search.run()) {
     std::optional<RemedySet> set = described(advisor, found.change, limit_bytes);
     if (!set) continue;
     if (plan.is_found) {
@@ -253,6 +276,10 @@ FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes,
     plan.fits_already = found.change.remedies.empty();
     plan.set = std::move(*set);
     find_largest(advisor, found.change, sequence, plan);
+  }
+  if (!plan.is_found) {
+    plan.least_limit_bytes = lowest_limit(advisor, search.least());
+    plan.least = described(advisor, search.least(), plan.least_limit_bytes);
   }
   return plan;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/advice/advice.h"
 #include "analysis/advice/rewrite.h"
 
 namespace gpumemprof {
@@ -66,10 +67,15 @@ struct RemedyFacts {
   // What it costs beyond time, for choosing the cheapest: 0 the same result, more: other numerics,
   // other training.
   double cost = 0;
+  RemedyCost costs = RemedyCost::free;  // what a person is told of it
 };
 
 const std::vector<RemedyFacts>& all_remedies();
 const RemedyFacts& facts_of(RemedyId id);
+// By its name; nullptr where there is none.
+const RemedyFacts* find_remedy(std::string_view name);
+// Whether both change the same thing, so that they cannot be used together.
+bool excludes(RemedyId one, RemedyId other);
 
 // Applies them in the order that lets each see what the others did.
 void apply(Rewrite& rewrite, const Change& change, const std::vector<RepeatedBlock>& blocks);

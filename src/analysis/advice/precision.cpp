@@ -46,6 +46,25 @@ std::uint64_t doubtful_recurrent_bytes(const RunFacts& facts, const ForwardPass&
   return sum;
 }
 
+void fuse_attention(Rewrite& rewrite, const ForwardPass& pass, const Operation& operation) {
+  const RunFacts& facts = rewrite.facts;
+  const std::uint64_t scores = facts.scores_bytes(pass, operation);
+  std::uint64_t dropped = 0;
+  for (std::uint32_t place = operation.first; place + 1 < operation.first + operation.count;
+       ++place) {
+    TapeRow* row = rewrite.find(pass.forward[place]);
+    if (row == nullptr || !row->is_there()) continue;
+    if (facts.is_saved(pass, pass.forward[place])) dropped += facts.bytes(pass.forward[place]);
+    row->size_bytes = 0;
+  }
+  for (const std::uint32_t place : pass.backward) {
+    TapeRow* row = rewrite.find(place);
+    if (row != nullptr && facts.bytes(place) == scores) row->size_bytes = 0;
+  }
+  // Other reasons may keep the kernel away.
+  rewrite.doubtful_high_bytes += dropped;
+}
+
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
@@ -110,9 +129,7 @@ class PassPrecision {
         multiply(index);
         break;
       case OpKind::attention:
-        // Without a fused kernel torch computes it in fp32 and turns the result back.
-        set(operation, facts_.scores_bytes(pass_, operation) == 0);
-        is_half_[operation.first + operation.count - 1] = 1;
+        attend(operation);
         break;
       case OpKind::fp32:
         is_cpu_ ? set(operation, is_input_half()) : normalise(operation);
@@ -144,6 +161,14 @@ class PassPrecision {
     }
     recent_.push_back(operation.output);
     if (recent_.size() > kRecentResults) recent_.pop_front();
+  }
+
+  // Without a fused kernel torch computes it in fp32 and turns the result back.
+  void attend(const Operation& operation) {
+    const std::uint64_t scores = facts_.scores_bytes(pass_, operation);
+    set(operation, scores == 0);
+    is_half_[operation.first + operation.count - 1] = 1;
+    if (scores > 0 && !is_cpu_) fuse_attention(rewrite_, pass_, operation);
   }
 
   [[nodiscard]] bool is_input_half() const { return input_ != kNone && is_half_[input_] != 0; }
@@ -212,6 +237,11 @@ class PassPrecision {
   // result has the higher precision of the inputs; one of them may be an earlier result of the same
   // size, as in a residual connection.
   void compute(const Operation& operation) {
+    // Autocast for CPU tensors computes no power in fp32.
+    if (is_formula(operation) && is_cpu_) {
+      set(operation, is_input_half());
+      return;
+    }
     if (is_formula(operation)) {
       const bool is_half_input = input_ != kNone && is_half_[input_] != 0;
       set(operation, false);
@@ -298,6 +328,7 @@ class PassPrecision {
   [[nodiscard]] std::uint32_t nearest_alike(std::uint32_t place, std::uint64_t size) const {
     constexpr std::uint32_t kNear = 10;
     const std::uint32_t from = place == kNone ? 0 : place;
+    if (from >= pass_.forward.size()) return kNone;  // a backward whose forward is not recorded
     for (std::uint32_t distance = 0; distance <= kNear; ++distance) {
       const std::uint32_t behind = from + distance;
       if (behind < pass_.forward.size() && bytes(behind) == size) return behind;

@@ -1,6 +1,7 @@
 // What both ways of half precision ask: whether a result has the same size in every precision.
 #pragma once
 
+#include "analysis/advice/rewrite.h"
 #include "analysis/advice/run_facts.h"
 
 namespace gpumemprof {
@@ -8,6 +9,10 @@ namespace gpumemprof {
 // Masks of one byte an element, indices of eight, and the statistics of norms.
 bool is_fixed(const RunFacts& facts, const ForwardPass& pass, const Operation& operation,
               std::uint32_t place);
+
+// On a GPU torch has fused kernels of attention for half precision where it has none for fp32 (keys
+// and values shared by several heads): what is written out in fp32 is not in half precision.
+void fuse_attention(Rewrite& rewrite, const ForwardPass& pass, const Operation& operation);
 
 // Recurrent layers have other kernels for half precision, which lay out memory in their own way:
 // the bytes that halving such results saves in one pass are in doubt.

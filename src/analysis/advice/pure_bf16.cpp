@@ -91,6 +91,7 @@ void use_pure_bf16(Rewrite& rewrite) {
   for (const ForwardPass& pass : facts.passes()) {
     std::set<std::uint64_t> fp32_sizes;  // of losses and attention that is written out
     std::uint64_t norms_bytes = 0;
+    std::uint64_t softmax_bytes = 0;
     for (std::size_t index = 0; index < pass.operations.size(); ++index) {
       const Operation& operation = pass.operations[index];
       has_embedding = has_embedding || operation.kind == OpKind::embedding;
@@ -108,11 +109,16 @@ void use_pure_bf16(Rewrite& rewrite) {
           operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
       // Without a fused kernel torch computes attention in fp32 and turns the result back.
       const std::uint64_t scores = facts.scores_bytes(pass, operation);
-      const bool is_written_out = scores > 0;
+      const bool is_cpu = facts.store().origin().device_type == "cpu";
+      if (scores > 0 && !is_cpu) fuse_attention(rewrite, pass, operation);
+      const bool is_written_out = scores > 0 && is_cpu;
       if (is_written_out) fp32_sizes.insert(scores);
-      const bool is_fp32 =
-          is_loss || is_written_out ||
-          (operation.kind == OpKind::softmax && is_of_transformers(facts.store(), operation.stack));
+      // The library computes softmax in fp32 in most of its models; an fp32 run does not show it.
+      const bool is_softmax =
+          operation.kind == OpKind::softmax && is_of_transformers(facts.store(), operation.stack);
+      const std::uint32_t result = pass.forward[operation.output];
+      if (is_softmax && facts.is_saved(pass, result)) softmax_bytes += facts.bytes(result);
+      const bool is_fp32 = is_loss || is_written_out || is_softmax;
       for (std::uint32_t place = operation.first; place < operation.first + operation.count;
            ++place) {
         const std::uint32_t row = pass.forward[place];
@@ -130,7 +136,8 @@ void use_pure_bf16(Rewrite& rewrite) {
     }
     rewrite.doubtful_high_bytes =
         std::max(rewrite.doubtful_high_bytes, doubtful_recurrent_bytes(facts, pass));
-    rewrite.doubtful_low_bytes = std::max(rewrite.doubtful_low_bytes, norms_bytes / 2);
+    rewrite.doubtful_low_bytes =
+        std::max(rewrite.doubtful_low_bytes, (norms_bytes + softmax_bytes) / 2);
     for (const std::uint32_t row : pass.backward) {
       is_in_pass[row] = 1;
       const bool is_fp32 = fp32_sizes.contains(facts.bytes(row));

@@ -15,13 +15,13 @@ constexpr std::uint64_t kMatrixBytes = 64 * kKiB;
 }  // namespace
 
 RunFacts::RunFacts(const Store& store, const DeviceRecord& record,
-                   const std::vector<PhaseSpan>& spans)
+                   const std::vector<PhaseSpan>& spans, const std::vector<std::uint32_t>& grown)
     : store_(store), record_(record), spans_(spans, record.events.size()), kinds_(op_kinds(store)) {
   for (std::size_t run = 0; run < spans_.count(); ++run) {
     if (spans_.phase(run) == Phase::optimizer_step)
       steps_.push_back({spans_.first(run), spans_.end(run)});
   }
-  find_passes();
+  find_passes(grown);
   // A step that allocates nothing leaves no event: it lies behind backward.
   const bool is_silent = allocates_no_step();
   for (const ForwardPass& pass : passes_) {
@@ -55,7 +55,7 @@ bool RunFacts::allocates_no_step() const {
   return false;
 }
 
-void RunFacts::find_passes() {
+void RunFacts::find_passes(const std::vector<std::uint32_t>& grown) {
   const AllocationColumns& rows = record_.allocations;
   Column<std::uint32_t> row_at;
   row_at.resize(record_.events.size(), kNone);
@@ -64,7 +64,7 @@ void RunFacts::find_passes() {
     has_stacks_ = has_stacks_ || !rows.stack[row].is_none();
   }
   const auto is_of_pass = [&](std::uint32_t row) {
-    if (row == kNone) return false;
+    if (row == kNone || std::binary_search(grown.begin(), grown.end(), row)) return false;
     const MemorySource of = source(row);
     return of != MemorySource::inputs && of != MemorySource::parameters &&
            of != MemorySource::workspace && of != MemorySource::optimizer_state;

@@ -67,7 +67,9 @@ struct EventRange {
 
 class RunFacts {
  public:
-  RunFacts(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans);
+  // `grown`: rows that are kept from step to step, sorted; no pass has them.
+  RunFacts(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
+           const std::vector<std::uint32_t>& grown = {});
 
   [[nodiscard]] const Store& store() const { return store_; }
   [[nodiscard]] const DeviceRecord& record() const { return record_; }
@@ -119,7 +121,7 @@ class RunFacts {
   [[nodiscard]] Tape tape(const sim::RequestColumns& proven, std::uint32_t first_event) const;
 
  private:
-  void find_passes();
+  void find_passes(const std::vector<std::uint32_t>& grown);
   [[nodiscard]] bool allocates_no_step() const;
   void find_operations(ForwardPass& pass);
   void find_mirror(ForwardPass& pass) const;

@@ -68,7 +68,7 @@ std::string empty_cache_words(const Advisor& advisor, const Remedy& remedy,
   const std::size_t steps = std::max<std::size_t>(advisor.facts().optimizer_steps().size(), 2) - 1;
   return "The program needs the same memory: this returns what is free between steps, for others "
          "to use. Reserved memory goes from " +
-         format_bytes(advisor.recorded_reserved_bytes()) + " to " +
+         format_bytes(advisor.reserved_bytes()) + " to " +
          format_bytes(remedy.peak_reserved ? remedy.peak_reserved->bytes : 0) +
          " at its peak, and about " + std::to_string(more / steps) +
          " segments must be asked for again in each step, which the GPU waits for.";
@@ -98,16 +98,18 @@ std::string preface(const Advisor& advisor, RemedyId id) {
 
 }  // namespace
 
-std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy,
+std::string why(const Advisor& advisor, const Change& change, const Remedy& remedy,
                 const Prediction& prediction) {
   const PeakPicture& before = advisor.baseline();
   const PeakPicture& after = remedy.after;
   const auto least = static_cast<std::int64_t>(before.bytes / 200);
-  const std::string text = preface(advisor, id);
-  if (id == RemedyId::empty_cache) return empty_cache_words(advisor, remedy, prediction);
-  if (id == RemedyId::expandable_segments && remedy.peak_reserved) {
+  std::string text;
+  for (const RemedyId id : change.remedies) text += preface(advisor, id);
+  const bool is_alone = change.remedies.size() == 1;
+  if (is_alone && change.has(RemedyId::empty_cache)) return empty_cache_words(advisor, remedy, prediction);
+  if (is_alone && change.has(RemedyId::expandable_segments) && remedy.peak_reserved) {
     return "Changes where memory lies, not what the program needs: reserved memory goes from " +
-           format_bytes(advisor.recorded_reserved_bytes()) + " to " +
+           format_bytes(advisor.reserved_bytes()) + " to " +
            format_bytes(remedy.peak_reserved->bytes) + ".";
   }
   if (remedy.saving_bytes < -least) {
@@ -124,6 +126,12 @@ std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy,
   }
   return text + "The peak moves from " + phase_words(before.phase) + " (" + describe_peak(before) +
          ") to " + phase_words(after.phase) + " (" + describe_peak(after) + ").";
+}
+
+std::string why_partial(const Advisor& advisor) {
+  return advisor.end().why_not +
+         " Record a smaller batch to its end, and advise on that recording (--batch says how many "
+         "samples it has).";
 }
 
 bool is_estimated(RemedyId id) {
@@ -155,10 +163,10 @@ std::vector<std::string> missing_facts(const Advisor& advisor) {
   if (facts.passes().empty() || facts.optimizer_steps().empty())
     sentences.emplace_back(
         "No whole training step: record at least two, from before the model is built.");
-  if (advisor.has_run_out())
+  if (advisor.has_run_out() && !advisor.end().is_cut_short)
     sentences.emplace_back(
-        "The run ran out of memory: what it would have needed after that is not known, so every "
-        "peak is one up to there. Record a smaller batch to its end.");
+        "The run ran out of memory on the way and went on: what the request that failed led to is "
+        "not known.");
   if (!advisor.has_times())
     sentences.emplace_back("No times: what recomputation costs here is a rule of thumb.");
   return sentences;

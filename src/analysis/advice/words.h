@@ -11,8 +11,10 @@ namespace gpumemprof {
 // "2.55 GiB of activations and 949 MiB of optimizer state": the two largest.
 std::string describe_peak(const PeakPicture& peak);
 // Why the remedy helps in this run, or why it does not.
-std::string why(const Advisor& advisor, RemedyId id, const Remedy& remedy,
+std::string why(const Advisor& advisor, const Change& change, const Remedy& remedy,
                 const Prediction& prediction);
+// What is not known of a run that ran out of memory and could not be completed, and what to do.
+std::string why_partial(const Advisor& advisor);
 // Whether more than the allocator's rules decides: shapes and precisions that are not recorded.
 bool is_estimated(RemedyId id);
 // Which recording would say more.

@@ -56,6 +56,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.asked_sources = sources_at(record, record.labels, moment);
   overview.gap = find_gap(store, record);
   overview.sources = find_sources(store, record, replay, record.labels, phases);
+  overview.growth = find_growth(store, record, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);
   for (const OomReport& oom : overview.ooms)
     overview.oom_whens.push_back(when_of(store, record, phases, oom.event));

@@ -10,6 +10,7 @@
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
 #include "analysis/gap/gap.h"
+#include "analysis/growth/growth.h"
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/sources/sources.h"
@@ -58,6 +59,7 @@ struct DeviceOverview {
   PinReport pins;
   SourceBytes asked_sources;     // at the moment asked about
   DeviceSources sources;         // at the peak and over time
+  Growth growth;                 // from step to step
   std::optional<DeviceGap> gap;  // at the last sample of the card
 
   std::vector<OomReport> ooms;  // the first few

@@ -2,12 +2,26 @@
 
 #include <algorithm>
 
+#include "analysis/growth/growth.h"
 #include "analysis/sources/infer.h"
 #include "analysis/sources/measured.h"
 #include "analysis/sources/modules.h"
 #include "analysis/sources/sweep.h"
 
 namespace gpumemprof {
+namespace {
+
+// Memory that is kept from step to step, more and more of it, is not what it was made as: forward
+// may have made it, but no backward uses it. What a label of the recording names is left out.
+std::vector<std::uint32_t> grown_rows(const Store& store, const DeviceRecord& record,
+                                      const std::vector<PhaseSpan>& spans,
+                                      const AllocationLabels& recorded) {
+  std::vector<std::uint32_t> rows = find_growth(store, record, spans).rows;
+  std::erase_if(rows, [&](std::uint32_t row) { return recorded.is_measured(row); });
+  return rows;
+}
+
+}  // namespace
 
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans) {
@@ -15,8 +29,13 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
   labels.source.resize(record.allocations.size(), MemorySource::unknown);
   labels.flags.resize(record.allocations.size(), 0);
   labels.has_recorded = take_labels(store, record, labels);
+  const std::vector<std::uint32_t> grown = grown_rows(store, record, spans, labels);
   infer_sources(store, record, spans, labels);
   settle_by_labels(store, record, spans, labels);
+  for (const std::uint32_t row : grown) {
+    labels.source[row] = MemorySource::unknown;
+    labels.flags[row] = 0;
+  }
   return labels;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/json/completeness_json.h"
+#include "report/json/growth_json.h"
 
 namespace gpumemprof {
 namespace {
@@ -41,10 +42,12 @@ Json remedy_json(const Remedy& remedy, std::uint64_t baseline_bytes) {
   Json json;
   json["name"] = remedy.name;
   json["title"] = remedy.title;
+  json["cost"] = remedy_cost_name(remedy.cost);
   json["predicted_peak_allocated_bytes"] = bytes_json(remedy.peak_allocated);
   json["predicted_peak_allocated_band"] = band_json(remedy.peak_allocated);
   json["predicted_peak_reserved_bytes"] = bytes_json(remedy.peak_reserved);
   json["predicted_peak_reserved_band"] = band_json(remedy.peak_reserved);
+  json["at_least_peak_allocated_bytes"] = or_null(remedy.at_least_bytes);
   const bool is_known = remedy.peak_allocated.has_value();
   json["saving_bytes"] = is_known ? Json(remedy.saving_bytes) : Json();
   json["saving_pct"] = is_known && baseline_bytes > 0
@@ -70,6 +73,16 @@ Json checkpointed_json(const std::optional<CheckpointedBlocks>& blocks) {
           {"how", blocks->how}};
 }
 
+Json code_json(const std::vector<RemedyCode>& codes) {
+  Json json = Json::array();
+  for (const RemedyCode& code : codes)
+    json.push_back(
+        {{"name", code.name},
+         {"how", code.how},
+         {"how_trainer", code.how_trainer.empty() ? Json() : Json(code.how_trainer)}});
+  return json;
+}
+
 // Into `json`; everything is null where no set fits.
 void add_set(Json& json, const RemedySet* set) {
   const std::optional<PredictedBytes> allocated =
@@ -84,6 +97,7 @@ void add_set(Json& json, const RemedySet* set) {
   json["slowdown_provenance"] =
       set != nullptr ? slowdown_provenance_json(set->slowdown_pct, set->is_slowdown_measured)
                      : Json();
+  json["code"] = set != nullptr ? code_json(set->code) : Json();
   json["checkpointing"] = set != nullptr ? checkpointed_json(set->checkpointed) : Json();
 }
 
@@ -91,6 +105,7 @@ Json fit_json(const FitPlan& plan) {
   Json json;
   json["limit_bytes"] = plan.limit_bytes;
   json["is_found"] = plan.is_found;
+  json["refusal"] = plan.refusal.empty() ? Json() : Json(plan.refusal);
   add_set(json, plan.is_found ? &plan.set : nullptr);
   json["largest_batch_factor"] = plan.is_found ? Json(plan.largest_batch_factor) : Json();
   json["largest_batch"] = or_null(plan.largest_batch);
@@ -102,12 +117,17 @@ Json fit_json(const FitPlan& plan) {
     add_set(entry, &set);
     json["alternatives"].push_back(std::move(entry));
   }
+  json["least"] = Json();
+  if (plan.least) {
+    json["least"] = {{"limit_bytes", plan.least_limit_bytes}};
+    add_set(json["least"], &*plan.least);
+  }
   return json;
 }
 
 }  // namespace
 
-std::string advice_json(const Advice& advice) {
+std::string advice_json(const Advice& advice, const Store& store) {
   Json json;
   json["schema_version"] = kSchemaVersion;
   json["input"] = {{"path", advice.path}, {"device", advice.device_name}};
@@ -116,9 +136,21 @@ std::string advice_json(const Advice& advice) {
                       {"peak_reserved_bytes", advice.peak_reserved_bytes},
                       {"peak_phase", phase_name(advice.baseline.phase)},
                       {"at_peak", sources_json(advice.baseline.by_source)}};
+  json["completed"] = Json();
+  if (advice.completed) {
+    json["completed"] = {{"peak_allocated_bytes", advice.completed->peak_allocated_bytes},
+                         {"peak_reserved_bytes", advice.has_pool
+                                                     ? Json(advice.completed->peak_reserved_bytes)
+                                                     : Json()},
+                         {"how", advice.completed->how}};
+  }
+  json["partial"] = advice.partial.empty() ? Json() : Json(advice.partial);
+  json["growth"] = growth_json(advice.growth, store);
+  const std::uint64_t whole_bytes = advice.completed ? advice.completed->peak_allocated_bytes
+                                                     : advice.peak_allocated_bytes;
   json["remedies"] = Json::array();
   for (const Remedy& remedy : advice.remedies)
-    json["remedies"].push_back(remedy_json(remedy, advice.peak_allocated_bytes));
+    json["remedies"].push_back(remedy_json(remedy, whole_bytes));
   json["fit"] = advice.fit ? fit_json(*advice.fit) : Json();
   json["missing"] = advice.missing;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);

@@ -7,6 +7,6 @@
 
 namespace gpumemprof {
 
-std::string advice_json(const Advice& advice);
+std::string advice_json(const Advice& advice, const Store& store);
 
 }  // namespace gpumemprof

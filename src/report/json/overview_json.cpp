@@ -5,6 +5,7 @@
 
 #include "report/json/completeness_json.h"
 #include "report/json/gap_json.h"
+#include "report/json/growth_json.h"
 #include "report/json/sources_json.h"
 
 namespace gpumemprof {
@@ -282,6 +283,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   at["pins"] = pins_json(store, device.pins);
   if (!asked_peak) at["live"] = live_json(store, device.live, top);
   json["at"] = at;
+  json["growth"] = growth_json(device.growth, store);
   json["oom_reports"] = ooms_json(store, device);
   json["gap"] = gap_json(store, device.gap);
   json["source_series"] = series_json(device.sources.series);

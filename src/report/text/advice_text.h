@@ -2,12 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "analysis/advice/advice.h"
 #include "report/text/overview_text.h"
 
 namespace gpumemprof {
 
-std::string advice_text(const Advice& advice, const TextStyle& style);
+std::string advice_text(const Advice& advice, const Store& store, const TextStyle& style);
+
+// What a person writes to use these remedies; all of them where none is named.
+std::string advice_code_text(const Advice& advice, const std::vector<std::string>& names,
+                             const TextStyle& style);
 
 }  // namespace gpumemprof

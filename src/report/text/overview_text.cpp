@@ -12,6 +12,7 @@
 #include "report/text/completeness_text.h"
 #include "report/text/free_memory_text.h"
 #include "report/text/gap_text.h"
+#include "report/text/growth_text.h"
 #include "report/text/oom_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"
@@ -140,6 +141,9 @@ class Writer : private text::Page {
     line(bold(text));
     paragraph(moment(device.peak_when, device.events), 2);
     if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
+      paragraph(sentence, 2);
+    if (const std::string sentence = text::growth_sentence(device.growth, store_);
+        !sentence.empty())
       paragraph(sentence, 2);
     exactness(device);
   }

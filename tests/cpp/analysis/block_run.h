@@ -29,6 +29,8 @@ struct Shape {
   int checkpointed_first = 0;   // so many of the first blocks alone
   bool keeps_products = false;  // checkpointed blocks keep what linear layers made
   std::uint64_t scores = 0;     // of a batch: a softmax over tokens by tokens inside the block
+  int larger_from_step = -1;  // from 0: batches twice as large from there on
+  std::size_t fails_at = static_cast<std::size_t>(-1);  // event: the program runs out of memory
   enum class Zeroing { behind_step, before_backward, in_place } zeroing = Zeroing::behind_step;
 };
 
@@ -36,9 +38,15 @@ struct Shape {
 class BlockRun : public RunBuilder {
  public:
   explicit BlockRun(const Shape& shape) : shape_(shape) {
+    fail_at(shape.fails_at);
     for (int block = 0; block < shape.blocks; ++block)
       alloc(shape.weight, known({"<module>@/train/train.py", "to@torch/nn/modules/module.py"}));
     for (int step = 0; step < shape.steps; ++step) {
+      if (step == shape.larger_from_step) {
+        shape_.normed *= 2;
+        shape_.wide *= 2;
+        shape_.input *= 2;
+      }
       for (int pass = 0; pass < (shape.is_accumulating ? 2 : 1); ++pass) {
         const bool is_first = pass == 0;
         run_forward();

@@ -41,6 +41,11 @@ void RunBuilder::add(Action action, std::uint64_t address, std::uint64_t size_by
 }
 
 std::size_t RunBuilder::alloc(std::uint64_t size_bytes, StackId stack) {
+  if (!is_over_ && events_ >= fails_at_) {
+    is_over_ = true;
+    oom(size_bytes, stack);
+  }
+  if (is_over_) return 0;
   const std::uint64_t address = next_address_;
   next_address_ += segment_bytes(size_bytes) + kSegmentUnit;
   add(Action::segment_alloc, address, segment_bytes(size_bytes), stack);
@@ -50,6 +55,7 @@ std::size_t RunBuilder::alloc(std::uint64_t size_bytes, StackId stack) {
 }
 
 void RunBuilder::free(std::size_t allocation, StackId stack) {
+  if (is_over_) return;
   Block& block = blocks_[allocation];
   block.is_live = false;
   add(Action::free_requested, block.address, block.size_bytes, stack);

@@ -43,6 +43,9 @@ class RunBuilder {
   std::size_t alloc(std::uint64_t size_bytes, StackId stack);
   void free(std::size_t allocation, StackId stack);
   void oom(std::uint64_t size_bytes, StackId stack);
+  // The first request from this event on fails, and ends the program.
+  void fail_at(std::size_t event) { fails_at_ = event; }
+  [[nodiscard]] bool is_over() const { return is_over_; }
   // Drops all events so far: the history begins here.
   void forget();
   void annotate(std::string_view name, Annotation::Stage stage);
@@ -72,6 +75,8 @@ class RunBuilder {
   EventColumns columns_;
   std::vector<Block> blocks_;
   std::size_t events_ = 0;
+  std::size_t fails_at_ = static_cast<std::size_t>(-1);
+  bool is_over_ = false;
   std::uint64_t next_address_ = 0x7f0000000000;
   DeviceReplay replay_;
   std::vector<PhaseSpan> phases_;

@@ -1,0 +1,373 @@
+#include "analysis/advice/completion.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "analysis/advice/run_extension.h"
+#include "analysis/advice/step_alignment.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffU;
+
+struct StepRange {
+  std::uint32_t step = 0;
+  EventRange events;
+  bool has_forward = false;
+  bool has_backward = false;  // behind a forward
+  bool has_optimizer = false;  // behind a backward
+};
+
+std::vector<StepRange> find_steps(const std::vector<PhaseSpan>& spans, std::size_t events) {
+  std::vector<StepRange> steps;
+  for (std::size_t index = 0; index < spans.size(); ++index) {
+    const PhaseSpan& span = spans[index];
+    if (steps.empty() || steps.back().step != span.step)
+      steps.push_back({span.step, {span.first_event, span.first_event}, false, false, false});
+    StepRange& step = steps.back();
+    step.events.end = index + 1 < spans.size() ? spans[index + 1].first_event
+                                               : static_cast<std::uint32_t>(events);
+    if (span.phase == Phase::forward) step.has_forward = true;
+    if (span.phase == Phase::backward && step.has_forward) step.has_backward = true;
+    if (span.phase == Phase::optimizer_step && step.has_backward) step.has_optimizer = true;
+  }
+  std::erase_if(steps, [](const StepRange& step) { return step.step == 0; });
+  return steps;
+}
+
+// The file of torch's own optimizer that a stack runs through, "adamw.py"; empty where it is none.
+std::string_view optimizer_file(const Store& store, StackId stack) {
+  constexpr std::string_view kFolder = "torch/optim/";
+  for (StackId at = stack; !at.is_none(); at = store.stacks().caller(at)) {
+    const std::string_view file = store.text(store.frame(store.stacks().frame(at)).file);
+    const std::size_t place = file.rfind(kFolder);
+    if (place != std::string_view::npos) return file.substr(place + kFolder.size());
+  }
+  return {};
+}
+
+// How many buffers of a parameter's size it keeps for each parameter; 0: that is not known, or
+// depends on its options.
+std::uint32_t states_of_optimizer(std::string_view file) {
+  constexpr std::array<std::string_view, 5> kOfTwo = {"adam.py", "adamw.py", "nadam.py", "radam.py",
+                                                      "adamax.py"};
+  return std::find(kOfTwo.begin(), kOfTwo.end(), file) != kOfTwo.end() ? 2 : 0;
+}
+
+bool is_of_batch(MemorySource source) {
+  return source == MemorySource::activations || source == MemorySource::temporaries ||
+         source == MemorySource::inputs;
+}
+
+class Completion {
+ public:
+  Completion(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans)
+      : store_(store),
+        record_(record),
+        rows_(record.allocations),
+        spans_(spans),
+        steps_(find_steps(spans, record.events.size())) {}
+
+  RunEnd run() {
+    RunEnd end;
+    const Column<Action>& actions = record_.events.action;
+    for (std::uint32_t event = 0; event < actions.size(); ++event) {
+      if (actions[event] != Action::oom) continue;
+      if (failed_ == kNone) failed_ = event;
+      last_failed_ = event;
+    }
+    if (failed_ == kNone || goes_on()) return end;
+    end.is_cut_short = true;
+    find_broken();
+    if (broken_ == nullptr) {
+      end.why_not = "The run ran out of memory before its first training step.";
+    } else if (whole_ != nullptr) {
+      end.completed = from_whole_step();
+      if (!end.completed)
+        end.why_not = "The step that ran out of memory does not make the same allocations as the "
+                      "steps before it, so what it would still have needed is not known.";
+    } else {
+      end.completed = from_first_backward();
+      if (!end.completed) end.why_not = why_first_step();
+    }
+    return end;
+  }
+
+ private:
+  // Behind the last error whole steps were run: the program helped itself.
+  [[nodiscard]] bool goes_on() const {
+    return std::any_of(steps_.begin(), steps_.end(), [&](const StepRange& step) {
+      return step.has_backward && step.events.first > last_failed_;
+    });
+  }
+
+  void find_broken() {
+    const bool steps_silently =
+        std::none_of(steps_.begin(), steps_.end(),
+                     [](const StepRange& step) { return step.has_optimizer; });
+    for (const StepRange& step : steps_) {
+      if (step.events.first <= failed_ && failed_ < step.events.end) {
+        broken_ = &step;
+        break;
+      }
+      const bool is_whole = step.has_backward && (step.has_optimizer || steps_silently);
+      if (is_whole && step.events.end <= failed_) whole_ = &step;
+    }
+    if (broken_ == nullptr) {
+      whole_ = nullptr;
+    } else if (is_behind_its_step()) {
+      // The next step's first request failed.
+      whole_ = broken_;
+      broken_events_ = {failed_, failed_};
+    } else {
+      broken_events_ = {broken_->events.first, failed_};
+    }
+  }
+
+  // Whether the optimizer's step of the step that failed was over.
+  [[nodiscard]] bool is_behind_its_step() const {
+    if (!broken_->has_optimizer || !optimizer_file(store_, failed_stack()).empty()) return false;
+    Phase last = Phase::other;
+    for (const PhaseSpan& span : spans_) {
+      if (span.first_event >= failed_) break;
+      if (span.phase != Phase::other) last = span.phase;
+    }
+    return last == Phase::optimizer_step;
+  }
+
+  [[nodiscard]] StackId failed_stack() const { return record_.events.stack[failed_]; }
+
+  [[nodiscard]] Phase phase_at(std::uint32_t event) const {
+    return index_.phase(index_.run_of(event));
+  }
+
+  [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
+  [[nodiscard]] std::uint32_t death(std::uint32_t row) const {
+    return rows_.free_requested_event[row];
+  }
+
+  // --- From a whole step before ---
+
+  std::optional<CompletedRun> from_whole_step() {
+    const std::optional<StepAlignment> found =
+        align_steps(record_, whole_->events, broken_events_);
+    if (!found) return std::nullopt;
+    const EventRange rest{found->resume_event, whole_->events.end};
+    RunExtension extension(record_, spans_, failed_);
+    find_gradient_sizes(whole_->events);
+    // What the first step makes for good is there already.
+    const auto takes = [&](std::uint32_t row) {
+      const bool is_for_good = death(row) >= rest.end;
+      const bool is_made_once =
+          source(row) == MemorySource::optimizer_state || source(row) == MemorySource::workspace;
+      return !(is_for_good && is_made_once);
+    };
+    const auto resize = [&](std::uint32_t row) {
+      const std::uint64_t bytes = rows_.requested_bytes[row];
+      constexpr std::uint64_t kScalarBytes = 4096;
+      if (!is_of_batch(source(row)) || bytes < kScalarBytes || gradient_sizes_.contains(bytes))
+        return bytes;
+      return static_cast<std::uint64_t>(
+          std::llround(static_cast<double>(bytes) * found->size_factor));
+    };
+    const std::uint32_t step = broken_ == whole_ ? whole_->step + 1 : broken_->step;
+    extension.repeat(rest, step, spans_, takes, resize);
+    bury_as_before(extension, *found, rest);
+    CompletedRun run;
+    run.resumed_at = failed_;
+    run.how = "The run ran out of memory in step " + std::to_string(step) +
+              "; what that step would still have allocated is taken from step " +
+              std::to_string(whole_->step) + ", which was whole.";
+    run.is_scaled = found->size_factor != 1;
+    run.record = extension.take_record();
+    run.spans = extension.take_spans();
+    return run;
+  }
+
+  void find_gradient_sizes(EventRange events) {
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      const bool is_in = birth != kNoEvent && birth >= events.first && birth < events.end;
+      if (is_in && source(row) == MemorySource::gradients)
+        ++gradient_sizes_[rows_.requested_bytes[row]];
+    }
+  }
+
+  // What was live when memory ran out is freed where the whole step freed the like of it.
+  void bury_as_before(RunExtension& extension, const StepAlignment& found, EventRange rest) {
+    const auto moment = [&](std::uint32_t event) {
+      if (event == kNoEvent || event >= rest.end) return kNoEvent;
+      return event < rest.first ? failed_ : failed_ + (event - rest.first);
+    };
+    const std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> older =
+        freed_from_step_before(rest);
+    const std::uint32_t backward = moment(first_backward_in(rest));
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      if (birth == kNoEvent || birth >= failed_ || !extension.lives(row)) continue;
+      if (const auto like = found.like.find(row); like != found.like.end()) {
+        const std::uint32_t at = moment(death(like->second));
+        if (at != kNoEvent) extension.bury(row, at);
+        continue;
+      }
+      const bool is_of_step_before =
+          birth >= whole_->events.first && birth < whole_->events.end;
+      if (!is_of_step_before) continue;
+      const auto same = older.find({rows_.stack[row], rows_.requested_bytes[row]});
+      if (same != older.end()) {
+        extension.bury(row, moment(same->second));
+      } else if (source(row) == MemorySource::gradients && backward != kNoEvent) {
+        // The whole step was the first: zeroed before the next backward, as is usual.
+        extension.bury(row, backward);
+      }
+    }
+  }
+
+  // When the whole step, from `rest` on, freed what the step before it had left.
+  [[nodiscard]] std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> freed_from_step_before(
+      EventRange rest) const {
+    std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> freed;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      const bool is_before = birth != kNoEvent && birth < whole_->events.first;
+      if (is_before && death(row) >= rest.first && death(row) < rest.end)
+        freed.emplace(std::pair(rows_.stack[row], rows_.requested_bytes[row]), death(row));
+    }
+    return freed;
+  }
+
+  [[nodiscard]] std::uint32_t first_backward_in(EventRange events) const {
+    for (const PhaseSpan& span : spans_) {
+      if (span.phase == Phase::backward && span.first_event >= events.first &&
+          span.first_event < events.end)
+        return span.first_event;
+    }
+    return kNoEvent;
+  }
+
+  // --- From the first step's forward and backward ---
+
+  // Where the optimizer's first step failed. Its state follows from the gradients it steps by; then
+  // another step is run, with the state there from its beginning.
+  std::optional<CompletedRun> from_first_backward() {
+    const StackId stack = failed_stack();
+    const std::uint32_t states = states_of_optimizer(optimizer_file(store_, stack));
+    if (!broken_->has_backward || states == 0) return std::nullopt;
+    const std::vector<std::uint32_t> gradients = live_gradients();
+    if (gradients.empty()) return std::nullopt;
+    RunExtension extension(record_, spans_, failed_);
+    extension.begin_span(Phase::optimizer_step, broken_->step);
+    for (const std::uint64_t bytes : missing_states(gradients, states))
+      extension.add(bytes, stack, MemorySource::optimizer_state);
+    std::uint64_t sum = 0;
+    for (const std::uint32_t row : gradients) sum += rows_.requested_bytes[row];
+    add_step_temporaries(extension, gradients, stack);
+    extension.begin_span(Phase::other, broken_->step);
+    for (const std::uint32_t row : gradients) extension.free(row);
+    run_again(extension, gradients, stack);
+    CompletedRun run;
+    run.resumed_at = failed_;
+    run.how = "The run ran out of memory in its first optimizer step; the rest of the optimizer's "
+              "state follows from the parameters, and a second step from the first.";
+    // Only the default way of stepping, over all parameters at once, takes these temporaries.
+    run.doubtful_low_bytes = sum;
+    run.record = extension.take_record();
+    run.spans = extension.take_spans();
+    return run;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> live_gradients() const {
+    std::vector<std::uint32_t> gradients;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      const bool is_live = birth != kNoEvent && birth < failed_ && death(row) > failed_;
+      if (is_live && phase_at(birth) == Phase::backward) gradients.push_back(row);
+    }
+    return gradients;
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> missing_states(
+      const std::vector<std::uint32_t>& gradients, std::uint32_t states) const {
+    std::map<std::uint64_t, std::uint32_t> wanted;
+    for (const std::uint32_t row : gradients) wanted[rows_.requested_bytes[row]] += states;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      if (birth == kNoEvent || birth >= failed_ || death(row) < failed_) continue;
+      if (phase_at(birth) != Phase::optimizer_step) continue;
+      const auto found = wanted.find(rows_.requested_bytes[row]);
+      if (found != wanted.end() && found->second > 0) --found->second;
+    }
+    std::vector<std::uint64_t> missing;
+    for (const auto& [bytes, count] : wanted) missing.insert(missing.end(), count, bytes);
+    return missing;
+  }
+
+  void add_step_temporaries(RunExtension& extension, const std::vector<std::uint32_t>& gradients,
+                            StackId stack) const {
+    std::vector<std::uint32_t> temporaries;
+    temporaries.reserve(gradients.size());
+    for (const std::uint32_t row : gradients)
+      temporaries.push_back(
+          extension.add(rows_.requested_bytes[row], stack, MemorySource::temporaries));
+    for (const std::uint32_t row : temporaries) extension.free(row);
+  }
+
+  void run_again(RunExtension& extension, const std::vector<std::uint32_t>& gradients,
+                 StackId stack) {
+    std::uint32_t end = broken_->events.first;
+    for (std::size_t index = 0; index < spans_.size(); ++index) {
+      if (spans_[index].phase == Phase::backward && spans_[index].first_event < failed_)
+        end = index + 1 < spans_.size() ? spans_[index + 1].first_event : failed_;
+    }
+    const EventRange pass{broken_->events.first, std::min(end, failed_)};
+    const std::uint32_t step = broken_->step + 1;
+    const auto takes = [&](std::uint32_t row) {
+      return death(row) < pass.end ||
+             std::binary_search(gradients.begin(), gradients.end(), row);
+    };
+    const auto resize = [&](std::uint32_t row) { return rows_.requested_bytes[row]; };
+    const std::vector<std::uint32_t> left = extension.repeat(pass, step, spans_, takes, resize);
+    extension.begin_span(Phase::optimizer_step, step);
+    add_step_temporaries(extension, gradients, stack);
+    extension.begin_span(Phase::other, step);
+    for (const std::uint32_t row : left) extension.free(row);
+  }
+
+  [[nodiscard]] std::string why_first_step() const {
+    if (!broken_->has_forward)
+      return "The run ran out of memory before its first forward.";
+    if (!optimizer_file(store_, failed_stack()).empty())
+      return "The run ran out of memory in its first optimizer step, of an optimizer whose state "
+             "is not known.";
+    if (broken_->has_backward)
+      return "The run ran out of memory in its first backward: which optimizer follows, and how "
+             "much state it keeps, is not known.";
+    return "The run ran out of memory in its first forward: what the rest of forward, backward and "
+           "the optimizer need is not known.";
+  }
+
+  const Store& store_;
+  const DeviceRecord& record_;
+  const AllocationColumns& rows_;
+  const std::vector<PhaseSpan>& spans_;
+  std::vector<StepRange> steps_;
+  SpanIndex index_{spans_, record_.events.size()};
+  std::uint32_t failed_ = kNone;       // the first error
+  std::uint32_t last_failed_ = kNone;  // and the last
+  const StepRange* broken_ = nullptr;  // the step that failed
+  EventRange broken_events_;
+  const StepRange* whole_ = nullptr;  // the last one before it
+  std::map<std::uint64_t, std::uint32_t> gradient_sizes_;
+};
+
+}  // namespace
+
+RunEnd complete_run(const Store& store, const DeviceRecord& record,
+                    const std::vector<PhaseSpan>& spans) {
+  return Completion(store, record, spans).run();
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,26 @@
+// StepAlignment: which allocation of a whole training step each allocation of a step that broke off
+// repeats, and where in the whole step the other one broke off.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "analysis/advice/run_facts.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+struct StepAlignment {
+  std::unordered_map<std::uint32_t, std::uint32_t> like;  // row of the broken step → of the whole
+  std::uint32_t resume_event = 0;  // the whole step's event at which the other one broke off
+  // How many times as large allocations of the broken step are, where they grew at all.
+  double size_factor = 1;
+};
+
+// `whole` and `broken` are events of the two steps; the latter ends where memory ran out. None
+// where the two do not make the same allocations.
+std::optional<StepAlignment> align_steps(const DeviceRecord& record, EventRange whole,
+                                         EventRange broken);
+
+}  // namespace gpumemprof

@@ -1,0 +1,69 @@
+#include "analysis/growth/site_series.h"
+
+#include <algorithm>
+
+namespace gpumemprof {
+namespace {
+
+// The first steps warm up: optimizer state, workspaces and caches are made there.
+constexpr std::size_t kWarmUpFloors = 2;
+constexpr std::size_t kFewestRises = 3;
+// One block that is replaced by a larger one each time (sequences of many lengths are a few times
+// in order by chance).
+constexpr std::size_t kFewestRisesOfOne = 6;
+constexpr std::int64_t kMostFalls = 20;     // one part of so many may be given back
+constexpr std::int64_t kSlowingDown = 3;    // a cache that fills up: the second half adds less
+
+}  // namespace
+
+void SiteSeries::add(FloorRange seen, std::uint64_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes & (kUnknownBytes >> 8U));
+  Change& birth = changes_[seen.first];
+  birth.bytes += size;
+  if (seen.end > seen.first + 1) birth.kept_bytes += size;
+  changes_[seen.end].bytes -= size;
+}
+
+std::optional<SiteGrowth> SiteSeries::growth(std::size_t count) const {
+  std::int64_t rises = 0;
+  std::int64_t falls = 0;
+  std::int64_t kept = 0;
+  std::size_t times = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::size_t longest_pause = 1;
+  for (const auto& [floor, change] : changes_) {
+    if (floor < kWarmUpFloors || floor >= count) continue;
+    if (change.bytes < 0) falls -= change.bytes;
+    if (change.bytes <= 0) continue;
+    if (times++ == 0) first = floor;
+    if (times > 1) longest_pause = std::max(longest_pause, floor - last);
+    last = floor;
+    rises += change.bytes;
+    kept += change.kept_bytes;
+  }
+  const bool is_of_one = 2 * kept < rises;
+  if (times < (is_of_one ? kFewestRisesOfOne : kFewestRises)) return std::nullopt;
+  if (kMostFalls * falls > rises) return std::nullopt;
+  // It must go on until the end, at about the pace it had.
+  if (count - last > 2 * longest_pause) return std::nullopt;
+  const std::size_t middle = (first + count) / 2;
+  std::int64_t late = 0;
+  for (auto at = changes_.lower_bound(middle); at != changes_.end() && at->first < count; ++at)
+    late += at->second.bytes;
+  if (kSlowingDown * late < rises - falls - late) return std::nullopt;
+  SiteGrowth found;
+  found.bytes = static_cast<std::uint64_t>(rises - falls);
+  found.first_floor = first;
+  // What the steps that warm up left behind as well, where it is the same again.
+  const auto before = changes_.find(first - 1);
+  const auto pace = (rises - falls) / static_cast<std::int64_t>(count - first);
+  if (first == kWarmUpFloors && before != changes_.end() && before->second.bytes > 0 &&
+      before->second.bytes <= 2 * pace) {
+    found.bytes += static_cast<std::uint64_t>(before->second.bytes);
+    found.first_floor = first - 1;
+  }
+  return found;
+}
+
+}  // namespace gpumemprof

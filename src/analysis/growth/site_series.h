@@ -1,0 +1,32 @@
+// SiteSeries: what is live from one line of code at the floor of each step, and whether it grows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "analysis/growth/step_floors.h"
+
+namespace gpumemprof {
+
+struct SiteGrowth {
+  std::uint64_t bytes = 0;      // from the first floor that is higher than the one before
+  std::size_t first_floor = 0;  // that floor; at least 1
+};
+
+class SiteSeries {
+ public:
+  // An allocation that is live at these floors.
+  void add(FloorRange seen, std::uint64_t bytes);
+  // None where it does not grow, or no longer. `count`: floors in all.
+  [[nodiscard]] std::optional<SiteGrowth> growth(std::size_t count) const;
+
+ private:
+  struct Change {
+    std::int64_t bytes = 0;
+    std::int64_t kept_bytes = 0;  // by allocations that are live at more than one floor
+  };
+  std::map<std::size_t, Change> changes_;  // by floor; sparse: most floors change nothing
+};
+
+}  // namespace gpumemprof

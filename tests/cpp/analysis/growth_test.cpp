@@ -1,0 +1,150 @@
+// Growth from step to step, in runs written down by hand: what grows is found with its line and its
+// pace; what is made once, filled up or replaced is none.
+#include "analysis/growth/growth.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+#include "analysis/run_builder.h"
+#include "base/bytes.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint64_t kKept = 256 * kKiB;
+
+// Trains one weight: forward, backward, a step with state, gradients dropped. `each` runs at the
+// end of every step.
+class Training : public RunBuilder {
+ public:
+  explicit Training(int steps, const std::function<void(Training&, int)>& each,
+                    const std::function<void(Training&)>& at_end = nullptr) {
+    alloc(4 * kMiB, model_to());
+    for (int step = 1; step <= steps; ++step) {
+      const std::size_t saved = alloc(8 * kMiB, forward());
+      const std::size_t gradient = alloc(4 * kMiB, autograd());
+      free(saved, autograd());
+      if (step == 1) {
+        alloc(4 * kMiB, optimizer());
+        alloc(4 * kMiB, optimizer());
+      }
+      free(alloc(4 * kMiB, optimizer()), optimizer());
+      free(gradient, zero_grad());
+      each(*this, step);
+    }
+    if (at_end) at_end(*this);
+    finish();
+  }
+
+  StackId keeping() { return stack({"<module>@/train/train.py", "keep@/train/log.py"}); }
+  [[nodiscard]] Growth growth() const { return find_growth(store(), record(), phases()); }
+
+  std::deque<std::size_t> kept;
+};
+
+TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
+  const Training run(10, [](Training& run, int) {
+    run.kept.push_back(run.alloc(kKept, run.keeping()));
+  });
+  const Growth growth = run.growth();
+  ASSERT_TRUE(growth.is_growing);
+  EXPECT_NEAR(growth.bytes_per_step, kKept, 1);
+  EXPECT_EQ(growth.since_step, 1U);
+  ASSERT_FALSE(growth.line.is_none());
+  EXPECT_EQ(run.store().text(run.store().frame(growth.line).file), "/train/log.py");
+  EXPECT_EQ(growth.lines.size(), 1U);
+  EXPECT_EQ(growth.rows.size(), 10U);
+}
+
+TEST(Growth, what_is_kept_from_a_later_step_on_or_in_every_third_is_found_too) {
+  const Training late(20, [](Training& run, int step) {
+    if (step >= 8) run.kept.push_back(run.alloc(kKept, run.keeping()));
+  });
+  EXPECT_TRUE(late.growth().is_growing);
+  EXPECT_EQ(late.growth().since_step, 8U);
+  const Training slow(30, [](Training& run, int step) {
+    if (step % 3 == 0) run.kept.push_back(run.alloc(kKept, run.keeping()));
+  });
+  EXPECT_TRUE(slow.growth().is_growing);
+  EXPECT_NEAR(slow.growth().bytes_per_step, kKept / 3.0, kKept / 10.0);
+}
+
+TEST(Growth, one_block_that_is_replaced_by_a_larger_one_grows) {
+  const Training run(12, [](Training& run, int step) {
+    const std::size_t larger = run.alloc(static_cast<std::uint64_t>(step) * kKept, run.keeping());
+    if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
+    run.kept.push_back(larger);
+  });
+  EXPECT_TRUE(run.growth().is_growing);
+}
+
+TEST(Growth, a_program_that_tears_everything_down_has_grown_all_the_same) {
+  const Training run(
+      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); },
+      [](Training& run) {
+        for (const std::size_t row : run.kept) run.free(row, run.user());
+      });
+  EXPECT_TRUE(run.growth().is_growing);
+}
+
+TEST(Growth, plain_training_does_not_grow) {
+  const Growth growth = Training(20, [](Training&, int) {}).growth();
+  EXPECT_TRUE(growth.is_known);
+  EXPECT_FALSE(growth.is_growing);
+  EXPECT_TRUE(growth.rows.empty());
+}
+
+TEST(Growth, a_cache_with_a_bound_and_one_that_fills_up_are_none) {
+  const Training bounded(30, [](Training& run, int) {
+    run.kept.push_back(run.alloc(kKept, run.keeping()));
+    if (run.kept.size() > 8) {
+      run.free(run.kept.front(), run.keeping());
+      run.kept.pop_front();
+    }
+  });
+  EXPECT_FALSE(bounded.growth().is_growing);
+  const Training filled(30, [](Training& run, int step) {
+    if (step <= 6) run.kept.push_back(run.alloc(kKept, run.keeping()));
+  });
+  EXPECT_FALSE(filled.growth().is_growing);
+}
+
+TEST(Growth, outputs_of_many_lengths_that_come_and_go_are_none) {
+  const Training run(24, [](Training& run, int step) {
+    const std::uint64_t length = 1 + static_cast<std::uint64_t>(step * 7 % 11);
+    const std::size_t now = run.alloc(length * kKept, run.keeping());
+    if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
+    run.kept.push_back(now);
+  });
+  EXPECT_FALSE(run.growth().is_growing);
+}
+
+TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
+  const Training scalars(40,
+                         [](Training& run, int) { run.alloc(512, run.keeping()); });
+  EXPECT_FALSE(scalars.growth().is_growing);
+  const Training few(4, [](Training& run, int) { run.alloc(kKept, run.keeping()); });
+  EXPECT_FALSE(few.growth().is_known);
+}
+
+TEST(Growth, what_forward_made_and_the_program_keeps_is_no_activation) {
+  const Training run(10, [](Training& run, int) {
+    run.kept.push_back(run.alloc(kKept, run.forward()));
+  });
+  ASSERT_TRUE(run.growth().is_growing);
+  for (const std::size_t row : run.kept) EXPECT_EQ(run.source(row), MemorySource::unknown);
+}
+
+TEST(Growth, a_recording_without_steps_or_events_says_nothing) {
+  RunBuilder run;
+  run.alloc(kMiB, run.user());
+  run.finish();
+  EXPECT_FALSE(find_growth(run.store(), run.record(), run.phases()).is_known);
+  EXPECT_FALSE(find_growth(run.store(), run.record(), {}).is_known);
+}
+
+}  // namespace
+}  // namespace gpumemprof

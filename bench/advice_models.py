@@ -66,6 +66,11 @@ REMEDIES: dict[str, tuple[Setup, Setup]] = {
     "sequence_x2": (Setup(tokens=2 * TOKENS), Setup()),
     "accumulate_x4": (Setup(batches=4), Setup()),
     "micro_batch_x0.25": (Setup(parts=4), Setup()),
+    "autocast_bf16+micro_batch_x0.5": (Setup(precision="autocast", parts=2), Setup()),
+    "autocast_bf16+micro_batch_x0.25": (Setup(precision="autocast", parts=4), Setup()),
+    "checkpointing+autocast_bf16": (Setup(recompute="blocks", precision="autocast"), Setup()),
+    "checkpointing+micro_batch_x0.25": (Setup(recompute="blocks", parts=4), Setup()),
+    "pure_bf16+sgd": (Setup(precision="bf16", optimizer="sgd"), Setup()),
     "zero_grad_to_none": (Setup(), Setup(zeroes="in place")),
     "zero_grad_early": (Setup(), Setup(zeroes="before backward")),
 }
@@ -224,7 +229,8 @@ def compare(name: str, folder: Path, only: Sequence[str]) -> Iterator[Pair]:
             continue
         if plain not in advised:
             path = folder / f"{name}.plain{len(advised)}.gmp"
-            advised[plain] = record(name, plain, path).advise(batch=plain.batch)
+            sets = [words for words in REMEDIES if "+" in words]
+            advised[plain] = record(name, plain, path).advise(batch=plain.batch, together=sets)
         advice = advised[plain]
         entries = {entry["name"]: entry for entry in advice["remedies"]}
         if remedy not in entries:

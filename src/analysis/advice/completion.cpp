@@ -174,7 +174,12 @@ class Completion {
           std::llround(static_cast<double>(bytes) * found->size_factor));
     };
     const std::uint32_t step = broken_ == whole_ ? whole_->step + 1 : broken_->step;
-    extension.repeat(rest, step, spans_, takes, resize);
+    const bool is_in_place = keeps_gradients(*found);
+    for (const std::uint32_t row : extension.repeat(rest, step, spans_, takes, resize)) {
+      // Added to a gradient that is there.
+      if (is_in_place && extension.source(row) == MemorySource::gradients)
+        extension.bury(row, extension.birth(row) + 1);
+    }
     bury_as_before(extension, *found, rest);
     CompletedRun run;
     run.resumed_at = failed_;
@@ -185,6 +190,19 @@ class Completion {
     run.record = extension.take_record();
     run.spans = extension.take_spans();
     return run;
+  }
+
+  // Gradients of the step before are there in backward: they are zeroed in place.
+  [[nodiscard]] bool keeps_gradients(const StepAlignment& found) const {
+    if (failed_ == 0 || phase_at(failed_ - 1) != Phase::backward) return false;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      const bool is_of_whole = birth != kNoEvent && birth >= whole_->events.first &&
+                               birth < whole_->events.end && !found.like.contains(row);
+      if (is_of_whole && source(row) == MemorySource::gradients && death(row) > failed_)
+        return true;
+    }
+    return false;
   }
 
   void find_gradient_sizes(EventRange events) {
@@ -260,8 +278,7 @@ class Completion {
     if (gradients.empty()) return std::nullopt;
     RunExtension extension(record_, spans_, failed_);
     extension.begin_span(Phase::optimizer_step, broken_->step);
-    for (const std::uint64_t bytes : missing_states(gradients, states))
-      extension.add(bytes, stack, MemorySource::optimizer_state);
+    add_missing_states(extension, gradients, states, stack);
     std::uint64_t sum = 0;
     for (const std::uint32_t row : gradients) sum += rows_.requested_bytes[row];
     add_step_temporaries(extension, gradients, stack);
@@ -289,8 +306,9 @@ class Completion {
     return gradients;
   }
 
-  [[nodiscard]] std::vector<std::uint64_t> missing_states(
-      const std::vector<std::uint32_t>& gradients, std::uint32_t states) const {
+  // What the step made so far is state first, then temporaries.
+  void add_missing_states(RunExtension& extension, const std::vector<std::uint32_t>& gradients,
+                          std::uint32_t states, StackId stack) const {
     std::map<std::uint64_t, std::uint32_t> wanted;
     for (const std::uint32_t row : gradients) wanted[rows_.requested_bytes[row]] += states;
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
@@ -298,11 +316,16 @@ class Completion {
       if (birth == kNoEvent || birth >= failed_ || death(row) < failed_) continue;
       if (phase_at(birth) != Phase::optimizer_step) continue;
       const auto found = wanted.find(rows_.requested_bytes[row]);
-      if (found != wanted.end() && found->second > 0) --found->second;
+      if (found != wanted.end() && found->second > 0) {
+        --found->second;
+      } else if (found != wanted.end()) {
+        extension.free(row);
+      }
     }
-    std::vector<std::uint64_t> missing;
-    for (const auto& [bytes, count] : wanted) missing.insert(missing.end(), count, bytes);
-    return missing;
+    for (const auto& [bytes, count] : wanted) {
+      for (std::uint32_t number = 0; number < count; ++number)
+        extension.add(bytes, stack, MemorySource::optimizer_state);
+    }
   }
 
   void add_step_temporaries(RunExtension& extension, const std::vector<std::uint32_t>& gradients,
@@ -329,7 +352,18 @@ class Completion {
              std::binary_search(gradients.begin(), gradients.end(), row);
     };
     const auto resize = [&](std::uint32_t row) { return rows_.requested_bytes[row]; };
+    extension.begin_span(Phase::other, step);
+    std::vector<std::uint32_t> batch;  // of the second step, as that of the first
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      const bool is_batch = birth != kNoEvent && birth < pass.first && death(row) >= pass.first &&
+                            death(row) < failed_;
+      if (is_batch)
+        batch.push_back(
+            extension.add(rows_.requested_bytes[row], rows_.stack[row], MemorySource::inputs));
+    }
     const std::vector<std::uint32_t> left = extension.repeat(pass, step, spans_, takes, resize);
+    for (const std::uint32_t row : batch) extension.free(row);
     extension.begin_span(Phase::optimizer_step, step);
     add_step_temporaries(extension, gradients, stack);
     extension.begin_span(Phase::other, step);

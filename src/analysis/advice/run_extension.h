@@ -33,6 +33,12 @@ class RunExtension {
                                     const std::function<std::uint64_t(std::uint32_t row)>& resize);
   // The row is freed at an event that repeat() made or will make.
   void bury(std::uint32_t row, std::uint32_t event);
+  [[nodiscard]] std::uint32_t birth(std::uint32_t row) const {
+    return record_.allocations.alloc_event[row];
+  }
+  [[nodiscard]] MemorySource source(std::uint32_t row) const {
+    return record_.labels.source[row];
+  }
   [[nodiscard]] bool lives(std::uint32_t row) const {
     return record_.allocations.free_requested_event[row] == kNoEvent;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_set>
 #include <vector>
 
 namespace gpumemprof {
@@ -19,10 +20,20 @@ class Aligner {
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
       const std::uint32_t birth = rows_.alloc_event[row];
       if (birth == kNoEvent) continue;
-      if (birth >= whole.first && birth < whole.end) whole_.push_back(row);
+      if (birth < whole.first && !rows_.stack[row].is_none())
+        before_.insert(rows_.stack[row].index);
+      const bool is_in_whole = birth >= whole.first && birth < whole.end;
+      if (is_in_whole && !is_made_once(row, whole.end)) whole_.push_back(row);
       if (birth >= broken.first && birth < broken.end) broken_.push_back(row);
     }
     failed_at_ = broken.end;
+  }
+
+  // State and workspaces that the first step makes for good.
+  [[nodiscard]] bool is_made_once(std::uint32_t row, std::uint32_t end) const {
+    const MemorySource source = record_.labels.source[row];
+    return rows_.free_requested_event[row] >= end &&
+           (source == MemorySource::optimizer_state || source == MemorySource::workspace);
   }
 
   std::optional<StepAlignment> run() {
@@ -31,11 +42,11 @@ class Aligner {
     std::uint64_t same_bytes = 0;
     for (std::size_t index = 0; index < broken_.size(); ++index) {
       const std::uint32_t row = broken_[index];
-      all_bytes += rows_.requested_bytes[row];
       const std::size_t next = find(row, at);
-      if (next == whole_.size()) continue;  // of this step alone
-      // Behind a long gap lies something else; what is alone in this step is passed over instead.
-      if (next > at && is_alone(index, at)) continue;
+      // Of this step alone, or part of the setup where the whole step is the first.
+      const bool is_alone = next == whole_.size() || (next > at && continues(index, at));
+      if (!is_alone || !is_of_setup(rows_.stack[row])) all_bytes += rows_.requested_bytes[row];
+      if (is_alone) continue;
       found_.like.emplace(row, whole_[next]);
       same_bytes += rows_.requested_bytes[row];
       note_factor(row, whole_[next]);
@@ -70,8 +81,12 @@ class Aligner {
     return whole_.size();
   }
 
+  [[nodiscard]] bool is_of_setup(StackId stack) const {
+    return !stack.is_none() && before_.contains(stack.index);
+  }
+
   // Whether one of the next rows continues where the whole step stands.
-  [[nodiscard]] bool is_alone(std::size_t index, std::size_t at) const {
+  [[nodiscard]] bool continues(std::size_t index, std::size_t at) const {
     constexpr std::size_t kSoon = 4;
     const std::size_t end = std::min(broken_.size(), index + 1 + kSoon);
     for (std::size_t next = index + 1; next < end; ++next) {
@@ -102,13 +117,16 @@ class Aligner {
     for (std::size_t next = at; next < end; ++next) {
       if (rows_.stack[whole_[next]] == stack) return rows_.alloc_event[whole_[next]];
     }
-    return rows_.alloc_event[whole_[at]];
+    // The first step's batch is loaded before it.
+    if (at == 0 && is_of_setup(stack)) return rows_.alloc_event[whole_.front()];
+    return std::nullopt;
   }
 
   const DeviceRecord& record_;
   const AllocationColumns& rows_;
   std::vector<std::uint32_t> whole_;
   std::vector<std::uint32_t> broken_;
+  std::unordered_set<std::uint32_t> before_;  // stacks of what was made before the whole step
   std::uint32_t failed_at_ = 0;
   std::map<double, std::uint64_t> bytes_by_factor_;
   std::uint64_t most_bytes_ = 0;

@@ -10,6 +10,50 @@
 namespace gpumemprof {
 namespace {
 
+// What is left at least of a step's own memory, and of the weights, under a remedy: lower bounds
+// that hold whatever the part of a step that was not recorded does.
+struct LeastShares {
+  double step = 1;
+  double weights = 1;
+};
+
+LeastShares least_shares(RemedyId id) {
+  switch (id) {
+    case RemedyId::checkpointing:
+    case RemedyId::checkpointing_selective:
+    case RemedyId::offload_activations:
+    case RemedyId::chunked_loss:
+    case RemedyId::step_in_backward:
+      return {0, 1};
+    case RemedyId::autocast_bf16:
+    case RemedyId::autocast_fp16:
+    case RemedyId::batch_x0_5:
+    case RemedyId::micro_batch_x0_5:
+      return {0.5, 1};
+    case RemedyId::pure_bf16:
+      return {0.5, 0.5};
+    case RemedyId::micro_batch_x0_25:
+    case RemedyId::sequence_x0_5:  // attention goes with the square
+      return {0.25, 1};
+    case RemedyId::micro_batch_x0_125:
+      return {0.125, 1};
+    default:
+      return {};
+  }
+}
+
+std::uint64_t least_bytes(const Advisor& advisor, const Change& change) {
+  LeastShares least;
+  for (const RemedyId id : change.remedies) {
+    least.step *= least_shares(id).step;
+    least.weights *= least_shares(id).weights;
+  }
+  const std::uint64_t weights = advisor.baseline().by_source[MemorySource::parameters];
+  const std::uint64_t step = advisor.allocated_bytes() - std::min(advisor.allocated_bytes(), weights);
+  return static_cast<std::uint64_t>(least.weights * static_cast<double>(weights) +
+                                    least.step * static_cast<double>(step));
+}
+
 void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
   const Result<Prediction> prediction = advisor.predict(change);
   if (!prediction) {
@@ -20,7 +64,7 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
                                        [](RemedyId id) { return is_estimated(id); });
   remedy.provenance = is_certain ? Provenance::simulated : Provenance::estimated;
   if (advisor.is_partial()) {
-    remedy.at_least_bytes = prediction.value().allocated.low_bytes;
+    remedy.at_least_bytes = least_bytes(advisor, change);
     remedy.provenance = Provenance::estimated;
     remedy.why = "Counted up to where the run ran out of memory: the whole step takes more.";
     return;

@@ -181,6 +181,7 @@ class Completion {
         extension.bury(row, extension.birth(row) + 1);
     }
     bury_as_before(extension, *found, rest);
+    for (const auto& [row, like] : found->like) extension.relabel(row, like);
     CompletedRun run;
     run.resumed_at = failed_;
     run.how = "The run ran out of memory in step " + std::to_string(step) +

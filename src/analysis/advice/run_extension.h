@@ -39,6 +39,11 @@ class RunExtension {
   [[nodiscard]] MemorySource source(std::uint32_t row) const {
     return record_.labels.source[row];
   }
+  // A recorded row is for what the other one is for: what follows on it is known there.
+  void relabel(std::uint32_t row, std::uint32_t like) {
+    record_.labels.source[row] = recorded_.labels.source[like];
+    record_.labels.flags[row] = recorded_.labels.flags[like];
+  }
   [[nodiscard]] bool lives(std::uint32_t row) const {
     return record_.allocations.free_requested_event[row] == kNoEvent;
   }

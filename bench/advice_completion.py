@@ -139,7 +139,9 @@ def main(arguments: Sequence[str]) -> int:
     show(all_cuts, options.markdown)
     done = [cut for cut in all_cuts if cut.peak_error_pct is not None]
     errors = sorted(abs(cut.peak_error_pct or 0.0) for cut in done)
-    right = sum(cut.is_in_band and cut.is_refused == (cut.peak_error_pct is None) for cut in all_cuts)
+    right = sum(
+        cut.is_in_band and cut.is_refused == (cut.peak_error_pct is None) for cut in all_cuts
+    )
     print(
         f"\n{len(all_cuts)} cuts, {len(done)} completed: median error "
         f"{errors[len(errors) // 2] if errors else 0:.1f} %, worst {errors[-1] if errors else 0:.1f} %; "

@@ -57,9 +57,7 @@ class Snapshot:
             return began and (row[death] is None or row[death] >= event)
 
         live = [
-            row
-            for row in self._allocations
-            if is_there(row, "alloc_event", "free_completed_event")
+            row for row in self._allocations if is_there(row, "alloc_event", "free_completed_event")
         ]
         live.sort(key=lambda row: row["address"])
         return [

@@ -70,9 +70,8 @@ Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Adv
   for (const Remedy& remedy : advice.remedies) known += (known.empty() ? "" : ", ") + remedy.name;
   for (const std::string& name : flags.codes) {
     if (name == "all") return std::vector<std::string>();
-    const bool is_known =
-        std::any_of(advice.remedies.begin(), advice.remedies.end(),
-                    [&](const Remedy& remedy) { return remedy.name == name; });
+    const bool is_known = std::any_of(advice.remedies.begin(), advice.remedies.end(),
+                                      [&](const Remedy& remedy) { return remedy.name == name; });
     if (!is_known)
       return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
                    "name one of " + known + ", or all"};

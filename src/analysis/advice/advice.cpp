@@ -49,7 +49,8 @@ std::uint64_t least_bytes(const Advisor& advisor, const Change& change) {
     least.weights *= least_shares(id).weights;
   }
   const std::uint64_t weights = advisor.baseline().by_source[MemorySource::parameters];
-  const std::uint64_t step = advisor.allocated_bytes() - std::min(advisor.allocated_bytes(), weights);
+  const std::uint64_t step =
+      advisor.allocated_bytes() - std::min(advisor.allocated_bytes(), weights);
   return static_cast<std::uint64_t>(least.weights * static_cast<double>(weights) +
                                     least.step * static_cast<double>(step));
 }

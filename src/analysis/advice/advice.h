@@ -36,7 +36,7 @@ struct AdviceOptions {
   std::optional<std::uint64_t> sequence;   // tokens in a recorded sequence: the same
   // Remedies to predict together, by their names: {"autocast_bf16", "micro_batch_x0.5"}.
   std::vector<std::vector<std::string>> together;
-  std::optional<OtherRun> other;           // sharpens what is said of batches or sequences
+  std::optional<OtherRun> other;  // sharpens what is said of batches or sequences
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 
@@ -142,7 +142,7 @@ struct Advice {
   std::string device_name;
   std::uint64_t peak_allocated_bytes = 0;  // as recorded
   std::uint64_t peak_reserved_bytes = 0;
-  bool has_pool = true;  // false: CPU tensors, of which nothing is reserved
+  bool has_pool = true;                    // false: CPU tensors, of which nothing is reserved
   std::optional<CompletedPeak> completed;  // savings are counted from its peak then
   std::string partial;  // a sentence, where only a part of a step is known and cannot be completed
   Growth growth;

@@ -242,7 +242,8 @@ void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint6
   // Where memory lies in the pool hangs on the order of every request.
   constexpr double kReservedBand = 0.05;
   PredictedBytes reserved =
-      banded(shifted(run.peak_reserved_bytes, peak_reserved_, simulated_reserved_), band + kReservedBand, 2 * band + kReservedBand);
+      banded(shifted(run.peak_reserved_bytes, peak_reserved_, simulated_reserved_),
+             band + kReservedBand, 2 * band + kReservedBand);
   reserved.low_bytes = std::max(reserved.low_bytes, prediction.allocated.low_bytes);
   for (std::uint64_t* bytes : {&reserved.bytes, &reserved.low_bytes, &reserved.high_bytes})
     *bytes = std::min(*bytes, limit_bytes);

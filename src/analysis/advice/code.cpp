@@ -39,9 +39,8 @@ std::string as_code(std::string_view path) {
   while (!path.empty()) {
     const std::size_t dot = path.find('.');
     const std::string_view part = path.substr(0, dot);
-    const bool is_index = std::all_of(part.begin(), part.end(), [](char letter) {
-      return letter >= '0' && letter <= '9';
-    });
+    const bool is_index = std::all_of(part.begin(), part.end(),
+                                      [](char letter) { return letter >= '0' && letter <= '9'; });
     code += is_index ? "[" + std::string(part) + "]" : "." + std::string(part);
     path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
   }

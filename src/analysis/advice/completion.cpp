@@ -17,7 +17,7 @@ struct StepRange {
   std::uint32_t step = 0;
   EventRange events;
   bool has_forward = false;
-  bool has_backward = false;  // behind a forward
+  bool has_backward = false;   // behind a forward
   bool has_optimizer = false;  // behind a backward
 };
 
@@ -87,8 +87,9 @@ class Completion {
     } else if (whole_ != nullptr) {
       end.completed = from_whole_step();
       if (!end.completed)
-        end.why_not = "The step that ran out of memory does not make the same allocations as the "
-                      "steps before it, so what it would still have needed is not known.";
+        end.why_not =
+            "The step that ran out of memory does not make the same allocations as the "
+            "steps before it, so what it would still have needed is not known.";
     } else {
       end.completed = from_first_backward();
       if (!end.completed) end.why_not = why_first_step();
@@ -105,9 +106,8 @@ class Completion {
   }
 
   void find_broken() {
-    const bool steps_silently =
-        std::none_of(steps_.begin(), steps_.end(),
-                     [](const StepRange& step) { return step.has_optimizer; });
+    const bool steps_silently = std::none_of(
+        steps_.begin(), steps_.end(), [](const StepRange& step) { return step.has_optimizer; });
     for (const StepRange& step : steps_) {
       if (step.events.first <= failed_ && failed_ < step.events.end) {
         broken_ = &step;
@@ -152,8 +152,7 @@ class Completion {
   // --- From a whole step before ---
 
   std::optional<CompletedRun> from_whole_step() {
-    const std::optional<StepAlignment> found =
-        align_steps(record_, whole_->events, broken_events_);
+    const std::optional<StepAlignment> found = align_steps(record_, whole_->events, broken_events_);
     if (!found) return std::nullopt;
     const EventRange rest{found->resume_event, whole_->events.end};
     RunExtension extension(record_, spans_, failed_);
@@ -232,8 +231,7 @@ class Completion {
         if (at != kNoEvent) extension.bury(row, at);
         continue;
       }
-      const bool is_of_step_before =
-          birth >= whole_->events.first && birth < whole_->events.end;
+      const bool is_of_step_before = birth >= whole_->events.first && birth < whole_->events.end;
       if (!is_of_step_before) continue;
       const auto same = older.find({rows_.stack[row], rows_.requested_bytes[row]});
       if (same != older.end()) {
@@ -288,8 +286,9 @@ class Completion {
     run_again(extension, gradients, stack);
     CompletedRun run;
     run.resumed_at = failed_;
-    run.how = "The run ran out of memory in its first optimizer step; the rest of the optimizer's "
-              "state follows from the parameters, and a second step from the first.";
+    run.how =
+        "The run ran out of memory in its first optimizer step; the rest of the optimizer's "
+        "state follows from the parameters, and a second step from the first.";
     // Only the default way of stepping, over all parameters at once, takes these temporaries.
     run.doubtful_low_bytes = sum;
     run.record = extension.take_record();
@@ -349,8 +348,7 @@ class Completion {
     const EventRange pass{broken_->events.first, std::min(end, failed_)};
     const std::uint32_t step = broken_->step + 1;
     const auto takes = [&](std::uint32_t row) {
-      return death(row) < pass.end ||
-             std::binary_search(gradients.begin(), gradients.end(), row);
+      return death(row) < pass.end || std::binary_search(gradients.begin(), gradients.end(), row);
     };
     const auto resize = [&](std::uint32_t row) { return rows_.requested_bytes[row]; };
     extension.begin_span(Phase::other, step);
@@ -372,8 +370,7 @@ class Completion {
   }
 
   [[nodiscard]] std::string why_first_step() const {
-    if (!broken_->has_forward)
-      return "The run ran out of memory before its first forward.";
+    if (!broken_->has_forward) return "The run ran out of memory before its first forward.";
     if (!optimizer_file(store_, failed_stack()).empty())
       return "The run ran out of memory in its first optimizer step, of an optimizer whose state "
              "is not known.";

@@ -27,9 +27,9 @@ struct CompletedRun {
 };
 
 struct RunEnd {
-  bool is_cut_short = false;               // out of memory, and nothing whole behind it
-  std::optional<CompletedRun> completed;   // none where it is whole, or cannot be completed
-  std::string why_not;                     // a sentence, where it cannot
+  bool is_cut_short = false;              // out of memory, and nothing whole behind it
+  std::optional<CompletedRun> completed;  // none where it is whole, or cannot be completed
+  std::string why_not;                    // a sentence, where it cannot
 };
 
 RunEnd complete_run(const Store& store, const DeviceRecord& record,

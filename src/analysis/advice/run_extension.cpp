@@ -108,8 +108,7 @@ std::vector<std::uint32_t> RunExtension::repeat(
   std::vector<std::uint32_t> outliving;
   const AllocationColumns& rows = recorded_.allocations;
   // The times go on from where they are.
-  const std::int64_t last =
-      record_.events.empty() ? kUnknownTime : record_.events.time_ns.back();
+  const std::int64_t last = record_.events.empty() ? kUnknownTime : record_.events.time_ns.back();
   const std::int64_t first = recorded_.events.time_ns[events.first];
   const auto row_count = static_cast<std::uint32_t>(rows.size());
   std::uint32_t row = 0;
@@ -122,8 +121,7 @@ std::vector<std::uint32_t> RunExtension::repeat(
     const std::int64_t time = is_known ? last + recorded_.events.time_ns[at] - first : kUnknownTime;
     if (row < row_count && rows.alloc_event[row] == at && takes(row)) {
       const std::uint32_t death = rows.free_requested_event[row];
-      const std::uint32_t made =
-          add(resize(row), rows.stack[row], recorded_.labels.source[row]);
+      const std::uint32_t made = add(resize(row), rows.stack[row], recorded_.labels.source[row]);
       record_.allocations.stream[made] = rows.stream[row];
       if (death < events.end) {
         bury(made, start + (death - events.first));

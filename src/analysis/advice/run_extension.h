@@ -36,9 +36,7 @@ class RunExtension {
   [[nodiscard]] std::uint32_t birth(std::uint32_t row) const {
     return record_.allocations.alloc_event[row];
   }
-  [[nodiscard]] MemorySource source(std::uint32_t row) const {
-    return record_.labels.source[row];
-  }
+  [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
   // A recorded row is for what the other one is for: what follows on it is known there.
   void relabel(std::uint32_t row, std::uint32_t like) {
     record_.labels.source[row] = recorded_.labels.source[like];

@@ -106,7 +106,8 @@ std::string why(const Advisor& advisor, const Change& change, const Remedy& reme
   std::string text;
   for (const RemedyId id : change.remedies) text += preface(advisor, id);
   const bool is_alone = change.remedies.size() == 1;
-  if (is_alone && change.has(RemedyId::empty_cache)) return empty_cache_words(advisor, remedy, prediction);
+  if (is_alone && change.has(RemedyId::empty_cache))
+    return empty_cache_words(advisor, remedy, prediction);
   if (is_alone && change.has(RemedyId::expandable_segments) && remedy.peak_reserved) {
     return "Changes where memory lies, not what the program needs: reserved memory goes from " +
            format_bytes(advisor.reserved_bytes()) + " to " +

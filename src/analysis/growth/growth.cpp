@@ -24,8 +24,8 @@ struct Site {
 
 class GrowthFinder {
  public:
-  GrowthFinder(const Store& store, const DeviceRecord& record,
-               const std::vector<PhaseSpan>& spans, const GrowthOptions& options)
+  GrowthFinder(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
+               const GrowthOptions& options)
       : store_(store), record_(record), options_(options), floors_(find_floors(record, spans)) {}
 
   Growth run() {
@@ -42,8 +42,8 @@ class GrowthFinder {
         sum += found->bytes;
       }
     }
-    const auto share = static_cast<std::uint64_t>(options_.least_share *
-                                                  static_cast<double>(floors_.most_bytes));
+    const auto share =
+        static_cast<std::uint64_t>(options_.least_share * static_cast<double>(floors_.most_bytes));
     if (sum == 0 || sum < std::max(options_.least_bytes, share)) return growth;
     growth.is_growing = true;
     growth.grown_bytes = sum;
@@ -109,10 +109,9 @@ class GrowthFinder {
       growth.bytes_per_step += line.bytes_per_step;
       growth.lines.push_back(line);
     }
-    std::stable_sort(growth.lines.begin(), growth.lines.end(),
-                     [](const GrowingLine& a, const GrowingLine& b) {
-                       return a.grown_bytes > b.grown_bytes;
-                     });
+    std::stable_sort(
+        growth.lines.begin(), growth.lines.end(),
+        [](const GrowingLine& a, const GrowingLine& b) { return a.grown_bytes > b.grown_bytes; });
     growth.line = common_line(growth.grown_bytes);
     join_lines(growth.lines);
   }

@@ -39,8 +39,8 @@ struct Growth {
   std::uint32_t last_step = 0;
   std::uint64_t grown_bytes = 0;  // at the floor of the last step
   double bytes_per_step = 0;
-  FrameId line;                    // the innermost line of the user's code that leads to nearly all of it
-  std::vector<GrowingLine> lines;  // most bytes first
+  FrameId line;  // the innermost line of the user's code that leads to nearly all of it
+  std::vector<GrowingLine> lines;   // most bytes first
   std::vector<std::uint32_t> rows;  // of the device's allocations: what was kept, sorted
 };
 

@@ -11,8 +11,8 @@ constexpr std::size_t kFewestRises = 3;
 // One block that is replaced by a larger one each time (sequences of many lengths are a few times
 // in order by chance).
 constexpr std::size_t kFewestRisesOfOne = 6;
-constexpr std::int64_t kMostFalls = 20;     // one part of so many may be given back
-constexpr std::int64_t kSlowingDown = 3;    // a cache that fills up: the second half adds less
+constexpr std::int64_t kMostFalls = 20;   // one part of so many may be given back
+constexpr std::int64_t kSlowingDown = 3;  // a cache that fills up: the second half adds less
 
 }  // namespace
 

@@ -76,10 +76,9 @@ Json checkpointed_json(const std::optional<CheckpointedBlocks>& blocks) {
 Json code_json(const std::vector<RemedyCode>& codes) {
   Json json = Json::array();
   for (const RemedyCode& code : codes)
-    json.push_back(
-        {{"name", code.name},
-         {"how", code.how},
-         {"how_trainer", code.how_trainer.empty() ? Json() : Json(code.how_trainer)}});
+    json.push_back({{"name", code.name},
+                    {"how", code.how},
+                    {"how_trainer", code.how_trainer.empty() ? Json() : Json(code.how_trainer)}});
   return json;
 }
 
@@ -139,15 +138,14 @@ std::string advice_json(const Advice& advice, const Store& store) {
   json["completed"] = Json();
   if (advice.completed) {
     json["completed"] = {{"peak_allocated_bytes", advice.completed->peak_allocated_bytes},
-                         {"peak_reserved_bytes", advice.has_pool
-                                                     ? Json(advice.completed->peak_reserved_bytes)
-                                                     : Json()},
+                         {"peak_reserved_bytes",
+                          advice.has_pool ? Json(advice.completed->peak_reserved_bytes) : Json()},
                          {"how", advice.completed->how}};
   }
   json["partial"] = advice.partial.empty() ? Json() : Json(advice.partial);
   json["growth"] = growth_json(advice.growth, store);
-  const std::uint64_t whole_bytes = advice.completed ? advice.completed->peak_allocated_bytes
-                                                     : advice.peak_allocated_bytes;
+  const std::uint64_t whole_bytes =
+      advice.completed ? advice.completed->peak_allocated_bytes : advice.peak_allocated_bytes;
   json["remedies"] = Json::array();
   for (const Remedy& remedy : advice.remedies)
     json["remedies"].push_back(remedy_json(remedy, whole_bytes));

@@ -10,9 +10,7 @@ using Json = nlohmann::ordered_json;
 Json frame_json(const Store& store, FrameId id) {
   if (id.is_none()) return {};
   const Frame& frame = store.frame(id);
-  return {{"file", store.text(frame.file)},
-          {"line", frame.line},
-          {"name", store.text(frame.name)}};
+  return {{"file", store.text(frame.file)}, {"line", frame.line}, {"name", store.text(frame.name)}};
 }
 
 }  // namespace

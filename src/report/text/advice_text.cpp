@@ -20,8 +20,8 @@ constexpr std::size_t kNameColumns = 23;
 constexpr std::size_t kBandColumns = 19;
 constexpr std::size_t kExplained = 2;  // remedies of each group that are shown with their code
 
-constexpr std::array<RemedyCost, kRemedyCostCount> kCosts = {
-    RemedyCost::free, RemedyCost::slower, RemedyCost::changes_training};
+constexpr std::array<RemedyCost, kRemedyCostCount> kCosts = {RemedyCost::free, RemedyCost::slower,
+                                                             RemedyCost::changes_training};
 
 std::string_view heading_of(RemedyCost cost) {
   switch (cost) {
@@ -111,8 +111,8 @@ class Writer : private text::AdvicePage {
 
   std::string saving(const Remedy& remedy) const {
     if (whole_bytes() == 0) return "";
-    const double share = 100.0 * static_cast<double>(remedy.saving_bytes) /
-                         static_cast<double>(whole_bytes());
+    const double share =
+        100.0 * static_cast<double>(remedy.saving_bytes) / static_cast<double>(whole_bytes());
     return fmt::format("{:+.1f} %", -share);
   }
 
@@ -146,13 +146,13 @@ class Writer : private text::AdvicePage {
       return;
     }
     const PredictedBytes& bytes = *remedy.peak_allocated;
-    line(fmt::format("  {} {:>9} {:>8} {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
-                     format_bytes(bytes.bytes), saving(remedy),
-                     text::left(fmt::format("{} - {}", format_bytes(bytes.low_bytes),
-                                            format_bytes(bytes.high_bytes)),
-                                kBandColumns),
-                     remedy.peak_reserved ? format_bytes(remedy.peak_reserved->bytes) : "-",
-                     slowdown(remedy)));
+    line(fmt::format(
+        "  {} {:>9} {:>8} {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),
+        format_bytes(bytes.bytes), saving(remedy),
+        text::left(
+            fmt::format("{} - {}", format_bytes(bytes.low_bytes), format_bytes(bytes.high_bytes)),
+            kBandColumns),
+        remedy.peak_reserved ? format_bytes(remedy.peak_reserved->bytes) : "-", slowdown(remedy)));
   }
 
   void explanations() {

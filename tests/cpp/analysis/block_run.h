@@ -29,7 +29,7 @@ struct Shape {
   int checkpointed_first = 0;   // so many of the first blocks alone
   bool keeps_products = false;  // checkpointed blocks keep what linear layers made
   std::uint64_t scores = 0;     // of a batch: a softmax over tokens by tokens inside the block
-  int larger_from_step = -1;  // from 0: batches twice as large from there on
+  int larger_from_step = -1;    // from 0: batches twice as large from there on
   std::size_t fails_at = static_cast<std::size_t>(-1);  // event: the program runs out of memory
   enum class Zeroing { behind_step, before_backward, in_place } zeroing = Zeroing::behind_step;
 };

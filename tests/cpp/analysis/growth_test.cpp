@@ -46,9 +46,8 @@ class Training : public RunBuilder {
 };
 
 TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
-  const Training run(10, [](Training& run, int) {
-    run.kept.push_back(run.alloc(kKept, run.keeping()));
-  });
+  const Training run(
+      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); });
   const Growth growth = run.growth();
   ASSERT_TRUE(growth.is_growing);
   EXPECT_NEAR(growth.bytes_per_step, kKept, 1);
@@ -123,17 +122,15 @@ TEST(Growth, outputs_of_many_lengths_that_come_and_go_are_none) {
 }
 
 TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
-  const Training scalars(40,
-                         [](Training& run, int) { run.alloc(512, run.keeping()); });
+  const Training scalars(40, [](Training& run, int) { run.alloc(512, run.keeping()); });
   EXPECT_FALSE(scalars.growth().is_growing);
   const Training few(4, [](Training& run, int) { run.alloc(kKept, run.keeping()); });
   EXPECT_FALSE(few.growth().is_known);
 }
 
 TEST(Growth, what_forward_made_and_the_program_keeps_is_no_activation) {
-  const Training run(10, [](Training& run, int) {
-    run.kept.push_back(run.alloc(kKept, run.forward()));
-  });
+  const Training run(
+      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.forward())); });
   ASSERT_TRUE(run.growth().is_growing);
   for (const std::size_t row : run.kept) EXPECT_EQ(run.source(row), MemorySource::unknown);
 }

@@ -142,10 +142,10 @@ def main(arguments: Sequence[str]) -> int:
     right = sum(
         cut.is_in_band and cut.is_refused == (cut.peak_error_pct is None) for cut in all_cuts
     )
+    median, worst = (errors[len(errors) // 2], errors[-1]) if errors else (0.0, 0.0)
     print(
-        f"\n{len(all_cuts)} cuts, {len(done)} completed: median error "
-        f"{errors[len(errors) // 2] if errors else 0:.1f} %, worst {errors[-1] if errors else 0:.1f} %; "
-        f"{right} right"
+        f"\n{len(all_cuts)} cuts, {len(done)} completed: median error {median:.1f} %, "
+        f"worst {worst:.1f} %; {right} right"
     )
     return 0
 

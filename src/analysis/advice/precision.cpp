@@ -271,9 +271,11 @@ class PassPrecision {
   }
 
   [[nodiscard]] bool is_formula(const Operation& operation) const {
+    // On the CPU a number in a formula is an allocation of its own, and may come first.
+    const std::uint64_t size = bytes(is_cpu_ ? operation.output : operation.first);
     std::uint32_t alike = 0;
     for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place)
-      if (bytes(place) == bytes(operation.first)) ++alike;
+      if (bytes(place) == size) ++alike;
     return alike >= kFormulaLength;
   }
 

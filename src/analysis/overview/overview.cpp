@@ -50,6 +50,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   const Moment moment = moment_of(asked, replay);
   overview.live = live_at(record, moment);
   overview.live_lines = live_by_user_line(overview.live, store);
+  overview.tags = find_tags(record, moment);
   overview.memory = free_memory_at(record, store, moment);
   overview.pins = find_pins(record, store, moment);
   overview.totals = totals_of(overview.memory);

@@ -14,6 +14,7 @@
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/sources/sources.h"
+#include "analysis/tags/tags.h"
 #include "replay/replay.h"
 #include "store/store.h"
 
@@ -57,6 +58,7 @@ struct DeviceOverview {
   std::vector<LiveLine> live_lines;
   FreeMemory memory;
   PinReport pins;
+  TagReport tags;                // at the moment asked about
   SourceBytes asked_sources;     // at the moment asked about
   DeviceSources sources;         // at the peak and over time
   Growth growth;                 // from step to step

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "analysis/peak/user_frame.h"
+#include "analysis/tags/tags.h"
 
 namespace gpumemprof {
 namespace {
@@ -22,24 +23,28 @@ Whence whence(const DeviceRecord& record, std::size_t row) {
   return {forward[event], !forward[event].is_none()};
 }
 
+void add_once(std::vector<StringId>& tags, StringId tag) {
+  if (!tag.is_none() && std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
+}
+
 class Grouping {
  public:
   explicit Grouping(std::size_t stacks) : group_of_stack_(2 * (stacks + 1), kNone) {}
 
-  void add(Whence whence, std::uint64_t bytes, std::uint64_t blocks,
-           std::uint64_t requested_bytes) {
+  void add(Whence whence, std::uint64_t bytes, std::uint64_t requested_bytes, StringId tag) {
     const std::size_t row = whence.stack.is_none() ? 0 : whence.stack.index + std::size_t{1};
     std::uint32_t& group = group_of_stack_[2 * row + (whence.is_backward ? 1 : 0)];
     if (group == kNone) {
       group = static_cast<std::uint32_t>(live_.groups.size());
-      live_.groups.push_back({whence.stack, whence.is_backward, 0, 0, 0});
+      live_.groups.push_back({whence.stack, whence.is_backward, 0, 0, 0, {}});
     }
     LiveGroup& sum = live_.groups[group];
     sum.bytes += bytes;
-    sum.blocks += blocks;
+    ++sum.blocks;
     sum.requested_bytes += requested_bytes;
+    add_once(sum.tags, tag);
     live_.allocated_bytes += bytes;
-    live_.blocks += blocks;
+    ++live_.blocks;
   }
 
   LiveSet finish() {
@@ -78,8 +83,8 @@ LiveSet live_at(const DeviceRecord& record, Moment moment) {
       std::max(stack_bound(allocations.stack), stack_bound(record.events.forward_stack)));
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (!allocations.is_allocated_at(row, moment)) continue;
-    grouping.add(whence(record, row), allocations.size_bytes[row], 1,
-                 allocations.requested_bytes[row]);
+    grouping.add(whence(record, row), allocations.size_bytes[row], allocations.requested_bytes[row],
+                 tag_of(record, row));
   }
   return grouping.finish();
 }
@@ -94,9 +99,10 @@ std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store)
     const FrameId innermost = has_stack ? store.stacks().frame(python) : FrameId();
     const std::uint64_t key = std::uint64_t{user.index} << 1U | (group.is_backward ? 1 : 0);
     const auto [known, is_new] = line_of_frame.try_emplace(key, lines.size());
-    if (is_new) lines.push_back({{user, group.is_backward, 0, 0}, {}});
+    if (is_new) lines.push_back({{user, group.is_backward, 0, 0}, {}, {}});
     LiveLine& line = lines[known->second];
     add_to(line.line, group);
+    for (const StringId tag : group.tags) add_once(line.tags, tag);
     auto place =
         std::find_if(line.places.begin(), line.places.end(),
                      [&](const LivePlace& candidate) { return candidate.frame == innermost; });

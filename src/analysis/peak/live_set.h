@@ -15,6 +15,7 @@ struct LiveGroup {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t requested_bytes = 0;
+  std::vector<StringId> tags;  // under which its blocks were made (gpumemprof.tag), each once
 };
 
 struct LiveSet {
@@ -37,6 +38,7 @@ struct LivePlace {
 struct LiveLine {
   LivePlace line;
   std::vector<LivePlace> places;  // by innermost frame, most bytes first
+  std::vector<StringId> tags;     // of all its groups, each once
 };
 
 std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store);

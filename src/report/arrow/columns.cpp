@@ -1,7 +1,15 @@
 #include "report/arrow/columns.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
+#include <optional>
 #include <type_traits>
+#include <vector>
+
+#include "analysis/peak/user_frame.h"
+#include "analysis/sources/sources.h"
 
 namespace gpumemprof::arrow {
 namespace {
@@ -36,7 +44,84 @@ Values allocation_sources(const Store& /*store*/, const DeviceRecord* device) {
   return values;
 }
 
+constexpr std::uint32_t kNoText = StringId::kNone;
+
+Values allocation_names(const Store& /*store*/, const DeviceRecord* device) {
+  return borrowed_or_absent(device->labels.name, StringId{}, device->allocations.size());
+}
+
+Values allocation_tags(const Store& /*store*/, const DeviceRecord* device) {
+  const Column<StringId>& tags = device->events.user_metadata;
+  const Column<std::uint32_t>& births = device->allocations.alloc_event;
+  if (tags.empty()) return all_null(births.size(), sizeof(std::uint32_t));
+  return made_with_none(births.size(), kNoText, [&](std::size_t row) {
+    return births[row] < tags.size() ? tags[births[row]].index : kNoText;
+  });
+}
+
+// The training step it was made in; null before the first one.
+Values allocation_steps(const Store& store, const DeviceRecord* device) {
+  const std::vector<PhaseSpan> spans = find_phases(store, *device);
+  const Column<std::uint32_t>& births = device->allocations.alloc_event;
+  return made_with_none(births.size(), std::uint32_t{0}, [&](std::size_t row) {
+    if (births[row] == kNoEvent) return std::uint32_t{0};
+    const auto after =
+        std::ranges::upper_bound(spans, births[row], std::less<>(), &PhaseSpan::first_event);
+    return after == spans.begin() ? std::uint32_t{0} : std::prev(after)->step;
+  });
+}
+
+template <Column<std::uint32_t> AllocationColumns::* kEvent>
+Values allocation_times(const Store& /*store*/, const DeviceRecord* device) {
+  const Column<std::uint32_t>& events = device->allocations.*kEvent;
+  const Column<std::int64_t>& times = device->events.time_ns;
+  return made_with_none(events.size(), kUnknownTime, [&](std::size_t row) {
+    return events[row] < times.size() ? times[events[row]] : kUnknownTime;
+  });
+}
+
+// Where in the program's own code each allocation was made: in backward, where its forward was
+// called. Asked once for each stack.
+class Places {
+ public:
+  Places(const Store& store, const DeviceRecord& device)
+      : store_(store), device_(device), found_(store.stacks().size(), StackId{}) {}
+
+  [[nodiscard]] std::optional<Frame> of(std::size_t row) {
+    StackId stack = device_.allocations.stack[row];
+    const std::uint32_t birth = device_.allocations.alloc_event[row];
+    const Column<StackId>& forward = device_.events.forward_stack;
+    if (stack.is_none() && birth < forward.size()) stack = forward[birth];
+    if (stack.is_none()) return std::nullopt;
+    StackId& found = found_[stack.index];
+    if (found.is_none()) found = user_part(store_, stack);
+    return store_.frame(store_.stacks().frame(found));
+  }
+
+ private:
+  const Store& store_;
+  const DeviceRecord& device_;
+  std::vector<StackId> found_;
+};
+
 using Texts = StringId Frame::*;
+
+template <Texts kPart>
+Values allocation_places(const Store& store, const DeviceRecord* device) {
+  Places places(store, *device);
+  return made_with_none(device->allocations.size(), kNoText, [&](std::size_t row) {
+    const std::optional<Frame> frame = places.of(row);
+    return frame ? ((*frame).*kPart).index : kNoText;
+  });
+}
+
+Values allocation_lines(const Store& store, const DeviceRecord* device) {
+  Places places(store, *device);
+  return made_with_none(device->allocations.size(), std::uint32_t{0}, [&](std::size_t row) {
+    const std::optional<Frame> frame = places.of(row);
+    return frame ? frame->line : std::uint32_t{0};
+  });
+}
 
 template <Texts kPart>
 Values frame_texts(const Store& store, const DeviceRecord* /*device*/) {
@@ -129,6 +214,16 @@ constexpr std::array kAllocationColumns = {
     TableColumn{{"segment", kUInt32, kNullable},
                 with_none<&AllocationColumns::segment, SegmentId{}>},
     TableColumn{{"source", kInt8, false, Dictionary::sources}, allocation_sources},
+    TableColumn{{"name", kUInt32, kNullable, Dictionary::texts}, allocation_names},
+    TableColumn{{"tag", kUInt32, kNullable, Dictionary::texts}, allocation_tags},
+    TableColumn{{"step", kUInt32, kNullable}, allocation_steps},
+    TableColumn{{"time_ns", kInt64, kNullable}, allocation_times<&AllocationColumns::alloc_event>},
+    TableColumn{{"free_time_ns", kInt64, kNullable},
+                allocation_times<&AllocationColumns::free_requested_event>},
+    TableColumn{{"file", kUInt32, kNullable, Dictionary::texts}, allocation_places<&Frame::file>},
+    TableColumn{{"line", kUInt32, kNullable}, allocation_lines},
+    TableColumn{{"function", kUInt32, kNullable, Dictionary::texts},
+                allocation_places<&Frame::name>},
 };
 
 constexpr std::array kSegmentColumns = {

@@ -81,6 +81,19 @@ Values borrowed_or_absent(const Column<T>& column, T none, std::size_t length) {
   return column.empty() ? all_null(length, sizeof(T)) : borrowed_with_none(column, none);
 }
 
+// A value made for each row; null where it equals `none`.
+template <typename T, typename ValueAt>
+Values made_with_none(std::size_t length, T none, ValueAt value_at) {
+  Values values;
+  values.length = length;
+  Buffer buffer = zeroed_buffer(length * sizeof(T));
+  auto* made = static_cast<T*>(buffer.get());
+  for (std::size_t row = 0; row < length; ++row) made[row] = value_at(row);
+  values.buffers.push_back(values.own(std::move(buffer)));
+  mark_nulls(values, [&](std::size_t row) { return made[row] == none; });
+  return values;
+}
+
 // Texts copied back to back: `text_at(row)` for each row.
 template <typename TextAt>
 Values copied_texts(std::size_t length, TextAt text_at) {

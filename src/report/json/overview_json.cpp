@@ -7,6 +7,7 @@
 #include "report/json/gap_json.h"
 #include "report/json/growth_json.h"
 #include "report/json/sources_json.h"
+#include "report/json/tags_json.h"
 
 namespace gpumemprof {
 namespace {
@@ -68,6 +69,12 @@ Json stack_json(const Store& store, StackId stack) {
   return frames;
 }
 
+Json texts_json(const Store& store, const std::vector<StringId>& ids) {
+  Json texts = Json::array();
+  for (const StringId id : ids) texts.push_back(store.text(id));
+  return texts;
+}
+
 Json live_json(const Store& store, const LiveSet& live, std::size_t top) {
   Json groups = Json::array();
   for (std::size_t index = 0; index < std::min(top, live.groups.size()); ++index) {
@@ -75,7 +82,8 @@ Json live_json(const Store& store, const LiveSet& live, std::size_t top) {
     groups.push_back({{"stack", stack_json(store, group.stack)},
                       {"is_backward", group.is_backward},
                       {"bytes", group.bytes},
-                      {"blocks", group.blocks}});
+                      {"blocks", group.blocks},
+                      {"tags", texts_json(store, group.tags)}});
   }
   return groups;
 }
@@ -279,6 +287,8 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   at.update(totals_json(store, device.totals));
   at["active_bytes"] = device.totals.active_bytes;
   at["sources"] = source_bytes_json(device.asked_sources);
+  at["tags"] = tags_json(store, device.tags);
+  at["named"] = named_json(store, device.tags, top);
   at["free"] = free_json(store, device.memory);
   at["pins"] = pins_json(store, device.pins);
   if (!asked_peak) at["live"] = live_json(store, device.live, top);

@@ -18,6 +18,7 @@
 #include "report/text/phrases.h"
 #include "report/text/sources_text.h"
 #include "report/text/steps_text.h"
+#include "report/text/tags_text.h"
 
 namespace gpumemprof {
 namespace {
@@ -28,6 +29,7 @@ using text::grouped;
 using text::percent;
 
 constexpr std::size_t kPlacesShown = 3;
+constexpr std::size_t kMostNote = 24;  // columns that tags take from the line of code
 constexpr int kMostDevices = 64;
 
 class Writer : private text::Page {
@@ -46,6 +48,7 @@ class Writer : private text::Page {
       }
       sources(device);
       live(device);
+      out_ += text::tag_tables(device.tags, store_, asked_name(device), style_);
       if (has_pool())
         out_ += "\n" + text::free_memory_section(device, store_, asked_name(device), style_);
       if (device.gap) out_ += "\n" + text::gap_table(*device.gap);
@@ -264,14 +267,25 @@ class Writer : private text::Page {
   }
 
   void place_row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
-                 const std::string& before, FrameId frame) {
-    const std::size_t used = figures(share, bytes, blocks).size() + before.size();
-    row(share, bytes, blocks, before + text::place(store_, frame, style_.width - used));
+                 const std::string& before, FrameId frame, const std::string& after = "") {
+    const std::size_t used =
+        figures(share, bytes, blocks).size() + before.size() + std::min(after.size(), kMostNote);
+    row(share, bytes, blocks, before + text::place(store_, frame, style_.width - used) + after);
+  }
+
+  [[nodiscard]] std::string tag_note(const std::vector<StringId>& tags) const {
+    std::string note;
+    for (const StringId tag : tags) {
+      note += note.empty() ? "  [" : ", ";
+      note += store_.text(tag);
+    }
+    return note.empty() ? note : note + "]";
   }
 
   void live_line(const DeviceOverview& device, const LiveLine& live) {
     place_row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes,
-              live.line.blocks, live.line.is_backward ? "backward of " : "", live.line.frame);
+              live.line.blocks, live.line.is_backward ? "backward of " : "", live.line.frame,
+              tag_note(live.tags));
     const bool is_its_own_place =
         live.places.size() == 1 && live.places[0].frame == live.line.frame;
     if (is_its_own_place) return;

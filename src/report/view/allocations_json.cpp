@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "analysis/tags/tags.h"
 #include "report/view/labels.h"
 #include "report/view/view_json.h"
 
@@ -32,6 +33,11 @@ Json name_json(const AllocationSource& source, std::size_t row) {
   const Column<StringId>& names = source.record.labels.name;
   if (row >= names.size() || names[row].is_none()) return {};
   return shown(source.store.text(names[row]));
+}
+
+// The tag under which it was made.
+Json tag_json(const AllocationSource& source, std::size_t row) {
+  return text_or_null(source.store, tag_of(source.record, row));
 }
 
 StackId forward_stack(const DeviceRecord& record, std::size_t row) {
@@ -69,7 +75,8 @@ std::string allocations_json(const AllocationSource& source, const AllocationPag
                {"death", Json::array()},     {"birth_ns", Json::array()},
                {"lifetime", Json::array()},  {"source", Json::array()},
                {"stack", Json::array()},     {"forward_stack", Json::array()},
-               {"label", Json::array()}};
+               {"label", Json::array()},     {"name", Json::array()},
+               {"tag", Json::array()}};
   for (const AllocationId id : page.rows) {
     const std::size_t row = id.index;
     const StackId forward = forward_stack(source.record, row);
@@ -84,6 +91,8 @@ std::string allocations_json(const AllocationSource& source, const AllocationPag
     json["stack"].push_back(rows.stack[row].is_none() ? Json() : Json(rows.stack[row].index));
     json["forward_stack"].push_back(forward.is_none() ? Json() : Json(forward.index));
     json["label"].push_back(labels.number(rows.stack[row]));
+    json["name"].push_back(name_json(source, row));
+    json["tag"].push_back(tag_json(source, row));
   }
   json["labels"] = std::move(labels.texts);
   return dump(json);
@@ -113,6 +122,7 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
                {"is_source_measured",
                 has_sources(source.record) ? Json(source.record.labels.is_measured(row)) : Json()},
                {"name", name_json(source, row)},
+               {"tag", tag_json(source, row)},
                {"label", stack_label(source.store, rows.stack[row])},
                {"frames", stack_frames(source.store, rows.stack[row])},
                {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}});

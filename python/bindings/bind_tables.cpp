@@ -32,6 +32,18 @@ nb::capsule arrow_stream(const arrow::Table& table, const nb::object& /*requeste
   return capsule_of(std::move(stream), "arrow_array_stream");
 }
 
+std::string table_repr(const arrow::Table& table) {
+  std::string names;
+  for (const std::string& name : table.column_names()) names += (names.empty() ? "" : ", ") + name;
+  return "<Table of " + std::to_string(table.rows()) + (table.rows() == 1 ? " row: " : " rows: ") +
+         names + ">";
+}
+
+// Through another library, which must be installed.
+nb::object read_by(const char* library, const char* reader, nb::handle table) {
+  return nb::module_::import_(library).attr(reader)(table);
+}
+
 arrow::Table table_of(const RecordingHandle& handle, arrow::TableKind kind) {
   // Shares ownership of the whole recording.
   return {std::shared_ptr<const Store>(handle.recording, &handle.recording->store()), kind};
@@ -51,6 +63,14 @@ void bind_tables(nb::module_& module) {
       .def_prop_ro("column_names", &arrow::Table::column_names,
                    "The names of the columns, in order.")
       .def("__len__", &arrow::Table::rows)
+      .def("__repr__", table_repr)
+      .def(
+          "to_pandas",
+          [](nb::handle table) { return read_by("pyarrow", "table", table).attr("to_pandas")(); },
+          "The rows as a pandas.DataFrame; needs pandas and pyarrow.")
+      .def(
+          "to_polars", [](nb::handle table) { return read_by("polars", "DataFrame", table); },
+          "The rows as a polars.DataFrame; needs polars.")
       .def("__arrow_c_schema__", arrow_schema, "The schema, by Arrow's PyCapsule protocol.")
       .def("__arrow_c_stream__", arrow_stream, nb::arg("requested_schema").none() = nb::none(),
            "The rows, one batch a device, by Arrow's PyCapsule protocol.");

@@ -53,8 +53,9 @@ class Recording:
 
     Tables are read in place by any library that takes Arrow data::
 
-        pyarrow.table(recording.events)
+        recording.allocations.to_pandas()
         polars.DataFrame(recording.allocations)
+        pyarrow.table(recording.events)
         segments = recording.segments
         duckdb.sql("SELECT stream, sum(size_bytes) FROM segments GROUP BY stream")
 
@@ -321,6 +322,18 @@ class Recording:
         ``source``                what it is for: ``parameters``, ``gradients``,
                                   ``optimizer_state``, ``activations``, ``inputs``,
                                   ``workspace``, ``temporaries`` or ``unknown``
+        ``name``                  of the tensor, as in ``h.3.mlp.c_fc.weight.grad``; null
+                                  where the recording does not name it
+        ``tag``                   of the `gpumemprof.tag` it was made in; null outside of one
+        ``step``                  training step it was made in, from 1; null before the first
+        ``time_ns``               when it was made, nanoseconds since 1970, UTC; null where
+                                  not recorded
+        ``free_time_ns``          when it was freed; null: not by the end, or not recorded
+        ``file``                  of the line of your code that made it: the innermost frame
+                                  outside of installed packages; in backward, of the line
+                                  whose gradient was computed; null without a stack
+        ``line``                  the number of that line
+        ``function``              its function
         ========================= ========================================================
 
         A block is allocated after event *e* where ``alloc_event`` is null or at most *e*, and

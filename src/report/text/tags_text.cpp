@@ -41,7 +41,8 @@ class TagPage : private Page {
 
   void tags() {
     if (report_.tags.empty()) return;
-    row("\n  Tagged memory " + moment_, "bytes", "max", "blocks");
+    out_ += "\n";
+    row("  Tagged memory " + moment_, "bytes", "max", "blocks");
     const std::size_t shown = std::min(style_.top, report_.tags.size());
     for (std::size_t index = 0; index < shown; ++index) {
       const TagFigures& tag = report_.tags[index];
@@ -54,9 +55,9 @@ class TagPage : private Page {
 
   void names() {
     if (report_.largest.empty()) return;
-    line("\n" + fmt::format("  Largest named tensors {}: {} in {}", moment_,
-                            format_bytes(report_.named_bytes),
-                            counted(report_.named_blocks, "block")));
+    out_ += "\n";
+    line(fmt::format("  Largest named tensors {}: {} in {}", moment_,
+                     format_bytes(report_.named_bytes), counted(report_.named_blocks, "block")));
     const std::size_t shown = std::min({style_.top, kNamesShown, report_.largest.size()});
     for (std::size_t index = 0; index < shown; ++index) {
       const NamedTensor& tensor = report_.largest[index];

@@ -32,7 +32,7 @@ _BUG_CODE = 70
 _MOST_CHILDREN = 256
 
 _settings: Settings | None = None
-_ends: Callable[[], None] | None = None
+_ends: Callable[[str], None] | None = None
 _process = 0  # whose end it is
 _is_guarded = False
 
@@ -51,9 +51,16 @@ def begin() -> None:
     try:
         recording = _start(settings, settings.output, settings.command, settings.force)
         registry = _make_registry() if settings.children else ""
-    except (Error, OSError) as error:
-        run_closing.say(str(error).replace("overwrite=True", "-f"))
+    except OSError as error:
+        run_closing.say(str(error))
         os._exit(_USAGE_CODE)
+    except Error as error:
+        if error.where:  # It is about the file, which was the user's choice.
+            run_closing.say(str(error).replace("overwrite=True", "-f"))
+            os._exit(_USAGE_CODE)
+        run_closing.say(f"{error}; the program runs without being recorded")
+        Settings.remove_from(os.environ)
+        return
     except Exception as bug:
         run_closing.say(f"internal error: {bug!r}; please report it")
         os._exit(_BUG_CODE)
@@ -119,23 +126,23 @@ def _guard() -> None:
     # Workers of multiprocessing leave by it, and so do many that fork.
     @functools.wraps(leave_at_once)
     def _exit(*args: Any, **kwargs: Any) -> Any:
-        _end()
+        _end(" ".join(["_exit", *map(str, args)]))
         leave_at_once(*args, **kwargs)
 
     os._exit = _exit
 
 
-def _set_end(ends: Callable[[], None]) -> None:
+def _set_end(ends: Callable[[str], None]) -> None:
     global _ends, _process
     _ends, _process = ends, os.getpid()
 
 
-def _end() -> None:
+def _end(how: str = "exit") -> None:
     global _ends
     ends, _ends = _ends, None
     if ends is not None and os.getpid() == _process:
         with contextlib.suppress(Exception):
-            ends()
+            ends(how)
 
 
 def _after_fork() -> None:
@@ -194,14 +201,14 @@ def _report(settings: Settings, row: dict[str, Any]) -> None:
             os.close(descriptor)
 
 
-def _stop(recording: ActiveRecording) -> None:
+def _stop(recording: ActiveRecording, how: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordingWarning)
-        recording.stop("exit")
+        recording.stop(how)
 
 
-def _end_child(recording: ActiveRecording, settings: Settings) -> None:
-    _stop(recording)
+def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None:
+    _stop(recording, how)
     if not recording.summary:
         return
     row = {
@@ -217,9 +224,9 @@ def _end_child(recording: ActiveRecording, settings: Settings) -> None:
 
 
 def _end_program(
-    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings
+    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings, how: str
 ) -> None:
-    _stop(recording)
+    _stop(recording, how)
     children = run_closing.read_children(settings.registry)
     if settings.registry:
         Path(settings.registry).unlink(missing_ok=True)

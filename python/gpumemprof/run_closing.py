@@ -184,7 +184,8 @@ def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -
         return []
     changed = file.what_happened()
     if changed is not None:
-        say(f"{file.path} was {changed} while the program ran: the recording is lost")
+        if not recording.summary["problem"]:  # else it is among the notes
+            say(f"{file.path} was {changed} while the program ran: the recording is lost")
         return []
     if recording.capture == "counters":
         say(f"events could not be recorded; torch's own counters are in {file.path}")

@@ -236,8 +236,8 @@ class Verbs {
     const Result<Advice> advice =
         recording_.advise(options, choices_.one_in(4) ? &recording_ : nullptr);
     if (!advice) return promise_sentence(advice.error());
-    promise_json(advice_json(advice.value()));
-    promise(!advice_text(advice.value(), {}).empty(), "advice says something");
+    promise_json(advice_json(advice.value(), recording_.store()));
+    promise(!advice_text(advice.value(), recording_.store(), {}).empty(), "advice says something");
   }
 
   void convert_to_all() {

@@ -230,6 +230,16 @@ Result<std::string> ViewRequests::ask(const std::string& question,
     return checked([&] { return view_.tile(device, address, by); });
   }
   if (question == "marks") return checked([&] { return view_.marks(device); });
+  if (question == "spans") {
+    const TileAddress address{given.axis(), given.number<std::uint32_t>("level"),
+                              given.number<std::uint32_t>("index")};
+    return checked([&] { return view_.spans(device, address); });
+  }
+  if (question == "held") {
+    const auto position = given.number<Position>("position");
+    const GroupBy by = given.group_by();
+    return checked([&] { return view_.held(device, position, by); });
+  }
   if (question == "allocations") {
     AllocationsQuestion asked = allocations_question(given);
     return checked([&] { return view_.allocations(device, std::move(asked)); });
@@ -239,7 +249,7 @@ Result<std::string> ViewRequests::ask(const std::string& question,
     return checked([&] { return view_.allocation(device, row); });
   }
   if (question == "bands") {
-    constexpr std::size_t kMostBands = 2000;
+    constexpr std::size_t kMostBands = 20'000;
     const auto from = given.number<Position>("from");
     const auto to = given.number<Position>("to");
     const auto most = given.number<std::size_t>("most", kMostBands);

@@ -123,7 +123,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   if (!recordings) return fail(recordings.error());
   say_what_is_cut(recordings.value());
 
-  const View view = [&] {
+  View view = [&] {
     ProgressLine progress("preparing the view", terminal.shows_progress);
     progress.begin();
     return View(recordings.value());
@@ -136,6 +136,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
       HttpServer::listen(static_cast<std::uint16_t>(asked_port.value().value_or(0)),
                          [&](const HttpRequest& request) { return requests.answer(request); });
   if (!server) return fail(server.error());
+  view.prepare_in_background();
   std::thread serving([&] { server.value()->serve(); });
   const std::uint16_t port = server.value()->port();
   const std::string url = fmt::format("http://127.0.0.1:{}/?token={}", port, token);

@@ -74,10 +74,17 @@ std::vector<GroupBy> DeviceView::group_bys() const {
 }
 
 const DeviceView::Grouped& DeviceView::grouped(GroupBy by) const {
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<Grouped>& made = grouped_[static_cast<std::size_t>(by)];
-  if (made == nullptr) made = std::make_unique<Grouped>(*this, by);
-  return *made;
+  const auto index = static_cast<std::size_t>(by);
+  std::call_once(is_grouped_[index],
+                 [&] { grouped_[index] = std::make_unique<Grouped>(*this, by); });
+  return *grouped_[index];
+}
+
+const Spans& DeviceView::spans() const {
+  std::call_once(has_spans_, [&] {
+    spans_ = std::make_unique<Spans>(store(), record(), phases(), timeline());
+  });
+  return *spans_;
 }
 
 View::View(std::vector<std::shared_ptr<const Recording>> recordings, std::size_t most_devices) {
@@ -87,6 +94,19 @@ View::View(std::vector<std::shared_ptr<const Recording>> recordings, std::size_t
     for (const std::size_t index : devices_of(*file.recording, most_devices))
       file.devices.push_back(std::make_unique<DeviceView>(file.recording, index));
   }
+}
+
+void View::prepare_in_background() {
+  preparing_ = std::jthread([this](const std::stop_token& stop) {
+    for (const File& file : files_) {
+      for (const auto& device : file.devices) {
+        for (const GroupBy by : device->group_bys()) {
+          if (stop.stop_requested()) return;
+          static_cast<void>(device->grouped(by));
+        }
+      }
+    }
+  });
 }
 
 Result<const DeviceView*> View::device(DeviceName name) const {
@@ -160,15 +180,39 @@ Result<std::string> View::marks(DeviceName name) const {
   const Result<const DeviceView*> found = device(name);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  const EventTimes& times = view.timeline().times();
-  return view::marks_json(
-      times, find_marks(view.store(), view.record(), view.replay(), view.phases(), times));
+  return view::marks_json(view.store(), view.timeline().times(),
+                          find_marks(view.store(), view.record(), view.replay(), view.timeline()),
+                          view.spans());
+}
+
+Result<std::string> View::spans(DeviceName name, const TileAddress& address) const {
+  const Result<const DeviceView*> found = device(name);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  const Result<SpanTile> tile = view.spans().tile(address);
+  if (!tile) return tile.error();
+  return view::spans_json(view.timeline().times(), tile.value());
+}
+
+Result<std::string> View::held(DeviceName name, Position position, GroupBy by) const {
+  const Result<const DeviceView*> found = device_at(name, position);
+  if (!found) return found.error();
+  const DeviceView& view = *found.value();
+  if (!view.has(by)) return not_there("the sources of this recording are not known");
+  const GroupSums& sums = view.grouped(by).sums;
+  std::vector<std::uint64_t> bytes(sums.group_count());
+  sums.bytes_at(position, bytes.data());
+  return view::held_json(bytes);
 }
 
 Result<std::string> View::moment(DeviceName name, Position position) const {
   const Result<const DeviceView*> found = device_at(name, position);
   if (!found) return found.error();
-  const DeviceView& view = *found.value();
+  return view::moment_json(found.value()->record(), facts(name, position));
+}
+
+view::MomentFacts View::facts(DeviceName name, Position position) const {
+  const DeviceView& view = *device(name).value();
   const EventTimes& times = view.timeline().times();
   view::MomentFacts facts;
   facts.position = position;
@@ -177,7 +221,7 @@ Result<std::string> View::moment(DeviceName name, Position position) const {
   facts.allocated_bytes = view.timeline().allocated().bytes_at(position);
   if (view.store().origin().device_type != "cpu")
     facts.reserved_bytes = view.timeline().reserved_at(position);
-  return view::moment_json(view.record(), facts);
+  return facts;
 }
 
 Result<std::string> View::flame(DeviceName name, Position position, FlameBy by) const {
@@ -227,10 +271,8 @@ Result<std::string> View::bands(DeviceName name, Position from, Position to,
   const Result<const DeviceView*> found = device(name);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  AllocationPage page;
-  page.rows = largest_bands(view.record(), from, to, most);
-  page.matches = page.rows.size();
-  return view::allocations_json(allocation_source(view), page);
+  return view::allocations_json(allocation_source(view),
+                                largest_bands(view.record(), from, to, most));
 }
 
 Result<std::string> View::compare(const CompareQuestion& question) const {

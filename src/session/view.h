@@ -8,13 +8,17 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "analysis/compare/compare.h"
 #include "analysis/moment/flame.h"
 #include "analysis/table/allocation_query.h"
+#include "analysis/timeline/spans.h"
 #include "analysis/timeline/timeline.h"
+#include "report/view/view_json.h"
 #include "session/recording.h"
 
 namespace gpumemprof {
@@ -45,6 +49,7 @@ class DeviceView {
     GroupSums sums;
   };
   [[nodiscard]] const Grouped& grouped(GroupBy by) const;
+  [[nodiscard]] const Spans& spans() const;
 
  private:
   std::shared_ptr<const Recording> recording_;
@@ -52,8 +57,10 @@ class DeviceView {
   Timeline timeline_;
   LiveRows live_;
   bool are_sources_known_ = false;  // of more than half the bytes
-  mutable std::mutex mutex_;
+  mutable std::array<std::once_flag, std::size(kGroupBys)> is_grouped_;
   mutable std::array<std::unique_ptr<Grouped>, std::size(kGroupBys)> grouped_;
+  mutable std::once_flag has_spans_;
+  mutable std::unique_ptr<Spans> spans_;
 };
 
 struct DeviceName {
@@ -82,6 +89,9 @@ class View {
   explicit View(std::vector<std::shared_ptr<const Recording>> recordings,
                 std::size_t most_devices = kAllDevices);
 
+  // Builds what questions need on first use, in a thread of its own, the most likely first.
+  void prepare_in_background();
+
   // An Error where the page asks for what is not there.
   [[nodiscard]] std::string meta() const;
   [[nodiscard]] Result<std::string> report(std::size_t file) const;
@@ -89,7 +99,12 @@ class View {
   [[nodiscard]] Result<std::string> tile(DeviceName device, const TileAddress& address,
                                          GroupBy by) const;
   [[nodiscard]] Result<std::string> marks(DeviceName device) const;
+  [[nodiscard]] Result<std::string> spans(DeviceName device, const TileAddress& address) const;
+  // What each group holds at a moment.
+  [[nodiscard]] Result<std::string> held(DeviceName device, Position position, GroupBy by) const;
   [[nodiscard]] Result<std::string> moment(DeviceName device, Position position) const;
+  // Of a moment that is there.
+  [[nodiscard]] view::MomentFacts facts(DeviceName device, Position position) const;
   [[nodiscard]] Result<std::string> flame(DeviceName device, Position position, FlameBy by) const;
   [[nodiscard]] Result<std::string> segments(DeviceName device, Position position,
                                              GroupBy by) const;
@@ -121,6 +136,7 @@ class View {
   [[nodiscard]] Result<const DeviceView*> device_by(DeviceName name, GroupBy by) const;
 
   std::vector<File> files_;
+  std::jthread preparing_;  // last: it ends before what it works on does
 };
 
 }  // namespace gpumemprof

@@ -5,14 +5,17 @@
 
 #include "analysis/table/bands.h"
 #include "analysis/timeline/marks.h"
+#include "report/view/history_json.h"
 #include "report/view/page.h"
 #include "report/view/view_json.h"
 
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kFirstLevels = 3;   // 0 to 2 are always there
-constexpr std::uint32_t kDeepestLevel = 6;  // 32,768 stretches: more than any screen has pixels
+constexpr std::uint32_t kFirstLevels = 3;      // 0 to 2 are always there
+constexpr std::uint32_t kDeepestLevel = 6;     // 32,768 stretches: more than any screen has pixels
+constexpr std::uint32_t kDeepestSpans = 10;    // of devices whose whole history is there
+constexpr std::size_t kMostHistory = 250'000;  // allocations, as a browser reads them at once
 constexpr std::size_t kMostAllocations = 20'000;
 constexpr std::size_t kFewestAllocations = 500;
 constexpr std::size_t kMostMoments = 64;  // besides the peak, the end and errors
@@ -41,26 +44,15 @@ class HtmlWriter {
       : view_(view), page_(page), most_bytes_(options.most_bytes) {
     for (std::size_t file = 0; file < view.file_count(); ++file) {
       for (std::size_t device = 0; device < view.device_count(file); ++device)
-        devices_.push_back({file, device});
+        all_devices_.push_back({file, device});
     }
   }
 
   ViewHtml run() {
     bytes_ = page_.size() + kNotesBytes;
-    deepest_ = std::min(kFirstLevels - 1, deepest_level());
-    for (std::uint32_t level = 0; level <= deepest_; ++level) keep(level_section(level));
+    add_histories();
     keep(key_section());
-    add_allocations();
-    add_moments();
-    while (deepest_ < std::min(deepest_level(), kDeepestLevel)) {
-      if (!try_keep(level_section(deepest_ + 1))) break;
-      ++deepest_;
-    }
-    const std::uint64_t stretches = std::uint64_t{Timeline::kTileBuckets} << deepest_;
-    if (stretches <= most_positions()) {
-      left_out_.push_back("the timeline is exact in " + std::to_string(stretches) +
-                          " stretches of the run; zooming further shows no more");
-    }
+    if (!devices_.empty()) add_parts();
     for (std::size_t file = 0; file < view_.file_count(); ++file) {
       if (const std::size_t others = view_.devices_left_out(file); others > 0)
         left_out_.push_back(std::to_string(others) + " devices with lower peaks");
@@ -99,24 +91,134 @@ class HtmlWriter {
     return true;
   }
 
-  view::Section level_section(std::uint32_t level) const {
-    view::SectionWriter writer("level-" + std::to_string(level));
+  bool try_keep_all(std::vector<view::Section> sections) {
+    std::size_t bytes = bytes_;
+    for (const view::Section& section : sections) bytes += section.packed.size();
+    if (bytes > most_bytes_) return false;
+    for (view::Section& section : sections) keep(std::move(section));
+    return true;
+  }
+
+  // Devices of which every event is kept answer everything themselves; devices_ is left with those
+  // that are too large for it.
+  void add_histories() {
+    std::vector<DeviceName> large;
+    for (const DeviceName name : all_devices_) {
+      if (!add_history(name)) large.push_back(name);
+    }
+    devices_ = std::move(large);
+  }
+
+  bool add_history(DeviceName name) {
+    const DeviceView& view = device(name);
+    if (view.record().allocations.size() > kMostHistory || !view::can_write_history(view.record()))
+      return false;
+    std::vector<const Grouping*> groupings;
+    for (const GroupBy by : view.group_bys()) groupings.push_back(&view.grouped(by).grouping);
+    const FlameTree by_stack = flame_tree(view.store(), view.record(), FlameBy::stack);
+    const FlameTree by_module = flame_tree(view.store(), view.record(), FlameBy::module);
+    view::SectionWriter writer("history-" + std::to_string(name.file) + "-" +
+                               std::to_string(name.device));
+    const std::string history = view::history_json(
+        {{view.store(), view.record(), view.timeline().times()}, groupings, by_stack, by_module});
+    if (history.empty()) return false;
+    writer.add("history", history);
+    for (std::uint32_t level = 0; level <= span_levels(name); ++level)
+      add_spans(writer, name, level);
+    return !writer.is_full() && try_keep(writer.finish());
+  }
+
+  // The deepest level of spans: that at which a bucket is an event, of devices that are whole.
+  [[nodiscard]] std::uint32_t span_levels(DeviceName name) const {
+    const Timeline& timeline = device(name).timeline();
+    std::uint32_t level = 0;
+    while (level < std::min(kDeepestSpans, timeline.deepest_level()) &&
+           (std::uint64_t{Timeline::kTileBuckets} << level) <= timeline.last_position())
+      ++level;
+    return level;
+  }
+
+  // What fits of devices whose history does not.
+  void add_parts() {
+    deepest_ = std::min(kFirstLevels - 1, deepest_level());
+    for (std::uint32_t level = 0; level <= deepest_; ++level) {
+      for (view::Section& section : level_sections(level)) keep(std::move(section));
+    }
+    add_allocations();
+    add_moments();
+    while (deepest_ < std::min(deepest_level(), kDeepestLevel)) {
+      if (!try_keep_all(level_sections(deepest_ + 1))) break;
+      ++deepest_;
+    }
+    const std::uint64_t stretches = std::uint64_t{Timeline::kTileBuckets} << deepest_;
+    if (stretches <= most_positions()) {
+      left_out_.push_back("the timeline is exact in " + std::to_string(stretches) +
+                          " stretches of the run; zooming further shows no more");
+    }
+    keep(known_section());
+  }
+
+  // The moments the cursor can go to: in each stretch of the deepest level the fullest, with when
+  // it is and what is reserved then; what is allocated, and by which group, is in the level itself.
+  view::Section known_section() const {
+    view::SectionWriter writer("known");
     for (const DeviceName name : devices_) {
-      const DeviceView& view = device(name);
-      if (level > view.timeline().deepest_level()) continue;
-      for (const GroupBy by : view.group_bys()) {
-        for (const Axis axis : {Axis::event, Axis::time}) {
-          if (axis == Axis::time && !view.timeline().times().is_known()) continue;
-          for (std::uint32_t index = 0; index < (1U << level); ++index) {
-            writer.add("tile?" + named(name) + "&by=" + std::string(group_by_name(by)) +
-                           "&axis=" + (axis == Axis::time ? "time" : "event") +
-                           "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
-                       good(view_.tile(name, {axis, level, index}, by)));
-          }
-        }
+      const Timeline& timeline = device(name).timeline();
+      const std::uint32_t level = std::min(deepest_, timeline.deepest_level());
+      std::vector<view::MomentFacts> moments;
+      for (std::uint32_t index = 0; index < (1U << level); ++index) {
+        const Result<Tile> tile =
+            timeline.tile({Axis::event, level, index}, device(name).grouped(GroupBy::size).sums);
+        GMP_CHECK(tile.ok());
+        for (const Position position : tile.value().max_position)
+          moments.push_back(view_.facts(name, position));
       }
+      writer.add("known?" + named(name), view::known_json(level, moments));
     }
     return writer.finish();
+  }
+
+  void add_spans(view::SectionWriter& writer, DeviceName name, std::uint32_t level) const {
+    for (const Axis axis : {Axis::event, Axis::time}) {
+      if (axis == Axis::time && !device(name).timeline().times().is_known()) continue;
+      for (std::uint32_t index = 0; index < (1U << level); ++index) {
+        writer.add("spans?" + named(name) + "&axis=" + (axis == Axis::time ? "time" : "event") +
+                       "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
+                   good(view_.spans(name, {axis, level, index})));
+      }
+    }
+  }
+
+  // One section for each grouping, so that a browser unpacks what it shows, and the spans.
+  [[nodiscard]] std::vector<view::Section> level_sections(std::uint32_t level) const {
+    std::vector<view::Section> sections;
+    for (const GroupBy by : kGroupBys) {
+      view::SectionWriter writer("level-" + std::to_string(level) + "-" +
+                                 std::string(group_by_name(by)));
+      for (const DeviceName name : devices_) add_tiles(writer, name, level, by);
+      sections.push_back(writer.finish());
+    }
+    view::SectionWriter writer("spans-" + std::to_string(level));
+    for (const DeviceName name : devices_) {
+      if (level <= device(name).timeline().deepest_level()) add_spans(writer, name, level);
+    }
+    sections.push_back(writer.finish());
+    return sections;
+  }
+
+  void add_tiles(view::SectionWriter& writer, DeviceName name, std::uint32_t level,
+                 GroupBy by) const {
+    const DeviceView& view = device(name);
+    if (level > view.timeline().deepest_level() || !view.has(by)) return;
+    for (const Axis axis : {Axis::event, Axis::time}) {
+      if (axis == Axis::time && !view.timeline().times().is_known()) continue;
+      for (std::uint32_t index = 0; index < (1U << level); ++index) {
+        writer.add("tile?" + named(name) + "&by=" + std::string(group_by_name(by)) +
+                       "&axis=" + (axis == Axis::time ? "time" : "event") +
+                       "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
+                   good(view_.tile(name, {axis, level, index}, by)));
+      }
+    }
   }
 
   // The peak, the end, and the first errors.
@@ -137,6 +239,10 @@ class HtmlWriter {
     writer.add("moment?" + at, good(view_.moment(name, position)));
     writer.add("flame?" + at + "&by=stack", good(view_.flame(name, position, FlameBy::stack)));
     writer.add("flame?" + at + "&by=module", good(view_.flame(name, position, FlameBy::module)));
+    for (const GroupBy by : device(name).group_bys()) {
+      writer.add("held?" + at + "&by=" + std::string(group_by_name(by)),
+                 good(view_.held(name, position, by)));
+    }
     const GroupBy by = device(name).group_bys().front();
     writer.add("segments?" + at + "&by=" + std::string(group_by_name(by)),
                good(view_.segments(name, position, by)));
@@ -151,8 +257,8 @@ class HtmlWriter {
         moments_[{name.file, name.device}].insert(position);
       }
     }
-    for (const DeviceName first : devices_) {
-      for (const DeviceName second : devices_) {
+    for (const DeviceName first : all_devices_) {
+      for (const DeviceName second : all_devices_) {
         if (first.device == second.device) add_comparisons(writer, first, second);
       }
     }
@@ -193,9 +299,8 @@ class HtmlWriter {
     view::SectionWriter writer("allocations");
     for (const DeviceName name : devices_) {
       const DeviceView& view = device(name);
-      AllocationPage page;
-      page.rows = largest_bands(view.record(), 0, view.timeline().last_position() + 1, most);
-      page.matches = view.record().allocations.size();
+      const AllocationPage page =
+          largest_bands(view.record(), 0, view.timeline().last_position() + 1, most);
       const view::AllocationSource source{view.store(), view.record(), view.timeline().times()};
       writer.add("allocations?" + named(name), view::allocations_json(source, page));
       std::set<StackId> stacks;
@@ -243,7 +348,7 @@ class HtmlWriter {
       left_out_.push_back("flame graphs and segment maps are there for " + std::to_string(kept) +
                           " moments of " +
                           device(name).store().device_name(device(name).record().device) +
-                          "; the cursor goes to the nearest");
+                          "; the nearest is shown and named");
     }
   }
 
@@ -253,9 +358,15 @@ class HtmlWriter {
     writer.add("embedded", view::embedded_json(deepest_, left_out_));
     for (std::size_t file = 0; file < view_.file_count(); ++file)
       writer.add("report?file=" + std::to_string(file), good(view_.report(file)));
-    for (const DeviceName name : devices_) {
-      writer.add("marks?" + named(name), good(view_.marks(name)));
+    for (const DeviceName name : devices_)
       writer.add("moments?" + named(name), list_of(moments_[{name.file, name.device}]));
+    for (const DeviceName name : all_devices_) {
+      const bool is_whole = !moments_.contains({name.file, name.device});
+      writer.add(
+          "span_levels?" + named(name),
+          std::to_string(is_whole ? span_levels(name)
+                                  : std::min(deepest_, device(name).timeline().deepest_level())));
+      writer.add("marks?" + named(name), good(view_.marks(name)));
       writer.add("key_moments?" + named(name), list_of(key_moments(name)));
       for (const GroupBy by : device(name).group_bys()) {
         writer.add("groups?" + named(name) + "&by=" + std::string(group_by_name(by)),
@@ -268,7 +379,8 @@ class HtmlWriter {
   const View& view_;
   std::string_view page_;
   std::size_t most_bytes_;
-  std::vector<DeviceName> devices_;
+  std::vector<DeviceName> all_devices_;
+  std::vector<DeviceName> devices_;  // those whose whole history is not there
   std::vector<view::Section> sections_;
   std::size_t bytes_ = 0;
   std::uint32_t deepest_ = 0;

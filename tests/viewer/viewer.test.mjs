@@ -298,7 +298,7 @@ describe("the file that stands alone", () => {
       for (let turn = 0; turn < 20; turn++) await page.mouse.wheel(0, -400);
       await complete(page);
       assert.ok(page.asked.every((url) => url.startsWith("file:") || url.startsWith("data:")), page.asked.join());
-      assert.match(await page.locator(".notes").textContent(), /65 moments/);
+      assert.equal(await page.locator(".notes").textContent(), "");
     });
   });
 });

@@ -1,49 +1,47 @@
 // Compare: what is live at two moments, of one run or of two, side by side.
 
 import type { Comparison, ComparedGroup, Marks } from "./data";
-import { el, replace, select } from "./dom";
+import { el, onActivate, replace, select } from "./dom";
 import * as format from "./format";
 import { BY_LABELS, sourceLabel, stackList } from "./panel";
-import type { State } from "./state";
-
-interface Side {
-  file: number;
-  device: number;
-  position: number;
-}
+import type { Side, State } from "./state";
 
 export class CompareView {
   readonly element = el("section", { class: "view compare", "aria-label": "Compare" });
   private readonly bar = el("div", { class: "bar sides" });
   private readonly table = el("div", { class: "scroll" });
-  private first: Side | null = null;
-  private second: Side | null = null;
-  private by = "";
   private question = "";
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.table);
     state.listen((change) => {
-      if (state.view === "compare" && (change === "cursor" || change === "device")) this.show();
+      if (state.view === "compare" && ["cursor", "device", "compare"].includes(change)) this.show();
     });
   }
 
   show(): void {
-    const { state } = this;
-    this.first ??= this.peakOf(state.file, state.device);
-    if (this.second === null) {
-      const other = state.meta.files.findIndex((file, index) => index !== state.file && file.devices.length > 0);
-      this.second = other >= 0 ? this.peakOf(other, 0) : { file: state.file, device: state.device, position: state.current.events };
-    }
-    const shared = this.sharedBys();
-    if (!shared.includes(this.by)) this.by = shared[0]!;
     void this.drawBar();
     this.load();
   }
 
+  /** The sides that were chosen, else the peak of the run that is shown and another run's, or the end. */
+  private get first(): Side {
+    return this.state.first ?? this.peakOf(this.state.file, this.state.device);
+  }
+  private get second(): Side {
+    const { state } = this;
+    if (state.second !== null) return state.second;
+    const other = state.meta.files.findIndex((file, index) => index !== this.first.file && file.devices.length > 0);
+    return other >= 0 ? this.peakOf(other, 0) : { file: state.file, device: state.device, position: state.current.events };
+  }
+  private get by(): string {
+    const shared = this.sharedBys();
+    return shared.find((by) => by === this.state.compareBy) ?? shared[0]!;
+  }
+
   private sharedBys(): string[] {
     const bys = (side: Side) => this.state.meta.files[side.file]!.devices[side.device]!.group_bys;
-    return bys(this.first!).filter((by) => bys(this.second!).includes(by));
+    return bys(this.first).filter((by) => bys(this.second).includes(by));
   }
 
   private peakOf(file: number, device: number): Side {
@@ -52,18 +50,15 @@ export class CompareView {
   }
 
   private async drawBar(): Promise<void> {
-    const [first, second] = await Promise.all([this.sideControls("first", this.first!), this.sideControls("second", this.second!)]);
+    const [first, second] = await Promise.all([this.sideControls("first", this.first), this.sideControls("second", this.second)]);
     replace(
       this.bar,
       el("span", { class: "side-name" }, "A"),
       ...first,
-      el("button", { type: "button", title: "Swap the sides", onclick: () => this.swap() }, "⇄"),
+      el("button", { type: "button", title: "Swap the sides", "aria-label": "Swap the sides", onclick: () => this.swap() }, "⇄"),
       el("span", { class: "side-name" }, "B"),
       ...second,
-      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] ?? by })), this.by, (by) => {
-        this.by = by;
-        this.load();
-      }),
+      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] ?? by })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
     );
   }
 
@@ -73,10 +68,8 @@ export class CompareView {
     const devices = state.meta.files.flatMap((file, index) =>
       file.devices.map((device, number) => ({ value: `${index}/${number}`, label: `${file.name} ${device.name}` })),
     );
-    const change = (next: Side) => {
-      this[name] = next;
-      this.show();
-    };
+    // With one side chosen, the other stays what it was.
+    const change = (next: Side) => state.set({ first: this.first, second: this.second, [name]: next }, "compare");
     if (devices.length > 1) {
       controls.push(
         select(`${name} run`, devices, `${side.file}/${side.device}`, (value) => {
@@ -107,12 +100,11 @@ export class CompareView {
   }
 
   private swap(): void {
-    [this.first, this.second] = [this.second, this.first];
-    this.show();
+    this.state.set({ first: this.second, second: this.first }, "compare");
   }
 
   private load(): void {
-    const [a, b] = [this.first!, this.second!];
+    const [a, b] = [this.first, this.second];
     const question = `compare?file=${a.file}&device=${a.device}&position=${a.position}&file2=${b.file}&device2=${b.device}&position2=${b.position}&by=${this.by}`;
     if (question === this.question) return;
     this.question = question;
@@ -171,7 +163,14 @@ export class CompareView {
     if (group.frames === undefined) return [row];
     const detail = el("tr", { class: "detail", hidden: true }, el("td", { colspan: 5 }, stackList(group.frames)));
     row.classList.add("opens");
-    row.addEventListener("click", () => (detail.hidden = !detail.hidden));
+    row.tabIndex = 0;
+    row.setAttribute("aria-expanded", "false");
+    const toggle = () => {
+      detail.hidden = !detail.hidden;
+      row.setAttribute("aria-expanded", String(!detail.hidden));
+    };
+    row.addEventListener("click", toggle);
+    onActivate(row, toggle);
     return [row, detail];
   }
 }

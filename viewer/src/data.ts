@@ -1,5 +1,7 @@
 // What the page reads: questions and answers, the same from a server and from the page itself.
 
+import type { Completeness } from "./completeness";
+
 export interface DeviceMeta {
   name: string;
   events: number;
@@ -21,6 +23,7 @@ export interface FileMeta {
   path: string;
   kind: string;
   cut: string | null;
+  completeness?: Completeness;
   devices: DeviceMeta[];
 }
 
@@ -58,14 +61,32 @@ export interface Span {
   to: number;
   from_ns: number | null;
   to_ns: number | null;
-  depth: number;
-  kind: "step" | "phase" | "annotation";
+  lane: number;
+  kind: "step" | "phase" | "evaluation" | "annotation";
+  /** Where several are one, as each is narrower than a pixel: how many, and the last. */
+  count?: number;
+  last_name?: string;
+}
+
+export interface SpanTile {
+  spans: Span[];
+  left_out: number;
+}
+
+export interface MarkedOom {
+  position: number;
+  time_ns: number | null;
+  wanted_bytes: number;
+  allocated_bytes: number;
+  reserved_bytes: number;
+  label: string;
 }
 
 export interface Marks {
-  spans: Span[];
-  spans_left_out: number;
-  ooms: { position: number; time_ns: number | null; wanted_bytes: number }[];
+  lanes: number;
+  spans: number;
+  spans_too_deep: number;
+  ooms: MarkedOom[];
   ooms_left_out: number;
   card_bytes: number | null;
   limit_bytes: number | null;
@@ -79,6 +100,11 @@ export interface Moment {
   size_bytes: number | null;
   allocated_bytes: number;
   reserved_bytes: number | null;
+}
+
+/** What each group holds at a moment. */
+export interface Held {
+  groups: number[];
 }
 
 export interface Flame {
@@ -138,6 +164,9 @@ export interface Allocations {
   forward_stack: (number | null)[];
   label: number[];
   labels: string[];
+  /** Of tensors, where any has one. */
+  name?: (string | null)[];
+  tag?: (string | null)[];
 }
 
 export interface Allocation {
@@ -155,6 +184,7 @@ export interface Allocation {
   source: number | null;
   is_source_measured?: boolean | null;
   name?: string | null;
+  tag?: string | null;
   label: string;
   frames: FrameRow[];
   forward_frames: FrameRow[];
@@ -217,13 +247,21 @@ export interface Source {
   /** What is not there because the page stands alone; null where a server answers everything. */
   readonly embedded: { deepest_level: number; left_out: string[] } | null;
   ask<T>(question: string): Promise<T>;
-  /** The nearest moment of which the source knows everything. */
+  /** Whether every event of a device is known, not a choice of moments. */
+  isWhole(file: number, device: number): boolean;
+  /** The deepest level of spans that is known; null: as deep as the timeline. */
+  spanLevels(file: number, device: number): number | null;
+  /** The nearest moment that the cursor can go to. */
   nearestMoment(file: number, device: number, position: number): number;
+  /** The nearest moment of which flame graph and segments are known. */
+  nearestState(file: number, device: number, position: number): number;
   /** Moments that may be compared; null: all. */
   comparable(file: number, device: number): number[] | null;
 }
 
 const REMEMBERED = 400;
+// Long answers that are seldom asked for again.
+const FORGOTTEN = /^bands\?/;
 
 /** Remembers answers, so that going back costs nothing. */
 export class Remembering implements Source {
@@ -235,13 +273,23 @@ export class Remembering implements Source {
   get embedded() {
     return this.source.embedded;
   }
+  isWhole(file: number, device: number): boolean {
+    return this.source.isWhole(file, device);
+  }
+  spanLevels(file: number, device: number): number | null {
+    return this.source.spanLevels(file, device);
+  }
   nearestMoment(file: number, device: number, position: number): number {
     return this.source.nearestMoment(file, device, position);
+  }
+  nearestState(file: number, device: number, position: number): number {
+    return this.source.nearestState(file, device, position);
   }
   comparable(file: number, device: number): number[] | null {
     return this.source.comparable(file, device);
   }
   ask<T>(question: string): Promise<T> {
+    if (FORGOTTEN.test(question)) return this.source.ask<T>(question);
     let answer = this.answers.get(question);
     if (answer === undefined) {
       answer = this.source.ask<T>(question);
@@ -295,7 +343,16 @@ export class ServerSource implements Source {
     }
     throw new Error(await response.text());
   }
+  isWhole(): boolean {
+    return true;
+  }
+  spanLevels(): null {
+    return null;
+  }
   nearestMoment(_file: number, _device: number, position: number): number {
+    return position;
+  }
+  nearestState(_file: number, _device: number, position: number): number {
     return position;
   }
   comparable(): null {

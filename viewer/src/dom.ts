@@ -1,5 +1,7 @@
 // Elements made by hand. Text from a recording only ever becomes a text node.
 
+import { visible } from "./format";
+
 type Child = Node | string | null;
 type Attributes = Record<string, string | number | boolean | ((event: never) => void)>;
 
@@ -15,17 +17,27 @@ export function el<K extends keyof HTMLElementTagNameMap>(
     } else if (typeof value === "boolean") {
       if (value) element.setAttribute(name, "");
     } else {
-      element.setAttribute(name, String(value));
+      element.setAttribute(name, typeof value === "string" ? visible(value) : String(value));
     }
   }
   for (const child of children) {
-    if (child !== null) element.append(child);
+    if (child !== null) element.append(typeof child === "string" ? visible(child) : child);
   }
   return element;
 }
 
 export function replace(parent: Element, ...children: Child[]): void {
   parent.replaceChildren(...children.filter((child): child is Node | string => child !== null));
+}
+
+/** Enter and Space, as on a button. */
+export function onActivate(element: HTMLElement, activate: () => void): void {
+  element.addEventListener("keydown", (event) => {
+    if ((event.key !== "Enter" && event.key !== " ") || event.target !== element) return;
+    event.preventDefault();
+    event.stopPropagation();
+    activate();
+  });
 }
 
 export interface Choice {
@@ -108,7 +120,8 @@ export class Surface {
 }
 
 /** As much of a text as fits a width; nothing where not even a few letters do. */
-export function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
+export function fitted(context: CanvasRenderingContext2D, given: string, width: number): string {
+  const text = visible(given);
   if (width < 18) return "";
   if (context.measureText(text).width <= width) return text;
   let low = 0;

@@ -1,6 +1,10 @@
-// The page standing alone: answers packed into it when it was written.
+// The page standing alone: answers packed into it when it was written. Of a device whose whole
+// history is in the page every moment is known; of larger ones a number of moments.
 
-import type { Allocation, Allocations, FrameRow, Source } from "./data";
+import type { Allocations, FrameRow, Held, Meta, Moment, Source, TileAnswer } from "./data";
+import { History, type HistoryAnswer } from "./history";
+import { Rows } from "./rows";
+import { summed, TILE_BUCKETS } from "./sums";
 
 type Section = Record<string, unknown>;
 
@@ -8,6 +12,15 @@ async function unpack(text: string): Promise<Section> {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return (await new Response(stream).json()) as Section;
+}
+
+/** The moments a cursor can go to where the history is not there: one for each bucket of a level. */
+interface Known {
+  level: number;
+  position: Float64Array;
+  allocated: Float64Array;
+  reserved: Float64Array;
+  time: Float64Array;
 }
 
 /** Nothing where the page has no recording in it. */
@@ -19,36 +32,75 @@ export async function openEmbedded(): Promise<EmbeddedSource | null> {
   }
   const first = packed.get("first");
   if (first === undefined) return null;
-  return new EmbeddedSource(await unpack(first), packed);
-}
-
-interface Matching {
-  words: string[];
-  minSize: number;
-  maxSize: number;
-  minLifetime: number;
-  maxLifetime: number;
-  liveAt: number | null;
-  from: number | null;
-  to: number | null;
+  const source = new EmbeddedSource(await unpack(first), packed);
+  await source.readKnown();
+  return source;
 }
 
 export class EmbeddedSource implements Source {
   readonly embedded: { deepest_level: number; left_out: string[] };
   private readonly unpacked = new Map<string, Promise<Section>>();
+  private readonly histories = new Map<string, Promise<History>>();
+  private readonly tables = new Map<string, Promise<Rows>>();
+  private readonly known = new Map<string, Known>();
+  private readonly meta: Meta;
 
   constructor(private readonly first: Section, private readonly packed: Map<string, string>) {
     this.embedded = first["embedded"] as EmbeddedSource["embedded"];
+    this.meta = first["meta"] as Meta;
+  }
+
+  /** Cursors are moved at once, so what they may be moved to is read before anything is drawn. */
+  async readKnown(): Promise<void> {
+    for (const [question, answer] of Object.entries(await this.section("known"))) {
+      const columns = answer as Record<"position" | "allocated" | "reserved" | "time_ns", number[]> & { level: number };
+      this.known.set(question.slice("known?".length), {
+        level: columns.level,
+        position: summed(columns.position),
+        allocated: summed(columns.allocated),
+        reserved: summed(columns.reserved),
+        time: summed(columns.time_ns),
+      });
+    }
+  }
+
+  isWhole(file: number, device: number): boolean {
+    return this.hasHistory(`file=${file}&device=${device}`);
+  }
+
+  spanLevels(file: number, device: number): number {
+    return this.first[`span_levels?file=${file}&device=${device}`] as number;
+  }
+
+  private hasHistory(device: string): boolean {
+    return !this.known.has(device);
   }
 
   async ask<T>(question: string): Promise<T> {
     if (question in this.first) return this.first[question] as T;
-    const [kind, rest = ""] = question.split("?", 2);
+    const [kind, rest = ""] = question.split("?", 2) as [string, string?];
     const given = new URLSearchParams(rest);
-    if (kind === "allocations") return (await this.allocations(given)) as T;
-    if (kind === "allocation") return (await this.allocation(given)) as T;
-    if (kind === "bands") return (await this.bands(given)) as T;
-    const names = kind === "tile" ? [`level-${given.get("level")}`] : ["moments-0", "moments-1"];
+    const device = `file=${given.get("file")}&device=${given.get("device")}`;
+    if (kind !== "compare" && kind !== "report" && this.hasHistory(device)) {
+      if (kind === "spans") return this.stored<T>([this.historyName(given)], question);
+      const answer = (await this.history(given)).ask(kind, given);
+      if (answer !== undefined) return answer as T;
+    }
+    if (kind === "allocations") return (await this.table(device)).query(given) as T;
+    if (kind === "allocation") return (await this.table(device)).one(Number(given.get("row"))) as T;
+    if (kind === "bands") return (await this.table(device)).bands(Number(given.get("from")), Number(given.get("to")), Number(given.get("most"))) as T;
+    if (kind === "spans") return this.stored<T>([`spans-${given.get("level")}`], question);
+    if (kind === "tile") return this.stored<T>([`level-${given.get("level")}-${given.get("by")}`], question);
+    try {
+      return await this.stored<T>(["moments-0", "moments-1"], question);
+    } catch (error) {
+      const answer = await this.fromBuckets(kind, given, device);
+      if (answer === null) throw error;
+      return answer as T;
+    }
+  }
+
+  private async stored<T>(names: string[], question: string): Promise<T> {
     for (const name of names) {
       const section = await this.section(name);
       if (question in section) return section[question] as T;
@@ -56,13 +108,40 @@ export class EmbeddedSource implements Source {
     throw new Error("This file does not hold that: open the recording with gpumemprof view.");
   }
 
-  nearestMoment(file: number, device: number, position: number): number {
-    const moments = this.first[`moments?file=${file}&device=${device}`] as number[];
-    let best = moments[0] ?? position;
-    for (const moment of moments) {
-      if (Math.abs(moment - position) < Math.abs(best - position)) best = moment;
+  /** What a bucket's fullest moment holds is in its tile. */
+  private async fromBuckets(kind: string, given: URLSearchParams, device: string): Promise<Moment | Held | null> {
+    const known = this.known.get(device);
+    const position = Number(given.get("position"));
+    if (known === undefined || (kind !== "moment" && kind !== "held")) return null;
+    const bucket = nearest(known.position, position);
+    if (known.position[bucket] !== position) return null;
+    if (kind === "moment") {
+      const isTimed = known.time.length === known.position.length && position > 0;
+      return {
+        position,
+        time_ns: isTimed ? known.time[bucket]! : null,
+        action: null,
+        size_bytes: null,
+        allocated_bytes: known.allocated[bucket]!,
+        reserved_bytes: known.reserved[bucket] ?? null,
+      };
     }
-    return best;
+    const tile = await this.ask<TileAnswer>(`tile?${device}&by=${given.get("by")}&axis=event&level=${known.level}&index=${Math.floor(bucket / TILE_BUCKETS)}`);
+    return { groups: tile.groups.map((differences) => summed(differences)[bucket % TILE_BUCKETS]!) };
+  }
+
+  nearestMoment(file: number, device: number, position: number): number {
+    const known = this.known.get(`file=${file}&device=${device}`);
+    if (known === undefined) return position;
+    const fullest = known.position[nearest(known.position, position)]!;
+    const state = this.nearestState(file, device, position);
+    return Math.abs(state - position) <= Math.abs(fullest - position) ? state : fullest;
+  }
+
+  nearestState(file: number, device: number, position: number): number {
+    const moments = this.first[`moments?file=${file}&device=${device}`] as number[] | undefined;
+    if (moments === undefined || moments.length === 0) return position;
+    return moments[nearest(moments, position)]!;
   }
 
   comparable(file: number, device: number): number[] {
@@ -80,112 +159,71 @@ export class EmbeddedSource implements Source {
     return section;
   }
 
-  private async rows(given: URLSearchParams): Promise<{ all: Allocations; stacks: Record<string, FrameRow[]> }> {
-    const section = await this.section("allocations");
-    const device = `file=${given.get("file")}&device=${given.get("device")}`;
-    const all = section[`allocations?${device}`] as Allocations | undefined;
-    if (all === undefined) throw new Error("This file holds no allocations: open the recording with gpumemprof view.");
-    return { all, stacks: section[`stacks?${device}`] as Record<string, FrameRow[]> };
+  private historyName(given: URLSearchParams): string {
+    return `history-${given.get("file")}-${given.get("device")}`;
   }
 
-  private async allocations(given: URLSearchParams): Promise<Allocations> {
-    const { all, stacks } = await this.rows(given);
-    const number = (name: string, fallback: number) => (given.has(name) ? Number(given.get(name)) : fallback);
-    const maybe = (name: string) => (given.has(name) ? Number(given.get(name)) : null);
-    const matching: Matching = {
-      words: (given.get("words") ?? "").toLowerCase().split(/\s+/).filter((word) => word !== ""),
-      minSize: number("min_size", 0),
-      maxSize: number("max_size", Infinity),
-      minLifetime: number("min_lifetime", 0),
-      maxLifetime: number("max_lifetime", Infinity),
-      liveAt: maybe("live_at"),
-      from: maybe("from"),
-      to: maybe("to"),
-    };
-    const texts = new Map<number | null, string>([[null, ""]]);
-    for (const [stack, frames] of Object.entries(stacks)) {
-      texts.set(Number(stack), frames.map(([name, file]) => `${name}\n${file}`).join("\n").toLowerCase());
+  private history(given: URLSearchParams): Promise<History> {
+    const name = this.historyName(given);
+    let history = this.histories.get(name);
+    if (history === undefined) {
+      const device = this.meta.files[Number(given.get("file"))]!.devices[Number(given.get("device"))]!;
+      history = this.section(name).then((section) => new History(section["history"] as HistoryAnswer, device));
+      this.histories.set(name, history);
     }
-    const found: number[] = [];
-    for (let index = 0; index < all.row.length; index++) {
-      if (matches(all, index, matching, texts)) found.push(index);
+    return history;
+  }
+
+  /** The allocations that took most room, where not all are there. */
+  private table(device: string): Promise<Rows> {
+    let table = this.tables.get(device);
+    if (table === undefined) {
+      table = this.section("allocations").then((section) => {
+        const all = section[`allocations?${device}`] as Allocations | undefined;
+        if (all === undefined) throw new Error("This file holds no allocations: open the recording with gpumemprof view.");
+        return rowsOf(all, section[`stacks?${device}`] as Record<string, FrameRow[]>, this.sourcesOf(device));
+      });
+      this.tables.set(device, table);
     }
-    const keys: Record<string, (index: number) => number> = {
-      size: (index) => all.size[index]!,
-      birth: (index) => all.birth[index]!,
-      lifetime: (index) => all.lifetime[index]!,
-      rounding: (index) => all.size[index]! - all.requested[index]!,
-    };
-    const key = keys[given.get("order") ?? "size"] ?? keys["size"]!;
-    const sign = given.get("direction") === "up" ? 1 : -1;
-    found.sort((a, b) => sign * (key(a) - key(b)) || a - b);
-    const offset = number("offset", 0);
-    const page = picked(all, found.slice(offset, offset + number("limit", 100)));
-    page.matches = found.length;
-    page.matching_bytes = found.reduce((sum, index) => sum + all.size[index]!, 0);
-    return page;
+    return table;
   }
 
-  private async bands(given: URLSearchParams): Promise<Allocations> {
-    const { all } = await this.rows(given);
-    const [from, to] = [Number(given.get("from")), Number(given.get("to"))];
-    const area = (index: number) =>
-      all.size[index]! * (Math.min(to, all.death[index] ?? to) - Math.max(from, all.birth[index]!));
-    const alive = all.row.map((_, index) => index).filter((index) => area(index) > 0);
-    alive.sort((a, b) => area(b) - area(a));
-    return picked(all, alive.slice(0, Number(given.get("most"))).sort((a, b) => all.row[a]! - all.row[b]!));
-  }
-
-  private async allocation(given: URLSearchParams): Promise<Allocation> {
-    const { all, stacks } = await this.rows(given);
-    const index = all.row.indexOf(Number(given.get("row")));
-    if (index < 0) throw new Error("This file does not hold that allocation: open the recording with gpumemprof view.");
-    const frames = (stack: number | null) => (stack === null ? [] : stacks[String(stack)] ?? []);
-    return {
-      row: all.row[index]!,
-      size: all.size[index]!,
-      requested: all.requested[index]!,
-      birth: all.birth[index]!,
-      death: all.death[index]!,
-      birth_ns: all.birth_ns[index]!,
-      lifetime: all.lifetime[index]!,
-      source: all.source[index]!,
-      label: all.labels[all.label[index]!]!,
-      frames: frames(all.stack[index]!),
-      forward_frames: frames(all.forward_stack[index]!),
-    };
+  private sourcesOf(device: string): string[] {
+    const given = new URLSearchParams(device);
+    return this.meta.files[Number(given.get("file"))]!.devices[Number(given.get("device"))]!.sources;
   }
 }
 
-function matches(all: Allocations, index: number, wanted: Matching, texts: Map<number | null, string>): boolean {
-  const size = all.size[index]!;
-  const lifetime = all.lifetime[index]!;
-  const [birth, death] = [all.birth[index]!, all.death[index] ?? Infinity];
-  if (size < wanted.minSize || size > wanted.maxSize) return false;
-  if (lifetime < wanted.minLifetime || lifetime > wanted.maxLifetime) return false;
-  if (wanted.liveAt !== null && !(birth <= wanted.liveAt && wanted.liveAt < death)) return false;
-  if (wanted.to !== null && birth >= wanted.to) return false;
-  if (wanted.from !== null && death <= wanted.from) return false;
-  const text = (texts.get(all.stack[index]!) ?? "") + "\n" + (texts.get(all.forward_stack[index]!) ?? "");
-  return wanted.words.every((word) => text.includes(word));
+/** The index of the value nearest to one that is wanted; values never fall. */
+function nearest(values: ArrayLike<number>, wanted: number): number {
+  let low = 0;
+  let high = values.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle]! < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && wanted - values[low - 1]! <= values[low]! - wanted ? low - 1 : low;
 }
 
-function picked(all: Allocations, indexes: number[]): Allocations {
-  const pick = <T>(column: T[]): T[] => indexes.map((index) => column[index]!);
-  return {
-    matches: indexes.length,
-    matching_bytes: 0,
-    row: pick(all.row),
-    size: pick(all.size),
-    requested: pick(all.requested),
-    birth: pick(all.birth),
-    death: pick(all.death),
-    birth_ns: pick(all.birth_ns),
-    lifetime: pick(all.lifetime),
-    source: pick(all.source),
-    stack: pick(all.stack),
-    forward_stack: pick(all.forward_stack),
-    label: pick(all.label),
-    labels: all.labels,
-  };
+function rowsOf(all: Allocations, stacks: Record<string, FrameRow[]>, sources: string[]): Rows {
+  const stack = (list: (number | null)[]) => list.map((id) => id ?? -1);
+  return new Rows({
+    row: all.row,
+    size: all.size,
+    requested: all.requested,
+    birth: all.birth,
+    death: (index) => all.death[index]!,
+    birthNs: (index) => all.birth_ns[index]!,
+    lifetime: (index) => all.lifetime[index]!,
+    source: (index) => all.source[index]!,
+    name: all.name === undefined ? null : (index) => all.name![index]!,
+    stack: stack(all.stack),
+    forwardStack: stack(all.forward_stack),
+    frames: (id) => (id < 0 ? [] : stacks[String(id)] ?? []),
+    label: (index) => all.labels[all.label[index]!]!,
+    sources,
+    isInGroup: () => true,
+  });
 }
+

@@ -2,39 +2,36 @@
 
 import type { Flame } from "./data";
 import { Surface, el, fitted, replace, segmented } from "./dom";
+import { FlameTree, ROW, type Box } from "./flame_layout";
 import * as format from "./format";
 import { chosenTheme, groupColor, hashed, inkOn, type Theme } from "./palette";
+import { isInFrame, parseSearch, type Word } from "./search";
 import type { State } from "./state";
 import { hideTooltip, showTooltip } from "./tooltip";
-
-const ROW = 20;
-
-interface Box {
-  node: number;
-  x: number;
-  y: number;
-  width: number;
-}
 
 export class FlameView {
   readonly element = el("section", { class: "view flame", "aria-label": "Flame graph" });
   private readonly bar = el("div", { class: "bar" });
   private readonly scroll = el("div", { class: "scroll" });
+  private readonly status = el("div", { class: "status muted", role: "status", "data-testid": "flame-active" });
   private readonly surface: Surface;
-  private flame: Flame | null = null;
-  private children: number[][] = [];
-  private roots: number[] = [];
-  private depth: number[] = [];
+  private tree: FlameTree | null = null;
   private focus: number | null = null;
+  /** The box that the keyboard is on. */
+  private active: number | null = null;
   private boxes: Box[] = [];
   private question = "";
 
   constructor(private readonly state: State) {
-    this.element.append(this.bar, this.scroll);
-    this.surface = new Surface(this.scroll, "What is live at the cursor, by call stack", () => this.draw());
-    this.surface.canvas.addEventListener("mousemove", (event) => this.hover(event));
-    this.surface.canvas.addEventListener("mouseleave", hideTooltip);
-    this.surface.canvas.addEventListener("click", (event) => this.click(event));
+    this.element.append(this.bar, this.status, this.scroll);
+    this.surface = new Surface(this.scroll, "What is live at the cursor, by call; arrow keys go from box to box, Enter shows one, Escape the whole", () => this.draw());
+    const { canvas } = this.surface;
+    canvas.addEventListener("mousemove", (event) => this.hover(event));
+    canvas.addEventListener("mouseleave", hideTooltip);
+    canvas.addEventListener("click", (event) => this.click(event));
+    canvas.addEventListener("keydown", (event) => this.onKey(event));
+    canvas.addEventListener("focus", () => this.draw());
+    canvas.addEventListener("blur", () => this.draw());
     state.listen((change) => {
       if (state.view !== "flame") return;
       if (change === "theme" || change === "search") this.draw();
@@ -47,146 +44,127 @@ export class FlameView {
   }
 
   private load(): void {
-    const { named, cursor, flameBy } = this.state;
-    const question = `flame?${named}&position=${cursor}&by=${flameBy}`;
-    if (question === this.question) return this.draw();
+    const { named, cursor, flameBy, source, file, device } = this.state;
+    const position = source.nearestState(file, device, cursor);
+    const question = `flame?${named}&position=${position}&by=${flameBy}`;
+    if (question === this.question) {
+      this.takeFocus();
+      return this.draw();
+    }
     this.question = question;
-    void this.state.source.ask<Flame>(question).then((flame) => {
+    void source.ask<Flame>(question).then((flame) => {
       if (question !== this.question) return;
       this.take(flame);
     });
   }
 
   private take(flame: Flame): void {
-    this.flame = flame;
-    this.focus = null;
-    this.children = flame.parent.map(() => []);
-    this.roots = [];
-    this.depth = [];
-    flame.parent.forEach((parent, node) => {
-      if (parent < 0) this.roots.push(node);
-      else this.children[parent]!.push(node);
-      this.depth.push(parent < 0 ? 0 : this.depth[parent]! + 1);
-    });
-    this.skipTrunk();
-    this.drawBar();
+    const before = this.tree;
+    const wasFocused = before !== null && this.state.focus !== null ? before.nodeAt(this.state.focus) : null;
+    this.tree = new FlameTree(flame);
+    this.active = null;
+    // Moving the cursor keeps the same call in focus, if it holds anything then.
+    if (before !== null && wasFocused !== null && before.flame.frames.length > 0) {
+      const same = this.tree.counterpart(before, wasFocused);
+      this.state.focus = same === null ? null : this.tree.pathOf(same);
+    }
+    this.takeFocus();
     this.draw();
   }
 
-  /** Frames that everything goes through tell nothing: start where the ways part. */
-  private skipTrunk(): void {
-    const only = this.roots[0];
-    if (this.roots.length !== 1 || only === undefined) return;
-    let node = only;
-    while (this.children[node]!.length === 1 && this.flame!.bytes[this.children[node]![0]!]! >= 0.999 * this.flame!.bytes[node]!) {
-      node = this.children[node]![0]!;
-    }
-    if (this.depth[node]! > 3) this.focus = node;
+  private takeFocus(): void {
+    if (this.tree === null) return;
+    this.focus = this.state.focus === null ? this.tree.trunk : this.tree.nodeAt(this.state.focus);
+    this.drawBar();
   }
 
   private drawBar(): void {
-    const flame = this.flame!;
+    const { state } = this;
+    const flame = this.tree!.flame;
     const facts = `${format.bytes(flame.allocated_bytes)} allocated in ${format.counted(flame.blocks, "block")}`;
     replace(
       this.bar,
-      segmented("Flame graph by", [{ value: "stack", label: "By call stack" }, { value: "module", label: "By module" }], this.state.flameBy, (value) =>
-        this.state.set({ flameBy: value }, "grouping"),
+      segmented("Flame graph by", [{ value: "stack", label: "By call stack" }, { value: "module", label: "By module" }], state.flameBy, (value) =>
+        state.set({ flameBy: value, focus: null }, "grouping"),
       ),
-      el("button", { type: "button", onclick: () => this.state.setCursor(this.state.current.peak_position) }, "At the peak"),
+      el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak"),
       el("span", { class: "facts", "data-testid": "flame-total", "data-bytes": flame.allocated_bytes }, facts),
-      this.focus === null
-        ? null
-        : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show the whole"),
-      flame.nodes_left_out === 0
-        ? null
-        : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to be drawn`),
+      flame.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
+      this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show the whole"),
+      flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to be drawn`),
     );
   }
 
   private zoomTo(node: number | null): void {
-    this.focus = node;
-    this.drawBar();
-    this.draw();
+    if (this.tree === null) return;
+    this.active = node;
+    this.state.set({ focus: this.tree.pathOf(node) }, "flame");
   }
 
   private label(node: number): string {
-    const frame = this.flame!.frames[this.flame!.frame[node]!];
+    const { flame } = this.tree!;
+    const frame = flame.frames[flame.frame[node]!];
+    const parent = flame.parent[node]!;
+    if (frame == null && parent >= 0) return `in backward of ${this.label(parent)}`;
     if (frame == null) return this.state.flameBy === "module" ? "outside any module" : "no stack recorded";
     return frame[3];
   }
 
   private draw(): void {
-    if (this.flame === null || this.state.view !== "flame") return;
+    if (this.tree === null || this.state.view !== "flame") return;
     const theme = chosenTheme();
-    this.layOut();
+    this.boxes = this.tree.layOut(this.focus, this.scroll.clientWidth - 2);
     const lowest = this.boxes.reduce((most, box) => Math.max(most, box.y), 0) + ROW + 4;
     const height = Math.max(lowest, this.scroll.clientHeight);
     const context = this.surface.begin(height);
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
-    if (this.flame.allocated_bytes === 0) {
+    this.tellActive();
+    if (this.tree.flame.allocated_bytes === 0) {
       context.fillStyle = theme.muted;
       context.fillText("Nothing is allocated at this moment.", 16, 28);
       return;
     }
-    const words = this.state.search.toLowerCase().split(/\s+/).filter((word) => word !== "" && !/[<>]/.test(word));
-    for (const box of this.boxes) this.drawBox(context, theme, box, words);
-    this.surface.canvas.dataset["boxes"] = String(this.boxes.length);
+    const { words } = parseSearch(this.state.search);
+    let found = 0;
+    for (const box of this.boxes) if (this.drawBox(context, theme, box, words)) found++;
+    Object.assign(this.surface.canvas.dataset, { boxes: this.boxes.length, found, focus: this.state.focus ?? "" });
   }
 
-  private layOut(): void {
-    this.boxes = [];
-    const flame = this.flame!;
-    const width = this.scroll.clientWidth - 2;
-    let y = 0;
-    let start = this.roots;
-    let whole = flame.allocated_bytes;
-    if (this.focus !== null) {
-      const trunk: number[] = [];
-      for (let node = this.focus; node >= 0; node = flame.parent[node]!) trunk.push(node);
-      // Of the way to the focus the last few calls are shown.
-      for (const node of trunk.slice(0, 4).reverse()) {
-        this.boxes.push({ node, x: 0, y, width });
-        y += ROW;
-      }
-      start = this.children[this.focus]!;
-      whole = flame.bytes[this.focus]!;
-    }
-    const place = (nodes: number[], x: number, top: number): void => {
-      let left = x;
-      for (const node of nodes) {
-        const boxWidth = (flame.bytes[node]! / Math.max(1, whole)) * width;
-        if (boxWidth < 0.4) break;
-        this.boxes.push({ node, x: left, y: top, width: boxWidth });
-        place(this.children[node]!, left, top + ROW);
-        left += boxWidth;
-      }
-    };
-    place(start, 0, y);
+  private tellActive(): void {
+    const isThere = this.active !== null && document.activeElement === this.surface.canvas;
+    this.status.textContent = isThere ? format.visible(this.lines(this.active!).join(" · ")) : "";
   }
 
-  private drawBox(context: CanvasRenderingContext2D, theme: Theme, box: Box, words: string[]): void {
-    const flame = this.flame!;
+  /** Whether the search finds it. */
+  private drawBox(context: CanvasRenderingContext2D, theme: Theme, box: Box, words: Word[]): boolean {
+    const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[box.node]!] ?? null;
     const isLibrary = frame !== null && /site-packages|dist-packages|\/lib\/python3|\.cpp$/.test(frame[1]);
     const color = groupColor(theme, hashed(frame?.[1] ?? "") % 15, frame === null);
-    const text = this.label(box.node).toLowerCase();
-    const isFound = words.length > 0 && words.every((word) => text.includes(word) || (frame?.[1].toLowerCase().includes(word) ?? false));
+    const isFound = words.length > 0 && words.every((word) => this.isInBox(word, frame, this.label(box.node)) !== word.isExcluded);
     context.globalAlpha = words.length > 0 && !isFound ? 0.3 : isLibrary ? 0.62 : 1;
     context.fillStyle = color;
     const gap = box.width > 3 ? 1 : 0;
     context.fillRect(box.x, box.y, Math.max(0.5, box.width - gap), ROW - 1);
     context.globalAlpha = 1;
     if (box.width > 30) {
-      context.fillStyle = isLibrary && theme.isDark ? "#f2f4f7" : isLibrary ? "#14171c" : inkOn(color);
+      context.fillStyle = isLibrary && theme.isDark ? "#ffffff" : isLibrary ? "#000000" : inkOn(color);
       const label = `${format.shortPlace(this.label(box.node))}  ${format.bytes(flame.bytes[box.node]!)}`;
       context.fillText(fitted(context, label, box.width - 10), box.x + 5, box.y + ROW / 2 + 0.5);
     }
-    if (isFound) {
-      context.strokeStyle = theme.text;
-      context.lineWidth = 2;
+    const isActive = box.node === this.active && document.activeElement === this.surface.canvas;
+    if (isFound || isActive) {
+      context.strokeStyle = isActive ? theme.accent : theme.text;
+      context.lineWidth = isActive ? 3 : 2;
       context.strokeRect(box.x + 1, box.y + 1, Math.max(1, box.width - 3), ROW - 3);
     }
+    return isFound;
+  }
+
+  private isInBox(word: Word, frame: [string, string, number, string] | null, label: string): boolean {
+    if (frame !== null && isInFrame(word, frame[0].toLowerCase(), frame[1].toLowerCase(), frame[2])) return true;
+    return word.field === "any" && label.toLowerCase().includes(word.text);
   }
 
   private boxAt(event: MouseEvent): Box | null {
@@ -194,16 +172,20 @@ export class FlameView {
     return this.boxes.find((box) => box.x <= x && x < box.x + box.width && box.y <= y && y < box.y + ROW) ?? null;
   }
 
+  private lines(node: number): string[] {
+    const { flame } = this.tree!;
+    const lines = [
+      this.label(node),
+      `${format.bytes(flame.bytes[node]!)} in ${format.counted(flame.node_blocks[node]!, "block")}, ${format.percent(flame.bytes[node]!, flame.allocated_bytes)}`,
+    ];
+    if (flame.self_bytes[node]! > 0) lines.push(`${format.bytes(flame.self_bytes[node]!)} allocated here itself`);
+    return lines;
+  }
+
   private hover(event: MouseEvent): void {
     const box = this.boxAt(event);
-    if (box === null || this.flame === null) return hideTooltip();
-    const flame = this.flame;
-    const lines = [
-      this.label(box.node),
-      `${format.bytes(flame.bytes[box.node]!)} in ${format.counted(flame.node_blocks[box.node]!, "block")}, ${format.percent(flame.bytes[box.node]!, flame.allocated_bytes)}`,
-    ];
-    if (flame.self_bytes[box.node]! > 0) lines.push(`${format.bytes(flame.self_bytes[box.node]!)} allocated here itself`);
-    showTooltip(event, lines);
+    if (box === null || this.tree === null) return hideTooltip();
+    showTooltip(event, this.lines(box.node));
   }
 
   private click(event: MouseEvent): void {
@@ -211,4 +193,52 @@ export class FlameView {
     if (box === null) return;
     this.zoomTo(box.node === this.focus ? null : box.node);
   }
+
+  private onKey(event: KeyboardEvent): void {
+    if (this.tree === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { tree } = this;
+    const drawn = new Set(this.boxes.map((box) => box.node));
+    const active = this.active !== null && drawn.has(this.active) ? this.active : null;
+    const beside = (step: number) => {
+      if (active === null) return null;
+      const all = tree.siblings(active);
+      return all[all.indexOf(active) + step] ?? active;
+    };
+    const moves: Record<string, () => number | null | undefined> = {
+      ArrowDown: () => (active === null ? this.boxes[0]?.node : tree.children[active]![0]),
+      ArrowUp: () => (active === null ? this.boxes[0]?.node : tree.flame.parent[active]),
+      ArrowLeft: () => beside(-1),
+      ArrowRight: () => beside(1),
+    };
+    const move = moves[event.key];
+    if (move !== undefined) {
+      const next = move();
+      if (next != null && drawn.has(next)) this.active = next;
+      else if (active === null) this.active = this.boxes[0]?.node ?? null;
+      this.draw();
+      this.reveal();
+    } else if (event.key === "Enter" || event.key === " ") {
+      if (active === null) return;
+      this.zoomTo(active === this.focus ? null : active);
+    } else if (event.key === "Escape" && this.focus !== null) {
+      this.zoomTo(null);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private reveal(): void {
+    const box = this.boxes.find(({ node }) => node === this.active);
+    if (box === undefined) return;
+    if (box.y < this.scroll.scrollTop) this.scroll.scrollTop = box.y;
+    if (box.y + ROW > this.scroll.scrollTop + this.scroll.clientHeight) this.scroll.scrollTop = box.y + ROW - this.scroll.clientHeight;
+  }
+}
+
+/** Where a page that stands alone holds some moments only. */
+export function momentNote(position: number): string {
+  const where = position === 0 ? "before the first event" : `after event ${format.count(position - 1)}`;
+  return `shown ${where}: the nearest moment this file holds`;
 }

@@ -78,15 +78,57 @@ export function decimalStep(span: number, most: number): number {
   return 10 * power;
 }
 
-/** Round steps for an axis of bytes: powers of two, which read as round figures in every unit. */
-export function byteStep(span: number, most: number): number {
-  return 2 ** Math.max(0, Math.ceil(Math.log2(span / Math.max(1, most))));
+/** How many digits behind the point steps of this size need. */
+function digitsOf(step: number): number {
+  return Math.min(9, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
 }
 
-/** A tick of an axis of bytes: "0", "2 GiB", "2.5 GiB", never "2.00 GiB". */
-export function byteTick(value: number): string {
-  if (value === 0) return "0";
-  return bytes(value).replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
+/** Ticks of an axis of bytes: round figures of one unit for all of them, "0.5 GiB", "1 GiB". */
+export function byteTicks(span: number, most: number): { value: number; text: string }[] {
+  let unit = 0;
+  while (span >= 1024 ** (unit + 1) && unit + 1 < UNITS.length) unit++;
+  const scale = 1024 ** unit;
+  const step = Math.max(decimalStep(span / scale, most), unit === 0 ? 1 : 0);
+  const digits = digitsOf(step);
+  const ticks = [{ value: 0, text: "0" }];
+  for (let index = 1; index * step * scale <= span; index++) {
+    ticks.push({ value: index * step * scale, text: `${(index * step).toFixed(digits)} ${UNITS[unit]}` });
+  }
+  return ticks;
+}
+
+/** "between 3.10 GiB and 3.50 GiB"; where both would read the same, how far apart they are. */
+export function byteRange(least: number, most: number): string {
+  if (bytes(least) !== bytes(most)) return `between ${bytes(least)} and ${bytes(most)}`;
+  return `${bytes(most)}, varying by ${bytes(most - least)}`;
+}
+
+/** A tick of an axis of time that reaches to `last`, in steps: "1.5 s", "6:20", "1:02:05". */
+export function timeTick(ns: number, step: number, last: number): string {
+  if (last >= 120e9) {
+    const seconds = ns / 1e9;
+    const digits = digitsOf(step / 1e9);
+    const [hours, minutes] = [Math.floor(seconds / 3600 + 1e-9), Math.floor((seconds % 3600) / 60 + 1e-9)];
+    const rest = Math.abs(seconds - hours * 3600 - minutes * 60).toFixed(digits).padStart(digits === 0 ? 2 : 3 + digits, "0");
+    return hours > 0 ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+  }
+  const [scale, unit] = last >= 1e9 ? [1e9, "s"] : last >= 1e6 ? [1e6, "ms"] : last >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  return `${(ns / scale).toFixed(digitsOf(step / scale))} ${unit}`;
+}
+
+/** Round steps for an axis of time: of seconds and minutes where it is that long. */
+export function timeStep(span: number, most: number): number {
+  const rough = span / Math.max(1, most);
+  const clock = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+  if (rough > 1e9) return 1e9 * (clock.find((seconds) => seconds * 1e9 >= rough) ?? Math.ceil(rough / 86400e9) * 86400);
+  return Math.max(1, decimalStep(span, most));
+}
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** Characters that turn text round, or that nobody sees, are written out. */
+export function visible(text: string): string {
+  return text.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** "/train/case.py:52 step" as "case.py:52 step": for where there is little room. */

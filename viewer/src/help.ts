@@ -2,6 +2,17 @@
 
 import { el } from "./dom";
 
+const SEARCH: [string, string][] = [
+  ["adam step", "both words, each in a function, file, source or tensor name"],
+  ["train.py:19", "that line of that file, anywhere in the stack"],
+  ["blocks.1.down", "part of a tensor's name"],
+  ["gradients", "a source; source:gradients looks there alone"],
+  ["file: function: name:", "before a word: look there alone"],
+  ["-word", "without it"],
+  ["size>=1MiB", "also < <= > =; KiB, MiB, GiB"],
+  ["life<5ms", "lifetime; ns, us, ms, s, min, h"],
+];
+
 export function showHelp(): void {
   const known = document.querySelector("dialog");
   if (known !== null) return known.close();
@@ -15,10 +26,11 @@ export function showHelp(): void {
     ["P, E", "cursor to the peak, to the end"],
     ["click", "cursor to that moment, select what lies there"],
     ["1 … 6", "the views"],
-    ["/", "search: words of functions and files; size>10MiB, life<5ms"],
-    ["T", "time or events"],
+    ["/", "search, see below"],
+    ["T", "time or events, the same part of the run in sight"],
     ["G", "next grouping"],
-    ["Escape", "deselect"],
+    ["Tab, then arrows", "from box to box in the flame graph; Enter shows one, Escape the whole"],
+    ["Escape", "deselect, show all groups"],
     ["?", "this help"],
   ];
   const dialog = el(
@@ -26,7 +38,9 @@ export function showHelp(): void {
     { "aria-label": "Help" },
     el("h2", {}, "Keys and mouse"),
     el("dl", {}, ...keys.map(([key, what]) => el("div", {}, el("dt", {}, key), el("dd", {}, what)))),
-    el("p", { class: "muted" }, "In each pixel the stack of bands is the moment of most allocated bytes; the dotted line is the least, the solid line above is reserved memory. The address in the browser leads back to exactly this view."),
+    el("h2", {}, "Search"),
+    el("dl", {}, ...SEARCH.map(([key, what]) => el("div", {}, el("dt", {}, key), el("dd", {}, what)))),
+    el("p", { class: "muted" }, "In each pixel the stack of bands is the moment of most allocated bytes; it is paler above the least. The line above is reserved memory. Striped boxes above the plot stand for several steps or phases; zoom in to see each. The address in the browser leads back to exactly this view."),
     el("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );
   dialog.addEventListener("close", () => dialog.remove());

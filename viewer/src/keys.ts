@@ -15,6 +15,7 @@ export function installKeys(state: State, targets: Targets): void {
   window.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null) return;
     const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    if ((event.key === "Enter" || event.key === " ") && event.target instanceof HTMLButtonElement) return;
     if (isTyping) {
       if (event.key === "Escape" || (event.key === "Enter" && event.target === targets.search)) (event.target as HTMLElement).blur();
       return;
@@ -61,7 +62,7 @@ function press(key: string, isShifted: boolean, state: State, targets: Targets):
       state.setCursor(state.current.events);
       return true;
     case "t":
-      state.switchAxis();
+      void state.switchAxis();
       return true;
     case "g": {
       const bys = [...state.current.group_bys, "allocation"];

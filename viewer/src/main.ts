@@ -1,14 +1,17 @@
 // The page: opens its source, puts the views together, listens to the keyboard.
 
 import { CompareView } from "./compare";
+import { completenessBanner } from "./completeness";
 import { type Meta, Remembering, ServerSource, type Source } from "./data";
 import { el, replace, select } from "./dom";
 import { openEmbedded } from "./embedded";
 import { FlameView } from "./flame";
+import { visible } from "./format";
 import { showHelp } from "./help";
 import { installKeys } from "./keys";
 import { Panel } from "./panel";
 import { SegmentsView } from "./segments";
+import { Splitter } from "./splitter";
 import { State, VIEWS, type ViewName } from "./state";
 import { SummaryView } from "./summary";
 import { TableView } from "./table";
@@ -44,14 +47,17 @@ class Page {
   private readonly timeline: Timeline;
   private readonly small: Timeline;
   private readonly panel: Panel;
+  private readonly splitter: Splitter;
   private readonly table: TableView;
+  private devices: HTMLSelectElement | null = null;
   private readonly others: Record<Exclude<ViewName, "timeline">, { element: HTMLElement; show(): void }>;
 
   constructor(source: Source, meta: Meta, root: HTMLElement) {
     this.state = new State(source, meta);
     // Canvases measure the elements they are in, so everything is in place before it is drawn.
     this.panel = new Panel(this.state);
-    replace(root, this.header(), this.notes(), el("div", { class: "body" }, this.main, this.panel.element));
+    this.splitter = new Splitter(this.panel.element);
+    replace(root, this.header(), completenessBanner(meta), this.notes(), el("div", { class: "body" }, this.main, this.splitter.element, this.panel.element));
     this.main.append(this.strip, this.large);
     this.small = new Timeline(this.state, this.strip, true);
     this.timeline = new Timeline(this.state, this.large, false);
@@ -66,8 +72,11 @@ class Page {
     for (const view of Object.values(this.others)) this.main.append(view.element);
     this.state.listen((change) => {
       if (change === "view") this.showView();
+      if (change === "device") this.nameDevice();
       if (change === "search" && this.searchBox.value !== this.state.search) this.searchBox.value = this.state.search;
     });
+    this.state.onOtherAxis = (share) => (this.state.view === "timeline" ? this.timeline : this.small).onOtherAxis(share);
+    this.timeline.onSingles = () => this.panel.showSingles(this.timeline.singles.summary);
     this.timeline.onComplete = () => {
       performance.mark("complete");
       this.timeline.onComplete = null;
@@ -88,10 +97,10 @@ class Page {
     );
     for (const view of VIEWS) {
       this.tabs.append(
-        el("button", { type: "button", role: "tab", "data-view": view, onclick: () => state.set({ view }, "view") }, TITLES[view]),
+        el("button", { type: "button", role: "tab", "data-view": view, title: `${TITLES[view]} (${VIEWS.indexOf(view) + 1})`, onclick: () => state.set({ view }, "view") }, TITLES[view]),
       );
     }
-    const axis = el("button", { type: "button", class: "axis", title: "Time or events (t)", onclick: () => state.switchAxis() }, "");
+    const axis = el("button", { type: "button", class: "axis", title: "Time or events (t)", onclick: () => void state.switchAxis() }, "");
     const nameAxis = () => {
       axis.textContent = state.axis === "time" ? "Time" : "Events";
       axis.hidden = !state.hasTime;
@@ -103,14 +112,15 @@ class Page {
       window.clearTimeout(waiting);
       waiting = window.setTimeout(() => this.search(), 120);
     });
+    this.devices = select("Run and device", devices, `${state.file}/${state.device}`, (value) => {
+      const [file, device] = value.split("/").map(Number) as [number, number];
+      state.setDevice(file, device);
+    });
     return el(
       "header",
       {},
       el("strong", { class: "name" }, "gpumemprof"),
-      select("Run and device", devices, `${state.file}/${state.device}`, (value) => {
-        const [file, device] = value.split("/").map(Number) as [number, number];
-        state.setDevice(file, device);
-      }),
+      this.devices,
       this.tabs,
       el("span", { class: "spacer" }),
       this.searchBox,
@@ -120,12 +130,18 @@ class Page {
     );
   }
 
+  private nameDevice(): void {
+    if (this.devices !== null) this.devices.value = `${this.state.file}/${this.state.device}`;
+  }
+
   /** What a person must know before believing what they see. */
   private notes(): HTMLElement {
     const notes = el("div", { class: "notes" });
     const lines: string[] = [];
     for (const file of this.state.meta.files) {
-      if (file.cut !== null) lines.push(`${file.name} is not whole: ${file.cut}. This is what came before.`);
+      // The banner above says it where the recording itself knows.
+      const isSaid = (file.completeness?.what_is_missing ?? []).length > 0;
+      if (file.cut !== null && !isSaid) lines.push(`${file.name} is not whole: ${file.cut}. This is what came before.`);
       for (const device of file.devices) {
         if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only the state when it was taken.`);
         else if (device.exact_from_event === null) lines.push(`${device.name} of ${file.name}: figures before the end are inferred.`);
@@ -148,7 +164,7 @@ class Page {
     for (const tab of this.tabs.querySelectorAll<HTMLElement>("button")) tab.setAttribute("aria-selected", String(tab.dataset["view"] === view));
     this.large.hidden = view !== "timeline";
     this.strip.hidden = view === "timeline" || view === "summary";
-    this.panel.element.hidden = view === "summary" || view === "compare";
+    this.panel.element.hidden = this.splitter.element.hidden = view === "summary" || view === "compare";
     for (const [name, other] of Object.entries(this.others)) other.element.hidden = name !== view;
     if (view !== "timeline") this.others[view].show();
     else this.timeline.schedule();
@@ -173,7 +189,7 @@ async function open(): Promise<void> {
   try {
     const source = new Remembering((await openEmbedded()) ?? new ServerSource());
     const meta = await source.ask<Meta>("meta");
-    document.title = `${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`;
+    document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
     if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording holds no device's memory.");
     installTooltip();
     new Page(source, meta, root);

@@ -14,14 +14,16 @@ export interface Theme {
   free: string;
 }
 
-// Hues that differ for all common kinds of colour vision, alternating in lightness.
-const LIGHT = [
-  "#3b6fb6", "#e69f2e", "#c8553d", "#2a9d8f", "#8e6bbf", "#b5c24a", "#56a3d9", "#a8763e",
-  "#d77fa1", "#4f7f52", "#f2c14e", "#6a7ba2", "#e08e6d", "#7bb8a4", "#9c5b7c", "#a9adb5",
+// The first ten, and the grey of the rest, differ by a CIEDE2000 of 10 and more for every pair of
+// them and every common kind of colour vision; tests/viewer/palette.test.mjs measures it. The last
+// is the rest's.
+export const LIGHT = [
+  "#3c648e", "#da9b34", "#ac4433", "#1c9a89", "#8d64cc", "#d6dc79", "#2ba8fb", "#b37731",
+  "#ba7fb8", "#5a8360", "#d7b568", "#697aa0", "#c59780", "#7bb8a3", "#9c5a7a", "#a9adb5",
 ];
-const DARK = [
-  "#5b8fd6", "#e6a945", "#dd6f58", "#3fb5a5", "#a78bd6", "#c3cf66", "#74bdf0", "#c29257",
-  "#e39bb8", "#6fa373", "#f5d06f", "#8b9cc4", "#eda98c", "#96cfbc", "#bb7d9b", "#7d828c",
+export const DARK = [
+  "#3a81e8", "#df9e37", "#ca4838", "#27e1cd", "#bd6f71", "#d5e081", "#48acff", "#c3ac82",
+  "#9865a6", "#7ca697", "#d6c58c", "#8c9bc4", "#f0b6a8", "#80a165", "#be7fa3", "#7d828c",
 ];
 
 export function chosenTheme(): Theme {
@@ -75,8 +77,17 @@ export function groupFill(context: CanvasRenderingContext2D, theme: Theme, group
   return striped(context, color, theme.isDark ? "rgba(0,0,0,.2)" : "rgba(255,255,255,.3)");
 }
 
-/** Black or white, whichever reads better on a colour. */
+/** As the Web Content Accessibility Guidelines measure it. */
+function luminance(color: string): number {
+  const [r, g, b] = [1, 3, 5].map((at) => {
+    const value = parseInt(color.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/** Black or white, whichever reads better on a colour: one of them always has a contrast of 4.5. */
 export function inkOn(color: string): string {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16)) as [number, number, number];
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171c" : "#ffffff";
+  const light = luminance(color) + 0.05;
+  return light / 0.05 > 1.05 / light ? "#000000" : "#ffffff";
 }

@@ -1,10 +1,10 @@
 // The panel beside the views: the moment under the cursor with its groups, and the allocation that
 // is selected with its stacks.
 
-import type { Allocation, FrameRow, Group, Groups, Moment, TileAnswer } from "./data";
+import type { Allocation, FrameRow, Group, Groups, Held, Moment } from "./data";
 import { el, replace, select } from "./dom";
 import * as format from "./format";
-import { chosenTheme, groupColor } from "./palette";
+import { chosenTheme, groupColor, type Theme } from "./palette";
 import type { State } from "./state";
 
 export const BY_LABELS: Record<string, string> = {
@@ -22,10 +22,13 @@ export class Panel {
   private readonly legend = el("div", { class: "legend" });
   private readonly selection = el("div", { class: "selection" });
 
+  /** What is drawn where every band is one allocation. */
+  singlesSummary = "";
+
   constructor(private readonly state: State) {
     this.element.append(this.moment, this.legend, this.selection);
     state.listen((change) => {
-      if (change === "range" || change === "search" || change === "view") return;
+      if (!["device", "cursor", "selection", "grouping", "theme"].includes(change)) return;
       void this.update(change === "selection");
     });
     void this.update(false);
@@ -39,7 +42,7 @@ export class Panel {
       source.ask<Moment>(`moment?${named}&position=${cursor}`),
       source.ask<Groups>(`groups?${named}&by=${knownBy}`),
     ]);
-    if (cursor !== this.state.cursor || named !== this.state.named) return;
+    if (cursor !== this.state.cursor || named !== this.state.named || knownBy !== this.state.knownBy) return;
     this.showMoment(moment);
     await this.showLegend(groups.groups);
     if (this.state.selected === null) replace(this.selection);
@@ -72,47 +75,54 @@ export class Panel {
   private async showLegend(groups: Group[]): Promise<void> {
     const { state } = this;
     const theme = chosenTheme();
-    const bytes = await this.groupBytes(groups.length);
+    const { named, cursor, knownBy } = state;
+    const held = await state.source.ask<Held>(`held?${named}&position=${cursor}&by=${knownBy}`).catch(() => null);
+    if (cursor !== state.cursor || named !== state.named || knownBy !== state.knownBy) return;
     const choices = [...state.current.group_bys, "allocation"].map((by) => ({ value: by, label: BY_LABELS[by] ?? by }));
+    const focused = this.focusedRow();
     const list = el("ol", { class: "groups" });
-    groups.forEach((group, index) => {
-      const row = el(
-        "li",
-        {
-          title: group.label,
-          "aria-current": String(state.highlighted === index),
-          "data-bytes": bytes?.[index] ?? "",
-          tabindex: 0,
-          onclick: () => state.set({ highlighted: state.highlighted === index ? null : index }, "grouping"),
-        },
-        el("i", { class: index % 2 === 1 && !group.is_rest ? "swatch striped" : "swatch" }),
-        el("span", { class: "number" }, group.is_rest ? "" : String(index + 1)),
-        el("span", { class: "label" }, state.by === "source" ? sourceLabel(group.label) : format.shortestPlace(group.label)),
-        el("span", { class: "bytes" }, bytes === null ? "" : format.bytes(bytes[index] ?? 0)),
-      );
-      row.querySelector("i")!.style.backgroundColor = groupColor(theme, index, group.is_rest);
-      list.append(row);
-    });
+    groups.forEach((group, index) => list.append(this.legendRow(group, index, held?.groups[index] ?? null, theme)));
     replace(
       this.legend,
       select("Group by", choices, state.by, (by) => state.set({ by, highlighted: null }, "grouping")),
-      state.by === "allocation" ? el("p", { class: "muted" }, "Each band is one allocation; click one for its stack.") : list,
+      state.by === "allocation" ? el("p", { class: "muted", "data-testid": "singles" }, this.singlesSummary) : list,
+      state.highlighted !== null && state.by !== "allocation"
+        ? el("button", { type: "button", class: "clear", onclick: () => state.set({ highlighted: null }, "grouping") }, "Show all groups")
+        : null,
+    );
+    if (focused !== null) list.querySelectorAll<HTMLElement>("button")[focused]?.focus();
+  }
+
+  private legendRow(group: Group, index: number, bytes: number | null, theme: Theme): HTMLElement {
+    const { state } = this;
+    const isOn = state.highlighted === index;
+    const swatch = el("i", { class: index % 2 === 1 && !group.is_rest ? "swatch striped" : "swatch" });
+    swatch.style.backgroundColor = groupColor(theme, index, group.is_rest);
+    return el(
+      "li",
+      { title: group.label, "data-bytes": bytes ?? "" },
+      el(
+        "button",
+        { type: "button", "aria-pressed": String(isOn), onclick: () => state.set({ highlighted: isOn ? null : index }, "grouping") },
+        swatch,
+        el("span", { class: "number" }, group.is_rest ? "" : String(index + 1)),
+        el("span", { class: "label" }, state.by === "source" ? sourceLabel(group.label) : format.shortestPlace(group.label)),
+        el("span", { class: "bytes" }, bytes === null ? "unknown" : format.bytes(bytes)),
+      ),
     );
   }
 
-  /** What the groups hold at the cursor: the finest bucket that begins there, where it is exact. */
-  private async groupBytes(count: number): Promise<number[] | null> {
-    const { state } = this;
-    const level = state.deepestLevel;
-    const buckets = 512 * 2 ** level;
-    const bucket = Math.min(buckets - 1, Math.ceil((state.cursor * buckets) / state.positions));
-    const question = `tile?${state.named}&by=${state.knownBy}&axis=event&level=${level}&index=${Math.floor(bucket / 512)}`;
-    const tile = await state.source.ask<TileAnswer>(question).catch(() => null);
-    if (tile === null) return null;
-    const at = bucket % 512;
-    const sum = (differences: number[]) => differences.slice(0, at + 1).reduce((total, value) => total + value, 0);
-    if (sum(tile.position) !== state.cursor) return null;
-    return Array.from({ length: count }, (_, group) => sum(tile.groups[group] ?? []));
+  /** Rows are made anew when something changes: the keyboard stays where it was. */
+  private focusedRow(): number | null {
+    const at = [...this.legend.querySelectorAll("li button")].indexOf(document.activeElement as Element);
+    return at < 0 ? null : at;
+  }
+
+  showSingles(summary: string): void {
+    if (summary === this.singlesSummary) return;
+    this.singlesSummary = summary;
+    const text = this.legend.querySelector("[data-testid=singles]");
+    if (text !== null) text.textContent = summary;
   }
 
   private async showSelection(): Promise<void> {
@@ -146,6 +156,7 @@ export class Panel {
     ];
     if (found.source !== null) facts.push(["source", sourceLabel(state.current.sources[found.source] ?? "unknown") + (found.is_source_measured === false ? " (inferred)" : "")]);
     if (found.name != null) facts.push(["name", found.name]);
+    if (found.tag != null) facts.push(["tag", found.tag]);
     if (found.address !== undefined) facts.push(["address", found.address]);
     if (found.stream != null && found.stream !== "0x0") facts.push(["stream", found.stream]);
     return [
@@ -153,7 +164,7 @@ export class Panel {
         "div",
         { class: "title" },
         el("h2", { "data-testid": "selected", "data-row": found.row, "data-bytes": found.size }, "Selected allocation"),
-        el("button", { type: "button", title: "Deselect (Escape)", onclick: () => state.set({ selected: null }, "selection") }, "×"),
+        el("button", { type: "button", title: "Deselect (Escape)", "aria-label": "Deselect", onclick: () => state.set({ selected: null }, "selection") }, "×"),
       ),
       el("dl", { class: "facts-list" }, ...facts.map(([label, value]) => el("div", {}, el("dt", {}, label), el("dd", {}, value)))),
       el("h3", {}, found.forward_frames.length > 0 ? "Call stack (backward)" : "Call stack"),

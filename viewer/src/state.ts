@@ -1,15 +1,54 @@
-// What is being looked at: one state for all views, kept in the address so that it can be shared.
+// What is being looked at: one state for all views, kept in the address so that it can be shared,
+// found again after a reload, and gone back to.
 
+import { readAddress, writeAddress } from "./address";
 import type { DeviceMeta, Meta, Source } from "./data";
 
 export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export type Axis = "event" | "time";
+export const SCOPES = ["all", "range", "cursor"] as const;
+export type Scope = (typeof SCOPES)[number];
+export const ORDERS = ["size", "rounding", "birth", "lifetime"] as const;
+export type Order = (typeof ORDERS)[number];
 
 /** Changes all views may care about. */
-export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare";
+export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments";
+const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments"];
 
-export class State {
+/** One side of a comparison. */
+export interface Side {
+  file: number;
+  device: number;
+  position: number;
+}
+
+/** Everything that views change and the address keeps. */
+export interface Shown {
+  view: ViewName;
+  by: string;
+  flameBy: string;
+  selected: number | null;
+  search: string;
+  highlighted: number | null;
+  scope: Scope;
+  order: Order;
+  direction: "up" | "down";
+  /** The sides and grouping of a comparison; null: as the view chooses. */
+  first: Side | null;
+  second: Side | null;
+  compareBy: string | null;
+  /** The way to the box of the flame graph that is shown as the whole; null: as the view chooses. */
+  focus: string | null;
+  segmentZoom: number;
+}
+
+// Changes of these kinds that follow each other this fast are one step of the browser's history.
+const BURST_MS = 700;
+const BURSTS: Change[] = ["range", "cursor", "search", "selection", "segments"];
+const WRITE_MS = 120;
+
+export class State implements Shown {
   file = 0;
   device = 0;
   view: ViewName = "timeline";
@@ -25,19 +64,29 @@ export class State {
   flameBy = "stack";
   search = "";
   highlighted: number | null = null;
-  /** The other side of a comparison: file, device, position; null: as the view chooses. */
-  other: { file: number; device: number; position: number } | null = null;
+  scope: Scope = "all";
+  order: Order = "size";
+  direction: "up" | "down" = "down";
+  first: Side | null = null;
+  second: Side | null = null;
+  compareBy: string | null = null;
+  focus: string | null = null;
+  segmentZoom = 1;
 
   private readonly listeners: ((change: Change) => void)[] = [];
-  private isWriting = false;
 
   constructor(readonly source: Source, readonly meta: Meta) {
-    this.read(location.hash);
-    window.addEventListener("hashchange", () => {
-      if (this.isWriting || location.hash === this.written) return;
-      this.read(location.hash);
-      for (const change of ["device", "view", "range", "cursor", "selection"] as const) this.tell(change);
-    });
+    readAddress(this, location.hash);
+    const readAgain = () => {
+      if (location.hash === this.written) return;
+      this.written = location.hash;
+      this.lastChange = null;
+      readAddress(this, location.hash);
+      for (const change of ALL_CHANGES) this.tell(change);
+    };
+    window.addEventListener("popstate", readAgain);
+    window.addEventListener("hashchange", readAgain);
+    this.written = location.hash;
   }
 
   get current(): DeviceMeta {
@@ -54,7 +103,9 @@ export class State {
     return this.current.events + 1;
   }
   get deepestLevel(): number {
-    return Math.min(this.current.deepest_level, this.source.embedded?.deepest_level ?? 99);
+    const { embedded } = this.source;
+    const isPart = embedded !== null && !this.source.isWhole(this.file, this.device);
+    return Math.min(this.current.deepest_level, isPart ? embedded.deepest_level : 99);
   }
   /** The grouping by which the server knows groups: single allocations are drawn over another. */
   get knownBy(): string {
@@ -68,16 +119,16 @@ export class State {
     for (const listener of this.listeners) listener(change);
   }
 
-  set(values: Partial<Pick<State, "view" | "by" | "flameBy" | "selected" | "search" | "highlighted" | "axis" | "other">>, change: Change): void {
+  set(values: Partial<Shown>, change: Change): void {
     Object.assign(this, values);
-    this.write();
+    this.write(change);
     this.tell(change);
   }
 
   setDevice(file: number, device: number): void {
     [this.file, this.device] = [file, device];
     this.startDevice();
-    this.write();
+    this.write("device");
     this.tell("device");
   }
 
@@ -87,89 +138,77 @@ export class State {
     const start = Math.min(Math.max(0, from), 1 - width);
     if (start === this.from && start + width === this.to) return;
     [this.from, this.to] = [start, start + width];
-    this.write();
+    this.write("range");
     this.tell("range");
   }
 
-  /** The whole run on the other axis: a stretch of one is no stretch of the other. */
-  switchAxis(): void {
+  /** The other axis, with the same part of the run in sight. */
+  async switchAxis(): Promise<void> {
     if (!this.hasTime) return;
-    this.axis = this.axis === "time" ? "event" : "time";
-    [this.from, this.to] = [0, 1];
-    this.write();
+    const { named, axis, from, to } = this;
+    const isWhole = from === 0 && to === 1;
+    const isBack = this.switched?.to === to && this.switched.from === from;
+    const [first, last] = isWhole ? [0, 1] : isBack ? this.switched!.before : await Promise.all([this.onOtherAxis(from), this.onOtherAxis(to)]);
+    if (named !== this.named || axis !== this.axis) return;
+    this.axis = axis === "time" ? "event" : "time";
+    [this.from, this.to] = last > first ? [Math.max(0, first), Math.min(1, last)] : [0, 1];
+    this.switched = { before: [from, to], from: this.from, to: this.to };
+    this.write("range");
     this.tell("range");
   }
+
+  /** What was in sight before the axis was switched: switching back leads to exactly that. */
+  private switched: { before: [number, number]; from: number; to: number } | null = null;
+
+  /** Set by the timeline, which knows what lies where. */
+  onOtherAxis: (share: number) => Promise<number> = async (share) => share;
 
   setCursor(position: number): void {
     const wanted = Math.round(Math.min(Math.max(0, position), this.current.events));
     const known = this.source.nearestMoment(this.file, this.device, wanted);
     if (known === this.cursor) return;
     this.cursor = known;
-    this.write();
+    this.write("cursor");
     this.tell("cursor");
   }
 
-  private startDevice(): void {
-    this.axis = this.hasTime && this.axis === "time" ? "time" : this.hasTime ? this.axis : "event";
+  /** As a device is first shown. */
+  startDevice(): void {
+    if (!this.hasTime) this.axis = "event";
     [this.from, this.to] = [0, 1];
+    this.switched = null;
     this.cursor = this.source.nearestMoment(this.file, this.device, this.current.peak_position);
     this.selected = null;
     this.highlighted = null;
+    this.focus = null;
     if (this.by !== "allocation" && !this.current.group_bys.includes(this.by)) this.by = this.current.group_bys[0]!;
   }
 
   private written = "";
+  private pending = 0;
+  private isPush = false;
+  private lastChange: { change: Change; at: number } | null = null;
 
-  private read(hash: string): void {
-    const given = new URLSearchParams(hash.replace(/^#/, ""));
-    const number = (name: string): number | null => {
-      const value = Number(given.get(name) ?? NaN);
-      return Number.isFinite(value) ? value : null;
-    };
-    const file = number("file") ?? 0;
-    const device = number("device") ?? 0;
-    const isThere = this.meta.files[file]?.devices[device] !== undefined;
-    const first = this.meta.files.findIndex((any) => any.devices.length > 0);
-    [this.file, this.device] = isThere ? [file, device] : [first, 0];
-    if (given.get("axis") === "event") this.axis = "event";
-    this.by = given.get("by") ?? this.current.group_bys[0]!;
-    this.startDevice();
-    const view = VIEWS.find((name) => name === given.get("view"));
-    if (view !== undefined) this.view = view;
-    const [from, to] = [number("from"), number("to")];
-    if (from !== null && to !== null && from >= 0 && to <= 1 && from < to) [this.from, this.to] = [from, to];
-    const at = number("at");
-    if (at !== null) this.cursor = this.source.nearestMoment(this.file, this.device, Math.min(Math.max(0, Math.round(at)), this.current.events));
-    const row = number("allocation");
-    if (row !== null && row >= 0 && row < this.current.allocations) this.selected = row;
-    this.search = given.get("search") ?? "";
-    if (given.get("flame") === "module") this.flameBy = "module";
+  /** Browsers refuse a flood of changes to the address, as a wheel makes it, so it follows a little later. */
+  private write(change: Change): void {
+    if (change === "theme") return;
+    const now = performance.now();
+    const isBurst = BURSTS.includes(change) && this.lastChange?.change === change && now - this.lastChange.at < BURST_MS;
+    if (!isBurst && this.pending !== 0) this.writeNow();
+    this.lastChange = { change, at: now };
+    this.isPush ||= !isBurst;
+    if (this.pending !== 0) return;
+    this.pending = window.setTimeout(() => this.writeNow(), WRITE_MS);
   }
 
-  private pending = 0;
-
-  private write(): void {
-    const words = new URLSearchParams({ view: this.view });
-    if (this.file > 0) words.set("file", String(this.file));
-    if (this.device > 0) words.set("device", String(this.device));
-    if (this.axis === "event") words.set("axis", "event");
-    if (this.by !== this.current.group_bys[0]) words.set("by", this.by);
-    if (this.flameBy !== "stack") words.set("flame", this.flameBy);
-    if (this.from > 0 || this.to < 1) {
-      words.set("from", this.from.toPrecision(9));
-      words.set("to", this.to.toPrecision(9));
-    }
-    words.set("at", String(this.cursor));
-    if (this.selected !== null) words.set("allocation", String(this.selected));
-    if (this.search !== "") words.set("search", this.search);
-    this.written = `#${words.toString()}`;
-    // Browsers refuse a flood of changes to the address, as a wheel makes it.
-    if (this.pending !== 0) return;
-    this.pending = window.setTimeout(() => {
-      this.pending = 0;
-      this.isWriting = true;
-      history.replaceState(null, "", this.written);
-      this.isWriting = false;
-    }, 120);
+  private writeNow(): void {
+    window.clearTimeout(this.pending);
+    this.pending = 0;
+    const next = writeAddress(this);
+    const isNew = next !== this.written;
+    this.written = next;
+    if (isNew && this.isPush) history.pushState(null, "", next);
+    else if (isNew) history.replaceState(null, "", next);
+    this.isPush = false;
   }
 }

@@ -16,9 +16,9 @@ const COUNTERS: [string, string][] = [
   ["ooms", "out-of-memory errors"],
 ];
 const FREE: [string, string][] = [
-  ["hole_bytes", "in holes beside blocks in use"],
-  ["whole_segment_bytes", "in empty segments, which empty_cache() would return"],
-  ["waiting_bytes", "freed, but a stream still uses it"],
+  ["hole_bytes", "in gaps between live blocks"],
+  ["whole_segment_bytes", "cached: whole free segments, which empty_cache() would return"],
+  ["waiting_bytes", "freed, still in use by another stream"],
   ["private_pool_bytes", "of it only for the CUDA graph or pool that owns it"],
   ["largest_free_bytes", "the largest piece"],
   ["rounding_bytes", "more: rounding of blocks in use"],
@@ -43,7 +43,7 @@ export class SummaryView {
   }
 
   private draw({ report, text }: Report): void {
-    const device = report.devices[this.state.device];
+    const device = report.devices.find(({ device: name }) => name === this.state.current.name) ?? report.devices[this.state.device];
     if (device === undefined) return;
     replace(
       this.element,
@@ -65,12 +65,14 @@ export class SummaryView {
         el("span", { class: "muted" }, more),
       );
     const at = device.peak.event_index;
+    const hasPool = this.state.current.has_pool;
     const cards = [
       card("peak allocated", device.peak.allocated_bytes, "summary-peak", at === null ? "" : `at event ${format.count(at)}`),
-      card("peak reserved", device.peak_reserved_bytes, "summary-peak-reserved"),
+      hasPool ? card("peak reserved", device.peak_reserved_bytes, "summary-peak-reserved") : null,
       card("allocated at the end", device.end.allocated_bytes, "summary-end"),
-      card("reserved at the end", device.end.reserved_bytes, "summary-end-reserved"),
-    ];
+      hasPool ? card("reserved at the end", device.end.reserved_bytes, "summary-end-reserved") : null,
+    ].filter((node) => node !== null);
+    if (!hasPool) return cards;
     const ooms = device.counters["ooms"] ?? 0;
     cards.push(
       el("div", { class: ooms > 0 ? "card bad" : "card" }, el("span", { class: "muted" }, "out of memory"), el("b", { "data-testid": "summary-ooms" }, ooms === 0 ? "never" : ooms === 1 ? "once" : `${format.count(ooms)} times`), el("span", { class: "muted" }, device.oom_reports[0] === undefined ? "" : `cause: ${device.oom_reports[0].cause}`)),
@@ -82,6 +84,9 @@ export class SummaryView {
     const live = device.live_at_peak ?? device.at.live ?? [];
     const whole = device.peak.allocated_bytes ?? device.end.allocated_bytes;
     const free = device.at.free;
+    const hasPool = this.state.current.has_pool;
+    // CPU memory has no pool: nothing is taken from a driver, and no retries are made.
+    const counters = hasPool ? COUNTERS : COUNTERS.slice(0, 2);
     const rows = (pairs: [string, string][], values: Record<string, unknown>, text: (value: number) => string) =>
       pairs
         .filter(([key]) => typeof values[key] === "number")
@@ -90,9 +95,8 @@ export class SummaryView {
       el("h2", {}, device.live_at_peak === null ? "Live, by call stack" : "Live at the peak, by call stack"),
       el("table", { "data-testid": "live-stacks" }, ...live.slice(0, 12).map((stack) => this.stackRow(stack, whole))),
       live.length > 12 ? el("p", { class: "muted" }, `and ${format.counted(live.length - 12, "more stack")}; the flame graph shows them all`) : el("span"),
-      el("h2", {}, "Reserved but not allocated"),
-      el("table", {}, ...rows(FREE, free, format.bytes)),
-      ...(device.at.pins.lines.length === 0
+      ...(hasPool ? [el("h2", {}, "Reserved but not allocated"), el("table", {}, ...rows(FREE, free, format.bytes))] : []),
+      ...(!hasPool || device.at.pins.lines.length === 0
         ? []
         : [
             el("h2", {}, "What keeps segments from being returned"),
@@ -110,7 +114,7 @@ export class SummaryView {
             ),
           ]),
       el("h2", {}, "Counted"),
-      el("table", {}, ...rows(COUNTERS, device.counters, format.count)),
+      el("table", {}, ...rows(counters, device.counters, format.count)),
     ];
   }
 

@@ -1,44 +1,49 @@
 // The table of allocations: sorted, filtered and searched by whoever answers; rows come as they are
 // scrolled into sight.
 
-import type { Allocations } from "./data";
+import type { Allocations, Groups } from "./data";
 import { el, replace } from "./dom";
 import * as format from "./format";
 import { sourceLabel } from "./panel";
-import type { State } from "./state";
+import { parseSearch, type Search } from "./search";
+import type { Order, Scope, State } from "./state";
+import { RowScroll, ROW_PIXELS } from "./row_scroll";
 import type { Timeline } from "./timeline";
 
-const ROW = 26;
 const PAGE = 100;
-// Browsers cannot scroll further than some 30 million pixels.
-const MOST_ROWS = 1_000_000;
 
 interface Column {
   key: string;
   label: string;
-  order: string | null;
+  order: Order | null;
 }
+
+const SCOPE_LABELS: [Scope, string][] = [
+  ["all", "Whole run"],
+  ["range", "In the range in sight"],
+  ["cursor", "Live at the cursor"],
+];
 
 export class TableView {
   readonly element = el("section", { class: "view allocations", "aria-label": "Allocations" });
   private readonly bar = el("div", { class: "bar" });
+  private readonly scopes = el("div", { class: "segmented", role: "group", "aria-label": "Which allocations" });
+  private readonly facts = el("span", { class: "facts", "data-testid": "table-facts", role: "status" });
+  private readonly meaning = el("div", { class: "meaning" });
+  private readonly table = el("div", { class: "table", role: "table", "aria-label": "Allocations" });
   private readonly head = el("div", { class: "row head", role: "row" });
-  private readonly scroll = el("div", { class: "scroll rows", tabindex: 0 });
-  private readonly spacer = el("div", { class: "spacer-rows" });
-  private readonly facts = el("span", { class: "facts", "data-testid": "table-facts" });
-  private order = "size";
-  private direction = "down";
-  private scope: "all" | "range" | "cursor" = "all";
+  private readonly scroll: RowScroll;
   private pages = new Map<number, Allocations>();
   private query = "";
   private matches = 0;
   private isScheduled = false;
+  private groups: Groups | null = null;
+  private drawnHead = "";
 
   constructor(private readonly state: State, private readonly timeline: Timeline) {
-    this.element.append(this.bar, this.head, this.scroll);
-    this.scroll.append(this.spacer);
-    this.scroll.addEventListener("scroll", () => this.schedule());
-    new ResizeObserver(() => this.schedule()).observe(this.scroll);
+    this.scroll = new RowScroll(() => this.schedule());
+    this.table.append(this.head, this.scroll.element);
+    this.element.append(this.bar, this.meaning, this.table);
     this.makeBar();
     state.listen((change) => {
       if (state.view !== "allocations") return;
@@ -58,86 +63,122 @@ export class TableView {
       { key: "birth", label: "Allocated at", order: "birth" },
       { key: "lifetime", label: "Lived", order: "lifetime" },
     ];
+    const page = this.pages.values().next().value;
     if (this.state.current.sources.length > 0) columns.push({ key: "source", label: "Source", order: null });
+    if (page?.name !== undefined) columns.push({ key: "name", label: "Name", order: null });
+    if (page?.tag !== undefined) columns.push({ key: "tag", label: "Tag", order: null });
     columns.push({ key: "label", label: "Where", order: null });
     return columns;
   }
 
   private makeBar(): void {
-    const scopes: [typeof this.scope, string][] = [
-      ["all", "Whole run"],
-      ["range", "In the range in sight"],
-      ["cursor", "Live at the cursor"],
-    ];
-    const group = el("div", { class: "segmented", role: "group", "aria-label": "Which allocations" });
-    for (const [value, label] of scopes) {
-      const button = el("button", { type: "button", "data-value": value, "aria-pressed": String(value === this.scope) }, label);
-      button.addEventListener("click", () => {
-        this.scope = value;
-        for (const other of group.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
-        this.reload();
-      });
-      group.append(button);
+    for (const [value, label] of SCOPE_LABELS) {
+      this.scopes.append(el("button", { type: "button", "data-value": value, onclick: () => this.state.set({ scope: value }, "table") }, label));
     }
-    replace(this.bar, group, this.facts, el("span", { class: "muted" }, "Search words, or size>10MiB, life<5ms"));
+    replace(this.bar, this.scopes, this.facts);
   }
 
   private drawHead(): void {
-    replace(
-      this.head,
-      ...this.columns.map(({ key, label, order }) => {
-        const isOrder = order !== null && order === this.order;
-        const arrow = isOrder ? (this.direction === "down" ? " ↓" : " ↑") : "";
-        const cell = el("span", { class: `cell ${key}`, role: "columnheader" }, label + arrow);
-        if (order !== null) {
-          cell.tabIndex = 0;
-          cell.classList.add("sortable");
-          cell.addEventListener("click", () => {
-            this.direction = isOrder && this.direction === "down" ? "up" : "down";
-            this.order = order;
-            this.reload();
-          });
-        }
-        return cell;
-      }),
+    const { state } = this;
+    for (const button of this.scopes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset["value"] === state.scope));
+    const drawn = `${this.columns.map(({ key }) => key).join()} ${state.order} ${state.direction}`;
+    if (drawn === this.drawnHead) return;
+    this.drawnHead = drawn;
+    const focused = document.activeElement instanceof HTMLElement && this.head.contains(document.activeElement) ? document.activeElement.dataset["order"] : undefined;
+    replace(this.head, ...this.columns.map((column) => this.headCell(column)));
+    if (focused !== undefined) this.head.querySelector<HTMLElement>(`[data-order=${focused}]`)?.focus();
+  }
+
+  private headCell({ key, label, order }: Column): HTMLElement {
+    const { state } = this;
+    if (order === null) return el("span", { class: `cell ${key}`, role: "columnheader" }, label);
+    const isOrder = order === state.order;
+    const arrow = isOrder ? (state.direction === "down" ? " ↓" : " ↑") : "";
+    const sort = () => state.set({ order, direction: isOrder && state.direction === "down" ? "up" : "down" }, "table");
+    return el(
+      "span",
+      { class: `cell ${key}`, role: "columnheader", "aria-sort": !isOrder ? "none" : state.direction === "down" ? "descending" : "ascending" },
+      el("button", { type: "button", class: "sort", "data-order": order, "aria-label": `Sort by ${label.toLowerCase()}`, onclick: sort }, label + arrow),
     );
   }
 
-  private makeQuery(): string {
+  private makeQuery(search: Search): string {
     const { state } = this;
     const words = new URLSearchParams();
-    const text: string[] = [];
-    for (const word of state.search.split(/\s+/)) {
-      const match = /^(size|life)([<>])(.+)$/i.exec(word);
-      const value = match === null ? null : match[1]!.toLowerCase() === "size" ? format.parseSize(match[3]!) : format.parseDuration(match[3]!);
-      if (match === null || value === null) text.push(word);
-      else words.set(`${match[2] === ">" ? "min" : "max"}_${match[1]!.toLowerCase() === "size" ? "size" : "lifetime"}`, String(value));
-    }
-    const plain = text.join(" ").trim();
-    if (plain !== "") words.set("words", plain);
-    if (this.scope === "cursor") words.set("live_at", String(state.cursor));
-    if (this.scope === "range" && (state.from > 0 || state.to < 1)) {
+    const bound = (name: string, value: number, usual: number) => {
+      if (value !== usual) words.set(name, String(value));
+    };
+    bound("min_size", search.minSize, 0);
+    bound("max_size", Math.max(0, search.maxSize), Infinity);
+    bound("min_lifetime", search.minLifetime, 0);
+    bound("max_lifetime", Math.max(0, search.maxLifetime), Infinity);
+    if (search.plain !== "") words.set("words", search.plain);
+    if (state.scope === "cursor") words.set("live_at", String(state.cursor));
+    if (state.scope === "range" && (state.from > 0 || state.to < 1)) {
       const [from, to] = this.timeline.positionsInSight;
       words.set("from", String(from));
       words.set("to", String(to));
     }
-    if (state.highlighted !== null && state.by !== "allocation" && state.source.embedded === null) {
+    if (this.isGrouped) {
       words.set("by", state.by);
       words.set("group", String(state.highlighted));
     }
-    words.set("order", this.order);
-    words.set("direction", this.direction);
+    words.set("order", state.order);
+    words.set("direction", state.direction);
     return `allocations?${state.named}&${words.toString()}`;
   }
 
+  /** Whether one group alone is listed. */
+  private get isGrouped(): boolean {
+    const { state } = this;
+    return state.highlighted !== null && state.by !== "allocation" && state.source.isWhole(state.file, state.device);
+  }
+
   private reload(): void {
+    const search = parseSearch(this.state.search);
     this.drawHead();
-    const query = this.makeQuery();
+    const query = this.makeQuery(search);
+    this.drawMeaning(search);
     if (query === this.query) return this.schedule();
     this.query = query;
     this.pages.clear();
-    this.scroll.scrollTop = 0;
+    this.scroll.toTop();
     this.ask(0);
+  }
+
+  /** What the search was taken for, and which group is listed alone, with a way out of each. */
+  private drawMeaning(search: Search): void {
+    const { state } = this;
+    const parts: Node[] = [];
+    if (this.isGrouped) {
+      parts.push(
+        el("span", { class: "chip", "data-testid": "group-filter" },
+          `only ${this.groupName()}`,
+          el("button", { type: "button", class: "link", "aria-label": "Clear the filter by group", onclick: () => state.set({ highlighted: null }, "grouping") }, "clear"),
+        ),
+      );
+    }
+    for (const text of search.understood) parts.push(el("span", { class: "chip" }, text));
+    for (const text of search.problems) parts.push(el("span", { class: "chip bad", role: "alert" }, text));
+    if (state.search.trim() !== "") parts.push(el("button", { type: "button", class: "link", onclick: () => state.set({ search: "" }, "search") }, "clear the search"));
+    if (parts.length === 0) parts.push(el("span", { class: "muted" }, "Search: train.py:19, gradients, blocks.1.down, size>=1MiB, life<5ms, -word (? explains)"));
+    this.meaning.dataset["understood"] = search.understood.join("; ");
+    replace(this.meaning, ...parts);
+  }
+
+  private groupName(): string {
+    const { state } = this;
+    const group = state.highlighted!;
+    const question = `groups?${state.named}&by=${state.by}`;
+    if (this.groups?.by !== state.by) {
+      void state.source.ask<Groups>(question).then((groups) => {
+        this.groups = groups;
+        this.drawMeaning(parseSearch(state.search));
+      });
+      return `group ${group + 1}`;
+    }
+    const label = this.groups.groups[group]?.label ?? `group ${group + 1}`;
+    return state.by === "source" ? sourceLabel(label) : format.shortestPlace(label);
   }
 
   private ask(page: number): void {
@@ -145,13 +186,15 @@ export class TableView {
     if (this.pages.has(page)) return;
     void this.state.source.ask<Allocations>(`${query}&offset=${page * PAGE}&limit=${PAGE}`).then((rows) => {
       if (query !== this.query) return;
+      const isFirst = this.pages.size === 0;
       this.pages.set(page, rows);
       this.matches = rows.matches;
-      this.spacer.style.height = `${Math.min(rows.matches, MOST_ROWS) * ROW}px`;
-      const group = this.state.highlighted !== null && this.query.includes("group=") ? `, group ${this.state.highlighted + 1} only` : "";
-      this.facts.textContent = `${format.counted(rows.matches, "allocation")}, ${format.bytes(rows.matching_bytes)} in all${group}`;
+      this.scroll.setCount(rows.matches);
+      this.facts.textContent = `${format.counted(rows.matches, "allocation")}${this.state.search.trim() === "" ? "" : rows.matches === 1 ? " matches" : " match"}, ${format.bytes(rows.matching_bytes)} in all`;
       this.facts.dataset["matches"] = String(rows.matches);
       this.facts.dataset["bytes"] = String(rows.matching_bytes);
+      this.facts.dataset["query"] = query;
+      if (isFirst) this.drawHead();
       this.schedule();
     });
   }
@@ -167,19 +210,19 @@ export class TableView {
 
   private draw(): void {
     if (this.state.view !== "allocations") return;
-    const first = Math.floor(this.scroll.scrollTop / ROW);
-    const last = Math.min(this.matches, MOST_ROWS, first + Math.ceil(this.scroll.clientHeight / ROW) + 1);
-    const rows: Node[] = [];
-    for (let index = first; index < last; index++) {
+    const { first, past } = this.scroll;
+    const rows: HTMLElement[] = [];
+    for (let index = first; index < past; index++) {
       const page = Math.floor(index / PAGE);
       const answer = this.pages.get(page);
       if (answer === undefined) this.ask(page);
       else if (index % PAGE < answer.row.length) rows.push(this.row(answer, index % PAGE, index));
     }
     if (this.matches === 0 && this.pages.size > 0) {
-      rows.push(el("p", { class: "empty" }, this.state.search === "" ? "There are no allocations here." : "Nothing matches this search."));
+      const isAll = this.state.search === "" && !this.isGrouped;
+      rows.push(el("p", { class: "empty" }, isAll ? "There are no allocations here." : "Nothing matches this search."));
     }
-    replace(this.spacer, ...rows);
+    this.scroll.show(rows);
   }
 
   private row(answer: Allocations, at: number, index: number): HTMLElement {
@@ -195,33 +238,34 @@ export class TableView {
       birth: birth === 0 ? "before" : `${format.count(birth - 1)}${since}`,
       lifetime: answer.death[at] === null ? `${life}, to the end` : life,
       source: answer.source[at] == null ? "" : sourceLabel(state.current.sources[answer.source[at]!] ?? ""),
+      name: answer.name?.[at] ?? "",
+      tag: answer.tag?.[at] ?? "",
       label: format.shortestPlace(answer.labels[answer.label[at]!]!),
     };
     const row = el("div", {
       class: "row",
       role: "row",
       "data-row": number,
+      "data-index": index,
       "data-bytes": size,
+      "aria-rowindex": index + 1,
       "aria-selected": String(number === state.selected),
       onclick: () => state.set({ selected: number }, "selection"),
     });
-    row.style.top = `${index * ROW}px`;
-    for (const { key } of this.columns) row.append(el("span", { class: `cell ${key}`, title: key === "label" ? answer.labels[answer.label[at]!]! : "" }, texts[key]!));
+    const titles: Record<string, string> = { label: answer.labels[answer.label[at]!]!, name: texts["name"]! };
+    for (const { key } of this.columns) row.append(el("span", { class: `cell ${key}`, role: "cell", title: titles[key] ?? "" }, texts[key]!));
     return row;
   }
 
   /** Selects the row before or after the one that is selected. */
   step(by: number): void {
-    const rows = [...this.spacer.querySelectorAll<HTMLElement>(".row")];
+    const rows = [...this.scroll.element.querySelectorAll<HTMLElement>(".row")];
     const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
     const next = rows[at < 0 ? 0 : at + by];
-    if (next === undefined) {
-      this.scroll.scrollTop += by * ROW;
-      return;
-    }
+    if (next === undefined) return this.scroll.by(by);
     this.state.set({ selected: Number(next.dataset["row"]) }, "selection");
-    const top = next.offsetTop;
-    if (top + ROW > this.scroll.scrollTop + this.scroll.clientHeight) this.scroll.scrollTop += ROW;
-    if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
+    const top = next.offsetTop - this.scroll.element.scrollTop;
+    if (top + ROW_PIXELS > this.scroll.element.clientHeight) this.scroll.by(1);
+    if (top < 0) this.scroll.by(-1);
   }
 }

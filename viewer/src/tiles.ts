@@ -2,8 +2,7 @@
 
 import type { TileAnswer } from "./data";
 import type { State } from "./state";
-
-export const TILE_BUCKETS = 512;
+import { summed, TILE_BUCKETS } from "./sums";
 
 export interface Tile {
   min: Float64Array;
@@ -15,77 +14,71 @@ export interface Tile {
 }
 
 /** One bucket in sight: a stretch of the axis, and where its values are. */
-export interface Column {
+export interface Bucket {
   from: number;
   to: number;
   tile: Tile;
   bucket: number;
 }
 
-function summed(differences: number[]): Float64Array {
-  const values = new Float64Array(differences.length);
-  let sum = 0;
-  for (let index = 0; index < values.length; index++) values[index] = sum += differences[index]!;
-  return values;
-}
-
-export class Tiles {
-  private readonly loaded = new Map<string, Tile>();
+/** Tiles of one kind, kept as they arrive; coarser ones stand in for those on their way. */
+export class TileStore<Answer, Made> {
+  private readonly loaded = new Map<string, Made>();
   private readonly asked = new Set<string>();
   isComplete = false;
   private ahead = 0;
 
-  constructor(private readonly state: State, private readonly arrived: () => void) {}
+  constructor(
+    private readonly state: State,
+    private readonly question: (level: number, index: number) => string,
+    private readonly make: (answer: Answer) => Made,
+    private readonly arrived: () => void,
+    private readonly deepest: () => number = () => state.deepestLevel,
+  ) {}
 
   level(width: number): number {
     const wanted = Math.ceil(Math.log2(width / (TILE_BUCKETS * (this.state.to - this.state.from))));
-    return Math.min(Math.max(0, wanted), this.state.deepestLevel);
+    return Math.min(Math.max(0, wanted), this.deepest());
   }
 
-  private question(level: number, index: number): string {
-    const { named, knownBy, axis } = this.state;
-    return `tile?${named}&by=${knownBy}&axis=${axis}&level=${level}&index=${index}`;
-  }
-
-  private request(level: number, index: number): void {
+  request(level: number, index: number): void {
     const question = this.question(level, index);
     if (this.loaded.has(question) || this.asked.has(question)) return;
     this.asked.add(question);
-    this.state.source.ask<TileAnswer>(question).then(
+    this.state.source.ask<Answer>(question).then(
       (answer) => {
         this.asked.delete(question);
         if (this.loaded.size > 300) this.loaded.delete(this.loaded.keys().next().value!);
-        this.loaded.set(question, {
-          min: summed(answer.min),
-          max: summed(answer.max),
-          position: summed(answer.position),
-          reserved: summed(answer.reserved),
-          groups: answer.groups.map(summed),
-        });
+        this.loaded.set(question, this.make(answer));
         this.arrived();
       },
       () => this.asked.delete(question),
     );
   }
 
-  /** The buckets in sight, from coarser tiles where the right ones are still on their way. */
-  columns(width: number): Column[] {
+  /** Calls visit for each stretch in sight, with the finest tile that is there and where it begins. */
+  visit(width: number, visit: (made: Made, level: number, index: number, from: number, to: number) => void): void {
     const { from, to } = this.state;
     const level = this.level(width);
     const tiles = 2 ** level;
-    const columns: Column[] = [];
     this.isComplete = true;
+    const first = Math.floor(from * tiles);
     const last = Math.min(tiles - 1, Math.ceil(to * tiles) - 1);
-    for (let index = Math.floor(from * tiles); index <= last; index++) {
+    for (let index = first; index <= last; index++) {
       if (!this.loaded.has(this.question(level, index))) {
         this.isComplete = false;
         this.request(level, index);
       }
-      this.addColumns(columns, level, index);
+      for (let above = level; above >= 0; above--) {
+        const parent = Math.floor(index / 2 ** (level - above));
+        const made = this.loaded.get(this.question(above, parent));
+        if (made === undefined) continue;
+        visit(made, above, parent, Math.max(from, index / tiles), Math.min(to, (index + 1) / tiles));
+        break;
+      }
     }
     window.clearTimeout(this.ahead);
-    if (this.isComplete) this.ahead = window.setTimeout(() => this.lookAhead(level, Math.floor(from * tiles), last), 150);
-    return columns;
+    if (this.isComplete) this.ahead = window.setTimeout(() => this.lookAhead(level, first, last), 150);
   }
 
   /** Once nothing moves: the neighbours, for the next step to either side, and the whole, for the way back. */
@@ -95,22 +88,33 @@ export class Tiles {
     }
     this.request(0, 0);
   }
+}
 
-  private addColumns(columns: Column[], level: number, index: number): void {
-    const { from, to } = this.state;
-    const [start, end] = [index / 2 ** level, (index + 1) / 2 ** level];
-    for (let above = level; above >= 0; above--) {
-      const parent = Math.floor(index / 2 ** (level - above));
-      const tile = this.loaded.get(this.question(above, parent));
-      if (tile === undefined) continue;
-      const step = 1 / (TILE_BUCKETS * 2 ** above);
-      const origin = parent / 2 ** above;
-      const first = Math.max(0, Math.floor((Math.max(start, from) - origin) / step));
-      const past = Math.min(TILE_BUCKETS, Math.ceil((Math.min(end, to) - origin) / step));
+export class Tiles extends TileStore<TileAnswer, Tile> {
+  constructor(state: State, arrived: () => void) {
+    const question = (level: number, index: number) => `tile?${state.named}&by=${state.knownBy}&axis=${state.axis}&level=${level}&index=${index}`;
+    const make = (answer: TileAnswer): Tile => ({
+      min: summed(answer.min),
+      max: summed(answer.max),
+      position: summed(answer.position),
+      reserved: summed(answer.reserved),
+      groups: answer.groups.map(summed),
+    });
+    super(state, question, make, arrived);
+  }
+
+  /** The buckets in sight. */
+  buckets(width: number): Bucket[] {
+    const buckets: Bucket[] = [];
+    this.visit(width, (tile, level, index, from, to) => {
+      const step = 1 / (TILE_BUCKETS * 2 ** level);
+      const origin = index / 2 ** level;
+      const first = Math.max(0, Math.floor((from - origin) / step));
+      const past = Math.min(TILE_BUCKETS, Math.ceil((to - origin) / step));
       for (let bucket = first; bucket < past; bucket++) {
-        columns.push({ from: origin + bucket * step, to: origin + (bucket + 1) * step, tile, bucket });
+        buckets.push({ from: origin + bucket * step, to: origin + (bucket + 1) * step, tile, bucket });
       }
-      return;
-    }
+    });
+    return buckets;
   }
 }

@@ -1,46 +1,56 @@
 // The timeline: live memory over time or events as a stack of bands, with everything that explains
 // it drawn on it. In the other views it stays on top, small, to move the cursor and the range.
 
-import type { Allocations, Groups, Marks, Moment } from "./data";
+import type { Groups, Marks, Moment } from "./data";
 import { Surface } from "./dom";
 import * as format from "./format";
-import { chosenTheme, groupColor, hashed, type Theme } from "./palette";
+import { chosenTheme, groupColor, type Theme } from "./palette";
 import { sourceLabel } from "./panel";
 import type { State } from "./state";
-import { Tiles, type Column } from "./tiles";
+import { Tiles } from "./tiles";
 import { drawAxes } from "./timeline_axes";
-import { drawBands, type Band } from "./timeline_bands";
-import { drawBounds, drawLanes, drawOoms, lanesOf, spanLines } from "./timeline_marks";
+import { drawBands, drawSingles, type Band } from "./timeline_bands";
+import { columnsOf, type Column } from "./timeline_columns";
+import { TimelineInput } from "./timeline_input";
+import { drawBounds, drawOoms, oomAt, oomLines } from "./timeline_marks";
 import { Plot } from "./timeline_plot";
+import { Singles, type SingleBand } from "./timeline_singles";
+import { SpanLanes } from "./timeline_spans";
 import { hideTooltip, showTooltip } from "./tooltip";
-
-const MOST_BANDS = 300;
 
 export class Timeline {
   private readonly surface: Surface;
   private readonly plot: Plot;
   private readonly tiles: Tiles;
+  private readonly lanes: SpanLanes;
+  private readonly input: TimelineInput;
+  readonly singles: Singles;
   private columns: Column[] = [];
   private bands: Band[] = [];
   private groups: Groups | null = null;
   private marks: Marks | null = null;
   private moment: Moment | null = null;
-  private singles: { key: string; rows: Allocations } | null = null;
   private isScheduled = false;
-  private drag: { x: number; from: number; to: number; moved: boolean; isRange: boolean } | null = null;
-  private rangeEnd: number | null = null;
-  private hovered: { x: number; y: number } | null = null;
 
   /** Set once everything in sight has been drawn from its own level; for measuring. */
   onComplete: (() => void) | null = null;
+  /** Called when what is drawn of single allocations changed. */
+  onSingles: (() => void) | null = null;
 
   constructor(private readonly state: State, parent: HTMLElement, private readonly isSmall: boolean) {
-    this.surface = new Surface(parent, "Live memory over time", () => this.schedule());
+    this.surface = new Surface(parent, isSmall ? "Live memory over time, small" : "Live memory over time; arrow keys move the cursor, W and S zoom", () => this.schedule());
     this.plot = new Plot(state, this.surface, isSmall);
     this.tiles = new Tiles(state, () => this.schedule());
-    this.listen();
+    this.lanes = new SpanLanes(this.plot, () => this.schedule());
+    this.singles = new Singles(state, () => this.schedule());
+    this.input = new TimelineInput(state, this.surface, this.plot, {
+      hover: (event) => this.hover(event),
+      click: (x, y) => this.click(x, y),
+      schedule: () => this.schedule(),
+    });
     this.load();
     state.listen((change) => {
+      if (change === "device") [this.groups, this.marks, this.columns] = [null, null, []];
       if (change === "device" || change === "grouping") this.load();
       if (change === "cursor") void this.loadMoment();
       this.schedule();
@@ -49,16 +59,22 @@ export class Timeline {
 
   private load(): void {
     const { source, named, knownBy } = this.state;
-    this.groups = null;
     const question = `groups?${named}&by=${knownBy}`;
-    void source.ask<Groups>(question).then((groups) => {
-      if (question !== `groups?${this.state.named}&by=${this.state.knownBy}`) return;
-      this.groups = groups;
-      this.schedule();
-    });
+    if (this.groups?.by !== knownBy) this.surface.canvas.parentElement!.dataset["busy"] = "Grouping…";
+    const isWanted = () => question === `groups?${this.state.named}&by=${this.state.knownBy}`;
+    void source.ask<Groups>(question).then(
+      (groups) => {
+        if (!isWanted()) return;
+        delete this.surface.canvas.parentElement!.dataset["busy"];
+        this.groups = groups;
+        this.schedule();
+      },
+      () => isWanted() && delete this.surface.canvas.parentElement!.dataset["busy"],
+    );
     void source.ask<Marks>(`marks?${named}`).then((marks) => {
+      if (named !== this.state.named) return;
       this.marks = marks;
-      this.plot.laneCount = this.isSmall ? 0 : lanesOf(marks);
+      this.plot.laneCount = this.isSmall ? 0 : marks.lanes;
       this.schedule();
     });
     void this.loadMoment();
@@ -79,39 +95,58 @@ export class Timeline {
     });
   }
 
+  private get isSingle(): boolean {
+    return this.state.by === "allocation" && !this.isSmall;
+  }
+
   private draw(): void {
     const theme = chosenTheme();
     const context = this.surface.begin();
     if (this.surface.width < 120 || this.surface.height < 30) return;
-    this.columns = this.tiles.columns(this.plot.width);
-    this.makeBands(theme);
+    const buckets = this.tiles.buckets(this.plot.width);
+    // What was drawn stays until the groups of a new grouping and its tiles are both there.
+    const isGrouped = this.groups === null || this.groups.by === this.state.knownBy;
+    if (isGrouped && (buckets.length > 0 || this.tiles.isComplete)) this.columns = columnsOf(buckets, this.plot);
     this.scale();
     drawAxes(context, theme, this.plot);
     context.save();
     context.beginPath();
     context.rect(this.plot.left, 0, this.plot.width, this.plot.base);
     context.clip();
-    drawBands(context, theme, this.plot, this.columns, this.bands);
+    if (this.isSingle) {
+      this.singles.update(this.columns, this.plot, theme, this.tiles.isComplete);
+      drawSingles(context, theme, this.plot, this.columns, this.singles);
+      this.onSingles?.();
+    } else {
+      this.makeBands(theme);
+      drawBands(context, theme, this.plot, this.columns, this.bands);
+    }
     this.drawReserved(context, theme);
     context.restore();
     if (this.marks !== null) {
       drawBounds(context, theme, this.plot, this.marks);
-      drawLanes(context, theme, this.plot, this.marks);
+      this.lanes.draw(context, theme);
       drawOoms(context, theme, this.plot, this.marks);
     }
     this.drawCursor(context, theme);
     this.drawRangeBeingChosen(context, theme);
-    this.surface.canvas.dataset["complete"] = String(this.tiles.isComplete && this.groups !== null);
-    this.surface.canvas.dataset["level"] = String(this.tiles.level(this.plot.width));
-    if (this.tiles.isComplete && this.groups !== null && this.marks !== null) this.onComplete?.();
+    this.tellState();
+  }
+
+  private tellState(): void {
+    const data = this.surface.canvas.dataset;
+    const isComplete = this.tiles.isComplete && this.groups?.by === this.state.knownBy && (this.isSmall || (this.marks !== null && this.lanes.isComplete));
+    data["complete"] = String(isComplete);
+    data["level"] = String(this.tiles.level(this.plot.width));
+    const { boxes, merged, spans } = this.lanes.counts;
+    Object.assign(data, { boxes, merged, spans, events: this.state.current.events, bands: this.isSingle ? this.singles.bands.length : this.bands.length });
+    if (isComplete) this.onComplete?.();
   }
 
   private makeBands(theme: Theme): void {
-    if (this.state.by === "allocation" && !this.isSmall) return this.makeSingleBands(theme);
     const groups = this.groups?.groups ?? [];
     this.bands = groups.map((group, index) => ({
-      label: this.state.by === "source" ? sourceLabel(group.label) : group.label,
-      row: null,
+      label: this.groups!.by === "source" ? sourceLabel(group.label) : group.label,
       color: groupColor(theme, index, group.is_rest),
       group,
       number: index,
@@ -119,86 +154,24 @@ export class Timeline {
     }));
   }
 
-  /** Each of the allocations that take most room in sight, and all others on top of them. */
-  private makeSingleBands(theme: Theme): void {
-    const first = this.columns[0];
-    const last = this.columns[this.columns.length - 1];
-    if (first === undefined || last === undefined) return;
-    const from = first.tile.position[first.bucket]!;
-    const to = last.tile.position[last.bucket]! + 1;
-    const question = `bands?${this.state.named}&from=${from}&to=${to}&most=${MOST_BANDS}`;
-    if (this.singles?.key !== question && this.tiles.isComplete) {
-      const rows = this.singles?.rows;
-      this.singles = { key: question, rows: rows ?? emptyRows() };
-      void this.state.source.ask<Allocations>(question).then((answer) => {
-        if (this.singles?.key !== question) return;
-        this.singles.rows = answer;
-        this.schedule();
-      });
-    }
-    const rows = this.singles?.rows ?? emptyRows();
-    const columns = this.columns;
-    const known = new Map(columns.map((column) => [column, 0]));
-    this.bands = rows.row.map((row, index) => {
-      const [birth, death, size] = [rows.birth[index]!, rows.death[index] ?? Infinity, rows.size[index]!];
-      const label = rows.labels[rows.label[index]!]!;
-      return {
-        label,
-        row,
-        color: groupColor(theme, hashed(label) % 15, false),
-        group: null,
-        number: index,
-        bytes: ({ tile, bucket }: Column) => {
-          const position = tile.position[bucket]!;
-          return birth <= position && position < death ? size : 0;
-        },
-      };
-    });
-    for (const column of columns) known.set(column, this.bands.reduce((sum, band) => sum + band.bytes(column), 0));
-    this.bands.push({
-      label: "smaller allocations",
-      row: null,
-      color: groupColor(theme, 15, true),
-      group: null,
-      number: 15,
-      bytes: (column) => Math.max(0, column.tile.max[column.bucket]! - (known.get(column) ?? 0)),
-    });
-  }
-
   private scale(): void {
     let most = 1;
-    for (const { tile, bucket } of this.columns) {
-      most = Math.max(most, tile.max[bucket]!, tile.reserved[bucket] ?? 0);
-    }
+    for (const column of this.columns) most = Math.max(most, column.max, column.reserved ?? 0);
     const limit = this.marks?.limit_bytes ?? null;
     if (limit !== null && limit < 1.3 * most) most = Math.max(most, limit);
     this.plot.setMostBytes(most * (this.isSmall ? 1.06 : 1.08));
   }
 
   private drawReserved(context: CanvasRenderingContext2D, theme: Theme): void {
-    const step = (values: (column: Column) => number | undefined, style: () => void) => {
-      context.beginPath();
-      for (const column of this.columns) {
-        const value = values(column);
-        if (value === undefined) return;
-        context.lineTo(this.plot.x(column.from), this.plot.y(value));
-        context.lineTo(this.plot.x(column.to), this.plot.y(value));
-      }
-      style();
-      context.stroke();
-      context.setLineDash([]);
-    };
-    if (!this.isSmall) {
-      step(({ tile, bucket }) => tile.min[bucket], () => {
-        context.strokeStyle = theme.isDark ? "rgba(0,0,0,.55)" : "rgba(255,255,255,.75)";
-        context.lineWidth = 1;
-        context.setLineDash([2, 2]);
-      });
+    context.beginPath();
+    for (const { from, to, reserved } of this.columns) {
+      if (reserved === undefined) return;
+      context.lineTo(this.plot.x(from), this.plot.y(reserved));
+      context.lineTo(this.plot.x(to), this.plot.y(reserved));
     }
-    step(({ tile, bucket }) => tile.reserved[bucket], () => {
-      context.strokeStyle = theme.reserved;
-      context.lineWidth = this.isSmall ? 1 : 1.5;
-    });
+    context.strokeStyle = theme.reserved;
+    context.lineWidth = this.isSmall ? 1 : 1.5;
+    context.stroke();
   }
 
   private drawCursor(context: CanvasRenderingContext2D, theme: Theme): void {
@@ -218,85 +191,12 @@ export class Timeline {
   }
 
   private drawRangeBeingChosen(context: CanvasRenderingContext2D, theme: Theme): void {
-    if (this.drag === null || !this.drag.isRange || this.rangeEnd === null) return;
+    const chosen = this.input.chosen;
+    if (chosen === null) return;
     context.fillStyle = theme.accent;
     context.globalAlpha = 0.18;
-    context.fillRect(Math.min(this.drag.x, this.rangeEnd), this.plot.top, Math.abs(this.rangeEnd - this.drag.x), this.plot.base - this.plot.top);
+    context.fillRect(chosen[0], this.plot.top, chosen[1] - chosen[0], this.plot.base - this.plot.top);
     context.globalAlpha = 1;
-  }
-
-  // What the mouse does.
-
-  private listen(): void {
-    const canvas = this.surface.canvas;
-    canvas.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.onDown(event));
-    canvas.addEventListener("pointermove", (event) => this.onMove(event));
-    canvas.addEventListener("pointerup", (event) => this.onUp(event));
-    canvas.addEventListener("pointerleave", () => {
-      this.hovered = null;
-      hideTooltip();
-    });
-    canvas.addEventListener("dblclick", () => this.state.setRange(0, 1));
-  }
-
-  private onWheel(event: WheelEvent): void {
-    event.preventDefault();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      this.pan((event.deltaX / this.plot.width) * (this.state.to - this.state.from));
-      return;
-    }
-    const at = Math.min(Math.max(this.plot.share(this.surface.at(event).x), 0), 1);
-    this.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY)) * 0.0025), at);
-  }
-
-  zoom(factor: number, at = (this.state.from + this.state.to) / 2): void {
-    const { from, to } = this.state;
-    this.state.setRange(at - (at - from) * factor, at + (to - at) * factor);
-  }
-
-  pan(shift: number): void {
-    const { from, to } = this.state;
-    const bounded = Math.min(Math.max(shift, -from), 1 - to);
-    this.state.setRange(from + bounded, to + bounded);
-  }
-
-  private onDown(event: PointerEvent): void {
-    const { x } = this.surface.at(event);
-    this.surface.canvas.setPointerCapture(event.pointerId);
-    this.drag = { x, from: this.state.from, to: this.state.to, moved: false, isRange: event.shiftKey };
-    this.rangeEnd = null;
-  }
-
-  private onMove(event: PointerEvent): void {
-    const at = this.surface.at(event);
-    this.hovered = at;
-    if (this.drag === null) return this.hover(event);
-    if (Math.abs(at.x - this.drag.x) > 3) this.drag.moved = true;
-    if (!this.drag.moved) return;
-    hideTooltip();
-    if (this.drag.isRange) {
-      this.rangeEnd = at.x;
-      this.schedule();
-      return;
-    }
-    const shift = ((this.drag.x - at.x) / this.plot.width) * (this.drag.to - this.drag.from);
-    const bounded = Math.min(Math.max(shift, -this.drag.from), 1 - this.drag.to);
-    this.state.setRange(this.drag.from + bounded, this.drag.to + bounded);
-  }
-
-  private onUp(event: PointerEvent): void {
-    const drag = this.drag;
-    const { x, y } = this.surface.at(event);
-    this.drag = null;
-    this.rangeEnd = null;
-    if (drag === null) return;
-    if (!drag.moved) return this.click(x, y);
-    if (drag.isRange) {
-      const [a, b] = [this.plot.share(drag.x), this.plot.share(x)];
-      this.state.setRange(Math.min(a, b), Math.max(a, b));
-    }
-    this.schedule();
   }
 
   private columnAt(x: number): Column | null {
@@ -311,8 +211,12 @@ export class Timeline {
     return this.columns[low] ?? null;
   }
 
+  private bytesAt(y: number): number {
+    return ((this.plot.base - y) / (this.plot.base - this.plot.top)) * this.plot.mostBytes;
+  }
+
   private bandAt(column: Column, y: number): Band | null {
-    const bytes = ((this.plot.base - y) / (this.plot.base - this.plot.top)) * this.plot.mostBytes;
+    const bytes = this.bytesAt(y);
     let sum = 0;
     for (const band of this.bands) {
       sum += band.bytes(column);
@@ -321,63 +225,103 @@ export class Timeline {
     return null;
   }
 
+  private singleAt(column: Column, y: number): SingleBand | null {
+    const at = this.columns.indexOf(column);
+    const bytes = this.bytesAt(y);
+    let sum = 0;
+    for (const band of this.singles.bands) {
+      if (at < band.first || at >= band.past) continue;
+      sum += band.size;
+      if (bytes <= sum) return bytes < 0 ? null : band;
+    }
+    return null;
+  }
+
   private click(x: number, y: number): void {
     if (x < this.plot.left) return;
+    const oom = this.marks === null ? null : oomAt(this.plot, this.marks, x, y);
+    if (oom !== null) return this.state.setCursor(oom.position);
     const column = this.columnAt(x);
     if (column === null) return;
+    this.state.setCursor(column.position);
+    if (this.isSingle) {
+      const single = this.singleAt(column, y);
+      if (single !== null) this.state.set({ selected: single.row }, "selection");
+      return;
+    }
     const band = this.bandAt(column, y);
-    this.state.setCursor(column.tile.position[column.bucket]!);
-    if (band?.row != null) this.state.set({ selected: band.row }, "selection");
-    else if (band?.group != null && !this.isSmall) this.state.set({ highlighted: this.state.highlighted === band.number ? null : band.number }, "grouping");
+    if (band !== null && !this.isSmall) this.state.set({ highlighted: this.state.highlighted === band.number ? null : band.number }, "grouping");
   }
 
   private hover(event: MouseEvent): void {
     const { x, y } = this.surface.at(event);
+    const oom = this.marks === null ? null : oomAt(this.plot, this.marks, x, y);
+    if (oom !== null) return showTooltip(event, oomLines(oom));
     const column = x < this.plot.left || x > this.plot.right ? null : this.columnAt(x);
     if (column === null) return hideTooltip();
     if (y < this.plot.top - 2) return this.hoverLane(event, x, y);
-    const position = column.tile.position[column.bucket]!;
     const lines: string[] = [];
-    const band = this.bandAt(column, y);
+    const band = this.isSingle ? this.singleAt(column, y) : this.bandAt(column, y);
     if (band !== null) {
-      lines.push(band.label);
-      lines.push(`${format.bytes(band.bytes(column))} of ${format.bytes(column.tile.max[column.bucket]!)} allocated`);
+      const bytes = "size" in band ? band.size : band.bytes(column);
+      lines.push(band.label, `${format.bytes(bytes)} of ${format.bytes(column.max)} allocated`);
     } else {
-      lines.push(`${format.bytes(column.tile.max[column.bucket]!)} allocated`);
+      if (this.isSingle && this.bytesAt(y) <= column.max) lines.push(`${format.count(this.singles.rest.count)} more allocations in sight`);
+      lines.push(`${format.bytes(column.max)} allocated`);
     }
-    const reserved = column.tile.reserved[column.bucket];
-    if (reserved !== undefined) lines.push(`${format.bytes(reserved)} reserved`);
-    const low = column.tile.min[column.bucket]!;
-    if (low !== column.tile.max[column.bucket]!) lines.push(`between ${format.bytes(low)} and ${format.bytes(column.tile.max[column.bucket]!)} in this pixel`);
-    lines.push(this.placeOf(column, position));
+    if (column.reserved !== undefined) lines.push(`${format.bytes(column.reserved)} reserved`);
+    if (column.min !== column.max) lines.push(`${format.byteRange(column.min, column.max)} in this pixel`);
+    lines.push(this.placeOf(column));
     showTooltip(event, lines);
   }
 
-  private placeOf(column: Column, position: number): string {
+  private placeOf({ from, position }: Column): string {
     const event = position === 0 ? "before the first event" : `event ${format.count(position - 1)}`;
     if (this.state.axis === "event") return event;
     const length = this.state.current.duration_ns! + 1;
-    return `${format.duration(column.from * length)} in, ${event}`;
+    return `${format.duration(from * length)} in, ${event}`;
   }
 
   private hoverLane(event: MouseEvent, x: number, y: number): void {
-    const lines = this.marks === null ? null : spanLines(this.plot, this.marks, x, y);
+    const lines = this.lanes.linesAt(x, y);
     if (lines === null) return hideTooltip();
     showTooltip(event, lines);
   }
 
-  /** What zooming with the keyboard is centred on: the mouse, or the middle. */
+  zoom(factor: number, at?: number): void {
+    this.input.zoom(factor, at);
+  }
+  pan(shift: number): void {
+    this.input.pan(shift);
+  }
   get keyboardCentre(): number {
-    return this.hovered === null ? (this.state.from + this.state.to) / 2 : Math.min(Math.max(this.plot.share(this.hovered.x), 0), 1);
+    return this.input.keyboardCentre;
   }
 
   /** The moment `buckets` pixels beside the cursor. */
   stepCursor(buckets: number): void {
     const share = this.moment === null ? 0.5 : this.plot.shareOf(this.moment.position, this.moment.time_ns);
-    const column = this.columnAt(this.plot.x(share) + buckets * Math.max(1, this.plot.width / Math.max(1, this.columns.length)));
-    const position = column?.tile.position[column.bucket];
-    if (position === undefined || position === this.state.cursor) this.state.setCursor(this.state.cursor + Math.sign(buckets));
-    else this.state.setCursor(position);
+    const step = Math.max(1, this.plot.width / Math.max(1, this.columns.length));
+    const way = Math.sign(buckets);
+    // Columns beside a peak show the peak too: the next one that shows another moment is meant.
+    for (let count = Math.abs(buckets); count <= Math.abs(buckets) + 3; count++) {
+      const position = this.columnAt(this.plot.x(share) + way * count * step)?.position;
+      if (position !== undefined && Math.sign(position - this.state.cursor) === way) return this.state.setCursor(position);
+    }
+    this.state.setCursor(this.state.cursor + way);
+  }
+
+  /** Where a share of this axis lies on the other. */
+  async onOtherAxis(share: number): Promise<number> {
+    const { state } = this;
+    if (share <= 0 || share >= 1) return share;
+    if (state.axis === "time") {
+      const column = this.columns.find(({ to }) => to >= share) ?? this.columns[this.columns.length - 1];
+      return column === undefined ? share : (column.position + 0.5) / state.positions;
+    }
+    const position = Math.min(Math.round(share * state.positions), state.current.events);
+    const moment = await state.source.ask<Moment>(`moment?${state.named}&position=${state.source.nearestMoment(state.file, state.device, position)}`);
+    return moment.time_ns === null ? 0 : moment.time_ns / (state.current.duration_ns! + 1);
   }
 
   /** Positions in sight, for views that show what lives there. */
@@ -385,13 +329,6 @@ export class Timeline {
     const first = this.columns[0];
     const last = this.columns[this.columns.length - 1];
     if (first === undefined || last === undefined) return [0, this.state.positions];
-    return [first.tile.position[first.bucket]!, last.tile.position[last.bucket]! + 1];
+    return [first.position, last.position + 1];
   }
-}
-
-function emptyRows(): Allocations {
-  return {
-    matches: 0, matching_bytes: 0, row: [], size: [], requested: [], birth: [], death: [], birth_ns: [],
-    lifetime: [], source: [], stack: [], forward_stack: [], label: [], labels: [],
-  };
 }

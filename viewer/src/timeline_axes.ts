@@ -11,8 +11,7 @@ export function drawAxes(context: CanvasRenderingContext2D, theme: Theme, plot: 
   context.lineWidth = 1;
   context.textAlign = "right";
   context.textBaseline = "middle";
-  const step = format.byteStep(plot.mostBytes, plot.isSmall ? 2 : Math.max(2, (plot.base - plot.top) / 55));
-  for (let value = 0; value <= plot.mostBytes; value += step) {
+  for (const { value, text } of format.byteTicks(plot.mostBytes, plot.isSmall ? 2 : Math.max(2, (plot.base - plot.top) / 55))) {
     const y = Math.round(plot.y(value)) + 0.5;
     context.globalAlpha = value === 0 ? 1 : 0.45;
     context.beginPath();
@@ -20,7 +19,7 @@ export function drawAxes(context: CanvasRenderingContext2D, theme: Theme, plot: 
     context.lineTo(plot.right, y);
     context.stroke();
     context.globalAlpha = 1;
-    context.fillText(format.byteTick(value), plot.left - 8, y);
+    context.fillText(text, plot.left - 8, y);
   }
   drawTicks(context, plot);
   context.textAlign = "left";
@@ -30,7 +29,8 @@ function drawTicks(context: CanvasRenderingContext2D, plot: Plot): void {
   const { axis, from, to, positions, current } = plot.state;
   const whole = axis === "event" ? positions : current.duration_ns! + 1;
   const span = (to - from) * whole;
-  const step = Math.max(format.decimalStep(span, Math.max(2, plot.width / 110)), 1);
+  const most = Math.max(2, plot.width / 110);
+  const step = axis === "event" ? Math.max(format.decimalStep(span, most), 1) : format.timeStep(span, most);
   context.textBaseline = "top";
   context.textAlign = "center";
   for (let tick = Math.ceil((from * whole) / step) * step; tick <= to * whole; tick += step) {
@@ -39,14 +39,9 @@ function drawTicks(context: CanvasRenderingContext2D, plot: Plot): void {
     context.moveTo(x, plot.base);
     context.lineTo(x, plot.base + 4);
     context.stroke();
-    const text = axis === "event" ? format.count(Math.round(tick)) : timeTick(tick, step);
+    const text = axis === "event" ? format.count(Math.round(tick)) : format.timeTick(tick, step, to * whole);
     const half = context.measureText(text).width / 2;
     if (x - half < 4 || x + half > plot.surface.width - 2) continue;
     context.fillText(text, x, plot.base + (plot.isSmall ? 3 : 7));
   }
-}
-
-function timeTick(ns: number, step: number): string {
-  const [scale, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-  return `${format.count(Math.round(ns / scale))} ${unit}`;
 }

@@ -3,24 +3,43 @@
 import type { Group } from "./data";
 import { fitted } from "./dom";
 import * as format from "./format";
-import { groupFill, inkOn, type Theme } from "./palette";
-import type { Column } from "./tiles";
+import { groupColor, groupFill, inkOn, type Theme } from "./palette";
+import type { Column } from "./timeline_columns";
 import type { Plot } from "./timeline_plot";
+import type { Singles } from "./timeline_singles";
 
 export interface Band {
   label: string;
-  row: number | null;
   color: string;
-  group: Group | null;
+  group: Group;
   number: number;
   bytes(column: Column): number;
 }
 
+type Edges = (readonly [number, number])[];
+
+const edgesOf = (plot: Plot, columns: Column[]): Edges => columns.map((column) => [plot.x(column.from), plot.x(column.to)] as const);
+
+/** The outline of a band over columns [first, first + length). */
+function trace(context: CanvasRenderingContext2D, plot: Plot, edges: Edges, first: number, base: Float64Array, top: Float64Array): void {
+  context.beginPath();
+  for (let at = 0; at < top.length; at++) {
+    const y = plot.y(top[at]!);
+    context.lineTo(edges[first + at]![0], y);
+    context.lineTo(edges[first + at]![1], y);
+  }
+  for (let at = top.length - 1; at >= 0; at--) {
+    const y = plot.y(base[at]!);
+    context.lineTo(edges[first + at]![1], y);
+    context.lineTo(edges[first + at]![0], y);
+  }
+  context.closePath();
+}
+
 export function drawBands(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], bands: Band[]): void {
   if (columns.length === 0) return;
-  const edges = columns.map((column) => [plot.x(column.from), plot.x(column.to)] as const);
+  const edges = edgesOf(plot, columns);
   const base = new Float64Array(columns.length);
-  const isSingle = plot.state.by === "allocation" && !plot.isSmall;
   const labels: (() => void)[] = [];
   bands.forEach((band, index) => {
     const top = new Float64Array(columns.length);
@@ -31,35 +50,68 @@ export function drawBands(context: CanvasRenderingContext2D, theme: Theme, plot:
       if (bytes > 0) hasAny = true;
     }
     if (!hasAny) return;
-    const isDim = plot.state.highlighted !== null && !isSingle && plot.state.highlighted !== index;
-    const isChosen = band.row !== null && band.row === plot.state.selected;
-    context.globalAlpha = isDim ? 0.25 : 1;
-    context.fillStyle = isSingle ? band.color : groupFill(context, theme, band.number, band.group?.is_rest ?? false);
-    context.beginPath();
-    context.moveTo(edges[0]![0], plot.y(top[0]!));
-    for (let at = 0; at < columns.length; at++) {
-      const y = plot.y(top[at]!);
-      context.lineTo(edges[at]![0], y);
-      context.lineTo(edges[at]![1], y);
-    }
-    for (let at = columns.length - 1; at >= 0; at--) {
-      const y = plot.y(base[at]!);
-      context.lineTo(edges[at]![1], y);
-      context.lineTo(edges[at]![0], y);
-    }
-    context.closePath();
+    context.globalAlpha = plot.state.highlighted !== null && plot.state.highlighted !== index ? 0.25 : 1;
+    context.fillStyle = groupFill(context, theme, band.number, band.group.is_rest);
+    trace(context, plot, edges, 0, base, top);
     context.fill();
-    // Edges between bands of a few pixels would be all there is to see.
-    const isTall = isSingle && top.some((value, at) => plot.height(value - base[at]!) > 5);
-    if (isChosen || isTall) {
+    if (!plot.isSmall) {
+      const text = band.group.is_rest ? band.label : `${band.number + 1}  ${format.shortestPlace(band.label)}`;
+      labels.push(bandLabel(context, plot, text, band.color, edges, 0, Float64Array.from(base), top));
+    }
+    base.set(top);
+  });
+  context.globalAlpha = 1;
+  drawRanges(context, theme, plot, columns, edges);
+  for (const label of labels) label();
+}
+
+/** Where memory went up and down within a pixel, what is above its least is paler. */
+function drawRanges(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], edges: Edges): void {
+  if (plot.isSmall) return;
+  context.fillStyle = theme.surface;
+  context.globalAlpha = theme.isDark ? 0.4 : 0.45;
+  context.beginPath();
+  columns.forEach((column, at) => {
+    const height = plot.height(column.max - column.min);
+    if (height < 0.5) return;
+    context.rect(edges[at]![0], plot.y(column.max), edges[at]![1] - edges[at]![0], height);
+  });
+  context.fill();
+  context.globalAlpha = 1;
+}
+
+/** Every allocation in sight, the first born lowest. */
+export function drawSingles(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], singles: Singles): void {
+  if (columns.length === 0) return;
+  const edges = edgesOf(plot, columns);
+  const base = new Float64Array(columns.length);
+  const labels: (() => void)[] = [];
+  for (const band of singles.bands) {
+    const below = base.slice(band.first, band.past);
+    const top = below.map((value) => value + band.size);
+    base.set(top, band.first);
+    const isChosen = band.row === plot.state.selected;
+    context.fillStyle = band.color;
+    trace(context, plot, edges, band.first, below, top);
+    context.fill();
+    const height = plot.height(band.size);
+    const width = edges[band.past - 1]![1] - edges[band.first]![0];
+    // Edges around a band of a few pixels would be all there is to see of it.
+    if (isChosen || (height > 5 && width > 6)) {
       context.strokeStyle = isChosen ? theme.text : theme.surface;
       context.lineWidth = isChosen ? 2 : 0.5;
       context.stroke();
     }
-    if (!plot.isSmall) labels.push(bandLabel(context, plot, band, edges, Float64Array.from(base), top));
-    base.set(top);
-  });
-  context.globalAlpha = 1;
+    if (height >= 15 && width > 30) labels.push(bandLabel(context, plot, format.shortestPlace(band.label), band.color, edges, band.first, below, top));
+  }
+  const most = Float64Array.from(columns, (column) => column.max);
+  if (singles.rest.count > 0) {
+    const color = groupColor(theme, 15, true);
+    context.fillStyle = color;
+    trace(context, plot, edges, 0, base, most);
+    context.fill();
+    labels.push(bandLabel(context, plot, `${format.count(singles.rest.count)} more, ${format.bytes(singles.rest.mostBytes)}`, color, edges, 0, base, most));
+  }
   for (const label of labels) label();
 }
 
@@ -67,8 +119,10 @@ export function drawBands(context: CanvasRenderingContext2D, theme: Theme, plot:
 function bandLabel(
   context: CanvasRenderingContext2D,
   plot: Plot,
-  band: Band,
-  edges: (readonly [number, number])[],
+  label: string,
+  color: string,
+  edges: Edges,
+  first: number,
   base: Float64Array,
   top: Float64Array,
 ): () => void {
@@ -77,29 +131,27 @@ function bandLabel(
   let run: typeof best | null = null;
   for (let at = 0; at < base.length; at++) {
     const [low, high] = [base[at]!, top[at]!];
+    const [left, right] = edges[first + at]!;
     const joined: typeof best | null = run === null
       ? null
-      : { from: run.from, to: edges[at]![1], low: Math.max(run.low, low), high: Math.min(run.high, high) };
+      : { from: run.from, to: right, low: Math.max(run.low, low), high: Math.min(run.high, high) };
     if (joined !== null && joined.high - joined.low >= need) run = joined;
-    else run = high - low >= need ? { from: edges[at]![0], to: edges[at]![1], low, high } : null;
+    else run = high - low >= need ? { from: left, to: right, low, high } : null;
     if (run !== null && run.to - run.from > best.to - best.from) best = run;
   }
   return () => {
-    const isSingle = band.row !== null;
     const from = Math.max(best.from, plot.left);
     const to = Math.min(best.to, plot.right);
     context.font = "11px system-ui, sans-serif";
-    const prefix = isSingle || band.number === 15 ? "" : `${band.number + 1}  `;
-    const text = fitted(context, prefix + format.shortestPlace(band.label), to - from - 12);
+    context.textAlign = "left";
+    const text = fitted(context, label, to - from - 12);
     if (text === "" || text.length < 4) return;
     const y = (plot.y(best.low) + plot.y(best.high)) / 2;
     const width = context.measureText(text).width;
     // A plate below the text keeps it readable over stripes.
-    context.fillStyle = band.color;
-    context.globalAlpha = 0.85;
+    context.fillStyle = color;
     context.fillRect(from + 4, y - 7, width + 6, 14);
-    context.globalAlpha = 1;
-    context.fillStyle = inkOn(band.color);
+    context.fillStyle = inkOn(color);
     context.textBaseline = "middle";
     context.fillText(text, from + 7, y + 0.5);
   };

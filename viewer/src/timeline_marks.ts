@@ -1,19 +1,9 @@
-// What explains the timeline: steps, phases and annotations in lanes above it, bounds and
-// out-of-memory errors on it.
+// What is drawn on the timeline beside memory: bounds, and allocations that failed.
 
-import type { Marks } from "./data";
-import { fitted } from "./dom";
+import type { MarkedOom, Marks } from "./data";
 import * as format from "./format";
-import { hashed, type Theme } from "./palette";
-import { LANE, type Plot } from "./timeline_plot";
-
-const MOST_LANES = 3;
-
-/** One lane for each depth, up to a few; the deepest share the last one. */
-export function lanesOf(marks: Marks): number {
-  const deepest = marks.spans.reduce((most, span) => Math.max(most, span.depth), -1);
-  return Math.min(MOST_LANES, deepest + 1);
-}
+import type { Theme } from "./palette";
+import type { Plot } from "./timeline_plot";
 
 /** The limit and the card: lines with their names. */
 export function drawBounds(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, marks: Marks): void {
@@ -60,32 +50,6 @@ function plate(
   context.fillText(text, left, y + 0.5);
 }
 
-/** Steps and annotations above the plot, one lane for each depth. */
-export function drawLanes(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, marks: Marks): void {
-  const lanes = plot.laneCount;
-  if (lanes === 0) return;
-  context.font = "10px system-ui, sans-serif";
-  context.textBaseline = "middle";
-  context.textAlign = "left";
-  const past = new Float64Array(lanes).fill(-1);
-  for (const span of marks.spans) {
-    const lane = Math.min(span.depth, lanes - 1);
-    const x0 = Math.max(plot.left, plot.x(plot.shareOf(span.from, span.from_ns)));
-    const x1 = Math.min(plot.right, plot.x(plot.shareOf(span.to, span.to_ns)));
-    // What is narrower than a pixel and touches its neighbour would only be drawn over it.
-    if (x1 < plot.left || x0 > plot.right || x1 <= past[lane]!) continue;
-    const y = 4 + lane * LANE;
-    const width = Math.max(1, x1 - x0);
-    context.fillStyle = hashed(span.name.replace(/\d+/g, "")) % 2 === 0 ? theme.panel : theme.free;
-    context.fillRect(x0, y, width, LANE - 2);
-    context.strokeStyle = theme.line;
-    context.strokeRect(x0 + 0.5, y + 0.5, Math.max(0, width - 1), LANE - 3);
-    context.fillStyle = theme.text;
-    context.fillText(fitted(context, span.name, width - 6), x0 + 4, y + LANE / 2 - 1);
-    past[lane] = x0 + width;
-  }
-}
-
 export function drawOoms(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, marks: Marks): void {
   let lastLabel = -1e9;
   for (const oom of marks.ooms) {
@@ -114,16 +78,23 @@ export function drawOoms(context: CanvasRenderingContext2D, theme: Theme, plot: 
   }
 }
 
-/** What the span at a place of the lanes is; nothing where there is none. */
-export function spanLines(plot: Plot, marks: Marks, x: number, y: number): string[] | null {
-  const lane = Math.floor((y - 4) / LANE);
-  const under = marks.spans.filter((span) => {
-    const [x0, x1] = [plot.x(plot.shareOf(span.from, span.from_ns)), plot.x(plot.shareOf(span.to, span.to_ns))];
-    return Math.min(span.depth, plot.laneCount - 1) === lane && x0 - 1 <= x && x <= x1 + 1;
-  });
-  const span = under[under.length - 1];
-  if (span === undefined) return null;
-  const lines = [span.name, `events ${format.count(span.from)} to ${format.count(span.to)}`];
-  if (span.from_ns !== null && span.to_ns !== null) lines.push(format.duration(span.to_ns - span.from_ns));
-  return lines;
+/** The failed allocation whose mark lies at a place; the mark is its triangle and its line. */
+export function oomAt(plot: Plot, marks: Marks, x: number, y: number): MarkedOom | null {
+  let best: { oom: MarkedOom; distance: number } | null = null;
+  for (const oom of marks.ooms) {
+    const distance = Math.abs(plot.x(plot.shareOf(oom.position, oom.time_ns)) - x);
+    const reach = y < plot.top + 2 ? 7 : 3;
+    if (distance <= reach && y >= plot.top - 12 && y <= plot.base && (best === null || distance < best.distance)) best = { oom, distance };
+  }
+  return best?.oom ?? null;
+}
+
+export function oomLines(oom: MarkedOom): string[] {
+  const free = Math.max(0, oom.reserved_bytes - oom.allocated_bytes);
+  return [
+    `Out of memory: ${format.bytes(oom.wanted_bytes)} wanted`,
+    oom.label,
+    `${format.bytes(oom.allocated_bytes)} allocated, ${format.bytes(oom.reserved_bytes)} reserved, ${format.bytes(free)} of it free`,
+    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, ${format.duration(oom.time_ns)} in`}; click to go there`,
+  ];
 }

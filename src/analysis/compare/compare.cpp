@@ -10,7 +10,8 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint64_t kNothing = 1;  // the key of what has no stack
+constexpr std::uint64_t kNothing = 1;     // the key of what has no stack
+constexpr std::uint64_t kInBackward = 2;  // mixed into the keys of what backward allocated
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t more) {
   hash = (hash ^ more) * 0x9E3779B97F4A7C15ULL;
@@ -40,7 +41,8 @@ class Keys {
   // Fills in what the group is called.
   std::uint64_t key(AllocationId row, ComparedGroup& group) const {
     const DeviceRecord& record = *side_.record;
-    const StackId stack = record.allocations.stack[row.index];
+    const StackId forward = backward_stack(record, row.index);
+    const StackId stack = forward.is_none() ? record.allocations.stack[row.index] : forward;
     switch (by_) {
       case GroupBy::source:
         group.name = memory_source_name(record.labels.source[row.index]);
@@ -50,6 +52,8 @@ class Keys {
         return hash_bytes(group.name);
       case GroupBy::stack:
         group.stack = stack;
+        group.is_backward = !forward.is_none();
+        if (group.is_backward) return mixed(stack_keys_[stack.index], kInBackward);
         return stack.is_none() ? kNothing : stack_keys_[stack.index];
       case GroupBy::module:
         group.frame = module_frame(*side_.store, module_stack(record, row.index));
@@ -57,6 +61,8 @@ class Keys {
       case GroupBy::line:
         if (!stack.is_none())
           group.frame = side_.store->stacks().frame(user_part(*side_.store, stack));
+        group.is_backward = !forward.is_none();
+        if (group.is_backward) return mixed(frame_keys_[group.frame.index], kInBackward);
         break;
     }
     return group.frame.is_none() ? kNothing : frame_keys_[group.frame.index];

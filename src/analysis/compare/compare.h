@@ -20,10 +20,11 @@ struct ComparedSide {
 };
 
 struct ComparedGroup {
-  std::string name;         // of a source or size class; else empty, and a stack of one side tells
-  FrameId frame;            // the line or module
-  StackId stack;            // by stack: the whole of it
-  bool is_of_first = true;  // whose store the ids are of
+  std::string name;          // of a source or size class; else empty, and a stack of one side tells
+  FrameId frame;             // the line or module
+  StackId stack;             // by stack: the whole of it
+  bool is_of_first = true;   // whose store the ids are of
+  bool is_backward = false;  // allocated in backward; the line or stack is that of the forward
   std::uint64_t first_bytes = 0;
   std::uint64_t first_blocks = 0;
   std::uint64_t second_bytes = 0;

@@ -15,8 +15,17 @@ class TreeBuilder {
     node_of_stack_.resize(store.stacks().size(), kUnset);
   }
 
-  void add(StackId stack, std::uint64_t bytes) {
-    FlameNode& node = nodes_[node_of(stack)];
+  // The node of an allocation, made if it is not there yet.
+  std::uint32_t place(const DeviceRecord& record, std::size_t row) {
+    if (options_.by == FlameBy::module) return node_of(module_stack(record, row));
+    if (const StackId forward = backward_stack(record, row); !forward.is_none())
+      return child(node_of(forward), FrameId());
+    return node_of(record.allocations.stack[row]);
+  }
+
+  void add(const DeviceRecord& record, std::size_t row) {
+    const std::uint64_t bytes = record.allocations.size_bytes[row];
+    FlameNode& node = nodes_[place(record, row)];
     node.bytes += bytes;
     node.self_bytes += bytes;
     ++node.blocks;
@@ -123,6 +132,18 @@ class Pruner {
 
 }  // namespace
 
+FlameTree flame_tree(const Store& store, const DeviceRecord& record, FlameBy by) {
+  FlameOptions options;
+  options.by = by;
+  TreeBuilder builder(store, options);
+  FlameTree tree;
+  tree.node_of_allocation.reserve(record.allocations.size());
+  for (std::size_t row = 0; row < record.allocations.size(); ++row)
+    tree.node_of_allocation.push_back(builder.place(record, row));
+  tree.nodes = builder.finish();
+  return tree;
+}
+
 Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
                Position position, const FlameOptions& options) {
   const AllocationColumns& rows = record.allocations;
@@ -131,9 +152,7 @@ Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& l
   Flame flame;
   for (const AllocationId row : live.active_at(position)) {
     if (!rows.is_allocated_at(row.index, moment)) continue;
-    builder.add(
-        options.by == FlameBy::module ? module_stack(record, row.index) : rows.stack[row.index],
-        rows.size_bytes[row.index]);
+    builder.add(record, row.index);
     flame.allocated_bytes += rows.size_bytes[row.index];
     ++flame.blocks;
   }

@@ -16,7 +16,9 @@ enum class FlameBy : std::uint8_t {
 struct FlameNode {
   static constexpr std::uint32_t kNoParent = 0xffffffffU;
   std::uint32_t parent = kNoParent;
-  FrameId frame;                 // none: no stack was recorded, or no module led to it
+  // None: no stack was recorded, or no module led to it. Below another node: allocated in backward
+  // of what that node called.
+  FrameId frame;
   std::uint64_t bytes = 0;       // with those of its children
   std::uint64_t self_bytes = 0;  // allocated by this frame itself
   std::uint64_t blocks = 0;
@@ -35,6 +37,14 @@ struct FlameOptions {
   std::size_t most_nodes = 4000;
   std::size_t most_levels = 400;
 };
+
+// The tree of all calls of a device's history, and which of its nodes each allocation belongs to:
+// a flame graph of any moment is what is live then, added up over it.
+struct FlameTree {
+  std::vector<FlameNode> nodes;  // parents before children; without bytes
+  std::vector<std::uint32_t> node_of_allocation;
+};
+FlameTree flame_tree(const Store& store, const DeviceRecord& record, FlameBy by);
 
 Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
                Position position, const FlameOptions& options);

@@ -1,68 +1,12 @@
 #include "analysis/table/allocation_query.h"
 
 #include <algorithm>
-#include <sstream>
+
+#include "analysis/table/search_words.h"
+#include "analysis/timeline/grouping.h"
 
 namespace gpumemprof {
 namespace {
-
-char lower(char letter) {
-  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-}
-
-std::vector<std::string> split_words(const std::string& text) {
-  constexpr std::size_t kMostWords = 16;
-  std::string lowered = text;
-  std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
-  std::istringstream stream(lowered);
-  std::vector<std::string> words;
-  for (std::string word; words.size() < kMostWords && stream >> word;) words.push_back(word);
-  return words;
-}
-
-bool contains(std::string_view text, std::string_view word) {
-  return std::search(text.begin(), text.end(), word.begin(), word.end(),
-                     [](char a, char b) { return lower(a) == b; }) != text.end();
-}
-
-// Which words each stack has: its own frame's and its callers', which come before it in the trie.
-class StackWords {
- public:
-  StackWords(const Store& store, const std::vector<std::string>& words)
-      : wanted_((1U << words.size()) - 1) {
-    if (words.empty()) return;
-    std::vector<std::uint32_t> of_frame;
-    of_frame.reserve(store.frames().size());
-    for (const Frame& frame : store.frames()) {
-      std::uint32_t found = 0;
-      for (std::size_t index = 0; index < words.size(); ++index) {
-        if (contains(store.text(frame.name), words[index]) ||
-            contains(store.text(frame.file), words[index]))
-          found |= 1U << index;
-      }
-      of_frame.push_back(found);
-    }
-    const StackTrie& stacks = store.stacks();
-    found_.reserve(stacks.size());
-    for (std::size_t index = 0; index < stacks.size(); ++index) {
-      const StackId caller = stacks.callers()[index];
-      found_.push_back(of_frame[stacks.frames()[index].index] |
-                       (caller.is_none() ? 0U : found_[caller.index]));
-    }
-  }
-
-  [[nodiscard]] bool has_all(StackId stack, StackId forward_stack) const {
-    if (wanted_ == 0) return true;
-    return (of(stack) | of(forward_stack)) == wanted_;
-  }
-
- private:
-  [[nodiscard]] std::uint32_t of(StackId stack) const {
-    return stack.is_none() ? 0 : found_[stack.index];
-  }
-  std::uint32_t wanted_;
-  std::vector<std::uint32_t> found_;
-};
 
 class Search {
  public:
@@ -72,7 +16,7 @@ class Search {
         rows_(record.allocations),
         times_(times),
         query_(query),
-        words_(store, split_words(query.filter.words)) {}
+        words_(store, query.filter.words) {}
 
   AllocationPage run() {
     AllocationPage page;
@@ -103,7 +47,7 @@ class Search {
     std::uint32_t row;
   };
 
-  [[nodiscard]] bool matches(std::size_t row) const {
+  [[nodiscard]] bool matches(std::size_t row) {
     const AllocationFilter& filter = query_.filter;
     const std::uint64_t size = rows_.size_bytes[row];
     if (size < filter.min_size_bytes || size > filter.max_size_bytes) return false;
@@ -117,7 +61,17 @@ class Search {
       const std::int64_t lifetime = lifetime_of(record_, times_, row);
       if (lifetime < filter.min_lifetime || lifetime > filter.max_lifetime) return false;
     }
-    return words_.has_all(rows_.stack[row], forward_stack(row));
+    return words_.match(rows_.stack[row], forward_stack(row), source(row), name(row));
+  }
+
+  [[nodiscard]] std::optional<MemorySource> source(std::size_t row) const {
+    if (!has_sources(record_)) return std::nullopt;
+    return record_.labels.source[row];
+  }
+
+  [[nodiscard]] StringId name(std::size_t row) const {
+    const Column<StringId>& names = record_.labels.name;
+    return row < names.size() ? names[row] : StringId();
   }
 
   [[nodiscard]] StackId forward_stack(std::size_t row) const {
@@ -150,7 +104,7 @@ class Search {
   const AllocationColumns& rows_;
   const EventTimes& times_;
   const AllocationQuery& query_;
-  StackWords words_;
+  SearchWords words_;
 };
 
 }  // namespace

@@ -15,8 +15,11 @@ enum class AllocationOrder : std::uint8_t { size, birth, lifetime, rounding };
 std::optional<AllocationOrder> allocation_order_from_name(std::string_view name);
 
 struct AllocationFilter {
-  // Each word must be part of the name or file of a frame, whatever its case; words may be found in
-  // different frames. In backward the frames of the forward stack count too.
+  // Each word must be found, whatever its case: in the function or file of a frame, as "file:line"
+  // (train.py:19), in the source (gradients) or in the tensor's name (blocks.1.down). Words may be
+  // found in different frames; in backward the frames of the forward stack count too. "file:",
+  // "function:", "source:" and "name:" before a word look there alone, "-" before it leaves out
+  // what has it.
   std::string words;
   std::uint64_t min_size_bytes = 0;
   std::uint64_t max_size_bytes = kUnknownBytes;

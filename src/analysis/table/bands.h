@@ -2,15 +2,15 @@
 // the screen, bytes times events.
 #pragma once
 
-#include <vector>
-
+#include "analysis/table/allocation_query.h"
 #include "analysis/timeline/live_changes.h"
 #include "store/store.h"
 
 namespace gpumemprof {
 
-// Alive somewhere in [from, to), at most `most`, in order of birth.
-std::vector<AllocationId> largest_bands(const DeviceRecord& record, Position from, Position to,
-                                        std::size_t most);
+// Alive somewhere in [from, to), at most `most`, in order of birth. `matches` and `matching_bytes`
+// count all that are alive there.
+AllocationPage largest_bands(const DeviceRecord& record, Position from, Position to,
+                             std::size_t most);
 
 }  // namespace gpumemprof

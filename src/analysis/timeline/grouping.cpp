@@ -58,6 +58,7 @@ class Grouper {
 
  private:
   static constexpr std::uint32_t kUnset = FrameId::kNone - 1;
+  static constexpr std::uint64_t kInBackward = std::uint64_t{1} << 32;
 
   // Of each source, its number in kMemorySources.
   static constexpr std::array<std::uint32_t, kMemorySourceCount> kSourcePlaces = [] {
@@ -81,12 +82,20 @@ class Grouper {
         return known(sizes, {size_class_name(sizes), {}, {}});
       }
       case GroupBy::stack: {
+        if (const StackId forward = backward_stack(record_, row); !forward.is_none())
+          return known(slot(forward) | kInBackward, {"", {}, forward, 1, false, true});
         const StackId stack = record_.allocations.stack[row];
         return known(slot(stack), {"", {}, stack});
       }
       case GroupBy::module:
       case GroupBy::line:
         break;
+    }
+    if (by_ == GroupBy::line) {
+      if (const StackId forward = backward_stack(record_, row); !forward.is_none()) {
+        const FrameId frame = frame_of(forward);
+        return known(frame.index | kInBackward, {"", frame, {}, 1, false, true});
+      }
     }
     const FrameId frame = frame_of(by_ == GroupBy::module ? module_stack(record_, row)
                                                           : record_.allocations.stack[row]);
@@ -195,6 +204,11 @@ StackId module_stack(const DeviceRecord& record, std::size_t allocation) {
     if (!forward.is_none()) return forward;
   }
   return record.allocations.stack[allocation];
+}
+
+StackId backward_stack(const DeviceRecord& record, std::size_t allocation) {
+  return record.allocations.stack[allocation].is_none() ? module_stack(record, allocation)
+                                                        : StackId();
 }
 
 unsigned size_class(std::uint64_t size_bytes) {

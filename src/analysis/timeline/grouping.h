@@ -28,6 +28,7 @@ struct Group {
   StackId stack;
   std::uint64_t members = 1;  // of the group of all others: how many groups it stands for
   bool is_rest = false;
+  bool is_backward = false;  // allocated in backward; `frame` or `stack` is of the forward
 };
 
 struct Grouping {
@@ -44,6 +45,9 @@ struct Grouping {
 // backward that of the forward stack. None outside of modules.
 FrameId module_frame(const Store& store, StackId stack);
 StackId module_stack(const DeviceRecord& record, std::size_t allocation);
+// Of memory allocated in backward by a thread without a stack: where its forward was called. None
+// for all other memory.
+StackId backward_stack(const DeviceRecord& record, std::size_t allocation);
 
 // The power of two, at most 64, at or below which a size lies: "up to 512 KiB".
 unsigned size_class(std::uint64_t size_bytes);

@@ -51,9 +51,15 @@ class Labels {
  public:
   explicit Labels(const Store& store) : store_(store) {}
 
-  std::size_t number(StackId stack) {
-    const auto [known, is_new] = numbers_.try_emplace(stack.index, texts.size());
-    if (is_new) texts.push_back(stack_label(store_, stack));
+  std::size_t number(const DeviceRecord& record, std::size_t row) {
+    const StackId forward = backward_stack(record, row);
+    const StackId stack = forward.is_none() ? record.allocations.stack[row] : forward;
+    const std::uint64_t key = stack.index | (std::uint64_t{forward.is_none() ? 0U : 1U} << 32);
+    const auto [known, is_new] = numbers_.try_emplace(key, texts.size());
+    if (is_new) {
+      texts.push_back((forward.is_none() ? "" : std::string(kInBackward)) +
+                      stack_label(store_, stack));
+    }
     return known->second;
   }
 
@@ -61,7 +67,7 @@ class Labels {
 
  private:
   const Store& store_;
-  std::unordered_map<std::uint32_t, std::size_t> numbers_;
+  std::unordered_map<std::uint64_t, std::size_t> numbers_;
 };
 
 }  // namespace
@@ -90,7 +96,7 @@ std::string allocations_json(const AllocationSource& source, const AllocationPag
     json["source"].push_back(source_json(source, row));
     json["stack"].push_back(rows.stack[row].is_none() ? Json() : Json(rows.stack[row].index));
     json["forward_stack"].push_back(forward.is_none() ? Json() : Json(forward.index));
-    json["label"].push_back(labels.number(rows.stack[row]));
+    json["label"].push_back(labels.number(source.record, row));
     json["name"].push_back(name_json(source, row));
     json["tag"].push_back(tag_json(source, row));
   }
@@ -103,6 +109,8 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
   const std::size_t row = id.index;
   const std::uint32_t freed = rows.free_requested_event[row];
   const bool has_time = source.times.is_known();
+  Labels labels(source.store);
+  labels.number(source.record, row);
   return dump({{"row", row},
                {"address", address_text(rows.address[row])},
                {"size", rows.size_bytes[row]},
@@ -123,7 +131,7 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
                 has_sources(source.record) ? Json(source.record.labels.is_measured(row)) : Json()},
                {"name", name_json(source, row)},
                {"tag", tag_json(source, row)},
-               {"label", stack_label(source.store, rows.stack[row])},
+               {"label", labels.texts[0]},
                {"frames", stack_frames(source.store, rows.stack[row])},
                {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}});
 }
@@ -159,9 +167,9 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
     const int groups = is_free ? 0 : grouping.group_of_allocation[block.allocation.index];
     // A block that waits for a stream is told by a negative group.
     group.push_back(block.is_waiting ? -1 - groups : groups);
-    label.push_back(is_free ? -1
-                            : static_cast<std::int64_t>(labels.number(
-                                  source.record.allocations.stack[block.allocation.index])));
+    label.push_back(
+        is_free ? -1
+                : static_cast<std::int64_t>(labels.number(source.record, block.allocation.index)));
   }
   return dump({{"position", position},
                {"reserved_bytes", map.reserved_bytes},

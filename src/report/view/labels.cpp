@@ -39,6 +39,12 @@ std::string stack_label(const Store& store, StackId stack) {
   return line + " → " + shown(text::place(store, store.stacks().frame(stack)));
 }
 
+Json frame_json(const Store& store, FrameId id) {
+  const Frame& frame = store.frame(id);
+  return {shown(store.text(frame.name)), shown(store.text(frame.file)), frame.line,
+          is_library_file(store.text(frame.file)) ? 0 : 1, shown(text::place(store, id))};
+}
+
 Json stack_frames(const Store& store, StackId stack) {
   constexpr std::size_t kMostFrames = 1000;
   constexpr std::size_t kMostBytes = std::size_t{128} << 10;

@@ -27,6 +27,10 @@ std::string shown(std::string_view name);
 std::string frame_label(const Store& store, FrameId frame, GroupBy by);
 // The user's line and, where it is another, the innermost frame.
 std::string stack_label(const Store& store, StackId stack);
+// "in backward of ": before the label of the forward that memory of backward belongs to.
+inline constexpr std::string_view kInBackward = "in backward of ";
+// Name, file, line, whether it is the user's own code, and its label.
+Json frame_json(const Store& store, FrameId frame);
 // Innermost first, each with whether it is the user's own code; the outermost are left out where
 // they are far too many.
 Json stack_frames(const Store& store, StackId stack);

@@ -62,11 +62,22 @@ void append_differences(std::string& out, const std::vector<T>& values) {
   out += ']';
 }
 
+Json since_first(const EventTimes& times, std::int64_t time_ns) {
+  return time_ns == kUnknownTime ? Json() : Json(times.since_first(time_ns));
+}
+
+std::string_view span_kind_name(SpanKind kind) {
+  constexpr std::string_view kNames[] = {"step", "phase", "evaluation", "annotation"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 std::string group_label(const Store& store, const Grouping& grouping, const Group& group) {
   if (group.is_rest) return text::counted(group.members, "other");
   if (!group.name.empty()) return shown(group.name);
-  return grouping.by == GroupBy::stack ? stack_label(store, group.stack)
-                                       : frame_label(store, group.frame, grouping.by);
+  const std::string label = grouping.by == GroupBy::stack
+                                ? stack_label(store, group.stack)
+                                : frame_label(store, group.frame, grouping.by);
+  return group.is_backward ? std::string(kInBackward) + label : label;
 }
 
 }  // namespace
@@ -118,35 +129,48 @@ std::string tile_json(const Tile& tile) {
   return out + "]}";
 }
 
-std::string marks_json(const EventTimes& times, const Marks& marks) {
-  const auto since_first = [&](std::int64_t time_ns) {
-    return time_ns == kUnknownTime ? Json() : Json(times.since_first(time_ns));
-  };
-  Json spans = Json::array();
-  for (const MarkedSpan& span : marks.spans) {
-    spans.push_back({{"name", shown(span.name)},
-                     {"from", span.from},
-                     {"to", span.to},
-                     {"from_ns", since_first(span.from_ns)},
-                     {"to_ns", since_first(span.to_ns)},
-                     {"depth", span.depth},
-                     {"kind", span.kind == MarkedSpan::Kind::step    ? "step"
-                              : span.kind == MarkedSpan::Kind::phase ? "phase"
-                                                                     : "annotation"}});
-  }
+std::string marks_json(const Store& store, const EventTimes& times, const Marks& marks,
+                       const Spans& spans) {
   Json ooms = Json::array();
   for (const MarkedOom& oom : marks.ooms) {
     ooms.push_back({{"position", oom.position},
-                    {"time_ns", since_first(oom.time_ns)},
-                    {"wanted_bytes", oom.wanted_bytes}});
+                    {"time_ns", since_first(times, oom.time_ns)},
+                    {"wanted_bytes", oom.wanted_bytes},
+                    {"allocated_bytes", oom.allocated_bytes},
+                    {"reserved_bytes", oom.reserved_bytes},
+                    {"label", stack_label(store, oom.stack)}});
   }
-  return dump({{"spans", spans},
-               {"spans_left_out", marks.spans_left_out},
+  return dump({{"lanes", spans.lane_count()},
+               {"spans", spans.span_count()},
+               {"spans_too_deep", spans.too_deep()},
                {"ooms", ooms},
                {"ooms_left_out", marks.ooms_left_out},
                {"card_bytes", marks.card_bytes ? Json(*marks.card_bytes) : Json()},
                {"limit_bytes", marks.limit_bytes ? Json(*marks.limit_bytes) : Json()},
                {"is_limit_inferred", marks.is_limit_inferred}});
+}
+
+std::string spans_json(const EventTimes& times, const SpanTile& tile) {
+  Json rows = Json::array();
+  for (const DrawnSpan& span : tile.spans) {
+    Json row = {{"name", shown(span.name)},
+                {"from", span.from},
+                {"to", span.to},
+                {"from_ns", since_first(times, span.from_ns)},
+                {"to_ns", since_first(times, span.to_ns)},
+                {"lane", span.lane},
+                {"kind", span_kind_name(span.kind)}};
+    if (span.count > 1) {
+      row["count"] = span.count;
+      row["last_name"] = shown(span.last_name);
+    }
+    rows.push_back(std::move(row));
+  }
+  return dump({{"spans", rows}, {"left_out", tile.left_out}});
+}
+
+std::string held_json(std::span<const std::uint64_t> group_bytes) {
+  return dump({{"groups", std::vector<std::uint64_t>(group_bytes.begin(), group_bytes.end())}});
 }
 
 std::string flame_json(const Store& store, const Flame& flame, Position position) {
@@ -205,6 +229,30 @@ std::string moment_json(const DeviceRecord& record, const MomentFacts& facts) {
                {"reserved_bytes", bytes_or_null(facts.reserved_bytes)}});
 }
 
+std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments) {
+  std::vector<Position> position;
+  std::vector<std::uint64_t> allocated;
+  std::vector<std::uint64_t> reserved;
+  std::vector<std::int64_t> time;
+  for (const MomentFacts& facts : moments) {
+    position.push_back(facts.position);
+    allocated.push_back(facts.allocated_bytes);
+    if (facts.reserved_bytes != kUnknownBytes) reserved.push_back(facts.reserved_bytes);
+    // Before the first event there is no time: it begins with the run.
+    if (facts.since_first_ns != kUnknownTime || (facts.position == 0 && time.empty()))
+      time.push_back(facts.position == 0 ? 0 : facts.since_first_ns);
+  }
+  std::string out = fmt::format(R"({{"level":{},"position":)", level);
+  append_differences(out, position);
+  out += R"(,"allocated":)";
+  append_differences(out, allocated);
+  out += R"(,"reserved":)";
+  append_differences(out, reserved);
+  out += R"(,"time_ns":)";
+  append_differences(out, time);
+  return out + "}";
+}
+
 std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
                          std::size_t most_groups) {
   Json groups = Json::array();
@@ -215,6 +263,7 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
     if (label.empty() && !group.frame.is_none()) label = shown(text::place(store, group.frame));
     if (label.empty() && !group.stack.is_none()) label = stack_label(store, group.stack);
     if (label.empty()) label = "no stack, or outside any module";
+    if (group.is_backward) label = std::string(kInBackward) + label;
     groups.push_back({{"label", label},
                       {"first_bytes", group.first_bytes},
                       {"first_blocks", group.first_blocks},

@@ -15,6 +15,7 @@
 #include "analysis/moment/segment_map.h"
 #include "analysis/table/allocation_query.h"
 #include "analysis/timeline/marks.h"
+#include "analysis/timeline/spans.h"
 #include "analysis/timeline/timeline.h"
 #include "store/store.h"
 
@@ -39,7 +40,11 @@ std::string report_json(std::string_view overview_json, std::string_view overvie
 
 std::string groups_json(const Store& store, const Grouping& grouping);
 std::string tile_json(const Tile& tile);
-std::string marks_json(const EventTimes& times, const Marks& marks);
+std::string marks_json(const Store& store, const EventTimes& times, const Marks& marks,
+                       const Spans& spans);
+std::string spans_json(const EventTimes& times, const SpanTile& tile);
+// What each group holds at one moment.
+std::string held_json(std::span<const std::uint64_t> group_bytes);
 std::string flame_json(const Store& store, const Flame& flame, Position position);
 std::string error_json(std::string_view message);
 // What a file that stands alone says of itself.
@@ -53,6 +58,8 @@ struct MomentFacts {
   std::uint64_t reserved_bytes = kUnknownBytes;
 };
 std::string moment_json(const DeviceRecord& record, const MomentFacts& facts);
+// Many of them, in order, one for each bucket of a level of the axis of events.
+std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments);
 
 // A device's allocations as the page is told of them.
 struct AllocationSource {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <set>
 
 #include "analysis/compare/compare.h"
 #include "analysis/moment/flame.h"
@@ -12,6 +14,7 @@
 #include "analysis/random_history.h"
 #include "analysis/table/allocation_query.h"
 #include "analysis/table/bands.h"
+#include "analysis/timeline/grouping.h"
 #include "base/bytes.h"
 
 namespace gpumemprof {
@@ -108,7 +111,8 @@ TEST_P(MomentOfRandomHistory, filters_keep_exactly_what_they_say) {
 }
 
 TEST_P(MomentOfRandomHistory, bands_are_the_largest_of_those_in_sight) {
-  const std::vector<AllocationId> bands = largest_bands(record_, 100, 200, 10);
+  const AllocationPage page = largest_bands(record_, 100, 200, 10);
+  const std::vector<AllocationId>& bands = page.rows;
   ASSERT_EQ(bands.size(), 10U);
   const auto area = [&](std::size_t row) {
     const Position birth = std::max<Position>(100, birth_position(rows_.alloc_event[row]));
@@ -122,6 +126,113 @@ TEST_P(MomentOfRandomHistory, bands_are_the_largest_of_those_in_sight) {
   for (std::size_t row = 0; row < rows_.size(); ++row) larger += area(row) > least ? 1U : 0U;
   EXPECT_LT(larger, 10U);
   EXPECT_TRUE(std::is_sorted(bands.begin(), bands.end()));
+  std::uint64_t alive = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    if (area(row) == 0) continue;
+    ++alive;
+    bytes += rows_.size_bytes[row];
+  }
+  EXPECT_EQ(page.matches, alive);
+  EXPECT_EQ(page.matching_bytes, bytes);
+}
+
+TEST_P(MomentOfRandomHistory, a_flame_tree_adds_up_to_the_flame_graph_of_any_moment) {
+  for (const FlameBy by : {FlameBy::stack, FlameBy::module}) {
+    const FlameTree tree = flame_tree(history_.store, record_, by);
+    ASSERT_EQ(tree.node_of_allocation.size(), rows_.size());
+    FlameOptions options;
+    options.by = by;
+    for (const Position position : {Position{0}, Position{100}, Position{399}}) {
+      std::vector<std::uint64_t> bytes(tree.nodes.size(), 0);
+      for (std::size_t row = 0; row < rows_.size(); ++row) {
+        if (rows_.is_allocated_at(row, moment_of(position)))
+          bytes[tree.node_of_allocation[row]] += rows_.size_bytes[row];
+      }
+      std::multiset<std::uint64_t> expected;
+      for (std::size_t node = tree.nodes.size(); node-- > 0;) {
+        if (bytes[node] > 0) expected.insert(bytes[node]);
+        if (tree.nodes[node].parent != FlameNode::kNoParent)
+          bytes[tree.nodes[node].parent] += bytes[node];
+      }
+      std::multiset<std::uint64_t> found;
+      const Flame flame = flame_at(history_.store, record_, live_, position, options);
+      for (const FlameNode& node : flame.nodes) found.insert(node.bytes);
+      EXPECT_EQ(flame.nodes_left_out, 0U);
+      EXPECT_EQ(found, expected);
+    }
+  }
+}
+
+class SearchOfRandomHistory : public ::testing::Test {
+ protected:
+  // How many allocations a search finds, and how many a scan with this condition.
+  void expect_same(const std::string& words, const std::function<bool(std::size_t)>& is_wanted) {
+    AllocationQuery query;
+    query.limit = 1'000'000;
+    query.filter.words = words;
+    const EventTimes times(history_.record->events);
+    const AllocationPage page = find_allocations(history_.store, *history_.record, times, query);
+    std::vector<AllocationId> expected;
+    for (std::size_t row = 0; row < history_.record->allocations.size(); ++row) {
+      if (is_wanted(row)) expected.emplace_back(row);
+    }
+    std::vector<AllocationId> found = page.rows;
+    std::sort(found.begin(), found.end());
+    EXPECT_EQ(found, expected) << words;
+    EXPECT_GT(found.size(), 0U) << words;
+    EXPECT_LT(found.size(), history_.record->allocations.size()) << words;
+  }
+
+  bool any_frame(std::size_t row, const std::function<bool(const Frame&)>& is_it) const {
+    for (StackId part = history_.record->allocations.stack[row]; !part.is_none();
+         part = history_.store.stacks().caller(part)) {
+      if (is_it(history_.store.frame(history_.store.stacks().frame(part)))) return true;
+    }
+    return false;
+  }
+
+  RandomHistory history_{31, 400};
+};
+
+TEST_F(SearchOfRandomHistory, finds_a_line_of_a_file) {
+  expect_same("CASE.py:2", [&](std::size_t row) {
+    return any_frame(row, [&](const Frame& frame) {
+      return frame.line == 2 && history_.store.text(frame.file) == "/train/case.py";
+    });
+  });
+}
+
+TEST_F(SearchOfRandomHistory, finds_a_source) {
+  expect_same("gradients", [&](std::size_t row) {
+    return history_.record->labels.source[row] == MemorySource::gradients;
+  });
+  expect_same("source:optimizer", [&](std::size_t row) {
+    return history_.record->labels.source[row] == MemorySource::optimizer_state;
+  });
+}
+
+TEST_F(SearchOfRandomHistory, finds_a_tensor_by_its_name) {
+  const StringId name = history_.store.add_string("blocks.1.down.weight");
+  for (std::size_t row = 0; row < history_.record->allocations.size(); ++row)
+    history_.record->labels.name.push_back(row % 3 == 0 ? name : StringId());
+  expect_same("blocks.1.down", [](std::size_t row) { return row % 3 == 0; });
+  expect_same("name:Blocks.1", [](std::size_t row) { return row % 3 == 0; });
+}
+
+TEST_F(SearchOfRandomHistory, looks_where_it_is_told_and_leaves_out_what_it_is_told) {
+  const auto has_function = [&](std::size_t row) {
+    return any_frame(
+        row, [&](const Frame& frame) { return history_.store.text(frame.name) == "train"; });
+  };
+  const auto has_file = [&](std::size_t row) {
+    return any_frame(row, [&](const Frame& frame) {
+      return history_.store.text(frame.file).find("train") != std::string_view::npos;
+    });
+  };
+  expect_same("function:train", has_function);
+  expect_same("file:train", has_file);
+  expect_same("-train", [&](std::size_t row) { return !has_function(row) && !has_file(row); });
 }
 
 TEST_P(MomentOfRandomHistory, a_moment_compared_with_itself_has_no_differences) {
@@ -140,6 +251,39 @@ TEST_P(MomentOfRandomHistory, a_moment_compared_with_itself_has_no_differences) 
 }
 
 INSTANTIATE_TEST_SUITE_P(seeds, MomentOfRandomHistory, ::testing::Values(11U, 12U, 13U));
+
+TEST(Backward, memory_without_a_stack_belongs_to_the_forward_it_is_for) {
+  constexpr Position kMoment = 150;
+  RandomHistory history(41, 300);
+  DeviceRecord& record = *history.record;
+  record.events.forward_stack.resize(record.events.size(), StackId());
+  std::uint64_t bytes = 0;
+  std::vector<std::size_t> moved;
+  for (std::size_t row = 0; row < record.allocations.size(); row += 3) {
+    const std::uint32_t event = record.allocations.alloc_event[row];
+    if (event == kNoEvent || record.allocations.stack[row].is_none()) continue;
+    record.events.forward_stack[event] = record.allocations.stack[row];
+    record.allocations.stack[row] = StackId();
+    moved.push_back(row);
+    if (record.allocations.is_allocated_at(row, moment_of(kMoment)))
+      bytes += record.allocations.size_bytes[row];
+  }
+  ASSERT_GT(bytes, 0U);
+  const LiveRows live(record);
+  const Flame flame = flame_at(history.store, record, live, kMoment, {});
+  std::uint64_t in_backward = 0;
+  for (const FlameNode& node : flame.nodes) {
+    if (node.frame.is_none() && node.parent != FlameNode::kNoParent) in_backward += node.bytes;
+  }
+  EXPECT_EQ(in_backward, bytes);
+  for (const GroupBy by : {GroupBy::line, GroupBy::stack}) {
+    const Grouping grouping = make_grouping(history.store, record, kNoEvent, by);
+    for (const std::size_t row : moved) {
+      const Group& group = grouping.groups[grouping.group_of_allocation[row]];
+      EXPECT_TRUE(group.is_backward || group.is_rest);
+    }
+  }
+}
 
 TEST(LiveRows, rows_that_are_not_in_order_of_birth_are_found_all_the_same) {
   RandomHistory history(21, 300);

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "analysis/random_history.h"
 #include "analysis/timeline/grouping.h"
-#include "analysis/timeline/marks.h"
+#include "analysis/timeline/spans.h"
 
 namespace gpumemprof {
 namespace {
@@ -135,11 +137,20 @@ TEST(Grouping, sizes_fall_into_classes_of_four_times_the_one_before) {
   EXPECT_EQ(size_class_name(size_class(~std::uint64_t{0})), "larger");
 }
 
-TEST(Marks, annotations_are_paired_by_name_and_nested) {
+std::vector<DrawnSpan> spans_of(const Spans& spans, const TileAddress& address) {
+  Result<SpanTile> tile = spans.tile(address);
+  EXPECT_TRUE(tile);
+  return tile ? tile.value().spans : std::vector<DrawnSpan>();
+}
+
+TEST(Spans, annotations_are_paired_by_name_and_nested) {
   RandomHistory history(7);
-  const std::int64_t start = history.record->events.time_ns[0];
-  const auto mark = [&](const char* name, Annotation::Stage stage, std::int64_t after) {
-    history.store.add_annotation({history.store.add_string(name), stage, 0, start + after});
+  const Timeline timeline(*history.record);
+  const EventTimes& times = timeline.times();
+  const std::int64_t whole = times.last_ns() - times.first_ns();
+  const auto mark = [&](const char* name, Annotation::Stage stage, std::int64_t percent) {
+    history.store.add_annotation(
+        {history.store.add_string(name), stage, 0, times.first_ns() + whole * percent / 100});
   };
   mark("outer", Annotation::Stage::start, 10);
   mark("inner", Annotation::Stage::start, 20);
@@ -147,46 +158,102 @@ TEST(Marks, annotations_are_paired_by_name_and_nested) {
   mark("outer", Annotation::Stage::end, 40);
   mark("never opened", Annotation::Stage::end, 50);
   mark("never closed", Annotation::Stage::start, 60);
-  const EventTimes times(history.record->events);
-  const Marks marks = find_marks(history.store, *history.record, history.replay, {}, times);
-  ASSERT_EQ(marks.spans.size(), 3U);
-  EXPECT_EQ(marks.spans[0].name, "outer");
-  EXPECT_EQ(marks.spans[0].to_ns - marks.spans[0].from_ns, 30);
-  EXPECT_EQ(marks.spans[1].depth, 1U);
-  EXPECT_EQ(marks.spans[2].to_ns, times.last_ns());
+  const Spans spans(history.store, *history.record, {}, timeline);
+  const std::vector<DrawnSpan> drawn = spans_of(spans, {Axis::time, 0, 0});
+  ASSERT_EQ(drawn.size(), 3U);
+  EXPECT_EQ(drawn[0].name, "outer");
+  EXPECT_EQ(drawn[0].to_ns - drawn[0].from_ns, whole * 40 / 100 - whole * 10 / 100);
+  EXPECT_EQ(drawn[1].name, "never closed");
+  EXPECT_EQ(drawn[1].to_ns, times.last_ns());
+  EXPECT_EQ(drawn[2].name, "inner");
+  EXPECT_EQ(drawn[2].lane, 1U);
 }
 
-TEST(Marks, steps_and_phases_lie_above_annotations) {
-  RandomHistory history(8);
-  const EventTimes times(history.record->events);
+TEST(Spans, steps_and_phases_lie_above_annotations) {
+  const RandomHistory history(8);
+  const Timeline timeline(*history.record);
   const std::vector<PhaseSpan> phases = {{0, Phase::other, 0},
-                                         {10, Phase::forward, 1},
-                                         {20, Phase::backward, 1},
-                                         {30, Phase::forward, 2}};
-  const Marks marks = find_marks(history.store, *history.record, history.replay, phases, times);
-  ASSERT_EQ(marks.spans.size(), 5U);
-  EXPECT_EQ(marks.spans[0].name, "step 1");
-  EXPECT_EQ(marks.spans[0].from, 10U);
-  EXPECT_EQ(marks.spans[0].to, 30U);
-  EXPECT_EQ(marks.spans[2].name, "backward");
-  EXPECT_EQ(marks.spans[4].to, history.record->events.size());
+                                         {10, Phase::backward, 1},
+                                         {200, Phase::other, 1},
+                                         {400, Phase::optimizer_step, 1},
+                                         {600, Phase::backward, 2}};
+  const Spans spans(history.store, *history.record, phases, timeline);
+  EXPECT_EQ(spans.lane_count(), 2U);
+  const std::vector<DrawnSpan> drawn = spans_of(spans, {Axis::event, 0, 0});
+  ASSERT_EQ(drawn.size(), 5U);
+  EXPECT_EQ(drawn[0].name, "step 1");
+  EXPECT_EQ(drawn[0].from, 10U);
+  EXPECT_EQ(drawn[0].to, 600U);
+  EXPECT_EQ(drawn[3].name, "optimizer step");
+  EXPECT_EQ(drawn[4].to, history.record->events.size());
 }
 
-TEST(Marks, the_longest_are_kept_where_there_are_too_many) {
-  RandomHistory history(9);
-  const EventTimes times(history.record->events);
-  for (int span = 0; span < 20; ++span) {
-    const StringId name = history.store.add_string("span " + std::to_string(span));
-    const std::int64_t at = times.first_ns() + std::int64_t{40} * span;
-    history.store.add_annotation({name, Annotation::Stage::start, 0, at});
-    history.store.add_annotation({name, Annotation::Stage::end, 0, at + span});
+TEST(Spans, a_run_without_backward_has_no_steps) {
+  const RandomHistory history(8);
+  const Timeline timeline(*history.record);
+  const Spans spans(history.store, *history.record, {{0, Phase::other, 0}, {10, Phase::forward, 1}},
+                    timeline);
+  const std::vector<DrawnSpan> drawn = spans_of(spans, {Axis::event, 0, 0});
+  ASSERT_EQ(drawn.size(), 1U);
+  EXPECT_EQ(drawn[0].name, "forward");
+}
+
+// Every span, however many there are: at each level they are all counted, at the deepest each is
+// drawn by itself.
+TEST(Spans, none_is_left_out_at_any_level) {
+  constexpr std::uint32_t kEvents = 40'000;
+  constexpr std::uint32_t kEventsOfStep = 4;
+  const RandomHistory history(9, kEvents);
+  const Timeline timeline(*history.record);
+  std::vector<PhaseSpan> phases;
+  for (std::uint32_t event = 0; event < kEvents; event += kEventsOfStep)
+    phases.push_back({event, Phase::backward, event / kEventsOfStep + 1});
+  const Spans spans(history.store, *history.record, phases, timeline);
+  const std::uint64_t all = 2 * std::uint64_t{kEvents} / kEventsOfStep;
+  EXPECT_EQ(spans.span_count(), all);
+  for (const Axis axis : {Axis::event, Axis::time}) {
+    for (const std::uint32_t level : {0U, 3U, timeline.deepest_level()}) {
+      if (level > 7 && axis == Axis::time) continue;
+      std::uint64_t found = 0;
+      std::uint64_t merged = 0;
+      std::set<std::tuple<std::uint32_t, Position>> wide;  // in each tile that it reaches into
+      for (std::uint32_t index = 0; index < (1U << level); ++index) {
+        for (const DrawnSpan& span : spans_of(spans, {axis, level, index})) {
+          if (span.count > 1) ++merged;
+          if (span.count > 1 || wide.insert({span.lane, span.from}).second) found += span.count;
+        }
+      }
+      EXPECT_EQ(found, all) << level;
+      if (level == 0) {
+        EXPECT_GT(merged, 0U);
+      }
+      if (level == timeline.deepest_level() && axis == Axis::event) {
+        EXPECT_EQ(merged, 0U);
+      }
+    }
   }
-  MarksOptions options;
-  options.most_spans = 5;
-  const Marks marks =
-      find_marks(history.store, *history.record, history.replay, {}, times, options);
-  EXPECT_EQ(marks.spans.size(), 5U);
-  EXPECT_EQ(marks.spans_left_out, 15U);
+}
+
+TEST(Spans, a_merged_span_names_its_first_and_last) {
+  const RandomHistory history(10);
+  const Timeline timeline(*history.record);
+  std::vector<PhaseSpan> phases;
+  for (std::uint32_t event = 0; event < 900; ++event)
+    phases.push_back({event, Phase::backward, event + 1});
+  const Spans spans(history.store, *history.record, phases, timeline);
+  const std::vector<DrawnSpan> drawn = spans_of(spans, {Axis::event, 0, 0});
+  ASSERT_EQ(drawn.size(), 2U);
+  EXPECT_EQ(drawn[0].name, "step 1");
+  EXPECT_EQ(drawn[0].last_name, "step 900");
+  EXPECT_EQ(drawn[0].count, 900U);
+}
+
+TEST(Spans, a_tile_that_is_not_there_is_an_error) {
+  const RandomHistory history(4);
+  const Timeline timeline(*history.record);
+  const Spans spans(history.store, *history.record, {}, timeline);
+  EXPECT_FALSE(spans.tile({Axis::event, 1, 2}));
+  EXPECT_FALSE(spans.tile({Axis::event, 60, 0}));
 }
 
 }  // namespace

@@ -1,0 +1,348 @@
+#include "analysis/timeline/spans.h"
+
+#include <algorithm>
+
+#include "base/flat_map.h"
+
+namespace gpumemprof {
+
+// Steps in the first lane and the phases within them in the second.
+class Spans::PhaseReader {
+ public:
+  PhaseReader(Spans& spans, const std::vector<PhaseSpan>& phases, std::uint32_t events)
+      : spans_(spans), phases_(phases), events_(events) {}
+
+  void run() {
+    usual_forward_ = median_forward();
+    // Without a backward or an optimizer there are no steps: forwards alone, in the first lane.
+    is_training_ = std::any_of(phases_.begin(), phases_.end(), [](const PhaseSpan& span) {
+      return span.phase == Phase::backward || span.phase == Phase::optimizer_step;
+    });
+    for (std::size_t first = 0; first < phases_.size();) {
+      std::size_t past = first;
+      while (past < phases_.size() && phases_[past].step == phases_[first].step) ++past;
+      add_step(first, past);
+      first = past;
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t end_of(std::size_t index) const {
+    return index + 1 < phases_.size() ? phases_[index + 1].first_event : events_;
+  }
+  [[nodiscard]] std::uint32_t length_of(std::size_t index) const {
+    return end_of(index) - phases_[index].first_event;
+  }
+
+  // Of the first forward of each step, in events.
+  [[nodiscard]] std::uint32_t median_forward() const {
+    std::vector<std::uint32_t> lengths;
+    std::uint32_t step = 0;
+    for (std::size_t index = 0; index < phases_.size(); ++index) {
+      if (phases_[index].phase != Phase::forward || phases_[index].step == step) continue;
+      step = phases_[index].step;
+      lengths.push_back(length_of(index));
+    }
+    if (lengths.empty()) return 0;
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    return *middle;
+  }
+
+  void add_step(std::size_t first, std::size_t past) {
+    const bool is_step = is_training_ && phases_[first].step > 0;
+    const std::uint32_t begin = is_step ? training_begin(first, past) : phases_[first].first_event;
+    const std::uint32_t end = end_of(past - 1);
+    if (is_step) add_evaluation(first, past, begin);
+    if (is_step && begin < end) add(0, SpanKind::step, phases_[first].step, begin, end);
+    for (std::size_t index = first; index < past; ++index) {
+      const std::uint32_t from = std::max(begin, phases_[index].first_event);
+      if (phases_[index].phase == Phase::other || from >= end_of(index)) continue;
+      add(is_training_ ? 1 : 0, SpanKind::phase, static_cast<std::uint32_t>(phases_[index].phase),
+          from, end_of(index));
+    }
+  }
+
+  // A step is what ends in a backward or in the optimizer. What its first forward does before that
+  // and keeps nothing of for a backward is an evaluation between two steps.
+  [[nodiscard]] std::uint32_t training_begin(std::size_t first, std::size_t past) const {
+    std::uint32_t begin = phases_[first].first_event;
+    std::size_t index = first;
+    for (; index < past; ++index) {
+      if (phases_[index].phase == Phase::other) continue;
+      if (phases_[index].phase != Phase::forward) return begin;
+      const std::uint32_t kept_from = last_return(index);
+      const std::uint32_t end = end_of(index);
+      // What is left of the forward is its result.
+      if (kept_from + length_of(index) / kShare >= end) {
+        begin = end;
+        continue;
+      }
+      const std::uint32_t before = kept_from - phases_[index].first_event;
+      const bool is_longer = length_of(index) > usual_forward_ + usual_forward_ / 4;
+      return is_longer && before > usual_forward_ / 4 ? kept_from : begin;
+    }
+    // No backward follows and no optimizer's step: the end of it was evaluation too.
+    return end_of(past - 1);
+  }
+
+  // Where, in a forward, memory was last back at what it was when the forward began.
+  [[nodiscard]] std::uint32_t last_return(std::size_t index) const {
+    const LiveChanges& live = spans_.timeline_.allocated();
+    const Position from = phases_[index].first_event;
+    const Position to = std::min(end_of(index), live.last_position()) + 1;
+    const std::uint64_t before = live.bytes_at(from);
+    const std::uint64_t most = live.range(from, to).max_bytes;
+    return last_at_most(from, to, before + (most - before) / kShare);
+  }
+
+  // The last position of [from, to) with so many bytes or less; the first has.
+  [[nodiscard]] Position last_at_most(Position from, Position to, std::uint64_t bytes) const {
+    const LiveChanges& live = spans_.timeline_.allocated();
+    while (to - from > 1) {
+      const Position middle = from + (to - from) / 2;
+      if (live.range(middle, to).min_bytes <= bytes) {
+        from = middle;
+      } else {
+        to = middle;
+      }
+    }
+    return from;
+  }
+
+  // From the first phase to where training begins.
+  void add_evaluation(std::size_t first, std::size_t past, std::uint32_t begin) {
+    std::size_t index = first;
+    while (index < past && phases_[index].phase == Phase::other) ++index;
+    if (index == past || phases_[index].first_event >= begin) return;
+    std::uint32_t end = begin;
+    for (std::size_t last = past; last-- > index;) {
+      if (phases_[last].first_event >= begin) continue;
+      if (phases_[last].phase != Phase::other) {
+        end = std::min(begin, end_of(last));
+        break;
+      }
+    }
+    add(0, SpanKind::evaluation, 0, phases_[index].first_event, end);
+  }
+
+  void add(std::uint32_t lane, SpanKind kind, std::uint32_t name, std::uint32_t first_event,
+           std::uint32_t end_event) {
+    const EventTimes& times = spans_.timeline_.times();
+    Row row{first_event, end_event, kUnknownTime, kUnknownTime, kind, name};
+    if (times.is_known()) {
+      row.from_ns = times.of_event(std::min(first_event, events_ - 1));
+      row.to_ns = times.of_event(std::min(end_event, events_ - 1));
+    }
+    spans_.add(lane, row);
+  }
+
+  static constexpr std::uint32_t kShare = 20;  // a twentieth of what a forward used may stay
+
+  Spans& spans_;
+  const std::vector<PhaseSpan>& phases_;
+  std::uint32_t events_;
+  std::uint32_t usual_forward_ = 0;
+  bool is_training_ = false;
+};
+
+// Starts and ends of annotations, paired by name, the innermost first.
+class Spans::AnnotationReader {
+ public:
+  AnnotationReader(Spans& spans, std::uint32_t first_lane, Position last)
+      : spans_(spans), first_lane_(first_lane), last_(last) {}
+
+  void run(const DeviceRecord& record) {
+    for (const Annotation& annotation : spans_.store_.annotations()) {
+      if (annotation.device != record.device || annotation.time_ns == kUnknownTime) continue;
+      if (annotation.stage == Annotation::Stage::start) {
+        open(annotation);
+      } else {
+        close(annotation);
+      }
+    }
+    for (std::size_t index = 0; index < rows_.size(); ++index)
+      spans_.add(first_lane_ + depth_[index], rows_[index]);
+  }
+
+ private:
+  void open(const Annotation& annotation) {
+    const EventTimes& times = spans_.timeline_.times();
+    const auto index = static_cast<std::uint32_t>(rows_.size());
+    std::uint32_t& innermost = innermost_.find_or_insert(annotation.name.index, kNoEvent);
+    rows_.push_back({times.position_before(annotation.time_ns), last_, annotation.time_ns,
+                     std::max(times.last_ns(), annotation.time_ns), SpanKind::annotation,
+                     annotation.name.index});
+    depth_.push_back(open_count_++);
+    outer_.push_back(innermost);
+    innermost = index;
+  }
+
+  void close(const Annotation& annotation) {
+    std::uint32_t* innermost = innermost_.find(annotation.name.index);
+    if (innermost == nullptr || *innermost == kNoEvent) return;
+    Row& row = rows_[*innermost];
+    row.to = std::max(row.from, spans_.timeline_.times().position_before(annotation.time_ns));
+    row.to_ns = std::max(row.from_ns, annotation.time_ns);
+    *innermost = outer_[*innermost];
+    --open_count_;
+  }
+
+  Spans& spans_;
+  std::uint32_t first_lane_;
+  Position last_;
+  std::vector<Row> rows_;
+  std::vector<std::uint32_t> depth_;
+  FlatMap<std::uint32_t> innermost_;  // name → the span opened last, and not closed yet
+  std::vector<std::uint32_t> outer_;  // of each span: the open one of the same name before it
+  std::uint32_t open_count_ = 0;
+};
+
+// What of the lanes is drawn between two places of an axis.
+class Spans::TileWriter {
+ public:
+  TileWriter(const Spans& spans, Axis axis, long double from, long double to, long double bucket)
+      : spans_(spans), axis_(axis), from_(from), to_(to), bucket_(bucket) {}
+
+  SpanTile run() {
+    for (std::uint32_t lane = 0; lane < spans_.lanes_.size(); ++lane) add_lane(lane);
+    return std::move(tile_);
+  }
+
+ private:
+  [[nodiscard]] long double start(const Row& row) const {
+    return axis_ == Axis::time ? static_cast<long double>(row.from_ns) : row.from;
+  }
+  [[nodiscard]] long double end(const Row& row) const {
+    return axis_ == Axis::time ? static_cast<long double>(row.to_ns) : row.to;
+  }
+
+  void add_lane(std::uint32_t number) {
+    const Lane& lane = spans_.lanes_[number];
+    const std::vector<std::int64_t>& ends =
+        axis_ == Axis::time ? lane.latest_end_ns : lane.latest_end_event;
+    auto index = static_cast<std::size_t>(
+        std::partition_point(
+            ends.begin(), ends.end(),
+            [&](std::int64_t latest) { return static_cast<long double>(latest) < from_; }) -
+        ends.begin());
+    const Row* first = nullptr;  // of the run of narrow spans that is open
+    const Row* last = nullptr;
+    std::uint64_t count = 0;
+    const auto close = [&] {
+      if (count > 0) emit(number, *first, *last, count);
+      count = 0;
+    };
+    for (; index < lane.rows.size() && start(lane.rows[index]) < to_; ++index) {
+      const Row& row = lane.rows[index];
+      if (end(row) < from_) continue;
+      if (end(row) - start(row) >= bucket_) {
+        close();
+        emit(number, row, row, 1);
+        continue;
+      }
+      if (start(row) < from_) continue;  // drawn in the tile before
+      if (count > 0 && start(row) - end(*last) >= bucket_) close();
+      if (count++ == 0) first = &row;
+      last = &row;
+    }
+    close();
+  }
+
+  void emit(std::uint32_t lane, const Row& first, const Row& last, std::uint64_t count) {
+    if (tile_.spans.size() == kMostInTile) {
+      tile_.left_out += count;
+      return;
+    }
+    tile_.spans.push_back({spans_.name_of(first), spans_.name_of(last), first.from,
+                           std::max(first.to, last.to), first.from_ns,
+                           std::max(first.to_ns, last.to_ns), lane, first.kind, count});
+  }
+
+  const Spans& spans_;
+  Axis axis_;
+  long double from_;
+  long double to_;
+  long double bucket_;
+  SpanTile tile_;
+};
+
+Spans::Spans(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
+             const Timeline& timeline)
+    : store_(store), timeline_(timeline) {
+  if (record.events.empty()) return;
+  const auto events = static_cast<std::uint32_t>(record.events.size());
+  PhaseReader(*this, phases, events).run();
+  if (timeline.times().is_known()) AnnotationReader(*this, lane_count(), events).run(record);
+  sort_lanes();
+}
+
+void Spans::add(std::uint32_t lane, const Row& row) {
+  if (lane >= kMostLanes) {
+    ++too_deep_;
+    return;
+  }
+  if (lane >= lanes_.size()) lanes_.resize(lane + 1);
+  lanes_[lane].rows.push_back(row);
+}
+
+void Spans::sort_lanes() {
+  for (Lane& lane : lanes_) {
+    std::stable_sort(lane.rows.begin(), lane.rows.end(), [](const Row& a, const Row& b) {
+      return a.from != b.from ? a.from < b.from : a.from_ns < b.from_ns;
+    });
+    std::int64_t latest_event = 0;
+    std::int64_t latest_ns = kUnknownTime;
+    for (const Row& row : lane.rows) {
+      latest_event = std::max<std::int64_t>(latest_event, row.to);
+      latest_ns = latest_ns == kUnknownTime ? row.to_ns : std::max(latest_ns, row.to_ns);
+      lane.latest_end_event.push_back(latest_event);
+      lane.latest_end_ns.push_back(latest_ns);
+    }
+  }
+}
+
+std::uint64_t Spans::span_count() const {
+  std::uint64_t count = too_deep_;
+  for (const Lane& lane : lanes_) count += lane.rows.size();
+  return count;
+}
+
+std::string Spans::name_of(const Row& row) const {
+  switch (row.kind) {
+    case SpanKind::step:
+      return "step " + std::to_string(row.name);
+    case SpanKind::evaluation:
+      return "evaluation";
+    case SpanKind::phase: {
+      std::string name(phase_name(static_cast<Phase>(row.name)));
+      std::replace(name.begin(), name.end(), '_', ' ');
+      return name;
+    }
+    case SpanKind::annotation:
+      break;
+  }
+  StringId name;
+  name.index = row.name;
+  return std::string(store_.text(name));
+}
+
+Result<SpanTile> Spans::tile(const TileAddress& address) const {
+  const EventTimes& times = timeline_.times();
+  if (address.level > timeline_.deepest_level() ||
+      address.index >= (std::uint64_t{1} << address.level))
+    return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
+  if (address.axis == Axis::time && !times.is_known())
+    return Error{ErrorCode::usage, "the recording does not tell when its events happened", "", ""};
+  const bool is_time = address.axis == Axis::time;
+  const long double origin = is_time ? static_cast<long double>(times.first_ns()) : 0.0L;
+  const long double whole = is_time ? static_cast<long double>(times.last_ns()) -
+                                          static_cast<long double>(times.first_ns()) + 1
+                                    : static_cast<long double>(timeline_.last_position()) + 1;
+  const long double tiles = static_cast<long double>(std::uint64_t{1} << address.level);
+  const long double width = whole / tiles;
+  const long double from = origin + width * address.index;
+  return TileWriter(*this, address.axis, from, from + width, width / Timeline::kTileBuckets).run();
+}
+
+}  // namespace gpumemprof

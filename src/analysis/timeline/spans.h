@@ -1,0 +1,84 @@
+// Spans: the steps, phases, evaluations and annotations of a device, in lanes above its timeline,
+// and what of them is drawn in a tile of the timeline.
+//
+// Spans come by tile, as memory does. In a tile, spans narrower than a bucket that follow each
+// other in a lane are one merged span that says how many it stands for; at the deepest level every
+// span that has an event is there by itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/sources/sources.h"
+#include "analysis/timeline/timeline.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+enum class SpanKind : std::uint8_t { step, phase, evaluation, annotation };
+
+struct DrawnSpan {
+  std::string name;       // of the first of several
+  std::string last_name;  // of the last of several
+  Position from = 0;
+  Position to = 0;
+  std::int64_t from_ns = kUnknownTime;
+  std::int64_t to_ns = kUnknownTime;
+  std::uint32_t lane = 0;
+  SpanKind kind = SpanKind::annotation;
+  std::uint64_t count = 1;
+};
+
+struct SpanTile {
+  std::vector<DrawnSpan> spans;  // by lane, in order of time
+  std::uint64_t left_out = 0;    // of a recording in which very many spans overlap each other
+};
+
+class Spans {
+ public:
+  static constexpr std::uint32_t kMostLanes = 6;
+  static constexpr std::size_t kMostInTile = 8192;
+
+  // All three must outlive it.
+  Spans(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
+        const Timeline& timeline);
+
+  [[nodiscard]] std::uint32_t lane_count() const {
+    return static_cast<std::uint32_t>(lanes_.size());
+  }
+  [[nodiscard]] std::uint64_t span_count() const;
+  // Nested deeper than there are lanes: not drawn.
+  [[nodiscard]] std::uint64_t too_deep() const { return too_deep_; }
+  // An Error where there is no such tile.
+  [[nodiscard]] Result<SpanTile> tile(const TileAddress& address) const;
+
+ private:
+  struct Row {
+    Position from = 0;
+    Position to = 0;
+    std::int64_t from_ns = kUnknownTime;
+    std::int64_t to_ns = kUnknownTime;
+    SpanKind kind = SpanKind::annotation;
+    std::uint32_t name = 0;  // number of the step, Phase, or StringId, by kind
+  };
+  // Sorted by start. `latest_end` of a row is that of all rows before and with it.
+  struct Lane {
+    std::vector<Row> rows;
+    std::vector<std::int64_t> latest_end_event;
+    std::vector<std::int64_t> latest_end_ns;
+  };
+  class PhaseReader;
+  class AnnotationReader;
+  class TileWriter;
+
+  void add(std::uint32_t lane, const Row& row);
+  void sort_lanes();
+  [[nodiscard]] std::string name_of(const Row& row) const;
+
+  const Store& store_;
+  const Timeline& timeline_;
+  std::vector<Lane> lanes_;
+  std::uint64_t too_deep_ = 0;
+};
+
+}  // namespace gpumemprof

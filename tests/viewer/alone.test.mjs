@@ -1,0 +1,127 @@
+// The file that stands alone answers as a server does.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { gunzipSync } from "node:zlib";
+import { load } from "./sources.mjs";
+import { complete, expectExact, folder, gpumemprof, showView, snapshot } from "./support.mjs";
+import { training } from "./recordings.mjs";
+import { asked, suite, until } from "./suite.mjs";
+
+const { on, withPage } = suite();
+const { History } = await load("history.ts");
+
+function alone(file, name) {
+  const html = join(folder, `${name}.html`);
+  gpumemprof("report", "--html", html, file);
+  return pathToFileURL(html).href;
+}
+
+/** What a file holds, by section. */
+function unpacked(html) {
+  const sections = {};
+  for (const [, name, text] of readFileSync(fileURLToPath(html), "utf8").matchAll(/data-section="([^"]+)">([^<]*)</g)) {
+    sections[name] = JSON.parse(gunzipSync(Buffer.from(text, "base64")));
+  }
+  return sections;
+}
+
+const sorted = (flame) =>
+  flame.bytes.map((bytes, node) => {
+    const way = [];
+    for (let at = node; at >= 0; at = flame.parent[at]) way.push(JSON.stringify(flame.frames[flame.frame[at]]));
+    return [way.join(" < "), bytes, flame.self_bytes[node], flame.node_blocks[node]].join(" | ");
+  }).sort();
+
+describe("a file with the whole history", () => {
+  for (const name of ["oom_fragmented", "stress_s_expandable_streams_cap", "cudagraph", "mlp_b64_fp32_adam"]) {
+    it(`answers every question about ${name} as the server does`, async () => {
+      const file = snapshot(name);
+      const sections = unpacked(alone(file, name));
+      const device = sections.first.meta.files[0].devices[0];
+      const history = new History(sections["history-0-0"].history, device);
+      const own = (kind, words) => JSON.parse(JSON.stringify(history.ask(kind, new URLSearchParams(words))));
+      await on(file, "", async (page) => {
+        const both = async (kind, words) => [own(kind, words), await asked(page, `${kind}?file=0&device=0&${words}`)];
+        const by = device.group_bys[0];
+        for (const position of [0, 1, Math.floor(device.events / 3), device.peak_position, device.events]) {
+          const [moment, wanted] = await both("moment", `position=${position}`);
+          assert.deepEqual([moment.time_ns, moment.allocated_bytes, moment.reserved_bytes], [wanted.time_ns, wanted.allocated_bytes, wanted.reserved_bytes]);
+          for (const grouping of device.group_bys) assert.deepEqual(...(await both("held", `position=${position}&by=${grouping}`)));
+          for (const flameBy of ["stack", "module"]) {
+            const [mine, theirs] = await both("flame", `position=${position}&by=${flameBy}`);
+            assert.deepEqual(sorted(mine), sorted(theirs));
+            assert.equal(mine.nodes_left_out, theirs.nodes_left_out);
+          }
+          const [map, theirs] = await both("segments", `position=${position}&by=${by}`);
+          const plain = ({ start, ...segment }) => segment;
+          assert.deepEqual(map.segments.map(plain), theirs.segments);
+          for (const column of ["size", "row", "group", "reserved_bytes", "allocated_bytes", "waiting_bytes", "free_bytes"]) assert.deepEqual(map[column], theirs[column], column);
+          assert.deepEqual(map.label.map((at) => map.labels[at]), theirs.label.map((at) => theirs.labels[at]));
+        }
+        for (const axis of device.duration_ns === null ? ["event"] : ["event", "time"]) {
+          for (const [level, index] of [[0, 0], [2, 1], [2, 3]]) assert.deepEqual(...(await both("tile", `axis=${axis}&level=${level}&index=${index}&by=${by}`)));
+        }
+        for (const words of ["order=size", "order=lifetime&direction=up", "order=birth&words=py&min_size=1024", `live_at=${device.peak_position}&order=rounding`, `by=${by}&group=0`, "from=5&to=50"]) {
+          const [mine, theirs] = await both("allocations", `${words}&limit=40`);
+          for (const column of ["matches", "matching_bytes", "row", "size", "requested", "birth", "death", "birth_ns", "lifetime", "source"]) assert.deepEqual(mine[column], theirs[column], `${words}: ${column}`);
+          assert.deepEqual(mine.label.map((at) => mine.labels[at]), theirs.label.map((at) => theirs.labels[at]));
+        }
+        const [mine, theirs] = await both("allocation", "row=7");
+        for (const column of ["address", "size", "birth", "death", "reusable", "death_ns", "stream", "is_source_measured", "frames", "forward_frames"]) assert.deepEqual(mine[column], theirs[column], column);
+      });
+    });
+  }
+
+  it("goes to any event, with every figure there", async () => {
+    const file = snapshot("gpt2_b4_fp32_adamw");
+    await withPage(alone(file, "any"), async (page) => {
+      assert.equal(await page.locator(".notes").textContent(), "");
+      await page.mouse.click(333, 500);
+      await until(page, () => document.querySelectorAll(".groups li[data-bytes]").length > 3);
+      const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
+      const shown = async () => page.locator(".groups li").evaluateAll((rows) => rows.map((row) => row.dataset.bytes));
+      assert.ok((await shown()).every((bytes) => bytes !== ""));
+      // The next event is another moment, not the next of a few.
+      await page.keyboard.press("e");
+      await page.keyboard.press("p");
+      await page.evaluate((position) => { location.hash = `#view=flame&at=${position}`; }, at + 1);
+      await expectExact(page, "cursor-where", at + 1, "position");
+      const allocated = Number(await page.getByTestId("cursor-allocated").getAttribute("data-bytes"));
+      await expectExact(page, "flame-total", allocated);
+      assert.equal(await page.getByTestId("flame-moment").count(), 0);
+      await showView(page, "segments");
+      await expectExact(page, "map-allocated", allocated);
+    });
+  });
+});
+
+describe("a file without the whole history", () => {
+  it("knows its moments, and says which one it shows", async () => {
+    // Addresses that a browser cannot count to: the history is left out, as that of a large run is.
+    const file = training("large", { steps: 2000, base: 2 ** 60 });
+    const href = alone(file, "large");
+    await withPage(href, async (page) => {
+      assert.match(await page.locator(".notes").textContent(), /moments of cuda:0; the nearest is shown and named/);
+      const clicks = [[200, 0.16], [500, 0.5], [800, 0.83]];
+      for (const [x] of clicks) {
+        await page.mouse.click(x, 600);
+        await complete(page);
+        const rows = await page.locator(".groups li").evaluateAll((all) => all.map((row) => row.dataset.bytes));
+        assert.ok(rows.length > 0 && rows.every((bytes) => bytes !== ""), rows.join());
+        const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);
+        await expectExact(page, "cursor-allocated", total);
+        // Within a pixel of where the click was.
+        const share = (x - 66) / (960 - 66 - 12);
+        const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
+        const events = await page.evaluate(() => Number(document.querySelector(".view.timeline canvas").dataset.events));
+        assert.ok(Math.abs(at / events - share) < 0.01, `${at} of ${events} for ${share}`);
+      }
+      await showView(page, "flame");
+      await page.getByTestId("flame-moment").waitFor();
+      assert.match(await page.getByTestId("flame-moment").textContent(), /shown after event [\d,]+: the nearest moment this file holds/);
+    });
+  });
+});

@@ -1,0 +1,72 @@
+// Recordings made for one test each: snapshots of training runs that never were.
+import { join } from "node:path";
+import { folder, runPython } from "./support.mjs";
+
+const TRAINING = `
+import json, pickle, random, sys
+given = json.loads(sys.argv[2])
+random.seed(7)
+MIB = 1 << 20
+base = given.get("base", 0x7f0000000000)
+name = given.get("name", "")
+user = [{"name": name + "train", "filename": "/work/" + name + "train.py", "line": 19},
+        {"name": "<module>", "filename": "/work/" + name + "train.py", "line": 40}]
+nn = "/usr/lib/python3/dist-packages/torch/nn/modules/"
+forward = [{"name": "forward", "filename": nn + "linear.py", "line": 109}, {"name": "forward", "filename": "/work/model.py", "line": 7}, *user]
+backward = [{"name": "_engine_run_backward", "filename": "/usr/lib/python3/dist-packages/torch/autograd/graph.py", "line": 824}, *user]
+optimizer = [{"name": "step", "filename": "/usr/lib/python3/dist-packages/torch/optim/adam.py", "line": 200}, *user]
+setup = [{"name": "__init__", "filename": nn + "linear.py", "line": 99}, *user]
+events, clock, live, offset = [], [1000], [], [0]
+def event(action, addr, size, frames):
+    clock[0] += given.get("event_us", 10)
+    events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": clock[0], "frames": frames})
+def alloc(size, frames):
+    addr = base + offset[0]
+    offset[0] += size
+    event("alloc", addr, size, frames)
+    live.append((addr, size))
+    return addr, size
+def free(block, frames):
+    live.remove(block)
+    for action in ("free_requested", "free_completed"): event(action, *block, frames)
+    if block[0] + block[1] == base + offset[0]: offset[0] -= block[1]
+total = given.get("segment_mib", 64) * MIB
+event("segment_alloc", base, total, setup)
+for _ in range(given.get("parameters", 4)): alloc(MIB, setup)
+def run_forward():
+    return [alloc(2 * MIB + 512 * random.randint(0, given.get("jitter", 0)), forward) for _ in range(given.get("layers", 3))]
+for step in range(given["steps"]):
+    if given.get("evaluate_every") and step % given["evaluate_every"] == 1:
+        for block in reversed(run_forward()): free(block, forward)
+    kept = run_forward()
+    while kept:
+        free(kept.pop(), backward)
+        grown = alloc(MIB, backward)
+        free(grown, backward)
+    state = alloc(4 * MIB, optimizer)
+    free(state, optimizer)
+if given.get("oom"): event("oom", 3 * MIB, 1 << 30, forward)
+blocks, at = [], base
+for addr, size in sorted(live):
+    if addr > at: blocks.append({"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []})
+    blocks.append({"address": addr, "size": size, "requested_size": size, "state": "active_allocated", "frames": setup})
+    at = addr + size
+blocks.append({"address": at, "size": base + total - at, "requested_size": 0, "state": "inactive", "frames": []})
+held = sum(size for _, size in live)
+segment = {"device": 0, "address": base, "total_size": total, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+           "is_expandable": False, "allocated_size": held, "active_size": held, "requested_size": held, "blocks": blocks, "frames": setup}
+marks = []
+for index in range(given.get("annotations", 0)):
+    span = (clock[0] - 1000) / given["annotations"]
+    for stage, at in (("START", 0.2), ("END", 0.6)):
+        marks.append({"stage": stage, "name": f"note {index}", "device": 0, "time_us": int(1000 + (index + at) * span)})
+pickle.dump({"segments": [segment], "device_traces": [events], "allocator_settings": {}, "external_annotations": marks},
+            open(sys.argv[1], "wb"), protocol=4)
+`;
+
+/** A snapshot of a training run: {steps, jitter, evaluate_every, oom, annotations, …}. */
+export function training(name, options) {
+  const file = join(folder, `${name}.pickle`);
+  runPython(TRAINING, file, JSON.stringify(options));
+  return file;
+}

@@ -1,0 +1,82 @@
+// The part of the address behind "#": everything that leads back to what is shown.
+
+import { ORDERS, SCOPES, VIEWS, type Side, type State } from "./state";
+
+function choice<T extends string>(values: readonly T[], given: string | null, fallback: T): T {
+  return values.find((value) => value === given) ?? fallback;
+}
+
+/** What makes no sense is as if it were not there. */
+export function readAddress(state: State, hash: string): void {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (name: string): number | null => {
+    const value = Number(given.get(name) ?? NaN);
+    return Number.isFinite(value) ? value : null;
+  };
+  const { meta } = state;
+  const [file, device] = [number("file") ?? 0, number("device") ?? 0];
+  const isThere = meta.files[file]?.devices[device] !== undefined;
+  const first = meta.files.findIndex((any) => any.devices.length > 0);
+  [state.file, state.device] = isThere ? [file, device] : [first, 0];
+  state.axis = given.get("axis") === "event" ? "event" : "time";
+  state.by = given.get("by") ?? state.current.group_bys[0]!;
+  state.startDevice();
+  state.view = choice(VIEWS, given.get("view"), "timeline");
+  const [from, to] = [number("from"), number("to")];
+  if (from !== null && to !== null && from >= 0 && to <= 1 && from < to) [state.from, state.to] = [from, to];
+  const at = number("at");
+  if (at !== null) state.cursor = state.source.nearestMoment(state.file, state.device, Math.min(Math.max(0, Math.round(at)), state.current.events));
+  const row = number("allocation");
+  if (row !== null && row >= 0 && row < state.current.allocations) state.selected = row;
+  const group = number("group");
+  if (group !== null && Number.isInteger(group) && group >= 0 && group < 16) state.highlighted = group;
+  state.search = given.get("search") ?? "";
+  state.flameBy = given.get("flame") === "module" ? "module" : "stack";
+  state.scope = choice(SCOPES, given.get("scope"), "all");
+  state.order = choice(ORDERS, given.get("sort"), "size");
+  state.direction = given.get("direction") === "up" ? "up" : "down";
+  state.first = readSide(state, given.get("a"));
+  state.second = readSide(state, given.get("b"));
+  state.compareBy = given.get("compare");
+  state.focus = given.get("focus");
+  state.segmentZoom = Math.min(Math.max(number("zoom") ?? 1, 1), 64);
+}
+
+/** "file.device.position" */
+function readSide(state: State, text: string | null): Side | null {
+  const match = /^(\d+)\.(\d+)\.(\d+)$/.exec(text ?? "");
+  if (match === null) return null;
+  const [file, device, position] = match.slice(1).map(Number) as [number, number, number];
+  const found = state.meta.files[file]?.devices[device];
+  return found === undefined || position > found.events ? null : { file, device, position };
+}
+
+export function writeAddress(state: State): string {
+  const words = new URLSearchParams({ view: state.view });
+  const set = (name: string, value: string | number | null, usual: string | number | null) => {
+    if (value !== null && value !== usual) words.set(name, String(value));
+  };
+  const side = (given: Side | null) => (given === null ? null : `${given.file}.${given.device}.${given.position}`);
+  set("file", state.file, 0);
+  set("device", state.device, 0);
+  set("axis", state.axis, "time");
+  set("by", state.by, state.current.group_bys[0]!);
+  set("flame", state.flameBy, "stack");
+  if (state.from > 0 || state.to < 1) {
+    words.set("from", state.from.toPrecision(12));
+    words.set("to", state.to.toPrecision(12));
+  }
+  words.set("at", String(state.cursor));
+  set("allocation", state.selected, null);
+  set("group", state.highlighted, null);
+  set("search", state.search, "");
+  set("scope", state.scope, "all");
+  set("sort", state.order, "size");
+  set("direction", state.direction, "down");
+  set("a", side(state.first), null);
+  set("b", side(state.second), null);
+  set("compare", state.compareBy, null);
+  set("focus", state.focus, null);
+  if (state.segmentZoom > 1) words.set("zoom", state.segmentZoom.toPrecision(4));
+  return `#${words.toString()}`;
+}

@@ -1,0 +1,11 @@
+// Columns as they are sent: differences from one value to the next, which are mostly 0.
+
+/** Buckets in a tile of the timeline. */
+export const TILE_BUCKETS = 512;
+
+export function summed(differences: number[]): Float64Array {
+  const values = new Float64Array(differences.length);
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) values[index] = sum += differences[index]!;
+  return values;
+}

@@ -1,11 +1,13 @@
 // Groups are told apart by everyone, and text on them can be read.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { VISIONS, ciede2000, contrast, difference } from "./colour.mjs";
 import { load } from "./sources.mjs";
-import { report, snapshot } from "./support.mjs";
+import { report, root, snapshot } from "./support.mjs";
 
-const { LIGHT, DARK, inkOn } = await load("palette.ts");
+const { LIGHT, DARK, blended, inkOn } = await load("palette.ts");
 const LEAST = 10;
 
 describe("the measure", () => {
@@ -39,6 +41,29 @@ for (const [name, colors] of [["light", LIGHT], ["dark", DARK]]) {
     });
   });
 }
+
+describe("text", () => {
+  const css = readFileSync(join(root, "viewer/src/style.css"), "utf8");
+  for (const block of css.match(/:root[^{]*\{[^}]*\}/g)) {
+    const color = Object.fromEntries([...block.matchAll(/--([\w-]+): (#\w{6})/g)].map(([, name, value]) => [name, value]));
+    it(`can be read on ${color.surface}`, () => {
+      for (const ink of ["text", "muted", "accent", "danger", "good"]) {
+        for (const below of ["surface", "panel"]) assert.ok(contrast(color[ink], color[below]) >= 4.5, `${ink} on ${below}`);
+      }
+      for (const ink of ["text", "muted"]) assert.ok(contrast(color[ink], color["accent-soft"]) >= 4.5, ink);
+    });
+  }
+  it("can be read on pale boxes of the flame graph", () => {
+    for (const [colors, surface] of [[LIGHT, "#ffffff"], [DARK, "#16191f"]]) {
+      for (const opacity of [0.3, 0.62]) {
+        for (const color of colors) {
+          const fill = blended(color, surface, opacity);
+          assert.ok(contrast(fill, inkOn(fill)) >= 4.5, fill);
+        }
+      }
+    }
+  });
+});
 
 describe("sources", () => {
   it("are no more than there are colours for", () => {

@@ -4,7 +4,7 @@ import type { Flame } from "./data";
 import { Surface, el, fitted, replace, segmented } from "./dom";
 import { FlameTree, ROW, type Box } from "./flame_layout";
 import * as format from "./format";
-import { chosenTheme, groupColor, hashed, inkOn, type Theme } from "./palette";
+import { blended, chosenTheme, groupColor, hashed, inkOn, type Theme } from "./palette";
 import { isInFrame, parseSearch, type Word } from "./search";
 import type { State } from "./state";
 import { hideTooltip, showTooltip } from "./tooltip";
@@ -143,13 +143,12 @@ export class FlameView {
     const isLibrary = frame !== null && /site-packages|dist-packages|\/lib\/python3|\.cpp$/.test(frame[1]);
     const color = groupColor(theme, hashed(frame?.[1] ?? "") % 15, frame === null);
     const isFound = words.length > 0 && words.every((word) => this.isInBox(word, frame, this.label(box.node)) !== word.isExcluded);
-    context.globalAlpha = words.length > 0 && !isFound ? 0.3 : isLibrary ? 0.62 : 1;
-    context.fillStyle = color;
+    const fill = blended(color, theme.surface, words.length > 0 && !isFound ? 0.3 : isLibrary ? 0.62 : 1);
+    context.fillStyle = fill;
     const gap = box.width > 3 ? 1 : 0;
     context.fillRect(box.x, box.y, Math.max(0.5, box.width - gap), ROW - 1);
-    context.globalAlpha = 1;
     if (box.width > 30) {
-      context.fillStyle = isLibrary && theme.isDark ? "#ffffff" : isLibrary ? "#000000" : inkOn(color);
+      context.fillStyle = inkOn(fill);
       const label = `${format.shortPlace(this.label(box.node))}  ${format.bytes(flame.bytes[box.node]!)}`;
       context.fillText(fitted(context, label, box.width - 10), box.x + 5, box.y + ROW / 2 + 0.5);
     }

@@ -77,10 +77,18 @@ export function groupFill(context: CanvasRenderingContext2D, theme: Theme, group
   return striped(context, color, theme.isDark ? "rgba(0,0,0,.2)" : "rgba(255,255,255,.3)");
 }
 
+const parts = (color: string) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+
+/** A colour laid over another with some opacity. */
+export function blended(color: string, below: string, opacity: number): string {
+  const under = parts(below);
+  return `#${parts(color).map((part, at) => Math.round(part * opacity + under[at]! * (1 - opacity)).toString(16).padStart(2, "0")).join("")}`;
+}
+
 /** As the Web Content Accessibility Guidelines measure it. */
 function luminance(color: string): number {
-  const [r, g, b] = [1, 3, 5].map((at) => {
-    const value = parseInt(color.slice(at, at + 2), 16) / 255;
+  const [r, g, b] = parts(color).map((part) => {
+    const value = part / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   }) as [number, number, number];
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;

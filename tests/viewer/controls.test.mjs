@@ -279,3 +279,20 @@ describe("memory of the CPU", () => {
       assert.doesNotMatch(text.join(), /reserved|segments taken|out of memory/);
     }));
 });
+
+describe("a grouping that takes its time", () => {
+  it("leaves what was drawn until it is there, and says so", () =>
+    on(gpt2, "", async (page) => {
+      await page.route(/api\/(groups|tile)\?.*by=line/, async (route) => {
+        await new Promise((resolve) => setTimeout(resolve, 700));
+        await route.continue();
+      });
+      const view = page.locator(".view.timeline");
+      await page.locator(".legend select").selectOption("line");
+      await page.waitForTimeout(200);
+      assert.equal(await view.getAttribute("data-busy"), "Grouping…");
+      assert.ok(Number(await view.locator("canvas").getAttribute("data-bands")) > 0);
+      await until(page, () => document.querySelector(".view.timeline").dataset.busy === undefined);
+      await complete(page);
+    }));
+});

@@ -36,8 +36,8 @@ export interface HistoryAnswer {
   labels: string[];
   stack_caller: Differences;
   stack_frame: Differences;
-  /** Name, file, line, own, label. */
-  frames: [string, string, number, number, string][];
+  /** Name, file, line, own, label, file as stacks show it. */
+  frames: [string, string, number, number, string, string][];
 }
 
 /** Columns of allocations, unpacked. Deaths are positions; Infinity: never. */
@@ -135,7 +135,7 @@ export class History {
     if (frames === undefined) {
       frames = [];
       for (let at = stack; at >= 0 && frames.length < 1000; at = this.callers[at]!) {
-        const [name, file, line, isOwn] = this.answer.frames[this.stackFrames[at]!]!;
+        const [name, , line, isOwn, , file] = this.answer.frames[this.stackFrames[at]!]!;
         frames.push([name, file, line, isOwn]);
       }
       this.knownFrames.set(stack, frames);

@@ -41,8 +41,12 @@ std::string stack_label(const Store& store, StackId stack) {
 
 Json frame_json(const Store& store, FrameId id) {
   const Frame& frame = store.frame(id);
-  return {shown(store.text(frame.name)), shown(store.text(frame.file)), frame.line,
-          is_library_file(store.text(frame.file)) ? 0 : 1, shown(text::place(store, id))};
+  return {shown(store.text(frame.name)),
+          shown(store.text(frame.file)),
+          frame.line,
+          is_library_file(store.text(frame.file)) ? 0 : 1,
+          shown(text::place(store, id)),
+          shown(shown_file(store.text(frame.file), store.program_folder()))};
 }
 
 Json stack_frames(const Store& store, StackId stack) {

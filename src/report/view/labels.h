@@ -29,7 +29,7 @@ std::string frame_label(const Store& store, FrameId frame, GroupBy by);
 std::string stack_label(const Store& store, StackId stack);
 // "in backward of ": before the label of the forward that memory of backward belongs to.
 inline constexpr std::string_view kInBackward = "in backward of ";
-// Name, file, line, whether it is the user's own code, and its label.
+// Name, file, line, whether it is the user's own code, its label, and its file as stacks show it.
 Json frame_json(const Store& store, FrameId frame);
 // Innermost first, each with whether it is the user's own code; the outermost are left out where
 // they are far too many.

@@ -9,10 +9,10 @@ random.seed(7)
 MIB = 1 << 20
 base = given.get("base", 0x7f0000000000)
 name = given.get("name", "")
-user = [{"name": name + "train", "filename": "/work/" + name + "train.py", "line": 19},
-        {"name": "<module>", "filename": "/work/" + name + "train.py", "line": 40}]
+user = [{"name": name + "train", "filename": "/train/" + name + "train.py", "line": 19},
+        {"name": "<module>", "filename": "/train/" + name + "train.py", "line": 40}]
 nn = "/usr/lib/python3/dist-packages/torch/nn/modules/"
-forward = [{"name": "forward", "filename": nn + "linear.py", "line": 109}, {"name": "forward", "filename": "/work/model.py", "line": 7}, *user]
+forward = [{"name": "forward", "filename": nn + "linear.py", "line": 109}, {"name": "forward", "filename": "/train/model.py", "line": 7}, *user]
 backward = [{"name": "_engine_run_backward", "filename": "/usr/lib/python3/dist-packages/torch/autograd/graph.py", "line": 824}, *user]
 optimizer = [{"name": "step", "filename": "/usr/lib/python3/dist-packages/torch/optim/adam.py", "line": 200}, *user]
 setup = [{"name": "__init__", "filename": nn + "linear.py", "line": 99}, *user]

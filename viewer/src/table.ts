@@ -63,10 +63,10 @@ export class TableView {
       { key: "birth", label: "Allocated at", order: "birth" },
       { key: "lifetime", label: "Lived", order: "lifetime" },
     ];
-    const page = this.pages.values().next().value;
+    const has = (key: "name" | "tag") => [...this.pages.values()].some((page) => page[key]?.some((value) => value !== null) ?? false);
     if (this.state.current.sources.length > 0) columns.push({ key: "source", label: "Source", order: null });
-    if (page?.name !== undefined) columns.push({ key: "name", label: "Name", order: null });
-    if (page?.tag !== undefined) columns.push({ key: "tag", label: "Tag", order: null });
+    if (has("name")) columns.push({ key: "name", label: "Name", order: null });
+    if (has("tag")) columns.push({ key: "tag", label: "Tag", order: null });
     columns.push({ key: "label", label: "Where", order: null });
     return columns;
   }
@@ -186,7 +186,6 @@ export class TableView {
     if (this.pages.has(page)) return;
     void this.state.source.ask<Allocations>(`${query}&offset=${page * PAGE}&limit=${PAGE}`).then((rows) => {
       if (query !== this.query) return;
-      const isFirst = this.pages.size === 0;
       this.pages.set(page, rows);
       this.matches = rows.matches;
       this.scroll.setCount(rows.matches);
@@ -194,7 +193,7 @@ export class TableView {
       this.facts.dataset["matches"] = String(rows.matches);
       this.facts.dataset["bytes"] = String(rows.matching_bytes);
       this.facts.dataset["query"] = query;
-      if (isFirst) this.drawHead();
+      this.drawHead();
       this.schedule();
     });
   }

@@ -210,17 +210,73 @@ std::uint32_t define_labels(const nb::list& rows) {
   return capture::define_labels(std::move(labels));
 }
 
-// Rows of (path, class, file, first line, last line).
+// Rows of (path, class, file, first line, last line, address, whether it is a root).
 void describe_modules(const nb::list& rows) {
   std::vector<capture::ModuleDescription> modules;
   modules.reserve(rows.size());
   for (const nb::handle row : rows) {
-    modules.push_back({to_text(nb::handle(nb::object(row[0]))),
-                       to_text(nb::handle(nb::object(row[1]))),
-                       to_text(nb::handle(nb::object(row[2]))), nb::cast<std::uint32_t>(row[3]),
-                       nb::cast<std::uint32_t>(row[4])});
+    modules.push_back(
+        {to_text(nb::handle(nb::object(row[0]))), to_text(nb::handle(nb::object(row[1]))),
+         to_text(nb::handle(nb::object(row[2]))), nb::cast<std::uint32_t>(row[3]),
+         nb::cast<std::uint32_t>(row[4]), nb::cast<std::uint64_t>(row[5]), nb::cast<bool>(row[6])});
   }
   capture::describe_modules(std::move(modules));
+}
+
+std::uintptr_t address_of(const nb::handle& object) {
+  return reinterpret_cast<std::uintptr_t>(object.ptr());
+}
+
+// Ids, as Python's id() gives them, innermost first.
+nb::list own_modules(const nb::object& call_code) {
+  nb::list ids;
+  for (const std::uintptr_t module : capture::own_modules(address_of(call_code)))
+    ids.append(module);
+  return ids;
+}
+
+void follow_modules(const nb::object& call_code) {
+  call_code.inc_ref();  // and never given back: callbacks compare with its address
+  capture::follow_modules(address_of(call_code));
+}
+
+// The modules that the calling thread is in, innermost first. Their frames keep them alive.
+nb::list called_modules(const nb::object& call_code) {
+  nb::list modules;
+  for (const std::uintptr_t module : capture::own_modules(address_of(call_code)))
+    modules.append(nb::borrow(reinterpret_cast<PyObject*>(module)));  // NOLINT: its id
+  return modules;
+}
+
+// What describes modules, and is called in Python's main thread.
+PyObject* g_describer = nullptr;
+
+int call_describer(void* /*nothing*/) {
+  capture::names_answered();
+  if (g_describer == nullptr) return 0;
+  PyObject* error_type = nullptr;
+  PyObject* error = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&error_type, &error, &traceback);
+  PyObject* result = PyObject_CallNoArgs(g_describer);
+  if (result == nullptr) PyErr_Clear();
+  Py_XDECREF(result);
+  PyErr_Restore(error_type, error, traceback);
+  return 0;
+}
+
+void ask_describer() {
+  // Its queue is short; where it is full, the next unknown module asks again.
+  if (Py_AddPendingCall(call_describer, nullptr) != 0) capture::names_answered();
+}
+
+// None: nobody describes them.
+void describe_with(const nb::object& describer) {
+  capture::ask_for_names(nullptr);
+  PyObject* before = g_describer;
+  g_describer = describer.is_none() ? nullptr : describer.inc_ref().ptr();
+  Py_XDECREF(before);
+  if (g_describer != nullptr) capture::ask_for_names(ask_describer);
 }
 
 void mark_phase(std::uint8_t kind, std::uint32_t number) {
@@ -277,6 +333,14 @@ void bind_capture(nb::module_& module) {
   module.def("capture_forget_labels", capture::forget_labels, nb::arg("number"));
   module.def("capture_mark_phase", mark_phase, nb::arg("kind"), nb::arg("number"));
   module.def("capture_describe_modules", describe_modules, nb::arg("rows"));
+  module.def("capture_forget_module", capture::forget_module, nb::arg("address"));
+  module.def("capture_own_modules", own_modules, nb::arg("call_code"));
+  module.def("capture_called_modules", called_modules, nb::arg("call_code"));
+  module.def("capture_describe_with", describe_with, nb::arg("describer").none());
+  module.def(
+      "capture_leave_unnamed",
+      [](const nb::object& type) { capture::leave_unnamed(address_of(type)); }, nb::arg("type"));
+  module.def("capture_follow_modules", follow_modules, nb::arg("call_code"));
   module.def("capture_leave_tag", capture::leave_tag, nb::arg("previous"));
 }
 

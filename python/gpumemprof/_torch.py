@@ -76,6 +76,45 @@ def two_nodes() -> tuple[Any, Any]:
         return first.grad_fn, (first * 1).grad_fn
 
 
+def follow_modules() -> None:
+    """Let the recorder read the module of each call from its frame.
+
+    Raises:
+        RuntimeError: it is not read as Python tells it.
+    """
+    import torch
+
+    call: Any = torch.nn.Module.__call__
+    code = call.__code__
+
+    # Not modules, so that no hook of the program sees these calls.
+    class Called:
+        _compiled_call_impl = None
+
+        def __init__(self, inside: Any = None) -> None:
+            self._inside = inside
+
+        def _call_impl(self) -> list[int]:
+            return _core.capture_own_modules(code) if self._inside is None else call(self._inside)
+
+    for _ in range(2):
+        inner = Called()
+        outer = Called(inner)
+        if call(outer)[:2] != [id(inner), id(outer)]:
+            raise RuntimeError("this Python or torch keeps a call's module in another place")
+    _core.capture_follow_modules(code)
+
+
+def called_modules() -> list[Any]:
+    """The modules that this thread is in, innermost first."""
+    import torch
+
+    call: Any = torch.nn.Module.__call__
+    module_type = torch.nn.Module
+    called = _core.capture_called_modules(call.__code__)
+    return [module for module in called if issubclass(type(module), module_type)]
+
+
 def told_tensors() -> list[tuple[Any, int, int]]:
     """Tensors with the addresses of their storages and of their gradients' storages, 0 for none.
 

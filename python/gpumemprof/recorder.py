@@ -133,6 +133,18 @@ def _why_no_forward_stacks() -> str | None:
     return None
 
 
+@functools.cache
+def _why_no_modules() -> str | None:
+    """Switch on that allocations know their module; or why they do not."""
+    if _stack_problem is not None:
+        return _stack_problem
+    try:
+        _torch.follow_modules()
+    except Exception as error:
+        return str(error)
+    return None
+
+
 def _forget() -> None:
     """In a forked child: the recordings are the parent's."""
     global _lock
@@ -293,6 +305,9 @@ class ActiveRecording:
                 problem = _why_no_forward_stacks()
                 state = "on" if problem is None else f"off: {problem}"
                 self._add_facts({"forward_stacks": state})
+                problem = _why_no_modules()
+                state = "by instance" if problem is None else f"by line: {problem}"
+                self._add_facts({"modules": state})
             if self._has_labels:
                 self._is_watching = True
                 hooks.watch()

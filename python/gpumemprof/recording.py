@@ -300,6 +300,10 @@ class Recording:
         ``device_free_bytes``   what the device had free at an ``oom``; else null
         ``forward_stack``       for memory allocated in backward, row of ``stacks``: where the
                                 forward op was called; null where not recorded
+        ``module``              of an ``alloc`` or ``oom``: the innermost module it was made in,
+                                by its path, ``transformer.h.3.mlp``, in backward that of the
+                                forward op; a module outside any model by its class; null
+                                where none, and in snapshots
         ======================= ==========================================================
         """
         return self._table(TableKind.events)
@@ -334,6 +338,9 @@ class Recording:
                                   whose gradient was computed; null without a stack
         ``line``                  the number of that line
         ``function``              its function
+        ``module``                the module that owns it, if it is a parameter, a gradient or
+                                  optimizer state, else the one it was made in; null where
+                                  none, and in snapshots
         ========================= ========================================================
 
         A block is allocated after event *e* where ``alloc_event`` is null or at most *e*, and

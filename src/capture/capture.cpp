@@ -13,6 +13,7 @@
 #include "capture/engine.h"
 #include "capture/exit_hook.h"
 #include "capture/line_table.h"
+#include "capture/named_modules.h"
 #include "capture/thread_key.h"
 
 namespace gpumemprof::capture {
@@ -294,8 +295,43 @@ void mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
 void describe_modules(std::vector<ModuleDescription> modules) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
+  for (const ModuleDescription& module : modules) named_modules().add(module.address);
   engine->drain().submit_calmly(
       [all = std::move(modules)](Drain& drain) { drain.describe_modules(all); });
+}
+
+void forget_module(std::uint64_t address) {
+  // Where its address comes up again, that is another module, with the same stack though it be.
+  named_modules().remove(address);
+  count_death();
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->drain().submit_calmly([address](Drain& drain) { drain.forget_module(address); });
+}
+
+void leave_unnamed(std::uintptr_t type) { named_modules().add(type); }
+void ask_for_names(void (*ask)()) { named_modules().set_asker(ask); }
+void names_answered() { named_modules().answered(); }
+
+std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code) {
+  const FrameWalker* known = g_walker.load(std::memory_order_acquire);
+  std::vector<std::uintptr_t> modules;
+  if (known == nullptr) return modules;
+  FrameWalker walker(known->codes().layout());
+  walker.set_module_code(call_code);
+  const auto trail = std::make_unique<Trail>();
+  const auto room = std::make_unique<FoundFrames>();
+  std::uintptr_t kept_state = 0;
+  walker.walk(walker.find_state(kept_state), *trail, *room);
+  for (std::size_t index = trail->size(); index > 0; --index) {
+    if (trail->key(index - 1).module != 0) modules.push_back(trail->key(index - 1).module);
+  }
+  return modules;
+}
+
+void follow_modules(std::uintptr_t call_code) {
+  if (FrameWalker* walker = g_walker.load(std::memory_order_acquire); walker != nullptr)
+    walker->set_module_code(call_code);
 }
 
 std::uint16_t enter_tag(const std::string& name) {

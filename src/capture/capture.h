@@ -182,7 +182,25 @@ struct ModuleDescription {
   std::string forward_file;
   std::uint32_t forward_line = 0;
   std::uint32_t forward_last_line = 0;
+  std::uint64_t address = 0;  // of the module, by which its calls are known; 0: it has none
+  bool is_root = false;
 };
+// With the GIL held, so that callbacks do not ask for them.
 void describe_modules(std::vector<ModuleDescription> modules);
+// Objects of this type have no name but their class.
+void leave_unnamed(std::uintptr_t type);
+// Called from any thread, without the GIL, when a module was called that nobody described: has
+// describe_modules() called soon. nullptr: nobody is asked. names_answered() says that it was
+// tried.
+void ask_for_names(void (*ask)());
+void names_answered();
+// A described module is about to die, and another may take its address.
+void forget_module(std::uint64_t address);
+
+// Modules by instance. The frames of a module's call, whose code this is, hold the module; the
+// first says which modules the calling thread is in, innermost first, to compare with Python's own
+// answer, the second switches it on. The code must live as long as the process.
+std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code);
+void follow_modules(std::uintptr_t call_code);
 
 }  // namespace gpumemprof::capture

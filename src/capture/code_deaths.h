@@ -1,6 +1,7 @@
-// Whether any code object died since: only then can another function stand at an address we know.
+// Whether any code object died since, or any module that was described: only then can another stand
+// at an address we know.
 //
-// Python 3.12 and later tell; before that every frame is looked at anew.
+// Of code objects Python 3.12 and later tell; before that every frame is looked at anew.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,9 @@ struct CodeDeaths {
   std::atomic<bool> is_told{false};
 };
 extern CodeDeaths g_code_deaths;
+
+// Another object may take the place of one that the recorder knows.
+inline void count_death() { g_code_deaths.count.fetch_add(1, std::memory_order_relaxed); }
 
 // Asks Python to be told; once, with the GIL held.
 void watch_code_deaths();

@@ -9,6 +9,7 @@ namespace gpumemprof::capture {
 namespace {
 
 constexpr std::size_t kObjectType = 8;
+constexpr std::size_t kTypeName = 24;
 constexpr std::size_t kTextLength = 16;
 constexpr std::size_t kTextHash = 24;
 constexpr std::size_t kTextState = 32;
@@ -117,6 +118,16 @@ std::string_view CodeReader::utf8(std::uintptr_t text, std::span<char> buffer) c
     if (!put_utf8(buffer, size, character_at(data, kind, index))) break;
   }
   return {buffer.data(), size};
+}
+
+std::uintptr_t CodeReader::type_of(std::uintptr_t object) {
+  return read_raw<std::uintptr_t>(object + kObjectType);
+}
+
+std::string_view CodeReader::type_name(std::uintptr_t type) {
+  constexpr std::size_t kLongest = 256;
+  const auto name = read_raw<const char*>(type + kTypeName);
+  return name == nullptr ? std::string_view() : std::string_view(name, ::strnlen(name, kLongest));
 }
 
 bool CodeReader::read_code(std::uintptr_t code, CodeText& text,

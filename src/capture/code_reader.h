@@ -36,6 +36,10 @@ class CodeReader {
   // plain ASCII.
   bool read_code(std::uintptr_t code, CodeText& text, std::span<char, 2 * kTextBytes> buffer) const;
 
+  // The type of an object, and what a type is called, cut where it is longer than a name should be.
+  [[nodiscard]] static std::uintptr_t type_of(std::uintptr_t object);
+  [[nodiscard]] static std::string_view type_name(std::uintptr_t type);
+
  private:
   // The bytes of a text object as they lie in memory.
   [[nodiscard]] std::string_view raw_text(std::uintptr_t text) const;

@@ -253,7 +253,14 @@ void Drain::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
 }
 
 void Drain::describe_modules(const std::vector<ModuleDescription>& modules) {
-  for (const auto& output : outputs_) output->describe_modules(modules);
+  std::vector<std::uint32_t> numbers;
+  for (const ModuleDescription& module : modules) {
+    numbers.push_back(module.address == 0 ? kNoModule
+                                          : book_.modules().describe(
+                                                module.address, {module.path, module.class_name,
+                                                                 true, module.is_root}));
+  }
+  for (const auto& output : outputs_) output->describe_modules(modules, numbers);
 }
 
 void Drain::take(const Record& record) {
@@ -266,6 +273,8 @@ void Drain::take(const Record& record) {
       return book_.take(record.code);
     case RecordKind::node:
       return take(record.node);
+    case RecordKind::module:
+      return book_.take(record.module);
     case RecordKind::nothing:
       return;
   }
@@ -284,6 +293,8 @@ void Drain::take(const EventRecord& record) {
   if (record.stack == StackWord::moved) book_.move(record.thread, record.instruction);
   if (record.stack != StackWord::none) event.stack = book_.stack_of(record.thread);
   if (event.action == Action::alloc) event.forward_stack = forward_stacks_.of(record.thread);
+  if (event.action == Action::alloc || event.action == Action::oom)
+    event.module = book_.module_of(event.stack, event.forward_stack);
   if (record.device == kCpuDevice) return take_cpu(record, event);
   if (event.action == Action::snapshot) {
     // torch names device 0 whatever the device; the order tells.
@@ -364,6 +375,7 @@ std::unique_ptr<Output> Drain::take_output(RecordingNumber number) {
   if (outputs_.empty()) {
     live_.clear();
     label_sets_.clear();
+    book_.modules().forget_all();
   }
   return taken;
 }

@@ -64,6 +64,7 @@ class Drain {
   void forget_labels(LabelSetNumber set);
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
   void describe_modules(const std::vector<ModuleDescription>& modules);
+  void forget_module(std::uint64_t address) { book_.modules().forget(address); }
   void set_line_table_format(LineTableFormat format) { book_.set_line_table_format(format); }
   void note_pause();
   // Events of which it cannot be said whether they were lost.

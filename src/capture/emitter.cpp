@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/code_deaths.h"
+#include "capture/named_modules.h"
 #include "event/event.h"
 
 namespace gpumemprof::capture {
@@ -201,8 +202,9 @@ bool Emitter::push_frames(Record& record, Ring::Place& place) {
     place = {};
   }
   FramesRecord& frames = record.frames;
-  frames.keep = static_cast<std::uint16_t>(frames.keep + frames.count);
+  frames.keep = static_cast<std::uint16_t>(frames.keep + frames.frame_count);
   frames.count = 0;
+  frames.frame_count = 0;
   return fitted;
 }
 
@@ -223,6 +225,32 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
   return true;
 }
 
+bool Emitter::introduce_module(ThreadSlot& slot, std::uintptr_t module, std::uint64_t deaths,
+                               Record& pending, Ring::Place& place) {
+  static_assert(kModuleSlots == 2048);
+  KnownModule& known = slot.modules[(module * 0x9E3779B97F4A7C15ULL) >> 53];
+  const std::uintptr_t type = CodeReader::type_of(module);
+  const bool is_known = known.module == module && known.type == type;
+  if (is_known && known.is_named && known.deaths == deaths) [[likely]]
+    return true;
+  if (!is_known) {
+    // The frames before it are of what lay there until now.
+    if (pending.frames.count > 0 && !push_frames(pending, place)) return false;
+    give_up(place);
+    Record record;
+    record.module = ModuleRecord();
+    record.module.thread = slot.number;
+    record.module.address = module;
+    const std::string_view name = CodeReader::type_name(type).substr(0, ModuleRecord::kNameBytes);
+    record.module.length = static_cast<std::uint8_t>(name.size());
+    std::memcpy(record.module.class_name.data(), name.data(), name.size());
+    if (!ring_.push(record)) return false;
+  }
+  known = {module, type, deaths, named_modules().has(module)};
+  if (!known.is_named) named_modules().ask_for(module, type);
+  return true;
+}
+
 bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                            std::uint64_t deaths, Ring::Place& place) {
   const Trail& trail = slot.trail;
@@ -238,8 +266,14 @@ bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Wa
     if (!introduce(walker, slot, key.code, deaths, record, place)) return false;
     if (!knows_code_deaths())
       slot.glances[trail.depth_at(index) - 1] = walker.codes().glance(key.code);
-    frames.frames[frames.count++] = {code_slot(key.code), walker.instruction_offset(key)};
-    if (frames.count == FramesRecord::kFrames && !push_frames(record, place)) return false;
+    const std::size_t items = key.module == 0 ? 1 : 2;
+    if (items == 2 && !introduce_module(slot, key.module, deaths, record, place)) return false;
+    if (frames.count + items > FramesRecord::kFrames && !push_frames(record, place)) return false;
+    frames.frames[frames.count++] = {
+        code_slot(key.code) | (items == 2 ? FramesRecord::kHasModule : 0),
+        walker.instruction_offset(key)};
+    if (items == 2) frames.frames[frames.count++] = FramesRecord::module_item(key.module);
+    ++frames.frame_count;
   }
   // Also with nothing left: the drain must learn that the stack became shorter.
   if (!push_frames(record, place)) return false;

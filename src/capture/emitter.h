@@ -79,6 +79,9 @@ class alignas(64) Emitter {
   // Makes sure that the drain knows what the code is called.
   bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
                  std::uint64_t deaths, Record& pending, Ring::Place& place);
+  // Makes sure that the drain knows the class of a module.
+  bool introduce_module(ThreadSlot& slot, std::uintptr_t module, std::uint64_t deaths,
+                        Record& pending, Ring::Place& place);
   // Into the place, if there is one, which is used up then.
   bool push_frames(Record& record, Ring::Place& place);
   bool describe(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,

@@ -21,12 +21,13 @@ struct CommonOffsets {
   static constexpr std::size_t code = 0;
   static constexpr std::size_t instruction = 56;
   static constexpr std::size_t owner = 70;
+  static constexpr std::size_t locals = 72;
   // NOLINTEND(readability-identifier-naming)
   static constexpr std::uintptr_t kCodeMask = ~std::uintptr_t{0};
 
   static bool fit(const PythonLayout& layout) {
     return layout.minor <= 13 && layout.previous == previous && layout.code == code &&
-           layout.instruction == instruction && layout.owner == owner;
+           layout.instruction == instruction && layout.owner == owner && layout.locals == locals;
   }
 };
 
@@ -35,26 +36,29 @@ struct AnyOffsets {
       : previous(layout.previous),
         code(layout.code),
         instruction(layout.instruction),
-        owner(layout.owner) {}
+        owner(layout.owner),
+        locals(layout.locals) {}
   std::size_t previous;
   std::size_t code;
   std::size_t instruction;
   std::size_t owner;
+  std::size_t locals;
   static constexpr std::uintptr_t kCodeMask = ~kReferenceMarks;
 };
 
 template <typename Offsets>
 class FrameChain {
  public:
-  FrameChain(Offsets offsets, Trail& trail, FoundFrames& room)
-      : offsets_(offsets), trail_(trail), room_(room) {}
+  FrameChain(Offsets offsets, std::uintptr_t module_code, Trail& trail, FoundFrames& room)
+      : offsets_(offsets), module_code_(module_code), trail_(trail), room_(room) {}
 
   // The usual case where standing() does not know the layout, Python 3.11 above all: all is as it
   // was, but perhaps for the innermost instruction. Without it an event there costs a tenth more.
   bool walk_same(std::uintptr_t frame, Walk& walk) {
     const std::size_t size = trail_.size();
     if (size == 0 || trail_.step(size - 1).frame != frame ||
-        code_of(frame) != trail_.innermost_code() || !leads_out_from(size - 1))
+        code_of(frame) != trail_.innermost_code() || !leads_out_from(size - 1) ||
+        !trail_.has_same_modules())
       return false;
     const std::uintptr_t instruction = instruction_of(frame);
     walk.count = trail_.depth();
@@ -77,18 +81,19 @@ class FrameChain {
       const bool is_bridge = owner >= kFirstBridgeOwner;
       if (is_bridge && found == 0) continue;  // a trail ends with a frame that has code
       if (owner == kThreadOwner) at = find(frame, at);
-      if (!is_bridge && at <= limit_ && is_old(frame, at) && leads_out_from(at - 1)) {
+      if (!is_bridge && at <= limit_ && is_old(frame, at) && leads_out_from(at - 1) &&
+          has_same_modules(at)) {
         joined = at;
         depth += trail_.depth_at(at - 1);
         break;
       }
       if (found == room_.size()) break;
       if (!is_bridge) ++depth;
-      room_[found++] = {frame, {is_bridge ? 0 : code_of(frame), instruction_of(frame)}};
+      room_[found++] = {frame, is_bridge ? FrameKey{0, instruction_of(frame)} : key_of(frame)};
     }
     if (joined + found == 0) return {};
     if (joined + found >= Trail::kMaxSteps || depth > kMaxDepth) return walk_cut(innermost);
-    return trail_.replace(joined, room_.data(), found);
+    return trail_.replace(joined, room_.data(), found, offsets_.locals);
   }
 
  private:
@@ -97,9 +102,9 @@ class FrameChain {
     std::size_t found = 0;
     for (; frame != 0 && found < kMaxDepth; frame = previous_of(frame)) {
       if (read_raw<std::uint8_t>(frame + offsets_.owner) >= kFirstBridgeOwner) continue;
-      room_[found++] = {frame, {code_of(frame), instruction_of(frame)}};
+      room_[found++] = {frame, key_of(frame)};
     }
-    return trail_.replace(0, room_.data(), found);
+    return trail_.replace(0, room_.data(), found, offsets_.locals);
   }
 
   // The hot loop: whether, from a step whose frame is as it was, every caller lies where it lay,
@@ -121,6 +126,13 @@ class FrameChain {
     }
     limit_ = index;
     return index == 0 && previous_of(frame) == 0;
+  }
+
+  // Of the first `steps`, whose frames are known to be as they were.
+  bool has_same_modules(std::size_t steps) {
+    const std::size_t other = trail_.first_other_module(steps);
+    if (other < steps) limit_ = other;
+    return other == steps;
   }
 
   // One more than the innermost step of the trail below `at` that may be this frame: callers lie
@@ -145,7 +157,16 @@ class FrameChain {
     return read_raw<std::uintptr_t>(frame + offsets_.code) & Offsets::kCodeMask;
   }
 
+  [[nodiscard]] FrameKey key_of(std::uintptr_t frame) const {
+    const std::uintptr_t code = code_of(frame);
+    std::uintptr_t module = 0;
+    if (code == module_code_)
+      module = read_raw<std::uintptr_t>(frame + offsets_.locals) & Offsets::kCodeMask;
+    return {code, instruction_of(frame), module};
+  }
+
   Offsets offsets_;
+  std::uintptr_t module_code_;  // 0: none is a module's
   Trail& trail_;
   FoundFrames& room_;
   // From here on the trail is known not to lead to its outer end.
@@ -153,8 +174,9 @@ class FrameChain {
 };
 
 template <typename Offsets>
-Walk walk_chain(Offsets offsets, std::uintptr_t innermost, Trail& trail, FoundFrames& room) {
-  FrameChain<Offsets> chain(offsets, trail, room);
+Walk walk_chain(Offsets offsets, std::uintptr_t module_code, std::uintptr_t innermost, Trail& trail,
+                FoundFrames& room) {
+  FrameChain<Offsets> chain(offsets, module_code, trail, room);
   Walk walk;
   if (chain.walk_same(innermost, walk)) [[likely]]
     return walk;
@@ -213,7 +235,7 @@ inline std::uintptr_t FrameWalker::innermost_of(std::uintptr_t state) const {
     frame = step->frame;
     asm("" : "+r"(frame));
     if (caller != frame) return Standing::other;
-    if (frame == 0) return found;
+    if (frame == 0) return trail.has_same_modules() ? found : Standing::other;
     if (read_raw<std::uintptr_t>(frame + CommonOffsets::instruction) != step->instruction)
       return Standing::other;
   }
@@ -227,8 +249,10 @@ void FrameWalker::move_along(Trail& trail) {
 Walk FrameWalker::walk(std::uintptr_t state, Trail& trail, FoundFrames& room) const {
   const std::uintptr_t innermost = state == 0 ? 0 : innermost_of(state);
   if (innermost == 0) return {};
-  if (shape_ == Shape::common) return walk_chain(CommonOffsets{}, innermost, trail, room);
-  if (shape_ == Shape::any) return walk_chain(AnyOffsets(codes_.layout()), innermost, trail, room);
+  if (shape_ == Shape::common)
+    return walk_chain(CommonOffsets{}, module_code(), innermost, trail, room);
+  if (shape_ == Shape::any)
+    return walk_chain(AnyOffsets(codes_.layout()), module_code(), innermost, trail, room);
   return walk_frame_objects(innermost, trail, room);
 }
 
@@ -238,12 +262,15 @@ Walk FrameWalker::walk_frame_objects(std::uintptr_t frame, Trail& trail, FoundFr
   for (; frame != 0 && found < kMaxDepth;
        frame = read_raw<std::uintptr_t>(frame + layout.previous)) {
     const auto instruction = read_raw<std::int32_t>(frame + layout.instruction);
+    const auto code = read_raw<std::uintptr_t>(frame + layout.code);
+    const std::uintptr_t module =
+        code == module_code() ? read_raw<std::uintptr_t>(frame + layout.locals) : 0;
     room[found++] = {
         frame,
-        {read_raw<std::uintptr_t>(frame + layout.code),
-         static_cast<std::uintptr_t>(std::max(instruction, 0)) * layout.instruction_unit}};
+        {code, static_cast<std::uintptr_t>(std::max(instruction, 0)) * layout.instruction_unit,
+         module}};
   }
-  return trail.replace(0, room.data(), found);
+  return trail.replace(0, room.data(), found, layout.locals);
 }
 
 }  // namespace gpumemprof::capture

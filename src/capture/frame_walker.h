@@ -26,6 +26,9 @@ class FrameWalker {
   void set_thread_key(std::optional<pthread_key_t> key) {
     thread_key_.store(key ? static_cast<int>(*key) : kNoKey, std::memory_order_relaxed);
   }
+  // The code of a module's call, torch.nn.Module.__call__: its frames know their module. 0: none
+  // does. The code must live as long as the process.
+  void set_module_code(std::uintptr_t code) { module_code_.store(code, std::memory_order_relaxed); }
   [[nodiscard]] AskThreadState asker() const { return ask_; }
   [[nodiscard]] void* thread_state() const {
     const int key = thread_key_.load(std::memory_order_relaxed);
@@ -59,6 +62,9 @@ class FrameWalker {
 
   [[nodiscard]] std::uintptr_t innermost_of(std::uintptr_t state) const;
   Walk walk_frame_objects(std::uintptr_t frame, Trail& trail, FoundFrames& room) const;
+  [[nodiscard]] std::uintptr_t module_code() const {
+    return module_code_.load(std::memory_order_relaxed);
+  }
 
   // What every event needs comes first, to lie together.
   std::uintptr_t runtime_begin_;
@@ -70,6 +76,7 @@ class FrameWalker {
   std::uint16_t first_instruction_;
   bool has_cframe_;
   Shape shape_;
+  std::atomic<std::uintptr_t> module_code_{0};
   CodeReader codes_;
 };
 

@@ -101,6 +101,7 @@ void Output::take(const DrainedEvent& event, const StackBook& book,
   if (has_stacks_) {
     row.stack = stack_of(event.stack, book);
     row.forward_stack = stack_of(event.forward_stack, book);
+    row.module = module_of(event.module, book);
   }
   if (event.tag != 0) row.user_metadata = tag_of(event.tag, tags);
   if (!is_cpu) row.pool = pool_of(event.pool);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct DrainedEvent {
   PoolId pool;
   StackId stack;
   StackId forward_stack;
+  std::uint32_t module = kNoModule;
 };
 
 // Events of one device that never reached the drain.
@@ -86,7 +88,9 @@ class Output {
   void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
   void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
-  void describe_modules(const std::vector<ModuleDescription>& modules);
+  // `numbers` are those of the book, kNoModule where a module was not called yet.
+  void describe_modules(const std::vector<ModuleDescription>& modules,
+                        const std::vector<std::uint32_t>& numbers);
 
   // CUDA: events count from the moment the state was listed. begin_join() forgets what was joined.
   void begin_join();
@@ -142,6 +146,8 @@ class Output {
   static bool only_starts_the_program(const Frame& frame, const StackBook& book);
   StackId stack_of(StackId id, const StackBook& book);
   StringId string_of(StringId id, const StackBook& book);
+  // The book's number, once the file says what it stands for.
+  std::uint32_t module_of(std::uint32_t number, const StackBook& book);
   StringId tag_of(std::uint16_t tag, const std::vector<std::string>& tags);
   std::uint32_t stream_of(std::uint64_t handle);
   std::uint32_t pool_of(PoolId pool);
@@ -159,6 +165,8 @@ class Output {
   std::vector<StackId> stacks_;    // by the book's id
   std::vector<StringId> strings_;  // by the book's id
   std::vector<StringId> tags_;
+  std::vector<bool> has_module_;  // by the book's number: the file says what it stands for
+  std::set<ModuleLabel> described_;
   FlatMap<std::uint32_t> streams_;
   FlatMap<std::uint32_t> pools_;
   std::map<LabelSetNumber, std::vector<WrittenSet>> label_sets_;

@@ -53,12 +53,40 @@ void Output::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
   }
 }
 
-void Output::describe_modules(const std::vector<ModuleDescription>& modules) {
-  for (const ModuleDescription& module : modules) {
-    writer_->add_module({writer_->add_string(module.path), writer_->add_string(module.class_name),
-                         writer_->add_string(module.forward_file), module.forward_line,
-                         module.forward_last_line});
+void Output::describe_modules(const std::vector<ModuleDescription>& modules,
+                              const std::vector<std::uint32_t>& numbers) {
+  for (std::size_t row = 0; row < modules.size(); ++row) {
+    const ModuleDescription& module = modules[row];
+    ModuleLabel label{writer_->add_string(module.path),
+                      writer_->add_string(module.class_name),
+                      writer_->add_string(module.forward_file),
+                      module.forward_line,
+                      module.forward_last_line,
+                      numbers[row],
+                      module.is_root};
+    // A program that makes its model again and again describes it as often.
+    if (!described_.insert(label).second) continue;
+    if (label.number != kNoModule) {
+      if (has_module_.size() <= label.number) has_module_.resize(label.number + std::size_t{1});
+      has_module_[label.number] = true;
+    }
+    writer_->add_module(label);
   }
+}
+
+std::uint32_t Output::module_of(std::uint32_t number, const StackBook& book) {
+  if (number == kNoModule) return number;
+  if (has_module_.size() <= number) has_module_.resize(number + std::size_t{1});
+  if (has_module_[number]) return number;
+  has_module_[number] = true;
+  const NumberedModule& module = book.modules().module(number);
+  ModuleLabel label;
+  if (module.is_named) label.path = writer_->add_string(module.path);
+  label.class_name = writer_->add_string(module.class_name);
+  label.number = number;
+  label.is_root = module.is_root;
+  writer_->add_module(label);
+  return number;
 }
 
 }  // namespace gpumemprof::capture

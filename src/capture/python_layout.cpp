@@ -24,6 +24,7 @@ PythonLayout frame_object_layout(int minor) {
   layout.previous = 24;
   layout.code = 32;
   layout.instruction = minor == 9 ? 104 : 96;
+  layout.locals = minor == 9 ? 360 : 352;
   layout.has_frame_objects = true;
   layout.instruction_unit = minor == 9 ? 1 : 2;
   layout.first_line = 40;
@@ -46,6 +47,7 @@ PythonLayout cframe_layout(int minor) {
   layout.code = minor == 11 ? 32 : 0;
   layout.instruction = 56;
   layout.owner = minor == 11 ? 69 : 70;
+  layout.locals = 72;
   layout.file = 112;
   layout.name = 128;
   layout.first_line = minor == 11 ? 72 : 68;
@@ -92,6 +94,7 @@ Result<PythonLayout> published_layout(int minor, const void* runtime) {
   layout.previous = at(frame + 1);
   layout.code = at(frame + 2);
   layout.instruction = at(frame + 3);
+  layout.locals = at(frame + 4);
   layout.owner = at(frame + 5);
   layout.file = at(code + 1);
   layout.name = at(code + 3);

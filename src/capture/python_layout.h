@@ -26,6 +26,7 @@ struct PythonLayout {
   std::uint16_t code = 0;
   std::uint16_t instruction = 0;
   std::uint16_t owner = 0;
+  std::uint16_t locals = 0;  // the first one, which is a method's self
   bool has_frame_objects =
       false;  // 3.9, 3.10: the instruction is a number, not a pointer, and there is no owner
   std::uint8_t instruction_unit = 1;

@@ -23,6 +23,7 @@ enum class RecordKind : std::uint8_t {
   frames,
   code,
   node,
+  module,
   nothing,  // stands where an event would have come before what it needs
 };
 
@@ -57,19 +58,27 @@ struct EventRecord {
   std::uint32_t instruction = 0;  // where the innermost frame moved to
 };
 
-// The outermost `keep` frames of the thread's stack stay; these follow, outermost first.
+// The outermost `keep` frames of the thread's stack stay; these follow, outermost first. Behind the
+// frame of a module's call comes an item that is the module's address.
 struct FramesRecord {
   static constexpr std::size_t kFrames = 6;
+  static constexpr std::uint32_t kHasModule = 0x8000'0000;
   struct Item {
-    std::uint32_t code = 0;         // slot of the thread's code cache
+    std::uint32_t code = 0;         // slot of the thread's code cache, and kHasModule
     std::uint32_t instruction = 0;  // bytes from the start of the code
   };
+  static Item module_item(std::uint64_t address) {
+    return {static_cast<std::uint32_t>(address), static_cast<std::uint32_t>(address >> 32)};
+  }
+  static std::uint64_t module_address(const Item& item) {
+    return item.code | (std::uint64_t{item.instruction} << 32);
+  }
 
   RecordKind kind = RecordKind::frames;
-  std::uint8_t count = 0;
+  std::uint8_t count = 0;  // items
   std::uint16_t thread = kNoThread;
   std::uint16_t keep = 0;
-  std::uint16_t spare = 0;
+  std::uint16_t frame_count = 0;  // items without the modules
   std::array<Item, kFrames> frames;
 };
 
@@ -107,12 +116,24 @@ struct NodeRecord {
   std::uint64_t end_before = 0;  // up to which number the nodes of this thread's record before went
 };
 
+// From now on the object at this address is a module of this class.
+struct ModuleRecord {
+  static constexpr std::size_t kNameBytes = 40;
+
+  RecordKind kind = RecordKind::module;
+  std::uint8_t length = 0;
+  std::uint16_t thread = kNoThread;
+  std::uint64_t address = 0;
+  std::array<char, kNameBytes> class_name;
+};
+
 union Record {
   RecordKind kind;
   EventRecord event;
   FramesRecord frames;
   CodeRecord code;
   NodeRecord node;
+  ModuleRecord module;
 
   Record() : event() {}
 };

@@ -11,6 +11,12 @@ std::uint64_t pair_key(std::uint32_t high, std::uint32_t low) {
   return (static_cast<std::uint64_t>(high) << 32) | low;
 }
 
+// torch.autograd.backward() and grad(), and the function both call from torch 2.2 on.
+bool runs_backward(std::string_view name, std::string_view file) {
+  return name == "_engine_run_backward" ||
+         ((name == "backward" || name == "grad") && file.ends_with("torch/autograd/__init__.py"));
+}
+
 }  // namespace
 
 StackBook::Mirror& StackBook::mirror(std::uint16_t thread) {
@@ -29,27 +35,33 @@ void StackBook::take(const FramesRecord& record) {
   mine.path.resize(record.keep);
   for (std::size_t index = 0; index < record.count; ++index) {
     const FramesRecord::Item& item = record.frames[index];
-    const std::uint32_t code =
-        item.code < mine.code_by_slot.size() ? mine.code_by_slot[item.code] : kNoCode;
+    const std::uint32_t slot = item.code & ~FramesRecord::kHasModule;
+    const std::uint32_t code = slot < mine.code_by_slot.size() ? mine.code_by_slot[slot] : kNoCode;
+    std::uint32_t module = kNoModule;
+    if ((item.code & FramesRecord::kHasModule) != 0 && index + 1 < record.count) {
+      module = modules_.number_at(FramesRecord::module_address(record.frames[++index]));
+    }
     if (code == kNoCode) {
       mine.path.clear();
       return;
     }
-    enter(mine, code, item.instruction);
+    enter(mine, code, item.instruction, module);
   }
 }
 
-void StackBook::enter(Mirror& mirror, std::uint32_t code, std::uint32_t instruction) {
+void StackBook::enter(Mirror& mirror, std::uint32_t code, std::uint32_t instruction,
+                      std::uint32_t module) {
   const StackId caller = mirror.path.empty() ? StackId() : mirror.path.back().stack;
-  mirror.path.push_back({add_stack(caller, frame_at(code, instruction)), code});
+  const FrameId frame = frame_at(code, instruction, module);
+  mirror.path.push_back({add_stack(caller, frame, code, module), code, module});
 }
 
 void StackBook::move(std::uint16_t thread, std::uint32_t instruction) {
   Mirror& mine = mirror(thread);
   if (mine.path.empty()) return;
-  const std::uint32_t code = mine.path.back().code;
+  const Level innermost = mine.path.back();
   mine.path.pop_back();
-  enter(mine, code, instruction);
+  enter(mine, innermost.code, instruction, innermost.module);
 }
 
 void StackBook::take(const CodeRecord& record) {
@@ -76,6 +88,7 @@ void StackBook::finish_code(Mirror& mirror) {
   code.name = strings_.intern(rest.substr(0, head.name_bytes));
   code.file = strings_.intern(rest.substr(head.name_bytes, head.file_bytes));
   code.first_line = head.first_line;
+  code.runs_backward = runs_backward(strings_.text(code.name), strings_.text(code.file));
   code.line_table = rest.substr(std::size_t{head.name_bytes} + head.file_bytes, head.table_bytes);
   if (mirror.code_by_slot.size() <= mirror.pending_slot) {
     mirror.code_by_slot.resize(mirror.pending_slot + std::size_t{1}, kNoCode);
@@ -102,7 +115,7 @@ std::uint32_t StackBook::add_code(Code code) {
   return next;
 }
 
-FrameId StackBook::frame_at(std::uint32_t code, std::uint32_t instruction) {
+FrameId StackBook::frame_at(std::uint32_t code, std::uint32_t instruction, std::uint32_t module) {
   const auto next = static_cast<std::uint32_t>(frames_.size());
   const std::uint32_t found = frames_by_place_.find_or_insert(pair_key(code, instruction), next);
   if (found == next) {
@@ -110,15 +123,35 @@ FrameId StackBook::frame_at(std::uint32_t code, std::uint32_t instruction) {
     frames_.push_back({known.name, known.file,
                        line_of(format_, known.line_table, known.first_line, instruction)});
   }
-  return FrameId(found);
+  if (module == kNoModule) return FrameId(found);
+  const auto fresh = static_cast<std::uint32_t>(frames_.size());
+  const std::uint32_t own = frames_by_module_.find_or_insert(pair_key(found, module), fresh);
+  if (own == fresh) frames_.push_back(Frame(frames_[found]));
+  return FrameId(own);
 }
 
-StackId StackBook::add_stack(StackId caller, FrameId frame) {
+StackId StackBook::add_stack(StackId caller, FrameId frame, std::uint32_t code,
+                             std::uint32_t module) {
   const auto next = static_cast<std::uint32_t>(stacks_.size());
   const std::uint32_t found =
       stacks_by_step_.find_or_insert(pair_key(caller.index, frame.index), next);
-  if (found == next) stacks_.push_back({caller, frame});
+  if (found != next) return StackId(found);
+  Step step{caller, frame, module, module};
+  if (module == kNoModule && !caller.is_none()) {
+    step.module = stacks_[caller.index].module;
+    if (!codes_[code].runs_backward) step.module_inside = stacks_[caller.index].module_inside;
+  }
+  stacks_.push_back(step);
   return StackId(found);
+}
+
+std::uint32_t StackBook::module_of(StackId stack, StackId forward_stack) const {
+  const auto step = [&](StackId id) { return id.is_none() ? Step() : stacks_[id.index]; };
+  if (forward_stack.is_none()) return step(stack).module;
+  // What a node itself calls comes first: a checkpoint computes its modules again.
+  if (step(stack).module_inside != kNoModule) return step(stack).module_inside;
+  const std::uint32_t forward = step(forward_stack).module;
+  return forward != kNoModule ? forward : step(stack).module;
 }
 
 StackId StackBook::stack_of(std::uint16_t thread) const {

@@ -1,5 +1,5 @@
 // StackBook: the drain's side of the stacks: a mirror of every thread's stack, and every distinct
-// frame and stack once.
+// frame and stack once. Stacks that differ in their modules alone are different ones.
 //
 // Ids are the book's own; each output has its own for its file. For the drain thread alone.
 #pragma once
@@ -11,6 +11,7 @@
 #include "base/flat_map.h"
 #include "base/interner.h"
 #include "capture/line_table.h"
+#include "capture/module_book.h"
 #include "capture/record.h"
 #include "event/recording.h"
 
@@ -22,6 +23,7 @@ class StackBook {
 
   void take(const FramesRecord& record);
   void take(const CodeRecord& record);
+  void take(const ModuleRecord& record) { modules_.take(record); }
   // The thread's innermost frame moved on.
   void move(std::uint16_t thread, std::uint32_t instruction);
   // The stack the thread has now; none where its records were lost.
@@ -31,6 +33,11 @@ class StackBook {
   [[nodiscard]] const Frame& frame(FrameId id) const { return frames_[id.index]; }
   [[nodiscard]] StackId caller(StackId id) const { return stacks_[id.index].caller; }
   [[nodiscard]] FrameId innermost(StackId id) const { return stacks_[id.index].frame; }
+  // The module that memory belongs to which was allocated with this stack; in backward for a node
+  // that was made with the other one.
+  [[nodiscard]] std::uint32_t module_of(StackId stack, StackId forward_stack) const;
+  [[nodiscard]] ModuleBook& modules() { return modules_; }
+  [[nodiscard]] const ModuleBook& modules() const { return modules_; }
   [[nodiscard]] std::size_t stack_count() const { return stacks_.size(); }
 
  private:
@@ -39,14 +46,18 @@ class StackBook {
     StringId file;
     std::uint32_t first_line = 0;
     std::string line_table;
+    bool runs_backward = false;  // autograd's engine: what it calls is of no module around it
   };
   struct Step {
     StackId caller;
     FrameId frame;
+    std::uint32_t module = kNoModule;         // the innermost one
+    std::uint32_t module_inside = kNoModule;  // that was called since autograd's engine ran
   };
   struct Level {
     StackId stack;
     std::uint32_t code = 0;
+    std::uint32_t module = kNoModule;  // of the frame itself
   };
   struct Mirror {
     std::vector<Level> path;  // outermost first; empty also where it is not known
@@ -56,21 +67,23 @@ class StackBook {
   };
 
   Mirror& mirror(std::uint16_t thread);
-  void enter(Mirror& mirror, std::uint32_t code, std::uint32_t instruction);
+  void enter(Mirror& mirror, std::uint32_t code, std::uint32_t instruction, std::uint32_t module);
   void finish_code(Mirror& mirror);
   std::uint32_t add_code(Code code);
-  FrameId frame_at(std::uint32_t code, std::uint32_t instruction);
-  StackId add_stack(StackId caller, FrameId frame);
+  FrameId frame_at(std::uint32_t code, std::uint32_t instruction, std::uint32_t module);
+  StackId add_stack(StackId caller, FrameId frame, std::uint32_t code, std::uint32_t module);
 
   LineTableFormat format_ = LineTableFormat::locations;
   Interner strings_;
   std::vector<Code> codes_;
   FlatMap<std::uint32_t> codes_by_hash_;
   Column<Frame> frames_;
-  FlatMap<std::uint32_t> frames_by_place_;  // (code, instruction)
+  FlatMap<std::uint32_t> frames_by_place_;   // (code, instruction)
+  FlatMap<std::uint32_t> frames_by_module_;  // (frame without a module, module)
   Column<Step> stacks_;
   FlatMap<std::uint32_t> stacks_by_step_;  // (caller, frame)
   std::vector<std::unique_ptr<Mirror>> mirrors_;
+  ModuleBook modules_;
 };
 
 }  // namespace gpumemprof::capture

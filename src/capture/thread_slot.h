@@ -28,6 +28,15 @@ struct KnownCode {
   std::uint64_t witness = 0;  // as long as this is the same, so is the code
 };
 
+// A module whose class the drain knows.
+inline constexpr std::size_t kModuleSlots = 2048;
+struct KnownModule {
+  std::uintptr_t module = 0;
+  std::uintptr_t type = 0;
+  std::uint64_t deaths = 0;  // as long as these are the same, so is the module
+  bool is_named = false;
+};
+
 // The nodes of autograd's graph that the drain takes to be made with one and the same stack: all
 // from the last one it was told of up to this end.
 struct NotedNodes {
@@ -53,6 +62,7 @@ struct alignas(64) ThreadSlot {
   FoundFrames found;
   std::array<std::uint64_t, kMaxDepth> glances;  // outermost first
   std::array<KnownCode, kCodeSlots> codes;
+  std::array<KnownModule, kModuleSlots> modules;
   std::array<char, 2 * CodeReader::kTextBytes> text;
 };
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "capture/foreign_memory.h"
+
 namespace gpumemprof::capture {
 
 inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their innermost frames
@@ -16,6 +18,7 @@ inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their inner
 struct FrameKey {
   std::uintptr_t code = 0;  // 0: a bridge between C and Python, which is no frame of the program
   std::uintptr_t instruction = 0;
+  std::uintptr_t module = 0;  // of the frame of a module's call: the module; else 0
   bool operator==(const FrameKey&) const = default;
 };
 
@@ -45,6 +48,14 @@ class Trail {
   struct Code {
     std::uintptr_t address = 0;  // as FrameKey's
     std::size_t depth = 0;       // frames up to this one, itself included
+    std::uintptr_t module = 0;   // as FrameKey's
+  };
+  // Where a frame of a module's call keeps its module: the frames of two calls one after the other
+  // differ in nothing else.
+  struct ModulePlace {
+    std::uintptr_t place = 0;
+    std::uintptr_t raw = 0;  // what lay there
+    std::size_t step = 0;
   };
 
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -55,17 +66,24 @@ class Trail {
   [[nodiscard]] const Step* steps() const { return steps_.data() + 1; }
   [[nodiscard]] bool is_bridge(std::size_t index) const { return codes_[index].address == 0; }
   [[nodiscard]] FrameKey key(std::size_t index) const {
-    return {codes_[index].address, step(index).instruction};
+    return {codes_[index].address, step(index).instruction, codes_[index].module};
   }
-  [[nodiscard]] FrameKey innermost() const {
-    return size_ == 0 ? FrameKey() : FrameKey{innermost_code_, step(size_ - 1).instruction};
-  }
+  [[nodiscard]] FrameKey innermost() const { return size_ == 0 ? FrameKey() : key(size_ - 1); }
   [[nodiscard]] std::uintptr_t innermost_code() const { return innermost_code_; }
+  // Whether the calls are still of the same modules. Every frame must be known to be there still.
+  [[nodiscard]] bool has_same_modules() const {
+    for (const ModulePlace* at = modules_.data(); at != modules_.data() + module_count_; ++at) {
+      if (read_raw<std::uintptr_t>(at->place) != at->raw) return false;
+    }
+    return true;
+  }
+  // The outermost of the first `steps` whose module is another one; `steps`: none is.
+  [[nodiscard]] std::size_t first_other_module(std::size_t steps) const;
   void move_innermost(std::uintptr_t instruction) { steps_[size_].instruction = instruction; }
 
   // Everything behind the first `steps` becomes what was found, innermost first; there must be
-  // room.
-  Walk replace(std::size_t steps, const FoundFrame* found, std::size_t count);
+  // room. A frame's locals lie `locals` bytes into it.
+  Walk replace(std::size_t steps, const FoundFrame* found, std::size_t count, std::size_t locals);
 
  private:
   // How many frames of what was found are, content by content, those that stand here.
@@ -79,7 +97,9 @@ class Trail {
   std::size_t size_ = 0;
   std::size_t depth_ = 0;
   std::uintptr_t innermost_code_ = 0;  // again, to lie with what every event needs
+  std::size_t module_count_ = 0;
   std::array<Step, kMaxSteps + 1> steps_;
+  std::array<ModulePlace, kMaxSteps> modules_;  // outermost first
   std::array<Code, kMaxSteps> codes_;
 };
 

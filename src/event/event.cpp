@@ -60,6 +60,7 @@ Event EventColumns::row(std::size_t index) const {
   if (!user_metadata.empty()) event.user_metadata = user_metadata[index];
   if (!pool.empty()) event.pool = pool[index];
   if (!forward_stack.empty()) event.forward_stack = forward_stack[index];
+  if (!module.empty()) event.module = module[index];
   return event;
 }
 
@@ -69,6 +70,7 @@ void EventColumns::push_back(const Event& event) {
   push_optional(user_metadata, row, event.user_metadata, StringId());
   push_optional(pool, row, event.pool, kNoPool);
   push_optional(forward_stack, row, event.forward_stack, StackId());
+  push_optional(module, row, event.module, kNoModule);
   action.push_back(event.action);
   address.push_back(event.address);
   size_bytes.push_back(event.size_bytes);
@@ -83,6 +85,7 @@ void EventColumns::append(const EventColumns& other, std::size_t first, std::siz
   append_optional(user_metadata, row, other.user_metadata, first, count, StringId());
   append_optional(pool, row, other.pool, first, count, kNoPool);
   append_optional(forward_stack, row, other.forward_stack, first, count, StackId());
+  append_optional(module, row, other.module, first, count, kNoModule);
   action.append(other.action.span().subspan(first, count));
   address.append(other.address.span().subspan(first, count));
   size_bytes.append(other.size_bytes.span().subspan(first, count));
@@ -102,6 +105,7 @@ void EventColumns::clear() {
   user_metadata.clear();
   pool.clear();
   forward_stack.clear();
+  module.clear();
 }
 
 void EventColumns::shrink_to_fit() {
@@ -115,6 +119,7 @@ void EventColumns::shrink_to_fit() {
   user_metadata.shrink_to_fit();
   pool.shrink_to_fit();
   forward_stack.shrink_to_fit();
+  module.shrink_to_fit();
 }
 
 }  // namespace gpumemprof

@@ -41,6 +41,9 @@ inline constexpr std::int64_t kUnknownTime = std::numeric_limits<std::int64_t>::
 inline constexpr std::uint64_t kUnknownBytes = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::uint32_t kNoPool = std::numeric_limits<std::uint32_t>::max();
+// Number of a module of the program (label.h); a recording has fewer than kMaxModules.
+inline constexpr std::uint32_t kNoModule = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kMaxModules = std::uint32_t{1} << 20;
 
 struct PoolId {
   std::uint64_t graph = 0;  // (n, 0): made by a CUDA graph
@@ -59,6 +62,9 @@ struct Event {
   StringId user_metadata;
   std::uint32_t pool = kNoPool;  // row of the store's pools
   StackId forward_stack;  // for memory allocated in backward: where the forward op was called
+  // The innermost module whose call made it; for memory allocated in backward that of the forward
+  // op.
+  std::uint32_t module = kNoModule;
 };
 
 // The events of one device, in order. The columns below the line stay empty until an event needs
@@ -75,6 +81,7 @@ struct EventColumns {
   Column<StringId> user_metadata;
   Column<std::uint32_t> pool;
   Column<StackId> forward_stack;
+  Column<std::uint32_t> module;
 
   [[nodiscard]] std::size_t size() const { return action.size(); }
   [[nodiscard]] bool empty() const { return action.empty(); }

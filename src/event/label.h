@@ -45,14 +45,17 @@ struct PhaseMark {
 };
 inline constexpr std::size_t kPhaseMarkKindCount = 3;
 
-// A module of the program: its path from its root, and the function that is its forward.
+// A module of the program: its path from its root, and the function that is its forward. The last
+// label of a number holds; a module that nobody named has a number and a class alone.
 struct ModuleLabel {
-  StringId path;  // "transformer.h.3.mlp"; empty for a root
+  StringId path;  // "transformer.h.3.mlp"; empty for a root; none: not named
   StringId class_name;
   StringId forward_file;
   std::uint32_t forward_line = 0;  // where the function begins
   std::uint32_t forward_last_line = 0;
-  constexpr bool operator==(const ModuleLabel&) const = default;
+  std::uint32_t number = kNoModule;  // by which events name it; none where it was not called
+  bool is_root = false;              // no other module holds it
+  constexpr auto operator<=>(const ModuleLabel&) const = default;
 };
 
 }  // namespace gpumemprof

@@ -79,6 +79,15 @@ std::uint32_t Store::add_label_set(std::span<const Label> labels) {
   return static_cast<std::uint32_t>(label_set_count() - 1);
 }
 
+void Store::add_module(const ModuleLabel& module) {
+  if (module.number < kMaxModules) {
+    if (module_rows_.size() <= module.number) module_rows_.resize(module.number + 1, kNoModule);
+    module_rows_[module.number] = static_cast<std::uint32_t>(modules_.size());
+    has_named_modules_ = has_named_modules_ || !module.path.is_none();
+  }
+  modules_.push_back(module);
+}
+
 std::string Store::device_name(DeviceIndex device) const {
   if (device == kHostDevice) return "host";
   return origin_.device_type + ":" + std::to_string(device);

@@ -65,7 +65,7 @@ class Store final : public EventSink {
   void add_phase_mark(const PhaseMark& mark) override {
     device_record(mark.device).phase_marks.push_back(mark);
   }
-  void add_module(const ModuleLabel& module) override { modules_.push_back(module); }
+  void add_module(const ModuleLabel& module) override;
   void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
   void set_origin(const Origin& origin) override { origin_ = origin; }
   // Where the main script lies, as analysis/code finds it; files are shown relative to it.
@@ -91,6 +91,13 @@ class Store final : public EventSink {
     return labels_.span().subspan(first_label_[row], first_label_[row + 1] - first_label_[row]);
   }
   [[nodiscard]] const std::vector<ModuleLabel>& modules() const { return modules_; }
+  // The module that events name by this number; null where it was not described.
+  [[nodiscard]] const ModuleLabel* module(std::uint32_t number) const {
+    const bool is_known = number < module_rows_.size() && module_rows_[number] != kNoModule;
+    return is_known ? &modules_[module_rows_[number]] : nullptr;
+  }
+  // Whether events name the modules they were made in, and some of those have a path.
+  [[nodiscard]] bool has_module_numbers() const { return has_named_modules_; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
   [[nodiscard]] const std::string& program_folder() const { return program_folder_; }
@@ -121,6 +128,8 @@ class Store final : public EventSink {
   Column<Label> labels_;
   std::vector<std::size_t> first_label_ = {0};  // of each set, and one behind the last
   std::vector<ModuleLabel> modules_;
+  std::vector<std::uint32_t> module_rows_;  // by number; kNoModule: none
+  bool has_named_modules_ = false;
   AllocatorSettings settings_;
   Origin origin_;
   std::string program_folder_;

@@ -61,14 +61,15 @@ bool EventDecoder::decode(InBytes head, DeviceIndex& device, EventColumns& event
                       definitions_.strings(), StringId()) &&
       decode_optional(EventColumn::pool, events.pool, count, definitions_.pools(), kNoPool) &&
       decode_optional(EventColumn::forward_stack, events.forward_stack, count,
-                      definitions_.stacks(), StackId());
+                      definitions_.stacks(), StackId()) &&
+      decode_modules(events.module, count);
   for (const InBytes& bytes : columns_) is_good = is_good && bytes.is_spent();
   return is_good;
 }
 
 bool EventDecoder::take_columns(InBytes& head, std::size_t count) {
   std::array<std::uint64_t, kEventColumnCount> lengths{};
-  for (std::uint64_t& length : lengths) length = head.varint();
+  for (std::size_t index = 0; index < column_count_; ++index) lengths[index] = head.varint();
   for (std::size_t index = 0; index < kEventColumnCount; ++index) {
     const std::span<const std::uint8_t> bytes = head.bytes(lengths[index]);
     columns_[index] = InBytes(bytes);
@@ -182,6 +183,21 @@ bool EventDecoder::decode_times(EventColumns& events, std::uint64_t mode, std::i
     if ((operation & kPair) != 0) push(true);
   }
   return true;
+}
+
+// Modules are named later, if at all: any number below the limit is one.
+bool EventDecoder::decode_modules(Column<std::uint32_t>& modules, std::size_t count) {
+  InBytes& bytes = column(EventColumn::module);
+  if (bytes.left() == 0) return true;
+  IdWalk walk(kMaxModules);
+  modules.reserve(count);
+  for (std::size_t event = 0; event < count; ++event) {
+    const std::uint64_t code = bytes.varint();
+    std::size_t number = 0;
+    if (code != 0 && !walk.take(code, number)) return false;
+    modules.push_unchecked(code == 0 ? kNoModule : static_cast<std::uint32_t>(number));
+  }
+  return bytes.ok();
 }
 
 template <typename T>

@@ -15,7 +15,9 @@ namespace gpumemprof::trace {
 
 class EventDecoder {
  public:
-  explicit EventDecoder(const DefinitionMap& definitions) : definitions_(definitions) {}
+  EventDecoder(const DefinitionMap& definitions, int version)
+      : definitions_(definitions),
+        column_count_(version < kModulesVersion ? kEventColumnCountBefore3 : kEventColumnCount) {}
 
   // False where the content is not what it should be; then nothing of it may be used.
   bool decode(InBytes head, DeviceIndex& device, EventColumns& events);
@@ -33,8 +35,10 @@ class EventDecoder {
   template <typename T>
   bool decode_optional(EventColumn which, Column<T>& values, std::size_t count,
                        const std::vector<T>& known, T none);
+  bool decode_modules(Column<std::uint32_t>& modules, std::size_t count);
 
   const DefinitionMap& definitions_;
+  std::size_t column_count_;  // of the file's version
   std::array<InBytes, kEventColumnCount> columns_;
   std::span<const std::uint8_t> operations_;
   std::vector<std::uint32_t> anchors_;  // their rows

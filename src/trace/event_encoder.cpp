@@ -192,6 +192,8 @@ std::span<const std::span<const std::uint8_t>> EventEncoder::encode(DeviceIndex 
   encode_optional(EventColumn::pool, events.pool, first, count,
                   [](std::uint32_t pool) { return pool; });
   encode_optional(EventColumn::forward_stack, events.forward_stack, first, count, id_row);
+  encode_optional(EventColumn::module, events.module, first, count,
+                  [](std::uint32_t module) { return module; });
 
   head_.clear();
   head_.signed_varint(device);

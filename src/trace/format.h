@@ -18,12 +18,13 @@ inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r'
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
 // Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. Version 3: how
-// the recording ended, with counts of what was made and lost, and more about each gap. A change
-// that an older reader would misread takes the next number, and the decoders keep the old way under
-// its own.
+// the recording ended, with counts of what was made and lost, and more about each gap; the
+// module of each event. A change that an older reader would misread takes the next number, and the
+// decoders keep the old way under its own.
 inline constexpr std::uint16_t kOldestVersion = 1;
 inline constexpr std::uint16_t kLabelsVersion = 2;
 inline constexpr std::uint16_t kCountsVersion = 3;
+inline constexpr std::uint16_t kModulesVersion = 3;
 inline constexpr std::uint16_t kVersion = 3;
 
 enum class BlockKind : std::uint8_t {
@@ -66,8 +67,10 @@ enum class EventColumn : std::uint8_t {
   user_metadata,
   pool,
   forward_stack,
+  module,  // from version 3 on
 };
-inline constexpr std::size_t kEventColumnCount = 16;
+inline constexpr std::size_t kEventColumnCount = 17;
+inline constexpr std::size_t kEventColumnCountBefore3 = 16;
 
 // An operation is an action in the low four bits, and these.
 inline constexpr std::uint8_t kActionMask = 0x0F;

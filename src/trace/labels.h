@@ -42,11 +42,12 @@ class LabelDecoder {
  public:
   // Hands everything to the sink. False where the content is not what it should be; what came
   // before is good.
-  bool decode(InBytes in, const DefinitionMap& definitions, EventSink& sink);
+  bool decode(InBytes in, int version, const DefinitionMap& definitions, EventSink& sink);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   bool decode_set(InBytes& in, const DefinitionMap& definitions, EventSink& sink);
+  static ModuleLabel decode_module(InBytes& in, int version, const DefinitionMap& definitions);
 
   std::vector<std::uint32_t> sets_;  // the file's rows → the sink's
   std::vector<Label> labels_;

@@ -27,7 +27,8 @@ std::uint64_t memory_limit_bytes(std::uint64_t file_bytes) {
 std::uint64_t memory_of(const EventColumns& events) {
   constexpr std::uint64_t kPerEvent = 80;
   const std::uint64_t optional = events.compile_context.size() + events.user_metadata.size() +
-                                 events.pool.size() + events.forward_stack.size();
+                                 events.pool.size() + events.forward_stack.size() +
+                                 events.module.size();
   return events.size() * kPerEvent + optional * sizeof(StringId);
 }
 
@@ -46,7 +47,7 @@ class TraceReader::Delivery {
         sink_(sink),
         blocks_(source),
         definitions_(sink),
-        events_(definitions_),
+        events_(definitions_, version),
         limit_bytes_(limit_bytes) {
     origin_.kind = "gpumemprof";
   }
@@ -119,7 +120,8 @@ class TraceReader::Delivery {
         has_ended_ = trace::decode_end(content, version_, ending_, ended_events_);
         return has_ended_;
       case trace::BlockKind::labels:
-        return version_ >= trace::kLabelsVersion && labels_.decode(content, definitions_, sink_);
+        return version_ >= trace::kLabelsVersion &&
+               labels_.decode(content, version_, definitions_, sink_);
     }
     return static_cast<std::uint8_t>(block.kind) >= trace::kFirstOptionalKind;
   }

@@ -169,6 +169,21 @@ def ways() -> None:
         row(f"way: {name}", "; ".join(way["wrong"]) or way["told"], way["bar"], not way["wrong"])
 
 
+def modules() -> None:
+    result = ask("modules.py")
+    if broken("modules", result):
+        return
+    for name, model in result.items():
+        if "missing" in model:
+            row(f"modules: {name}", model["missing"], "", True)
+            continue
+        told = (
+            "; ".join(model["some"])
+            or f"{model['allocations']} allocations in {model['modules']} modules"
+        )
+        row(f"modules: {name}", told, "hooks on every module", model["wrong"] == 0)
+
+
 def sources() -> None:
     sys.path.insert(0, str(HERE))
     import sources as measured
@@ -264,6 +279,7 @@ TESTS = {
     "endings": endings,
     "coexistence": coexistence,
     "ways": ways,
+    "modules": modules,
     "sources": sources,
     "oom_cases": oom_cases,
     "prediction": prediction,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import itertools
 import re
 import weakref
 from collections.abc import Iterator
@@ -39,12 +40,23 @@ def _tensors_of(module: Any) -> Iterator[Any]:
     yield from module.buffers()
 
 
+def _lines_of_forward(module: Any) -> tuple[str, int, int]:
+    """The file, the first and the last line of its forward; nothing where it is not Python's."""
+    # Of the function itself: some libraries wrap every forward.
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    if code is None:
+        return "", 0, 0
+    lines = [line for _, line in dis.findlinestarts(code) if line is not None]
+    return code.co_filename, code.co_firstlineno, max(lines, default=code.co_firstlineno)
+
+
 class Modules:
     """The roots that were found, held weakly."""
 
     def __init__(self) -> None:
         self._roots: list[_Root] = []
         self._inner: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._described: dict[int, weakref.ref[Any]] = {}
         self._searches = 0
 
     def is_inner(self, module: Any) -> bool:
@@ -64,11 +76,31 @@ class Modules:
         self._inner.update(inner)
         return True
 
+    def see_called(self, called: list[Any]) -> None:
+        """Some module of these, innermost first, has no name yet."""
+        outermost = called[-1]
+        is_inner = self.is_inner(outermost)
+        parts = itertools.chain(outermost.children(), _tensors_of(outermost))
+        if not is_inner and next(parts, None) is None:
+            # A loss, say: its class is all there is to say, of any other one too.
+            _core.capture_leave_unnamed(type(outermost))
+        elif not is_inner and self.add_root(outermost):
+            self.say()
+        elif any(id(module) not in self._described for module in called):
+            # A part of a known root that was added or exchanged since.
+            for root, module in self._alive():
+                self._describe(root, module)
+
     def _free_prefix(self, module: Any) -> str:
-        """Nothing for the first root, the class for the others, numbered where there are more."""
+        """Nothing for the first root, the class for the others, numbered where there are more.
+
+        A loss or a transform of the data, which owns nothing, does not count as the first.
+        """
         taken = {root.prefix for root in self._roots}
         name = type(module).__name__
-        prefixes = ["", f"{name}.", *(f"{name}_{number}." for number in range(2, len(taken) + 3))]
+        prefixes = ["", f"{name}.", *(f"{name}_{number}." for number in range(2, len(taken) + 4))]
+        if next(_tensors_of(module), None) is None:
+            del prefixes[0]
         return next(prefix for prefix in prefixes if prefix not in taken)
 
     def find_owners(self, parameters: list[Any]) -> None:
@@ -142,22 +174,32 @@ class Modules:
         labels.forget()
 
     def _describe(self, root: _Root, module: Any) -> None:
-        rows: list[tuple[str, str, str, int, int]] = []
+        rows: list[tuple[str, str, str, int, int, int, bool]] = []
         for path, part in module.named_modules():
-            # Of the function itself: some libraries wrap every forward.
-            code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
-            if code is None or len(rows) >= _MOST_MODULES:
-                continue
+            if len(rows) >= _MOST_MODULES:
+                break
             rows.append(
                 (
                     self._name(root, module, path + "." if path else "").rstrip("."),
                     type(part).__qualname__,
-                    code.co_filename,
-                    code.co_firstlineno,
-                    max(line for _, line in dis.findlinestarts(code) if line is not None),
+                    *_lines_of_forward(part),
+                    id(part),
+                    part is module,
                 )
             )
+            self._watch_death(part)
         _core.capture_describe_modules(rows)
+
+    def _watch_death(self, module: Any) -> None:
+        """A module is known by its address, which another one may have after it."""
+        number, described = id(module), self._described
+
+        def die(_: object) -> None:
+            described.pop(number, None)
+            _core.capture_forget_module(number)
+
+        if number not in described:
+            described[number] = weakref.ref(module, die)
 
     def _name(self, root: _Root, module: Any, name: str) -> str:
         if _is_wrapper(module) and name.startswith("module."):

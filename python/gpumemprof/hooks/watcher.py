@@ -59,6 +59,7 @@ class Watcher:
                     self._before_step, self._after_step, self._unchanged
                 )
                 self._forward_handles = _torch.watch_forward(self._before_forward, self._compiled)
+                _core.capture_describe_with(self._name_called)
             except Exception as error:
                 self._give_up(error)
 
@@ -67,6 +68,7 @@ class Watcher:
         with self._lock:
             self._is_on = False
             self._unchanged.clear()
+            _core.capture_describe_with(None)
             self._take_off_forward()
             while self._handles:
                 self._handles.pop().remove()
@@ -175,12 +177,28 @@ class Watcher:
         labels.say(named_storages(rows))
         labels.forget()
 
+    def _name_called(self) -> None:
+        """In the main thread, between any two of its instructions: a module without a name runs."""
+        # Not in the middle of what we do ourselves; it is asked for again.
+        if self._lock._is_owned() or not self._lock.acquire(blocking=False):  # type: ignore[attr-defined]
+            return
+        try:
+            called = _torch.called_modules() if self._is_on else []
+            if called:
+                self._modules.see_called(called)
+        except Exception as error:
+            self._give_up(error)
+        finally:
+            self._lock.release()
+
     def _compiled(self, module: Any) -> None:
         """The program compiles: hooks on modules would be compiled with them."""
         with self._lock:
             if not self._is_on:
                 return
             try:
+                # Nor may our own functions run where torch compiles all that runs.
+                _core.capture_describe_with(None)
                 self._take_off_forward()
                 if module is not None:
                     self._forward_handles = [_torch.watch_module(module, self._before_forward)]

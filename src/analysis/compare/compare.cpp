@@ -1,8 +1,10 @@
 #include "analysis/compare/compare.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/peak/user_frame.h"
+#include "analysis/sources/module_index.h"
 #include "base/flat_map.h"
 #include "base/interner.h"
 #include "event/memory_source.h"
@@ -29,6 +31,7 @@ class Keys {
           mixed(mixed(hash_bytes(store.text(frame.name)), hash_bytes(store.text(frame.file))),
                 frame.line));
     }
+    if (by == GroupBy::module && store.has_module_numbers()) modules_.emplace(store);
     if (by != GroupBy::stack) return;
     const StackTrie& stacks = store.stacks();
     for (std::size_t index = 0; index < stacks.size(); ++index) {
@@ -39,7 +42,7 @@ class Keys {
   }
 
   // Fills in what the group is called.
-  std::uint64_t key(AllocationId row, ComparedGroup& group) const {
+  std::uint64_t key(AllocationId row, ComparedGroup& group) {
     const DeviceRecord& record = *side_.record;
     const StackId forward = backward_stack(record, row.index);
     const StackId stack = forward.is_none() ? record.allocations.stack[row.index] : forward;
@@ -56,6 +59,12 @@ class Keys {
         if (group.is_backward) return mixed(stack_keys_[stack.index], kInBackward);
         return stack.is_none() ? kNothing : stack_keys_[stack.index];
       case GroupBy::module:
+        if (modules_) {
+          const std::uint32_t entry = modules_->of(record, record.labels, row.index);
+          if (entry == kNoModule) return kNothing;
+          group.name = modules_->layer_name(entry);
+          return hash_bytes(group.name);
+        }
         group.frame = module_frame(*side_.store, module_stack(record, row.index));
         break;
       case GroupBy::line:
@@ -73,6 +82,7 @@ class Keys {
   GroupBy by_;
   std::vector<std::uint64_t> frame_keys_;
   std::vector<std::uint64_t> stack_keys_;
+  std::optional<ModuleIndex> modules_;  // by module, where they are told apart
 };
 
 class Comparer {
@@ -80,7 +90,7 @@ class Comparer {
   explicit Comparer(GroupBy by) : by_(by) {}
 
   void add(const ComparedSide& side, bool is_first) {
-    const Keys keys(side, by_);
+    Keys keys(side, by_);
     const AllocationColumns& rows = side.record->allocations;
     const Moment moment = moment_of(side.position);
     for (const AllocationId row : side.live->active_at(side.position)) {

@@ -1,13 +1,26 @@
 #include "analysis/moment/flame.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/module_index.h"
 #include "analysis/timeline/grouping.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
 namespace {
+
+// Children come after their parents, so one pass backwards adds everything up.
+std::vector<FlameNode> summed_up(std::vector<FlameNode> nodes) {
+  for (std::size_t index = nodes.size(); index-- > 0;) {
+    const FlameNode& node = nodes[index];
+    if (node.parent == FlameNode::kNoParent) continue;
+    nodes[node.parent].bytes += node.bytes;
+    nodes[node.parent].blocks += node.blocks;
+  }
+  return nodes;
+}
 
 class TreeBuilder {
  public:
@@ -31,16 +44,7 @@ class TreeBuilder {
     ++node.blocks;
   }
 
-  // Children come after their parents, so one pass backwards adds everything up.
-  std::vector<FlameNode> finish() {
-    for (std::size_t index = nodes_.size(); index-- > 0;) {
-      const FlameNode& node = nodes_[index];
-      if (node.parent == FlameNode::kNoParent) continue;
-      nodes_[node.parent].bytes += node.bytes;
-      nodes_[node.parent].blocks += node.blocks;
-    }
-    return std::move(nodes_);
-  }
+  std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }
 
  private:
   static constexpr std::uint32_t kUnset = 0xfffffffeU;
@@ -72,7 +76,7 @@ class TreeBuilder {
     const std::uint64_t key =
         (std::uint64_t{parent} << 32) | (frame.is_none() ? 0xfffffffeU : frame.index);
     const std::uint32_t node = children_.find_or_insert(key, next);
-    if (node == next) nodes_.push_back({parent, frame});
+    if (node == next) nodes_.push_back({parent, frame, {}});
     return node;
   }
 
@@ -82,6 +86,56 @@ class TreeBuilder {
   std::vector<std::uint32_t> node_of_stack_;
   FlatMap<std::uint32_t> children_;
   std::vector<StackId> path_;
+};
+
+// By instance: a tree of paths.
+class ModuleTreeBuilder {
+ public:
+  ModuleTreeBuilder(const Store& store, const DeviceRecord& record)
+      : record_(record), index_(store), node_of_entry_(index_.entries().size() + 1, kUnset) {}
+
+  void add(std::size_t row, std::uint64_t bytes) {
+    const std::uint32_t entry = index_.of(record_, record_.labels, row);
+    FlameNode& node = nodes_[node_of(entry)];
+    node.bytes += bytes;
+    node.self_bytes += bytes;
+    ++node.blocks;
+  }
+
+  std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }
+
+ private:
+  static constexpr std::uint32_t kUnset = 0xfffffffeU;
+
+  std::uint32_t node_of(std::uint32_t entry) {
+    if (entry == kNoModule) return known(entry, FlameNode::kNoParent);
+    // A loop, as the paths of strangers may be very deep.
+    path_.clear();
+    std::uint32_t at = entry;
+    for (; at != kNoModule && node_of_entry_[at] == kUnset; at = index_.around(at))
+      path_.push_back(at);
+    std::uint32_t node = at == kNoModule ? FlameNode::kNoParent : node_of_entry_[at];
+    for (const std::uint32_t each : std::views::reverse(path_)) node = known(each, node);
+    return node;
+  }
+
+  std::uint32_t known(std::uint32_t entry, std::uint32_t parent) {
+    std::uint32_t& node =
+        node_of_entry_[entry == kNoModule ? index_.entries().size() : std::size_t{entry}];
+    if (node != kUnset) return node;
+    node = static_cast<std::uint32_t>(nodes_.size());
+    FlameNode made;
+    made.parent = parent;
+    if (entry != kNoModule) made.module = index_.entries()[entry].name;
+    nodes_.push_back(made);
+    return node;
+  }
+
+  const DeviceRecord& record_;
+  ModuleIndex index_;
+  std::vector<std::uint32_t> node_of_entry_;  // the last: of no module
+  std::vector<FlameNode> nodes_;
+  std::vector<std::uint32_t> path_;
 };
 
 // The largest nodes alone, siblings in order of size, parents first.
@@ -148,14 +202,23 @@ Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& l
                Position position, const FlameOptions& options) {
   const AllocationColumns& rows = record.allocations;
   const Moment moment = moment_of(position);
-  TreeBuilder builder(store, options);
   Flame flame;
-  for (const AllocationId row : live.active_at(position)) {
-    if (!rows.is_allocated_at(row.index, moment)) continue;
-    builder.add(record, row.index);
-    flame.allocated_bytes += rows.size_bytes[row.index];
-    ++flame.blocks;
+  const auto fill = [&](const auto& add) {
+    for (const AllocationId row : live.active_at(position)) {
+      if (!rows.is_allocated_at(row.index, moment)) continue;
+      add(row.index, rows.size_bytes[row.index]);
+      flame.allocated_bytes += rows.size_bytes[row.index];
+      ++flame.blocks;
+    }
+  };
+  if (options.by == FlameBy::module && store.has_module_numbers()) {
+    ModuleTreeBuilder builder(store, record);
+    fill([&](std::size_t row, std::uint64_t bytes) { builder.add(row, bytes); });
+    Pruner(builder.finish(), options).run(flame);
+    return flame;
   }
+  TreeBuilder builder(store, options);
+  fill([&](std::size_t row, std::uint64_t /*bytes*/) { builder.add(record, row); });
   Pruner(builder.finish(), options).run(flame);
   return flame;
 }

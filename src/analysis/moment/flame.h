@@ -10,7 +10,8 @@ namespace gpumemprof {
 
 enum class FlameBy : std::uint8_t {
   stack,   // every frame
-  module,  // the forward() frames alone; in backward those of the forward stack
+  module,  // the modules it belongs to; where they are not told apart, the forward() frames alone,
+           // in backward those of the forward stack
 };
 
 struct FlameNode {
@@ -19,6 +20,7 @@ struct FlameNode {
   // None: no stack was recorded, or no module led to it. Below another node: allocated in backward
   // of what that node called.
   FrameId frame;
+  StringId module;               // by instance: its path or class, and then there is no frame
   std::uint64_t bytes = 0;       // with those of its children
   std::uint64_t self_bytes = 0;  // allocated by this frame itself
   std::uint64_t blocks = 0;

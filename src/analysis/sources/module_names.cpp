@@ -34,7 +34,9 @@ bool has_ancestor(std::string_view path, const std::set<std::string_view>& paths
 
 ModuleNames::ModuleNames(const Store& store) : store_(store) {
   const std::size_t count = std::min(store.modules().size(), kMostModules);
-  for (std::uint32_t row = 0; row < count; ++row) modules_.push_back(row);
+  for (std::uint32_t row = 0; row < count; ++row) {
+    if (!store.text(store.modules()[row].forward_file).empty()) modules_.push_back(row);
+  }
   const auto key = [&](std::uint32_t row) {
     const ModuleLabel& module = store.modules()[row];
     return std::pair(module.forward_file, module.forward_line);

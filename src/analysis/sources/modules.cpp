@@ -5,12 +5,127 @@
 
 #include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/module_index.h"
 #include "analysis/sources/module_names.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
 namespace {
 
+// Adds to every node what its children have; children were made after their parent.
+void sum_up(std::vector<ModuleNode>& nodes) {
+  for (std::size_t node = nodes.size(); node-- > 0;) {
+    if (nodes[node].parent == ModuleNode::kNoParent) continue;
+    ModuleNode& parent = nodes[nodes[node].parent];
+    parent.bytes += nodes[node].bytes;
+    parent.blocks += nodes[node].blocks;
+    for (std::size_t source = 0; source < kMemorySourceCount; ++source)
+      parent.by_source.by_source[source] += nodes[node].by_source.by_source[source];
+    parent.by_source.rounding += nodes[node].by_source.rounding;
+  }
+}
+
+// "h.2" comes before "h.10".
+bool is_before(std::string_view a, std::string_view b) {
+  const auto digits = [](std::string_view text) {
+    std::size_t count = 0;
+    while (count < text.size() && text[text.size() - 1 - count] >= '0' &&
+           text[text.size() - 1 - count] <= '9')
+      ++count;
+    return count;
+  };
+  const std::size_t digits_a = digits(a);
+  const std::size_t digits_b = digits(b);
+  const bool is_one_row = a.substr(0, a.size() - digits_a) == b.substr(0, b.size() - digits_b);
+  if (is_one_row && digits_a != digits_b) return digits_a < digits_b;
+  return a < b;
+}
+
+// Children follow their parent, the largest first.
+std::vector<ModuleNode> ordered(const std::vector<ModuleNode>& nodes) {
+  std::vector<std::vector<std::uint32_t>> children(nodes.size() + 1);
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    const std::uint32_t parent = nodes[node].parent;
+    children[parent == ModuleNode::kNoParent ? nodes.size() : parent].push_back(node);
+  }
+  for (auto& siblings : children) {
+    std::stable_sort(siblings.begin(), siblings.end(), [&](std::uint32_t a, std::uint32_t b) {
+      if (nodes[a].bytes != nodes[b].bytes) return nodes[a].bytes > nodes[b].bytes;
+      return is_before(nodes[a].name, nodes[b].name);
+    });
+  }
+  std::vector<ModuleNode> result;
+  std::vector<std::uint32_t> place(nodes.size());
+  std::vector<std::uint32_t> open(children.back().rbegin(), children.back().rend());
+  while (!open.empty()) {
+    const std::uint32_t node = open.back();
+    open.pop_back();
+    place[node] = static_cast<std::uint32_t>(result.size());
+    result.push_back(nodes[node]);
+    if (nodes[node].parent != ModuleNode::kNoParent)
+      result.back().parent = place[nodes[node].parent];
+    open.insert(open.end(), children[node].rbegin(), children[node].rend());
+  }
+  return result;
+}
+
+void add_row(ModuleNode& node, const AllocationColumns& rows, std::size_t row,
+             MemorySource source) {
+  node.bytes += rows.size_bytes[row];
+  node.self_bytes += rows.size_bytes[row];
+  ++node.blocks;
+  node.by_source.add(source, rows.requested_bytes[row], rows.size_bytes[row]);
+}
+
+// Modules by instance: a tree of their paths.
+class InstanceTree {
+ public:
+  InstanceTree(const Store& store, const DeviceRecord& record, const AllocationLabels& labels)
+      : record_(record), labels_(labels), index_(store) {
+    node_of_entry_.resize(index_.entries().size(), ModuleNode::kNoParent);
+  }
+
+  void add(std::size_t row, MemorySource source) {
+    const std::uint32_t entry = index_.of(record_, labels_, row);
+    if (entry == kNoModule) return;
+    add_row(nodes_[node_of(entry)], record_.allocations, row, source);
+  }
+
+  std::vector<ModuleNode> finish() {
+    sum_up(nodes_);
+    return ordered(nodes_);
+  }
+
+ private:
+  std::uint32_t node_of(std::uint32_t entry) {
+    // A loop, as the paths of a forged file may be very deep.
+    std::vector<std::uint32_t> missing;
+    std::uint32_t parent = ModuleNode::kNoParent;
+    for (std::uint32_t at = entry; at != kNoModule; at = index_.around(at)) {
+      if (node_of_entry_[at] != ModuleNode::kNoParent) {
+        parent = node_of_entry_[at];
+        break;
+      }
+      missing.push_back(at);
+    }
+    for (const std::uint32_t each : std::views::reverse(missing)) {
+      ModuleNode node;
+      node.parent = parent;
+      node.name = index_.name(each);
+      parent = node_of_entry_[each] = static_cast<std::uint32_t>(nodes_.size());
+      nodes_.push_back(std::move(node));
+    }
+    return parent;
+  }
+
+  const DeviceRecord& record_;
+  const AllocationLabels& labels_;
+  ModuleIndex index_;
+  std::vector<std::uint32_t> node_of_entry_;
+  std::vector<ModuleNode> nodes_;
+};
+
+// Modules by the lines of their forward().
 class Tree {
  public:
   Tree(const Store& store, const DeviceRecord& record)
@@ -25,55 +140,17 @@ class Tree {
     if (stack.is_none()) return;
     const std::uint32_t node = node_of(stack);
     if (node == ModuleNode::kNoParent) return;
-    nodes_[node].bytes += rows_.size_bytes[row];
-    ++nodes_[node].blocks;
-    nodes_[node].by_source.add(source, rows_.requested_bytes[row], rows_.size_bytes[row]);
+    add_row(nodes_[node], rows_, row, source);
   }
 
-  // Children follow their parent, the largest first.
   std::vector<ModuleNode> finish() {
-    sum_up();
-    std::vector<std::vector<std::uint32_t>> children(nodes_.size() + 1);
-    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
-      const std::uint32_t parent = nodes_[node].parent;
-      children[parent == ModuleNode::kNoParent ? nodes_.size() : parent].push_back(node);
-    }
-    for (auto& siblings : children) {
-      std::stable_sort(siblings.begin(), siblings.end(), [&](std::uint32_t a, std::uint32_t b) {
-        return nodes_[a].bytes > nodes_[b].bytes;
-      });
-    }
-    std::vector<ModuleNode> ordered;
-    std::vector<std::uint32_t> place(nodes_.size());
-    std::vector<std::uint32_t> open(children.back().rbegin(), children.back().rend());
-    while (!open.empty()) {
-      const std::uint32_t node = open.back();
-      open.pop_back();
-      place[node] = static_cast<std::uint32_t>(ordered.size());
-      ordered.push_back(nodes_[node]);
-      if (nodes_[node].parent != ModuleNode::kNoParent)
-        ordered.back().parent = place[nodes_[node].parent];
-      open.insert(open.end(), children[node].rbegin(), children[node].rend());
-    }
-    return ordered;
+    sum_up(nodes_);
+    return ordered(nodes_);
   }
 
  private:
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
   static constexpr std::size_t kMostNamed = 20'000;
-
-  // Adds to every node what its children have; children were made after their parent.
-  void sum_up() {
-    for (std::size_t node = nodes_.size(); node-- > 0;) {
-      if (nodes_[node].parent == ModuleNode::kNoParent) continue;
-      ModuleNode& parent = nodes_[nodes_[node].parent];
-      parent.bytes += nodes_[node].bytes;
-      parent.blocks += nodes_[node].blocks;
-      for (std::size_t source = 0; source < kMemorySourceCount; ++source)
-        parent.by_source.by_source[source] += nodes_[node].by_source.by_source[source];
-      parent.by_source.rounding += nodes_[node].by_source.rounding;
-    }
-  }
 
   // What backward allocates belongs to the module whose gradient it computes, where that was
   // recorded.
@@ -144,15 +221,22 @@ class Tree {
   std::vector<ModuleNode> nodes_;
 };
 
-}  // namespace
-
-std::vector<ModuleNode> modules_at(const Store& store, const DeviceRecord& record,
-                                   const AllocationLabels& labels, Moment moment) {
-  Tree tree(store, record);
+template <typename AnyTree>
+std::vector<ModuleNode> filled(AnyTree tree, const DeviceRecord& record,
+                               const AllocationLabels& labels, Moment moment) {
   for (std::size_t row = 0; row < record.allocations.size(); ++row) {
     if (record.allocations.is_allocated_at(row, moment)) tree.add(row, labels.source[row]);
   }
   return tree.finish();
+}
+
+}  // namespace
+
+std::vector<ModuleNode> modules_at(const Store& store, const DeviceRecord& record,
+                                   const AllocationLabels& labels, Moment moment) {
+  if (store.has_module_numbers())
+    return filled(InstanceTree(store, record, labels), record, labels, moment);
+  return filled(Tree(store, record), record, labels, moment);
 }
 
 std::optional<std::size_t> main_module(const Store& store, const std::vector<ModuleNode>& modules,

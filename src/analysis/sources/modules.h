@@ -7,7 +7,8 @@
 
 namespace gpumemprof {
 
-// Parents before their children, the largest child first. Memory that no module made is not in it.
+// Parents before their children, the largest child first. Memory of no module is not in it. By
+// instance where the recording tells modules apart (store.has_module_numbers()).
 std::vector<ModuleNode> modules_at(const Store& store, const DeviceRecord& record,
                                    const AllocationLabels& labels, Moment moment);
 

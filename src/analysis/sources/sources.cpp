@@ -124,6 +124,7 @@ DeviceSources find_sources(const Store& store, const DeviceRecord& record,
   sources.buffer_bytes_at_peak = buffer_bytes(record, labels, peak);
   place_peak(sources);
   sources.modules = modules_at(store, record, labels, peak);
+  sources.has_module_instances = store.has_module_numbers();
   return sources;
 }
 

@@ -107,7 +107,7 @@ struct StepFigures {
   std::uint32_t phase_count = 0;
 };
 
-// What was live at the peak by the module that made it: a tree, parents before children. From a
+// What was live at the peak by the module it belongs to: a tree, parents before children. From a
 // snapshot a module is known by the place of its code, so the layers of one kind are one node.
 struct ModuleNode {
   static constexpr std::uint32_t kNoParent = 0xffffffffU;
@@ -117,6 +117,7 @@ struct ModuleNode {
   std::uint64_t bytes = 0;  // with those of its children
   std::uint64_t blocks = 0;
   SourceBytes by_source{};
+  std::uint64_t self_bytes = 0;  // its own alone
 };
 
 struct SourcesOptions {
@@ -143,6 +144,8 @@ struct DeviceSources {
   std::vector<StepFigures> steps;
   SourceSeries series;
   std::vector<ModuleNode> modules;
+  // Each module is one node; else modules are known by the lines that call them.
+  bool has_module_instances = false;
 
   [[nodiscard]] const SourceFigure& figure(MemorySource source) const {
     return figures[static_cast<std::size_t>(source)];

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 
 #include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/module_index.h"
 #include "base/bytes.h"
 #include "base/flat_map.h"
 #include "event/memory_source.h"
@@ -34,6 +36,7 @@ class Grouper {
         candidates_.push_back({{std::string(memory_source_name(source)), {}, {}}});
       candidates_.push_back({{"rounding", {}, {}}});
     }
+    if (by == GroupBy::module && store.has_module_numbers()) modules_.emplace(store);
     if (by == GroupBy::line || by == GroupBy::module) frame_of_stack_.resize(stack_slots(), kUnset);
   }
 
@@ -88,6 +91,8 @@ class Grouper {
         return known(slot(stack), {"", {}, stack});
       }
       case GroupBy::module:
+        if (modules_) return of_module(modules_->of(record_, record_.labels, row));
+        break;
       case GroupBy::line:
         break;
     }
@@ -100,6 +105,20 @@ class Grouper {
     const FrameId frame = frame_of(by_ == GroupBy::module ? module_stack(record_, row)
                                                           : record_.allocations.stack[row]);
     return known(frame.index, {"", frame, {}});
+  }
+
+  // Layers of one kind are one group: a deep model has hundreds of modules.
+  std::uint32_t of_module(std::uint32_t entry) {
+    if (entry == kNoModule) return known(kNoModule, {});
+    if (candidate_of_module_.empty())
+      candidate_of_module_.resize(modules_->entries().size(), kUnset);
+    std::uint32_t& candidate = candidate_of_module_[entry];
+    if (candidate == kUnset) {
+      std::string name = modules_->layer_name(entry);
+      const auto next = static_cast<std::uint32_t>(by_name_.size());
+      candidate = known(by_name_.try_emplace(name, next).first->second, {name, {}, {}});
+    }
+    return candidate;
   }
 
   FrameId frame_of(StackId stack) {
@@ -176,6 +195,9 @@ class Grouper {
   std::vector<Candidate> candidates_;
   FlatMap<std::uint32_t> by_key_;
   std::vector<std::uint32_t> frame_of_stack_;
+  std::optional<ModuleIndex> modules_;  // by module, where they are told apart
+  std::vector<std::uint32_t> candidate_of_module_;
+  std::map<std::string, std::uint32_t> by_name_;
 };
 
 }  // namespace

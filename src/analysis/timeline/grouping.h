@@ -23,7 +23,9 @@ std::string_view group_by_name(GroupBy by);
 std::optional<GroupBy> group_by_from_name(std::string_view name);
 
 struct Group {
-  std::string name;  // of a source or a size class; else empty, and one of these says what it is:
+  // Of a source, a size class or modules told apart by instance; else empty, and one of these says
+  // what it is:
+  std::string name;
   FrameId frame;
   StackId stack;
   std::uint64_t members = 1;  // of the group of all others: how many groups it stands for

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/peak/user_frame.h"
+#include "analysis/sources/module_index.h"
 #include "analysis/sources/sources.h"
 
 namespace gpumemprof::arrow {
@@ -104,6 +105,38 @@ class Places {
   std::vector<StackId> found_;
 };
 
+// The names of modules, by the store's rows of texts: `entry_of(index, row)` for each row.
+template <typename EntryOf>
+Values module_names(const Store& store, std::size_t rows, EntryOf entry_of) {
+  if (!store.has_module_numbers()) return all_null(rows, sizeof(StringId));
+  ModuleIndex index(store);
+  Values values = row_numbers(rows);
+  auto* names = static_cast<std::uint32_t*>(values.owned.back().get());
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::uint32_t entry = entry_of(index, row);
+    names[row] = entry == kNoModule ? StringId::kNone : index.entries()[entry].name.index;
+  }
+  std::vector<bool> is_null(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    is_null[row] = names[row] == StringId::kNone;
+    if (is_null[row]) names[row] = 0;  // readers look a code up before they ask whether it counts
+  }
+  mark_nulls(values, [&](std::size_t row) { return is_null[row]; });
+  return values;
+}
+
+Values event_modules(const Store& store, const DeviceRecord* device) {
+  return module_names(store, device->events.size(), [&](ModuleIndex& index, std::size_t row) {
+    return index.of_event(*device, static_cast<std::uint32_t>(row));
+  });
+}
+
+Values allocation_modules(const Store& store, const DeviceRecord* device) {
+  return module_names(store, device->allocations.size(), [&](ModuleIndex& index, std::size_t row) {
+    return index.of(*device, device->labels, row);
+  });
+}
+
 using Texts = StringId Frame::*;
 
 template <Texts kPart>
@@ -196,6 +229,7 @@ constexpr std::array kEventColumns = {
     TableColumn{{"device_free_bytes", kUInt64, kNullable}, device_free_bytes},
     TableColumn{{"forward_stack", kUInt32, kNullable},
                 event_or_absent<&EventColumns::forward_stack, StackId{}>},
+    TableColumn{{"module", kUInt32, kNullable, Dictionary::texts}, event_modules},
 };
 
 constexpr std::array kAllocationColumns = {
@@ -224,6 +258,7 @@ constexpr std::array kAllocationColumns = {
     TableColumn{{"line", kUInt32, kNullable}, allocation_lines},
     TableColumn{{"function", kUInt32, kNullable, Dictionary::texts},
                 allocation_places<&Frame::name>},
+    TableColumn{{"module", kUInt32, kNullable, Dictionary::texts}, allocation_modules},
 };
 
 constexpr std::array kSegmentColumns = {

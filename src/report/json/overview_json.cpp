@@ -298,6 +298,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["gap"] = gap_json(store, device.gap);
   json["source_series"] = series_json(device.sources.series);
   json["steps"] = steps_json(device.sources, kStepsListed);
+  json["modules_by"] = device.sources.has_module_instances ? "instance" : "line";
   json["modules"] = modules_json(device.sources, store);
   return json;
 }

@@ -94,6 +94,7 @@ Json modules_json(const DeviceSources& sources, const Store& store) {
           {"name", store.text(frame.name)}, {"file", store.text(frame.file)}, {"line", frame.line}};
     }
     entry["bytes"] = node.bytes;
+    entry["self_bytes"] = node.self_bytes;
     entry["blocks"] = node.blocks;
     entry["sources"] = source_bytes_json(node.by_source);
     modules.push_back(std::move(entry));

@@ -13,6 +13,7 @@
 #include "report/text/free_memory_text.h"
 #include "report/text/gap_text.h"
 #include "report/text/growth_text.h"
+#include "report/text/modules_text.h"
 #include "report/text/oom_text.h"
 #include "report/text/page.h"
 #include "report/text/phrases.h"

@@ -6,7 +6,7 @@
 
 #include "analysis/sources/modules.h"
 #include "base/bytes.h"
-#include "base/printable.h"
+#include "report/text/modules_text.h"
 #include "report/text/phrases.h"
 
 namespace gpumemprof::text {
@@ -167,19 +167,6 @@ std::string_view verb_of_share(bool is_most, bool is_plural) {
   return is_plural ? "are the largest part of" : "is the largest part of";
 }
 
-// A name of stars alone ("*", "*.*") says nothing; the line that calls the module does.
-bool has_name(const ModuleNode& node) {
-  return node.name.find_first_not_of("*.") != std::string::npos;
-}
-
-std::string module_name(const ModuleNode& node, const Store& store, std::size_t width) {
-  return has_name(node) ? shortened(printable(node.name), width) : place(store, node.frame, width);
-}
-
-std::string module_name(const ModuleNode& node, const Store& store) {
-  return has_name(node) ? printable(node.name) : place(store, node.frame);
-}
-
 }  // namespace
 
 std::string_view display_name(MemorySource source) {
@@ -207,28 +194,6 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
                          const TextStyle& style) {
   return SourceTable(device, style).run(moment, has_pool);
-}
-
-std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style) {
-  const std::vector<ModuleNode>& modules = device.sources.modules;
-  if (modules.empty()) return "  No forward() of a module made what was live at the peak.\n";
-  std::string out =
-      "  Live at the peak, by module (known by the line that calls it, so layers\n"
-      "  called in a loop are one entry)\n";
-  std::vector<std::size_t> depth(modules.size(), 0);
-  constexpr std::uint64_t kSmallest = 1000;  // parts of the peak that are not worth a line
-  for (std::size_t index = 0; index < modules.size(); ++index) {
-    const ModuleNode& node = modules[index];
-    if (node.parent != ModuleNode::kNoParent) depth[index] = depth[node.parent] + 1;
-    if (node.bytes < device.sources.peak_bytes / kSmallest) continue;
-    const std::string figures =
-        fmt::format("  {} {} {}  ", right(percent(node.bytes, device.sources.peak_bytes), 7),
-                    right(format_bytes(node.bytes), 9), right(grouped(node.blocks), 7));
-    const std::size_t indent = std::min<std::size_t>(2 * depth[index], 24);
-    out += figures + std::string(indent, ' ') +
-           module_name(node, store, style.width - figures.size() - indent) + "\n";
-  }
-  return out;
 }
 
 }  // namespace gpumemprof::text

@@ -1,5 +1,5 @@
 // What the memory is for, as a person reads it: one sentence, the table that adds up to what is
-// reserved, and on request the tree of modules.
+// reserved.
 #pragma once
 
 #include <string>
@@ -20,7 +20,5 @@ std::string source_sentence(const DeviceOverview& device, const Store& store);
 // For the moment asked about; `moment` names it, as "at the peak".
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
                          const TextStyle& style);
-
-std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style);
 
 }  // namespace gpumemprof::text

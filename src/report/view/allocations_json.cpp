@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "analysis/sources/module_index.h"
 #include "analysis/tags/tags.h"
 #include "report/view/labels.h"
 #include "report/view/view_json.h"
@@ -38,6 +39,14 @@ Json name_json(const AllocationSource& source, std::size_t row) {
 // The tag under which it was made.
 Json tag_json(const AllocationSource& source, std::size_t row) {
   return text_or_null(source.store, tag_of(source.record, row));
+}
+
+// The module it belongs to, where modules are told apart.
+Json module_json(const AllocationSource& source, std::size_t row) {
+  if (!source.store.has_module_numbers()) return {};
+  ModuleIndex modules(source.store);
+  const std::uint32_t entry = modules.of(source.record, source.record.labels, row);
+  return entry == kNoModule ? Json() : Json(shown(modules.name(entry)));
 }
 
 StackId forward_stack(const DeviceRecord& record, std::size_t row) {
@@ -131,6 +140,7 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
                 has_sources(source.record) ? Json(source.record.labels.is_measured(row)) : Json()},
                {"name", name_json(source, row)},
                {"tag", tag_json(source, row)},
+               {"module", module_json(source, row)},
                {"label", labels.texts[0]},
                {"frames", stack_frames(source.store, rows.stack[row])},
                {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "analysis/completeness/completeness.h"
 #include "base/printable.h"
@@ -181,27 +182,26 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
   Json self = Json::array();
   Json blocks = Json::array();
   Json frames = Json::array();
-  std::vector<std::pair<FrameId, std::size_t>> known;
-  known.reserve(flame.nodes.size());
-  for (const FlameNode& node : flame.nodes) known.emplace_back(node.frame, 0);
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  for (auto& [id, number] : known) {
-    number = frames.size();
-    if (id.is_none()) {
+  using Named = std::pair<FrameId, StringId>;
+  std::map<Named, std::size_t> known;
+  for (const FlameNode& node : flame.nodes) {
+    const bool is_new = known.try_emplace({node.frame, node.module}, frames.size()).second;
+    if (!is_new) continue;
+    if (!node.module.is_none()) {
+      const std::string name = shown(store.text(node.module));
+      frames.push_back({name, name, 0, name});
+    } else if (node.frame.is_none()) {
       frames.push_back(Json());
     } else {
-      const Frame& row = store.frame(id);
+      const Frame& row = store.frame(node.frame);
       frames.push_back({shown(store.text(row.name)), shown(store.text(row.file)), row.line,
-                        shown(text::place(store, id))});
+                        shown(text::place(store, node.frame))});
     }
   }
   for (const FlameNode& node : flame.nodes) {
     parent.push_back(node.parent == FlameNode::kNoParent ? -1
                                                          : static_cast<std::int64_t>(node.parent));
-    const auto at =
-        std::lower_bound(known.begin(), known.end(), std::pair(node.frame, std::size_t{0}));
-    frame.push_back(at->second);
+    frame.push_back(known.at({node.frame, node.module}));
     bytes.push_back(node.bytes);
     self.push_back(node.self_bytes);
     blocks.push_back(node.blocks);

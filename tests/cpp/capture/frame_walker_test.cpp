@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint8_t kOnThread = 0;
 constexpr std::uint8_t kInGenerator = 1;
 constexpr std::uint8_t kIsBridge = 3;
+// Whose frames are calls of modules.
+constexpr std::uintptr_t kModuleCode = 0x2000;
 
 // A frame as 3.12 and 3.13 have it, or one that has everything elsewhere.
 struct alignas(8) FakeFrame {
@@ -24,10 +26,10 @@ struct alignas(8) FakeFrame {
 };
 
 struct Offsets {
-  std::uint16_t code, previous, instruction, owner;
+  std::uint16_t code, previous, instruction, owner, locals;
 };
-constexpr Offsets kCommon = {0, 8, 56, 70};
-constexpr Offsets kOther = {16, 40, 8, 90};
+constexpr Offsets kCommon = {0, 8, 56, 70, 72};
+constexpr Offsets kOther = {16, 40, 8, 90, 104};
 
 // A thread whose frames lie one behind the other on a stack of its own, with bridges on the C stack
 // and generators anywhere.
@@ -42,17 +44,20 @@ class FakePython {
     layout.previous = offsets_.previous;
     layout.instruction = offsets_.instruction;
     layout.owner = offsets_.owner;
+    layout.locals = offsets_.locals;
     layout.this_thread_state = []() -> void* { return &s_running; };
     return layout;
   }
 
-  void call(std::uintptr_t code, std::uint8_t owner) {
+  // The first local of every frame is the module, or whatever it is.
+  void call(std::uintptr_t code, std::uint8_t owner, std::uintptr_t local) {
     FakeFrame* frame = owner == kOnThread ? &stack_.at(on_stack_++) : &place_for(owner);
     put(*frame, offsets_.code, code);
     put(*frame, offsets_.previous, s_running);
     put(*frame, offsets_.instruction, code + 8);
+    put(*frame, offsets_.locals, local);
     reinterpret_cast<std::uint8_t*>(frame)[offsets_.owner] = owner;
-    running_.push_back({frame, {code, code + 8}, owner});
+    running_.push_back({frame, {code, code + 8, code == kModuleCode ? local : 0}, owner});
     s_running = reinterpret_cast<std::uintptr_t>(frame);
   }
 
@@ -119,7 +124,9 @@ class FakePython {
 // Walks as the recorder does: each walk is told of the one before.
 class Follower {
  public:
-  explicit Follower(const PythonLayout& layout) : walker_(layout) {}
+  explicit Follower(const PythonLayout& layout) : walker_(layout) {
+    walker_.set_module_code(kModuleCode);
+  }
 
   void expect(const std::vector<FrameKey>& stack) {
     const std::uintptr_t state = walker_.find_state(state_);
@@ -151,7 +158,8 @@ class Follower {
     EXPECT_EQ(before_fresh, kept);
     EXPECT_EQ(walk.is_same, stack == last_);
     EXPECT_EQ(walk.has_moved, !walk.is_same && kept + 1 == stack.size() &&
-                                  stack.size() == last_.size() && stack[0].code == last_[0].code);
+                                  stack.size() == last_.size() && stack[0].code == last_[0].code &&
+                                  stack[0].module == last_[0].module);
     last_ = found;
   }
   // How often no walk was needed.
@@ -171,7 +179,9 @@ class FrameWalkerOf : public testing::TestWithParam<Offsets> {
   FakePython python_{GetParam()};
   Follower follower_{python_.layout()};
 
-  void call(std::uintptr_t code, std::uint8_t owner = kOnThread) { python_.call(code, owner); }
+  void call(std::uintptr_t code, std::uint8_t owner = kOnThread, std::uintptr_t local = 0x500) {
+    python_.call(code, owner, local);
+  }
   void expect_stack() { follower_.expect(python_.stack()); }
 };
 
@@ -214,6 +224,23 @@ TEST_P(FrameWalkerOf, a_caller_that_went_on_is_seen_behind_callees_in_the_same_p
   expect_stack();
 }
 
+TEST_P(FrameWalkerOf, another_module_is_seen_behind_frames_in_the_same_places) {
+  const auto call_modules = [&](std::uintptr_t outer, std::uintptr_t inner) {
+    call(0x1000);
+    call(kModuleCode, kOnThread, outer);
+    call(0x3000);
+    call(kModuleCode, kOnThread, inner);
+    call(0x4000);
+    expect_stack();
+    expect_stack();
+    while (python_.depth() > 0) python_.give_back();
+  };
+  call_modules(0xA0, 0xA1);
+  call_modules(0xA0, 0xA2);
+  call_modules(0xB0, 0xA2);
+  call_modules(0xB0, 0xA2);
+}
+
 TEST_P(FrameWalkerOf, a_stack_deeper_than_is_kept_is_cut_at_its_outer_end) {
   for (std::size_t turn = 0; turn < kMaxDepth + 20; ++turn) call(0x1000 + 0x100 * turn);
   expect_stack();
@@ -239,7 +266,8 @@ TEST_P(FrameWalkerOf, every_stack_of_a_random_program_is_read_as_it_is) {
       if (what < 9 && python_.depth() < wanted) {
         constexpr std::uint8_t kOwners[] = {kOnThread, kOnThread,    kOnThread,
                                             kOnThread, kInGenerator, kIsBridge};
-        call(0x1000 + std::uintptr_t{0x1000} * one_of(4), kOwners[one_of(6)]);
+        call(0x1000 + std::uintptr_t{0x1000} * one_of(4), kOwners[one_of(6)],
+             0x500 + std::uintptr_t{0x10} * one_of(3));
       } else if (what < 16 && python_.depth() > 0) {
         python_.give_back();
       } else if (python_.depth() > 0) {

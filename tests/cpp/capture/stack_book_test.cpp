@@ -93,5 +93,107 @@ TEST(StackBook, does_not_guess_where_records_were_lost) {
   EXPECT_EQ(path(book), "");
 }
 
+// The frame of a module's call, and the module's address behind it.
+void enter_module(StackBook& book, std::uint16_t keep, std::uint32_t code, std::uint64_t module) {
+  FramesRecord record;
+  record.thread = kThread;
+  record.keep = keep;
+  record.frames[record.count++] = {code | FramesRecord::kHasModule, 0};
+  record.frames[record.count++] = FramesRecord::module_item(module);
+  book.take(record);
+}
+
+std::string module_name(StackBook& book, StackId forward = StackId()) {
+  const std::uint32_t number = book.module_of(book.stack_of(kThread), forward);
+  if (number == kNoModule) return "none";
+  const NumberedModule& module = book.modules().module(number);
+  return module.is_named ? module.path : "class " + module.class_name;
+}
+
+void introduce(StackBook& book, std::uint64_t address, const std::string& class_name) {
+  ModuleRecord record;
+  record.address = address;
+  record.length = static_cast<std::uint8_t>(class_name.size());
+  std::memcpy(record.class_name.data(), class_name.data(), class_name.size());
+  book.take(record);
+}
+
+TEST(StackBook, stacks_that_differ_in_a_module_are_different) {
+  StackBook book;
+  describe(book, 1, "main");
+  describe(book, 2, "call");
+  describe(book, 3, "forward");
+  change(book, 0, {1});
+  EXPECT_EQ(module_name(book), "none");
+  const std::uint64_t first = 0x7f0000001234;
+  const std::uint64_t second = 0x7f0000005678;
+  book.modules().describe(first, {"h.0", "Block", true, false});
+  book.modules().describe(second, {"h.1", "Block", true, false});
+  enter_module(book, 1, 2, first);
+  change(book, 2, {3});
+  const StackId in_first = book.stack_of(kThread);
+  EXPECT_EQ(module_name(book), "h.0");
+  EXPECT_EQ(path(book), "forward call main ");
+  enter_module(book, 1, 2, second);
+  change(book, 2, {3});
+  EXPECT_EQ(module_name(book), "h.1");
+  EXPECT_NE(book.stack_of(kThread), in_first);
+  enter_module(book, 1, 2, first);
+  change(book, 2, {3});
+  EXPECT_EQ(book.stack_of(kThread), in_first);
+}
+
+TEST(StackBook, in_backward_the_forward_operation_tells_the_module) {
+  StackBook book;
+  describe(book, 1, "main");
+  describe(book, 2, "call");
+  describe(book, 3, "_engine_run_backward");
+  book.modules().describe(0x10, {"outer", "Outer", true, true});
+  book.modules().describe(0x20, {"fc", "Linear", true, false});
+  book.modules().describe(0x30, {"again", "Linear", true, false});
+  change(book, 0, {1});
+  enter_module(book, 1, 2, 0x20);
+  const StackId forward = book.stack_of(kThread);
+  // Also where backward is run inside of a module's call.
+  enter_module(book, 1, 2, 0x10);
+  change(book, 2, {3});
+  EXPECT_EQ(module_name(book, forward), "fc");
+  EXPECT_EQ(module_name(book), "outer");
+  // What the node itself calls, as a checkpoint does, is nearer.
+  enter_module(book, 3, 2, 0x30);
+  EXPECT_EQ(module_name(book, forward), "again");
+}
+
+TEST(ModuleBook, a_module_that_is_named_later_keeps_its_number) {
+  StackBook book;
+  describe(book, 1, "call");
+  introduce(book, 0x10, "Linear");
+  enter_module(book, 0, 1, 0x10);
+  EXPECT_EQ(module_name(book), "class Linear");
+  book.modules().describe(0x10, {"fc", "Linear", true, false});
+  EXPECT_EQ(module_name(book), "fc");
+}
+
+TEST(ModuleBook, what_takes_a_dead_modules_place_is_another) {
+  StackBook book;
+  describe(book, 1, "call");
+  introduce(book, 0x10, "Linear");
+  book.modules().describe(0x10, {"fc", "Linear", true, false});
+  book.modules().forget(0x10);
+  enter_module(book, 0, 1, 0x10);
+  EXPECT_EQ(module_name(book), "class Linear");
+  introduce(book, 0x10, "Conv2d");
+  enter_module(book, 0, 1, 0x10);
+  EXPECT_EQ(module_name(book), "class Conv2d");
+}
+
+TEST(ModuleBook, a_model_that_is_made_again_takes_no_more_numbers) {
+  ModuleBook book;
+  const std::uint32_t number = book.describe(0x10, {"fc", "Linear", true, false});
+  book.forget(0x10);
+  EXPECT_EQ(book.describe(0x50, {"fc", "Linear", true, false}), number);
+  EXPECT_EQ(book.number_at(0x50), number);
+}
+
 }  // namespace
 }  // namespace gpumemprof::capture

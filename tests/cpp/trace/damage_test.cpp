@@ -136,14 +136,17 @@ TEST(TraceVersion, of_a_newer_file_is_refused_with_both_named) {
 }
 
 TEST(TraceVersion, of_every_older_file_is_accepted) {
-  const Bytes oldest = read_bytes(GPUMEMPROF_TEST_DATA "/traces/version_1.gmp");
-  const Opened opened = open_bytes(oldest);
-  ASSERT_NE(opened.store, nullptr) << opened.refusal;
-  EXPECT_FALSE(opened.store->origin().cut);
-  EXPECT_EQ(ended(*opened.store), "exit 0");
-  Store expected;
-  add_a_bit_of_everything(expected, [] {}, 1);
-  EXPECT_EQ(describe(*opened.store), describe(expected));
+  for (int version = 1; version < trace::kVersion; ++version) {
+    const Bytes old =
+        read_bytes(GPUMEMPROF_TEST_DATA "/traces/version_" + std::to_string(version) + ".gmp");
+    const Opened opened = open_bytes(old);
+    ASSERT_NE(opened.store, nullptr) << opened.refusal;
+    EXPECT_FALSE(opened.store->origin().cut);
+    EXPECT_EQ(ended(*opened.store), "exit 0");
+    Store expected;
+    add_a_bit_of_everything(expected, [] {}, version);
+    EXPECT_EQ(describe(*opened.store), describe(expected));
+  }
 }
 
 TEST(TraceVersion, nought_never_was) {

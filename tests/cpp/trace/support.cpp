@@ -46,7 +46,7 @@ void describe_events(std::ostream& out, const Store& store, const EventColumns& 
         << " stream " << store.stream_handle(event.stream) << " " << event.time_ns << " "
         << stack_text(store, event.stack) << " " << store.text(event.compile_context) << "|"
         << store.text(event.user_metadata) << "|" << pool_text(store, event.pool) << "|"
-        << stack_text(store, event.forward_stack) << "\n";
+        << stack_text(store, event.forward_stack) << "|" << event.module << "\n";
   }
 }
 
@@ -130,6 +130,16 @@ void add_second_version(EventSink& sink) {
   add_labels(sink);
 }
 
+void add_third_version(EventSink& sink) {
+  ModuleLabel unnamed;
+  unnamed.class_name = sink.add_string("Linear");
+  unnamed.number = kMaxModules - 1;
+  sink.add_module(unnamed);
+  const StringId file = sink.add_string("net.py");
+  sink.add_module({sink.add_string(""), sink.add_string("Net"), file, 40, 44, 0, true});
+  sink.add_module({sink.add_string("fc"), unnamed.class_name, file, 1, 2, kMaxModules - 1, false});
+}
+
 void describe_labels(std::ostream& out, const Store& store) {
   for (std::uint32_t set = 0; set < store.label_set_count(); ++set) {
     out << "label set " << set << "\n";
@@ -141,7 +151,8 @@ void describe_labels(std::ostream& out, const Store& store) {
   for (const ModuleLabel& module : store.modules()) {
     out << "module " << store.text(module.path) << " " << store.text(module.class_name) << " "
         << store.text(module.forward_file) << ":" << module.forward_line << "-"
-        << module.forward_last_line << "\n";
+        << module.forward_last_line << " " << module.number << " " << module.is_root << " "
+        << module.path.is_none() << "\n";
   }
   for (const auto& record : store.devices()) {
     for (const Labelling& labelling : record->labellings)
@@ -219,6 +230,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
     if (action == 9) event.user_metadata = sink.add_string("kv_cache");
     if (action == 3) event.pool = sink.add_pool({0, 9});
     if (action == 0) event.forward_stack = add_stack(sink, {"main", "loss"});
+    if (version >= 3 && action % 4 == 0) event.module = action == 0 ? 0 : kMaxModules - action;
     events.push_back(event);
   }
   events.push_back({Action::oom, kUnknownBytes, kUnknownBytes, 1, 7, {}, {}, {}, kNoPool, {}});
@@ -230,6 +242,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
   sink.add_sample({0, 12345, std::uint64_t{80} << 30, std::uint64_t{3} << 30, kUnknownBytes});
   sink.add_sample({kHostDevice, -1, 0, kUnknownBytes, 0});
   if (version >= 2) add_second_version(sink);
+  if (version >= 3) add_third_version(sink);
   between();
 
   const BlockState last{0x7f5500000000, 2 << 20, 77, BlockStateKind::active_allocated, optimizer};

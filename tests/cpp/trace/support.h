@@ -41,7 +41,7 @@ std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions o
 // is called where a recorder would flush.
 // An older version has no more than it had.
 void add_a_bit_of_everything(
-    EventSink& sink, const std::function<void()>& between = [] {}, int version = 2);
+    EventSink& sink, const std::function<void()>& between = [] {}, int version = 3);
 // All of it as a closed file.
 Bytes a_bit_of_everything();
 

@@ -1,0 +1,62 @@
+// ModuleIndex: the program's modules, where a live recording tells them apart, and to which of them
+// an allocation belongs.
+//
+// A module is known by its path ("transformer.h.3.mlp"); a model that was made again has the same
+// paths. A module that nobody named is known by its class. Parameters, gradients and optimizer
+// state belong to the module that owns the parameter, everything else to the innermost module whose
+// forward made it, or, in backward, whose forward operation it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class ModuleIndex {
+ public:
+  struct Entry {
+    StringId name;  // the path; the class of a root without one, and where no one named it
+    StringId path;  // none: not named
+    bool is_root = false;
+  };
+
+  explicit ModuleIndex(const Store& store);
+
+  // False: modules are not told apart, and no allocation is of any.
+  [[nodiscard]] bool has_modules() const { return store_.has_module_numbers(); }
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] std::string_view name(std::uint32_t entry) const {
+    return store_.text(entries_[entry].name);
+  }
+  // The name with "*" for each number in it, "transformer.h.*.mlp": that of all layers of a kind.
+  [[nodiscard]] std::string layer_name(std::uint32_t entry) const;
+  // The entry of this path; kNoModule: there is none.
+  [[nodiscard]] std::uint32_t at_path(std::string_view path) const;
+
+  // The nearest module around it that the recording knows; kNoModule: it is in none.
+  [[nodiscard]] std::uint32_t around(std::uint32_t entry) const;
+
+  // Entries, or kNoModule.
+  [[nodiscard]] std::uint32_t of_event(const DeviceRecord& record, std::uint32_t event) const;
+  [[nodiscard]] std::uint32_t of(const DeviceRecord& record, const AllocationLabels& labels,
+                                 std::size_t allocation);
+
+ private:
+  // Of the parameter that a label names, with what its gradient or state adds to the name.
+  std::uint32_t owner(StringId label);
+
+  const Store& store_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> entry_of_number_;
+  std::map<std::string_view, std::uint32_t> by_path_;
+  std::map<std::string_view, std::uint32_t> by_class_;  // those without a name
+  FlatMap<std::uint32_t> owners_;                       // by the label's row
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,16 @@
+// The tree of modules in text: what each held at the peak, by what it is for.
+#pragma once
+
+#include <string>
+
+#include "analysis/overview/overview.h"
+#include "report/text/overview_text.h"
+
+namespace gpumemprof::text {
+
+// "transformer.h.3.mlp", or the line that calls it where modules are not told apart.
+std::string module_name(const ModuleNode& node, const Store& store);
+
+std::string module_tree(const DeviceOverview& device, const Store& store, const TextStyle& style);
+
+}  // namespace gpumemprof::text

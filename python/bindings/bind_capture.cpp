@@ -52,7 +52,7 @@ nb::object to_counts(const EventCounts& counts, bool is_known) {
   row["allocations"] = counts.allocations;
   row["frees"] = counts.frees;
   row["others"] = counts.others;
-  return std::move(row);
+  return row;
 }
 
 nb::dict stop(int recording, const std::string& reason) {

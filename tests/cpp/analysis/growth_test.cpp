@@ -46,14 +46,14 @@ class Training : public RunBuilder {
 };
 
 TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
-  const Training run(
+  const Training trained(
       10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); });
-  const Growth growth = run.growth();
+  const Growth growth = trained.growth();
   ASSERT_TRUE(growth.is_growing);
   EXPECT_NEAR(growth.bytes_per_step, kKept, 1);
   EXPECT_EQ(growth.since_step, 1U);
   ASSERT_FALSE(growth.line.is_none());
-  EXPECT_EQ(run.store().text(run.store().frame(growth.line).file), "/train/log.py");
+  EXPECT_EQ(trained.store().text(trained.store().frame(growth.line).file), "/train/log.py");
   EXPECT_EQ(growth.lines.size(), 1U);
   EXPECT_EQ(growth.rows.size(), 10U);
 }
@@ -72,21 +72,21 @@ TEST(Growth, what_is_kept_from_a_later_step_on_or_in_every_third_is_found_too) {
 }
 
 TEST(Growth, one_block_that_is_replaced_by_a_larger_one_grows) {
-  const Training run(12, [](Training& run, int step) {
+  const Training trained(12, [](Training& run, int step) {
     const std::size_t larger = run.alloc(static_cast<std::uint64_t>(step) * kKept, run.keeping());
     if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
     run.kept.push_back(larger);
   });
-  EXPECT_TRUE(run.growth().is_growing);
+  EXPECT_TRUE(trained.growth().is_growing);
 }
 
 TEST(Growth, a_program_that_tears_everything_down_has_grown_all_the_same) {
-  const Training run(
+  const Training trained(
       10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); },
       [](Training& run) {
         for (const std::size_t row : run.kept) run.free(row, run.user());
       });
-  EXPECT_TRUE(run.growth().is_growing);
+  EXPECT_TRUE(trained.growth().is_growing);
 }
 
 TEST(Growth, plain_training_does_not_grow) {
@@ -112,13 +112,13 @@ TEST(Growth, a_cache_with_a_bound_and_one_that_fills_up_are_none) {
 }
 
 TEST(Growth, outputs_of_many_lengths_that_come_and_go_are_none) {
-  const Training run(24, [](Training& run, int step) {
+  const Training trained(24, [](Training& run, int step) {
     const std::uint64_t length = 1 + static_cast<std::uint64_t>(step * 7 % 11);
     const std::size_t now = run.alloc(length * kKept, run.keeping());
     if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
     run.kept.push_back(now);
   });
-  EXPECT_FALSE(run.growth().is_growing);
+  EXPECT_FALSE(trained.growth().is_growing);
 }
 
 TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
@@ -129,10 +129,10 @@ TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
 }
 
 TEST(Growth, what_forward_made_and_the_program_keeps_is_no_activation) {
-  const Training run(
+  const Training trained(
       10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.forward())); });
-  ASSERT_TRUE(run.growth().is_growing);
-  for (const std::size_t row : run.kept) EXPECT_EQ(run.source(row), MemorySource::unknown);
+  ASSERT_TRUE(trained.growth().is_growing);
+  for (const std::size_t row : trained.kept) EXPECT_EQ(trained.source(row), MemorySource::unknown);
 }
 
 TEST(Growth, a_recording_without_steps_or_events_says_nothing) {

@@ -76,3 +76,24 @@ def test_the_first_line_is_the_verdict(command, path, first, then):
     _, _, opening = out.partition("\n\n")
     assert opening.startswith(first)
     assert then in " ".join(opening.split())
+
+
+@pytest.mark.parametrize(
+    "cause",
+    ["larger_than_card", "limit", "other_processes", "outside_pool", "fragmentation", "shortage"],
+)
+def test_each_cause_is_told_from_a_recording_of_it(cause):
+    """Recorded on a GPU by tests/device/oom_cases.py."""
+    oom = verdict(DATA / "oom" / f"oom_{cause}.gmp")
+    assert oom["cause"] == cause
+    # No setting that is simulated joins the gaps of this recording, so it stays a doubt.
+    assert oom["doubts"] == (["no_setting"] if cause == "fragmentation" else [])
+
+
+def test_who_holds_the_card_is_said_with_figures():
+    others = verdict(DATA / "oom" / "oom_other_processes.gmp")
+    assert others["short_bytes"]["low"] == others["short_bytes"]["high"] == 3_867_607_040
+    assert others["other_processes_bytes"] > 130 * GIB
+    outside = verdict(DATA / "oom" / "oom_outside_pool.gmp")
+    assert outside["short_bytes"]["low"] == outside["short_bytes"]["high"] == 2_146_304_000
+    assert outside["outside_pool_bytes"] > 130 * GIB

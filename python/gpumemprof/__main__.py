@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from gpumemprof import _core
@@ -29,9 +29,11 @@ def _default_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _flushed(code: int) -> int:
-    """The exit code of a verb that printed through Python, once all of it is written."""
+def _printing(verb: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+    """Run a verb that prints through Python; what cannot be written is an error."""
+    code = 0
     try:
+        code = verb(words)
         sys.stdout.flush()
     except BrokenPipeError:
         pass
@@ -62,14 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] == "run":
         from gpumemprof import run
 
-        code = run.main(given[1:])
-        # What the program printed is its own.
-        return _flushed(code) if given[1:2] in (["-h"], ["--help"]) else code
+        # What a program prints is its own.
+        is_help = given[1:2] in (["-h"], ["--help"])
+        return _printing(run.main, given[1:]) if is_help else run.main(given[1:])
     if given and given[0] == "advise":
         from gpumemprof import verify
 
         if verify.is_wanted(given[1:]):
-            return _flushed(verify.main(given[1:]))
+            return _printing(verify.main, given[1:])
     words = ["gpumemprof", *given]
     sys.stdout.flush()
     with _default_signals():

@@ -237,7 +237,9 @@ Status FileSink::write(std::span<const std::byte> piece) {
   if (is_regular_ && reserve_bytes_ > 0) {
     // The room behind the end stays as it was where this fails.
     const int error_number = make_room(piece.size() + reserve_bytes_);
-    if (error_number != 0) {
+    // Where there never was any, what fits is written.
+    has_room_ |= error_number == 0;
+    if (error_number != 0 && has_room_) {
       has_failed_ = true;
       return cannot_write(path_, error_number);
     }

@@ -92,6 +92,7 @@ class FileSink {
   std::int64_t owner_process_;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t reserve_bytes_ = 0;
+  bool has_room_ = false;  // so much is kept
 };
 
 }  // namespace gpumemprof

@@ -5,23 +5,9 @@
 namespace gpumemprof {
 namespace {
 
-std::int64_t first_time(const Store& store) {
-  std::int64_t first = kUnknownTime;
-  for (const auto& record : store.devices()) {
-    if (record->events.empty()) continue;
-    const std::int64_t time = record->events.time_ns[0];
-    if (time != kUnknownTime && (first == kUnknownTime || time < first)) first = time;
-  }
-  return first;
-}
-
-std::int64_t last_time(const Store& store) {
-  std::int64_t last = kUnknownTime;
-  for (const auto& record : store.devices()) {
-    if (!record->events.empty())
-      last = std::max(last, record->events.time_ns[record->events.size() - 1]);
-  }
-  return last;
+// Since which a device's times are told.
+std::int64_t first_time(const DeviceRecord& record) {
+  return record.events.empty() ? kUnknownTime : record.events.time_ns[0];
 }
 
 EventCounts recorded_events(const Store& store) {
@@ -46,8 +32,20 @@ std::int64_t time_of(const DeviceRecord& record, const Gap& gap) {
   return gap.before_event < times.size() ? times[gap.before_event] : kUnknownTime;
 }
 
-void add_gaps(const Store& store, std::int64_t start_ns, Completeness& found) {
+// How long the device's history is, of the longest.
+std::int64_t duration_of(const Store& store) {
+  std::int64_t longest = kUnknownTime;
   for (const auto& record : store.devices()) {
+    if (record->events.empty()) continue;
+    const std::int64_t last_ns = record->events.time_ns[record->events.size() - 1];
+    longest = std::max(longest, since(first_time(*record), last_ns));
+  }
+  return longest;
+}
+
+void add_gaps(const Store& store, Completeness& found) {
+  for (const auto& record : store.devices()) {
+    const std::int64_t start_ns = first_time(*record);
     for (const Gap& gap : record->gaps) {
       LostEvents lost;
       lost.device = store.device_name(record->device);
@@ -91,8 +89,7 @@ void add_counts(const Ending& ending, Completeness& found) {
 Completeness find_completeness(const Store& store) {
   Completeness found;
   found.recorded = recorded_events(store);
-  const std::int64_t start_ns = first_time(store);
-  add_gaps(store, start_ns, found);
+  add_gaps(store, found);
   if (!store.origin().ending) return found;
   const Ending& ending = *store.origin().ending;
   found.is_recording = true;
@@ -103,7 +100,7 @@ Completeness find_completeness(const Store& store) {
   if (!found.gaps.empty()) {
     found.exact_until_ns = found.gaps.front().from_ns;
   } else if (!found.problem.empty()) {
-    found.exact_until_ns = since(start_ns, last_time(store));
+    found.exact_until_ns = duration_of(store);
   }
   return found;
 }

@@ -16,7 +16,7 @@ struct LostEvents {
   std::string device;
   std::uint32_t from_event = 0;         // the first that was kept behind the first one lost
   std::uint32_t to_event = 0;           // the first that was kept behind the last one lost
-  std::int64_t from_ns = kUnknownTime;  // since the recording's first event
+  std::int64_t from_ns = kUnknownTime;  // since the device's first event
   std::int64_t to_ns = kUnknownTime;
   std::optional<std::uint64_t> events;  // unknown: recording was paused
   std::uint64_t allocations = 0;

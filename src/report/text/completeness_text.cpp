@@ -14,7 +14,7 @@ std::string lost_of_made(const Completeness& found) {
         "{} of {} ({}, {})", grouped(found.lost->total()), counted(found.made->total(), "event"),
         counted(found.lost->allocations, "allocation"), counted(found.lost->frees, "free"));
   }
-  return fmt::format("at least {}", counted(found.least_lost, "event"));
+  return fmt::format("At least {}", counted(found.least_lost, "event"));
 }
 
 std::string what_it_means(const Completeness& found) {

@@ -1,61 +1,18 @@
 #include "analysis/advice/completion.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
+#include "analysis/advice/known_optimizer.h"
 #include "analysis/advice/run_extension.h"
 #include "analysis/advice/step_alignment.h"
+#include "analysis/advice/step_range.h"
 
 namespace gpumemprof {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
-
-struct StepRange {
-  std::uint32_t step = 0;
-  EventRange events;
-  bool has_forward = false;
-  bool has_backward = false;   // behind a forward
-  bool has_optimizer = false;  // behind a backward
-};
-
-std::vector<StepRange> find_steps(const std::vector<PhaseSpan>& spans, std::size_t events) {
-  std::vector<StepRange> steps;
-  for (std::size_t index = 0; index < spans.size(); ++index) {
-    const PhaseSpan& span = spans[index];
-    if (steps.empty() || steps.back().step != span.step)
-      steps.push_back({span.step, {span.first_event, span.first_event}, false, false, false});
-    StepRange& step = steps.back();
-    step.events.end = index + 1 < spans.size() ? spans[index + 1].first_event
-                                               : static_cast<std::uint32_t>(events);
-    if (span.phase == Phase::forward) step.has_forward = true;
-    if (span.phase == Phase::backward && step.has_forward) step.has_backward = true;
-    if (span.phase == Phase::optimizer_step && step.has_backward) step.has_optimizer = true;
-  }
-  std::erase_if(steps, [](const StepRange& step) { return step.step == 0; });
-  return steps;
-}
-
-// The file of torch's own optimizer that a stack runs through, "adamw.py"; empty where it is none.
-std::string_view optimizer_file(const Store& store, StackId stack) {
-  constexpr std::string_view kFolder = "torch/optim/";
-  for (StackId at = stack; !at.is_none(); at = store.stacks().caller(at)) {
-    const std::string_view file = store.text(store.frame(store.stacks().frame(at)).file);
-    const std::size_t place = file.rfind(kFolder);
-    if (place != std::string_view::npos) return file.substr(place + kFolder.size());
-  }
-  return {};
-}
-
-// How many buffers of a parameter's size it keeps for each parameter; 0: that is not known, or
-// depends on its options.
-std::uint32_t states_of_optimizer(std::string_view file) {
-  constexpr std::array<std::string_view, 5> kOfTwo = {"adam.py", "adamw.py", "nadam.py", "radam.py",
-                                                      "adamax.py"};
-  return std::find(kOfTwo.begin(), kOfTwo.end(), file) != kOfTwo.end() ? 2 : 0;
-}
 
 bool is_of_batch(MemorySource source) {
   return source == MemorySource::activations || source == MemorySource::temporaries ||
@@ -173,11 +130,17 @@ class Completion {
           std::llround(static_cast<double>(bytes) * found->size_factor));
     };
     const std::uint32_t step = broken_ == whole_ ? whole_->step + 1 : broken_->step;
+    const std::vector<std::uint32_t> batch = load_batch(extension, *found, step);
+    resumed_ = extension.next_event();
     const bool is_in_place = keeps_gradients(*found);
     for (const std::uint32_t row : extension.repeat(rest, step, spans_, takes, resize)) {
       // Added to a gradient that is there.
       if (is_in_place && extension.source(row) == MemorySource::gradients)
         extension.bury(row, extension.birth(row) + 1);
+    }
+    for (std::size_t part = 0; part < batch.size(); ++part) {
+      const std::uint32_t at = moment(death(found->missing_batch[part]), rest);
+      if (at != kNoEvent) extension.bury(batch[part], at);
     }
     bury_as_before(extension, *found, rest);
     for (const auto& [row, like] : found->like) extension.relabel(row, like);
@@ -190,6 +153,29 @@ class Completion {
     run.record = extension.take_record();
     run.spans = extension.take_spans();
     return run;
+  }
+
+  // What was not loaded yet of the step's batch; returns the new rows.
+  [[nodiscard]] std::vector<std::uint32_t> load_batch(RunExtension& extension,
+                                                      const StepAlignment& found,
+                                                      std::uint32_t step) const {
+    std::vector<std::uint32_t> loaded;
+    if (found.missing_batch.empty()) return loaded;
+    extension.begin_span(Phase::other, step);
+    for (const std::uint32_t row : found.missing_batch) {
+      const double bytes = static_cast<double>(rows_.requested_bytes[row]) * found.size_factor;
+      loaded.push_back(extension.add(static_cast<std::uint64_t>(std::llround(bytes)),
+                                     rows_.stack[row], MemorySource::inputs));
+      // A batch that outlived its step is replaced.
+      if (extension.lives(row)) extension.free(row);
+    }
+    return loaded;
+  }
+
+  // When the completed step does what the whole step did at an event.
+  [[nodiscard]] std::uint32_t moment(std::uint32_t event, EventRange rest) const {
+    if (event == kNoEvent || event >= rest.end) return kNoEvent;
+    return event < rest.first ? resumed_ : resumed_ + (event - rest.first);
   }
 
   // Gradients of the step before are there in backward: they are zeroed in place.
@@ -216,18 +202,14 @@ class Completion {
 
   // What was live when memory ran out is freed where the whole step freed the like of it.
   void bury_as_before(RunExtension& extension, const StepAlignment& found, EventRange rest) {
-    const auto moment = [&](std::uint32_t event) {
-      if (event == kNoEvent || event >= rest.end) return kNoEvent;
-      return event < rest.first ? failed_ : failed_ + (event - rest.first);
-    };
     const std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> older =
         freed_from_step_before(rest);
-    const std::uint32_t backward = moment(first_backward_in(rest));
+    const std::uint32_t backward = moment(first_backward_in(rest), rest);
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
       const std::uint32_t birth = rows_.alloc_event[row];
       if (birth == kNoEvent || birth >= failed_ || !extension.lives(row)) continue;
       if (const auto like = found.like.find(row); like != found.like.end()) {
-        const std::uint32_t at = moment(death(like->second));
+        const std::uint32_t at = moment(death(like->second), rest);
         if (at != kNoEvent) extension.bury(row, at);
         continue;
       }
@@ -235,7 +217,7 @@ class Completion {
       if (!is_of_step_before) continue;
       const auto same = older.find({rows_.stack[row], rows_.requested_bytes[row]});
       if (same != older.end()) {
-        extension.bury(row, moment(same->second));
+        extension.bury(row, moment(same->second, rest));
       } else if (source(row) == MemorySource::gradients && backward != kNoEvent) {
         // The whole step was the first: zeroed before the next backward, as is usual.
         extension.bury(row, backward);
@@ -391,6 +373,7 @@ class Completion {
   std::uint32_t last_failed_ = kNone;  // and the last
   const StepRange* broken_ = nullptr;  // the step that failed
   EventRange broken_events_;
+  std::uint32_t resumed_ = kNone;     // where the extension repeats the whole step
   const StepRange* whole_ = nullptr;  // the last one before it
   std::map<std::uint64_t, std::uint32_t> gradient_sizes_;
 };

@@ -22,11 +22,20 @@ class Aligner {
       if (birth == kNoEvent) continue;
       if (birth < whole.first && !rows_.stack[row].is_none())
         before_.insert(rows_.stack[row].index);
+      if (is_batch(row, whole)) batch_.push_back(row);
       const bool is_in_whole = birth >= whole.first && birth < whole.end;
       if (is_in_whole && !is_made_once(row, whole.end)) whole_.push_back(row);
       if (birth >= broken.first && birth < broken.end) broken_.push_back(row);
     }
     failed_at_ = broken.end;
+  }
+
+  // Loaded before the whole step, and either freed in it or known as an input.
+  [[nodiscard]] bool is_batch(std::uint32_t row, EventRange whole) const {
+    const std::uint32_t death = rows_.free_requested_event[row];
+    return rows_.alloc_event[row] < whole.first && !rows_.stack[row].is_none() &&
+           death >= whole.first &&
+           (death < whole.end || record_.labels.source[row] == MemorySource::inputs);
   }
 
   // State and workspaces that the first step makes for good.
@@ -46,7 +55,10 @@ class Aligner {
       // Of this step alone, or part of the setup where the whole step is the first.
       const bool is_alone = next == whole_.size() || (next > at && continues(index, at));
       if (!is_alone || !is_of_setup(rows_.stack[row])) all_bytes += rows_.requested_bytes[row];
-      if (is_alone) continue;
+      if (is_alone) {
+        pair_with_batch(row);
+        continue;
+      }
       found_.like.emplace(row, whole_[next]);
       same_bytes += rows_.requested_bytes[row];
       note_factor(row, whole_[next]);
@@ -54,7 +66,8 @@ class Aligner {
     }
     constexpr std::uint64_t kMost = 10;
     const bool is_alike = kMost * same_bytes >= (kMost - 1) * all_bytes;
-    const std::optional<std::uint32_t> failed = find_failed(at);
+    std::optional<std::uint32_t> failed = find_failed(at);
+    if (!failed && at == 0) failed = find_failed_batch();
     if (!is_alike || !failed) return std::nullopt;
     found_.resume_event = *failed;
     found_.size_factor = factor();
@@ -79,6 +92,17 @@ class Aligner {
       if (is_same(row, whole_[next])) return next;
     }
     return whole_.size();
+  }
+
+  // Loaded by the line that loaded a part of the first step's batch.
+  void pair_with_batch(std::uint32_t row) {
+    const auto same = std::find_if(batch_.begin(), batch_.end(), [&](std::uint32_t other) {
+      return rows_.stack[other] == rows_.stack[row];
+    });
+    if (same == batch_.end()) return;
+    found_.like.emplace(row, *same);
+    note_factor(row, *same);
+    batch_.erase(same);
   }
 
   [[nodiscard]] bool is_of_setup(StackId stack) const {
@@ -117,15 +141,31 @@ class Aligner {
     for (std::size_t next = at; next < end; ++next) {
       if (rows_.stack[whole_[next]] == stack) return rows_.alloc_event[whole_[next]];
     }
-    // The first step's batch is loaded before it.
-    if (at == 0 && is_of_setup(stack)) return rows_.alloc_event[whole_.front()];
     return std::nullopt;
+  }
+
+  // The first step's batch is loaded before it: the request that failed loads a part of the next.
+  std::optional<std::uint32_t> find_failed_batch() {
+    const StackId stack = record_.events.stack[failed_at_];
+    const auto first = std::find_if(batch_.begin(), batch_.end(),
+                                    [&](std::uint32_t row) { return rows_.stack[row] == stack; });
+    if (whole_.empty() || first == batch_.end()) return std::nullopt;
+    found_.missing_batch.assign(first, batch_.end());
+    // Where nothing else tells, the request says whether this batch is of another size.
+    const std::uint64_t before = rows_.requested_bytes[*first];
+    const std::uint64_t asked = record_.events.size_bytes[failed_at_];
+    constexpr std::uint64_t kRounding = 512;  // an error has the size of the block
+    const bool is_same = asked >= before && asked < before + kRounding;
+    if (most_bytes_ == 0 && before >= kSmallBytes && !is_same)
+      factor_ = static_cast<double>(asked) / static_cast<double>(before);
+    return rows_.alloc_event[whole_.front()];
   }
 
   const DeviceRecord& record_;
   const AllocationColumns& rows_;
   std::vector<std::uint32_t> whole_;
   std::vector<std::uint32_t> broken_;
+  std::vector<std::uint32_t> batch_;          // of the whole step, loaded before it; not paired yet
   std::unordered_set<std::uint32_t> before_;  // stacks of what was made before the whole step
   std::uint32_t failed_at_ = 0;
   std::map<double, std::uint64_t> bytes_by_factor_;

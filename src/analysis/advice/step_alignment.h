@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "analysis/advice/run_facts.h"
 #include "store/store.h"
@@ -14,6 +15,9 @@ namespace gpumemprof {
 struct StepAlignment {
   std::unordered_map<std::uint32_t, std::uint32_t> like;  // row of the broken step → of the whole
   std::uint32_t resume_event = 0;  // the whole step's event at which the other one broke off
+  // Where it broke off in loading its batch, and the whole step is the first: what was loaded
+  // before that step, as setup, and is still to be loaded again.
+  std::vector<std::uint32_t> missing_batch;
   // How many times as large allocations of the broken step are, where they grew at all.
   double size_factor = 1;
 };

@@ -84,6 +84,21 @@ TEST(Completion, a_larger_batch_that_fails_behind_whole_steps_is_completed_in_it
   EXPECT_EQ(advice.completed->peak_allocated_bytes, whole.peak());
 }
 
+TEST(Completion, the_second_batch_of_a_run_is_loaded_in_the_size_that_was_asked_for) {
+  for (const int factor : {1, 2}) {
+    Shape large = wide_run();
+    large.normed *= static_cast<std::uint64_t>(factor);
+    large.wide *= static_cast<std::uint64_t>(factor);
+    large.input *= static_cast<std::uint64_t>(factor);
+    Shape shape = wide_run();
+    if (factor == 2) shape.larger_from_step = 1;
+    shape.fails_at = begins_of(BlockRun(shape))[1];
+    const Advice advice = BlockRun(shape).advice();
+    ASSERT_TRUE(advice.completed.has_value()) << advice.partial;
+    EXPECT_EQ(advice.completed->peak_allocated_bytes, BlockRun(large).peak());
+  }
+}
+
 TEST(Completion, the_first_step_of_a_known_optimizer_is_completed_by_its_state) {
   const BlockRun whole(wide_run());
   const Advice advice = whole.advice();
@@ -110,9 +125,14 @@ TEST(Completion, a_first_forward_or_backward_gives_lower_bounds_and_refuses_to_f
   for (const PhaseSpan& span : whole.phases()) {
     if (step == 0 && span.phase == Phase::optimizer_step) step = span.first_event;
   }
+  // Behind the last request of backward it is the optimizer's first that fails.
+  std::uint32_t last = 0;
+  for (const std::uint32_t birth : whole.record().allocations.alloc_event) {
+    if (birth < step) last = std::max(last, birth);
+  }
   AdviceOptions options;
   options.fit_bytes = truth.peak_allocated_bytes / 2;
-  for (std::size_t event = 24; event < step; event += 5) {
+  for (std::size_t event = 24; event <= last; event += 5) {
     const Advice advice = cut_at(wide_run(), event).advice(options);
     EXPECT_FALSE(advice.completed.has_value()) << event;
     EXPECT_THAT(advice.partial, testing::HasSubstr("ran out of memory")) << event;

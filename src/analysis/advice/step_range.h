@@ -1,0 +1,24 @@
+// StepRange: the events of one training step, and which of its phases they reach.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analysis/advice/run_facts.h"
+#include "analysis/sources/sources.h"
+
+namespace gpumemprof {
+
+struct StepRange {
+  std::uint32_t step = 0;
+  EventRange events;
+  bool has_forward = false;
+  bool has_backward = false;   // behind a forward
+  bool has_optimizer = false;  // behind a backward
+};
+
+// The steps of a run in order, without what lies before the first. `events`: how many it has.
+std::vector<StepRange> find_steps(const std::vector<PhaseSpan>& spans, std::size_t events);
+
+}  // namespace gpumemprof

@@ -15,6 +15,8 @@ namespace {
 struct LeastShares {
   double step = 1;
   double weights = 1;
+  // False: of what the optimizer takes, and of gradients, nothing may be left.
+  bool keeps_optimizer = true;
 };
 
 LeastShares least_shares(RemedyId id) {
@@ -37,6 +39,17 @@ LeastShares least_shares(RemedyId id) {
       return {0.25, 1};
     case RemedyId::micro_batch_x0_125:
       return {0.125, 1};
+    case RemedyId::sgd:
+    case RemedyId::sgd_momentum:
+    case RemedyId::lion:
+    case RemedyId::adafactor:
+    case RemedyId::adam_8bit:
+    case RemedyId::foreach_off:
+    case RemedyId::fused:
+    case RemedyId::offload_optimizer:
+    case RemedyId::zero_grad_to_none:
+    case RemedyId::zero_grad_early:
+      return {1, 1, false};
     default:
       return {};
   }
@@ -47,10 +60,14 @@ std::uint64_t least_bytes(const Advisor& advisor, const Change& change) {
   for (const RemedyId id : change.remedies) {
     least.step *= least_shares(id).step;
     least.weights *= least_shares(id).weights;
+    least.keeps_optimizer = least.keeps_optimizer && least_shares(id).keeps_optimizer;
   }
-  const std::uint64_t weights = advisor.baseline().by_source[MemorySource::parameters];
+  const SourceBytes& at_peak = advisor.baseline().by_source;
+  const std::uint64_t weights = at_peak[MemorySource::parameters];
   const std::uint64_t step =
-      advisor.allocated_bytes() - std::min(advisor.allocated_bytes(), weights);
+      least.keeps_optimizer
+          ? advisor.allocated_bytes() - std::min(advisor.allocated_bytes(), weights)
+          : at_peak[MemorySource::activations] + at_peak[MemorySource::inputs];
   return static_cast<std::uint64_t>(least.weights * static_cast<double>(weights) +
                                     least.step * static_cast<double>(step));
 }

@@ -26,10 +26,11 @@ struct Shape {
   bool is_checkpointed = false;
   bool is_accumulating = false;  // two passes before each step
   bool has_stacks = true;
-  int checkpointed_first = 0;   // so many of the first blocks alone
-  bool keeps_products = false;  // checkpointed blocks keep what linear layers made
-  std::uint64_t scores = 0;     // of a batch: a softmax over tokens by tokens inside the block
-  int larger_from_step = -1;    // from 0: batches twice as large from there on
+  std::string_view optimizer_file = "adam.py";  // of torch's own
+  int checkpointed_first = 0;                   // so many of the first blocks alone
+  bool keeps_products = false;                  // checkpointed blocks keep what linear layers made
+  std::uint64_t scores = 0;   // of a batch: a softmax over tokens by tokens inside the block
+  int larger_from_step = -1;  // from 0: batches twice as large from there on
   std::size_t fails_at = static_cast<std::size_t>(-1);  // event: the program runs out of memory
   enum class Zeroing { behind_step, before_backward, in_place } zeroing = Zeroing::behind_step;
 };
@@ -156,7 +157,9 @@ class BlockRun : public RunBuilder {
   }
 
   void run_optimizer() {
-    const StackId stack = shape_.has_stacks ? optimizer() : StackId();
+    const std::string step = "step@torch/optim/" + std::string(shape_.optimizer_file);
+    const StackId stack =
+        known({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py", step});
     if (!has_states_) {
       for (int state = 0; state < shape_.states * shape_.blocks; ++state)
         alloc(shape_.weight, stack);

@@ -152,6 +152,37 @@ TEST(Completion, a_first_forward_or_backward_gives_lower_bounds_and_refuses_to_f
   }
 }
 
+TEST(Completion, lower_bounds_hold_for_the_first_step_of_an_optimizer_that_is_not_known) {
+  // The optimizer's step makes the peak.
+  Shape shape;
+  shape.weight = 64 * kMiB;
+  shape.optimizer_file = "rprop.py";
+  const BlockRun whole(shape);
+  const Advice truth = whole.advice();
+  std::uint32_t first = 0;
+  std::uint32_t end = 0;
+  for (const PhaseSpan& span : whole.phases()) {
+    if (first != 0 && end == 0) end = span.first_event;
+    if (first == 0 && span.phase == Phase::optimizer_step) first = span.first_event;
+  }
+  std::size_t bounds = 0;
+  for (std::size_t event = first; event < end; event += 2) {
+    const Advice advice = cut_at(shape, event).advice();
+    if (advice.completed) continue;  // behind its last request
+    EXPECT_FALSE(advice.partial.empty()) << event;
+    for (const Remedy& remedy : advice.remedies) {
+      EXPECT_FALSE(remedy.peak_allocated.has_value()) << event << " " << remedy.name;
+      const auto same = std::find_if(truth.remedies.begin(), truth.remedies.end(),
+                                     [&](const Remedy& one) { return one.name == remedy.name; });
+      ASSERT_NE(same, truth.remedies.end());
+      if (!remedy.at_least_bytes || !same->peak_allocated) continue;
+      ++bounds;
+      EXPECT_LE(*remedy.at_least_bytes, same->peak_allocated->bytes) << event << " " << remedy.name;
+    }
+  }
+  EXPECT_GT(bounds, 0U);
+}
+
 TEST(Completion, a_program_that_goes_on_with_whole_steps_is_advised_as_it_is) {
   const BlockRun run(wide_run());
   EXPECT_FALSE(run.advice().completed.has_value());

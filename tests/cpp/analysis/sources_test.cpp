@@ -165,18 +165,21 @@ TEST(Sources, what_a_library_keeps_from_its_first_call_on_is_workspace) {
 }
 
 TEST(Sources, outputs_kept_from_every_step_are_no_workspace) {
-  Training run;
-  run.build();
-  std::vector<std::size_t> kept;
-  for (int step = 0; step < 6; ++step) {
-    run.run_forward();
-    kept.push_back(run.alloc(2 * kMiB, run.forward()));
-    run.run_backward();
-    run.run_optimizer();
-    run.zero();
+  // Four steps are too few to see growth; what grows from step to step is no activation.
+  for (const int steps : {4, 6}) {
+    Training run;
+    run.build();
+    std::vector<std::size_t> kept;
+    for (int step = 0; step < steps; ++step) {
+      run.run_forward();
+      kept.push_back(run.alloc(2 * kMiB, run.forward()));
+      run.run_backward();
+      run.run_optimizer();
+      run.zero();
+    }
+    run.finish();
+    run.expect(kept, steps < 5 ? MemorySource::activations : MemorySource::unknown);
   }
-  run.finish();
-  run.expect(kept, MemorySource::activations);
 }
 
 TEST(Sources, recomputed_activations_are_activations_and_their_scratch_is_not) {

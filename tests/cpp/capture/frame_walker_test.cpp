@@ -235,10 +235,11 @@ TEST_P(FrameWalkerOf, another_module_is_seen_behind_frames_in_the_same_places) {
     expect_stack();
     while (python_.depth() > 0) python_.give_back();
   };
-  call_modules(0xA0, 0xA1);
-  call_modules(0xA0, 0xA2);
-  call_modules(0xB0, 0xA2);
-  call_modules(0xB0, 0xA2);
+  // Aligned, as objects are: the lowest bits of a reference are marks.
+  call_modules(0xA00, 0xA10);
+  call_modules(0xA00, 0xA20);
+  call_modules(0xB00, 0xA20);
+  call_modules(0xB00, 0xA20);
 }
 
 TEST_P(FrameWalkerOf, a_stack_deeper_than_is_kept_is_cut_at_its_outer_end) {

@@ -315,6 +315,7 @@ void bind_capture(nb::module_& module) {
   module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
   module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
   module.def("capture_attach_autograd", [] { check(capture::attach_autograd()); });
+  module.def("capture_follow_libraries", capture::follow_autograd_of_libraries);
   module.def("capture_prove_autograd", prove_autograd, nb::arg("first"), nb::arg("first_sequence"),
              nb::arg("second"), nb::arg("second_sequence"));
   module.def("capture_own_stack", own_stack);

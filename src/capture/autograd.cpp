@@ -14,8 +14,6 @@ namespace gpumemprof::capture {
 namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
-// Makes the nodes of Python's own autograd functions.
-constexpr char kPythonLibrary[] = "libtorch_python.so";
 constexpr char kTakeNumber[] = "_ZN2at15sequence_number17get_and_incrementEv";
 constexpr char kThreadNumber[] = "_ZN2at14RecordFunction15currentThreadIdEv";
 constexpr char kRunNode[] =
@@ -99,6 +97,17 @@ bool redirect(const char* library, const char* name, Function function) {
   return redirect_calls(library, name, reinterpret_cast<void*>(function)) > 0;
 }
 
+std::mutex g_attaching;
+bool g_is_attached = false;
+std::uint64_t g_libraries_seen = 0;
+
+void follow_libraries_locked() {
+  const std::uint64_t loaded = loaded_library_count();
+  if (loaded == g_libraries_seen) return;
+  redirect_all_calls(kTakeNumber, reinterpret_cast<void*>(take_number));
+  g_libraries_seen = loaded;
+}
+
 Error cannot_attach(std::string message) {
   return {ErrorCode::environment, std::move(message), kLibrary, ""};
 }
@@ -106,10 +115,8 @@ Error cannot_attach(std::string message) {
 }  // namespace
 
 Status attach_autograd_hook() {
-  static std::mutex mutex;
-  static bool is_attached = false;
-  const std::lock_guard lock(mutex);
-  if (is_attached) return Done{};
+  const std::lock_guard lock(g_attaching);
+  if (g_is_attached) return Done{};
   void* library = ::dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return cannot_attach("torch's library is not loaded");
   if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
@@ -118,9 +125,14 @@ Status attach_autograd_hook() {
   }
   if (!redirect(kLibrary, kTakeNumber, take_number) || !redirect(kLibrary, kRunNode, run_node))
     return cannot_attach("torch numbers or runs its autograd nodes in a way that is not followed");
-  redirect(kPythonLibrary, kTakeNumber, take_number);
-  is_attached = true;
+  g_is_attached = true;
+  follow_libraries_locked();
   return Done{};
+}
+
+void follow_libraries() {
+  const std::lock_guard lock(g_attaching);
+  if (g_is_attached) follow_libraries_locked();
 }
 
 Status prove_autograd(ToldNode first, ToldNode second) {

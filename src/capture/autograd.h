@@ -3,9 +3,11 @@
 //
 // Every node has a sequence number, counted by the thread that makes it. torch takes the next one
 // by a call that goes through its library's table, and so it starts each node of a backward; we
-// lead both calls through here. The first notes the stack of the moment, the second the number of
-// the node whose gradient is being computed. Where a node keeps its number is found, and proven, on
-// nodes whose numbers torch tells; where the proof fails no node is read.
+// lead both calls through here. Libraries with autograd functions of their own, as torchvision's
+// and Python's part of torch are, take numbers by calls through their own tables. The first notes
+// the stack of the moment, the second the number of the node whose gradient is being computed.
+// Where a node keeps its number is found, and proven, on nodes whose numbers torch tells; where the
+// proof fails no node is read.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,8 @@ struct ToldNode {
 
 // Attaches, not yet trusted. Call once libtorch is loaded; again does no harm.
 Status attach_autograd_hook();
+// Follows the nodes that libraries make which were loaded since; quick where there are none.
+void follow_libraries();
 // Two nodes that the calling thread has made one after the other, the second being its last: trusts
 // what is read from now on, if they are read as torch tells them.
 Status prove_autograd(ToldNode first, ToldNode second);

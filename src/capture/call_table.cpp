@@ -24,6 +24,7 @@ constexpr std::uint32_t kGlobalData = R_AARCH64_GLOB_DAT;
 struct Request {
   std::string_view library;
   std::string_view symbol;
+  bool is_for_all = false;
   void* target = nullptr;
   int changed = 0;
 };
@@ -108,7 +109,8 @@ void redirect(const dl_phdr_info& info, const DynamicTables& tables, const Reloc
 int visit_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   Request& request = *static_cast<Request*>(data);
   std::string_view path = info->dlpi_name;
-  if (path.substr(path.find_last_of('/') + 1) != request.library) return 0;
+  if (!request.is_for_all && path.substr(path.find_last_of('/') + 1) != request.library) return 0;
+  const int following = request.is_for_all ? 0 : 1;
   const ElfW(Dyn)* dynamic = nullptr;
   Range read_only;
   for (int index = 0; index < info->dlpi_phnum; ++index) {
@@ -120,20 +122,37 @@ int visit_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
       read_only.end = read_only.begin + header.p_memsz;
     }
   }
-  if (dynamic == nullptr) return 1;
+  if (dynamic == nullptr) return following;
   const DynamicTables tables = read_tables(*info, dynamic);
-  if (tables.symbols == nullptr || tables.names == nullptr) return 1;
+  if (tables.symbols == nullptr || tables.names == nullptr) return following;
   redirect(*info, tables, tables.calls, read_only, request);
   redirect(*info, tables, tables.data, read_only, request);
+  return following;
+}
+
+int read_load_count(dl_phdr_info* info, std::size_t /*size*/, void* data) {
+  *static_cast<std::uint64_t*>(data) = info->dlpi_adds;
   return 1;
 }
 
 }  // namespace
 
 int redirect_calls(const std::string& library, const std::string& symbol, void* target) {
-  Request request{library, symbol, target};
+  Request request{library, symbol, false, target};
   ::dl_iterate_phdr(visit_library, &request);
   return request.changed;
+}
+
+int redirect_all_calls(const std::string& symbol, void* target) {
+  Request request{"", symbol, true, target};
+  ::dl_iterate_phdr(visit_library, &request);
+  return request.changed;
+}
+
+std::uint64_t loaded_library_count() {
+  std::uint64_t count = 0;
+  ::dl_iterate_phdr(read_load_count, &count);
+  return count;
 }
 
 }  // namespace gpumemprof::capture

@@ -2,6 +2,7 @@
 // elsewhere.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,9 @@ namespace gpumemprof::capture {
 // `target`. Returns how many entries were changed; 0 where the library is not loaded or does not
 // call it.
 int redirect_calls(const std::string& library, const std::string& symbol, void* target);
+// The same from inside every library that is loaded now.
+int redirect_all_calls(const std::string& symbol, void* target);
+// How many libraries were loaded so far, those that are gone included.
+std::uint64_t loaded_library_count();
 
 }  // namespace gpumemprof::capture

@@ -242,6 +242,7 @@ std::vector<StackFrame> own_stack() {
 }
 
 Status attach_autograd() { return attach_autograd_hook(); }
+void follow_autograd_of_libraries() { follow_libraries(); }
 
 Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
                       std::uintptr_t second_grad_fn, std::uint64_t second_sequence) {

@@ -151,6 +151,8 @@ bool use_thread_key();
 Status attach_autograd();
 Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
                       std::uintptr_t second_grad_fn, std::uint64_t second_sequence);
+// Again for libraries with autograd functions that were loaded since.
+void follow_autograd_of_libraries();
 
 // Marks, in all open recordings.
 void mark(const std::string& name, Annotation::Stage stage);

@@ -174,6 +174,8 @@ class Modules:
         labels.forget()
 
     def _describe(self, root: _Root, module: Any) -> None:
+        # A model may use a library that was loaded for it, with autograd functions of its own.
+        _core.capture_follow_libraries()
         rows: list[tuple[str, str, str, int, int, int, bool]] = []
         for path, part in module.named_modules():
             if len(rows) >= _MOST_MODULES:

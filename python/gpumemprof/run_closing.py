@@ -202,18 +202,27 @@ def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -
 def _say_figures(recording: ActiveRecording, path: str) -> None:
     counts = what_is_recorded(recording.summary)
     how = "" if recording.capture == "native" else f", capture: {recording.capture}"
-    where = f"{counts} in {path} ({_size(recording.summary['size_bytes'])}{how})"
+    size = f"({_size(recording.summary['size_bytes'])}{how})"
+    where = f"{counts} in {path} {size}"
     peak = peaks(recording)
     line = f"{where}; {peak}" if peak else where
-    if len(line) <= _COLUMNS - len("gpumemprof: "):
+    most = _COLUMNS - len("gpumemprof: ")
+    if len(line) <= most:
         say(line)
         return
-    say(where)
-    _print(f"  {peak}")
+    if len(where) <= most:
+        say(where)
+    else:
+        say(f"{counts} {size}")
+        _print(f"  in {path}")
+    if peak:
+        _print(f"  {peak}")
 
 
 def _why_nothing(recording: ActiveRecording) -> str:
     if not _torch.is_imported():
         return "the program never imported torch, so there is nothing to report"
+    if recording.summary.get("problem"):
+        return "nothing of the recording could be written, so there is nothing to report"
     hint = "; record CPU tensors with: gpumemprof run --cpu" if recording.memory == "cuda" else ""
     return f"no {recording.memory} memory was allocated, so there is nothing to report{hint}"

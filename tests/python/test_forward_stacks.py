@@ -256,7 +256,7 @@ def test_a_report_names_the_forward_line_of_a_snapshot(
     path, _ = snapshot_with_forward_frames
     printed = command("report", path).stdout
     assert "backward of " in printed
-    assert "traceback_of_forward" in printed
+    assert "backward of test_forward_stacks.py:" in printed
 
 
 def test_forward_frames_survive_conversion_both_ways(

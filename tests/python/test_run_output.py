@@ -186,8 +186,9 @@ def test_the_closing_lines_fit_a_terminal(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, "--cpu", name)
     assert done.returncode == 0
     lines = done.stderr.splitlines()
-    assert lines[1] == "  peak 1000 B on cpu:0"
-    assert all(len(line) <= 80 for line in lines[:2])
+    assert lines[1].startswith(f"  in {Path(name).stem}.")
+    assert lines[2] == "  peak 1000 B on cpu:0"
+    assert all(len(line) <= 80 for line in lines[:3])
 
 
 def test_a_closed_standard_error_does_no_harm(tmp_path: Path) -> None:

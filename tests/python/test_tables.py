@@ -83,7 +83,7 @@ def test_an_oom_tells_what_the_device_had_free_instead_of_an_address(oom_run):
 def test_ids_lead_from_an_allocation_to_its_lines(oom_run):
     blocks, stacks, frames = oom_run.allocations, oom_run.stacks, oom_run.frames  # noqa: F841
     found = duckdb.sql(
-        "SELECT stack, name, file, line FROM blocks JOIN stacks USING (stack)"
+        "SELECT stack, frames.name, frames.file, frames.line FROM blocks JOIN stacks USING (stack)"
         " JOIN frames USING (frame) ORDER BY size_bytes DESC LIMIT 1"
     ).fetchall()
     stack, *frame = found[0]

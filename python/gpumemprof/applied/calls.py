@@ -23,11 +23,14 @@ class _Calls:
 
         call_module: Callable[..., Any] = torch.nn.Module.__call__
         is_compiling = torch.compiler.is_compiling
+        module_type = torch.nn.Module
 
         # A forward hook comes too late: torch has looked up the module's forward before it.
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # The recorder's self-test calls what is no module.
+            is_module = issubclass(type(module), module_type)
             # What backward computes again, it computes from the middle of a root.
-            if is_compiling() or self.is_inside() or _torch.is_in_backward():
+            if is_compiling() or self.is_inside() or not is_module or _torch.is_in_backward():
                 return call_module(module, *args, **kwargs)
             self._thread.is_inside = True
             try:

@@ -118,24 +118,24 @@ void write_changed_trace(const Seeds& seeds, const std::string& path, Choices& c
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Seeds seeds = read_seeds();
-  static const Folder folder;
-  const std::string path = folder.path() + "/input";
+  static const Seeds kSeeds = read_seeds();
+  static const Folder kFolder;
+  const std::string path = kFolder.path() + "/input";
   Choices choices({data, size});
   switch (choices.below(5)) {
     case 0:
     case 1:
-      write_changed_snapshot(seeds, path, choices);
+      write_changed_snapshot(kSeeds, path, choices);
       break;
     case 2:
       write_file(path, gpumemprof::fuzz::mutate_blocks(
-                           seeds.traces[choices.below(seeds.traces.size())], choices));
+                           kSeeds.traces[choices.below(kSeeds.traces.size())], choices));
       break;
     default:
-      write_changed_trace(seeds, path, choices);
+      write_changed_trace(kSeeds, path, choices);
   }
   const HeapBound heap;
-  gpumemprof::fuzz::try_every_verb(path, folder.path(), choices);
+  gpumemprof::fuzz::try_every_verb(path, kFolder.path(), choices);
   const std::size_t allowed = kBaseBytes + kBytesPerFileByte * std::filesystem::file_size(path);
   if (heap.most_bytes() > allowed) {
     std::fprintf(stderr, "broken promise: %zu bytes of memory, allowed are %zu\n",

@@ -36,10 +36,10 @@ int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
 
 bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
                     std::vector<std::uintptr_t>& tensors) {
-  static PyObject* const key = PyUnicode_InternFromString("params");
+  static PyObject* const kKey = PyUnicode_InternFromString("params");
   for (const nb::handle group : groups) {
     if (!PyDict_Check(group.ptr())) return false;
-    PyObject* members = PyDict_GetItem(group.ptr(), key);
+    PyObject* members = PyDict_GetItem(group.ptr(), kKey);
     if (members == nullptr || !PyList_Check(members)) return false;
     const Py_ssize_t count = PyList_GET_SIZE(members);
     for (Py_ssize_t index = 0; index < count; ++index) {

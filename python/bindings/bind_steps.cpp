@@ -50,7 +50,7 @@ void apply(std::int64_t set) {
 class UnchangedSteps {
  public:
   // The next steps of the optimizer, at most so many, may be like its last one.
-  void expect(nb::object optimizer, nb::object places, nb::tuple kinds, std::uint32_t number,
+  void expect(const nb::object& optimizer, nb::object places, nb::tuple kinds, std::uint32_t number,
               std::int64_t labels, std::int64_t gradient_labels, std::size_t gradient_count,
               std::uint32_t steps) {
     forget(optimizer);

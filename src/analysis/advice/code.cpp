@@ -113,7 +113,7 @@ std::optional<std::string> find_block_list(const Store& store, std::size_t block
 
 std::string code_of(const Advisor& advisor, const Change& change, RemedyId id) {
   const bool is_selective = id == RemedyId::checkpointing_selective;
-  const std::string plain(facts_of(id).how);
+  std::string plain(facts_of(id).how);
   if (id != RemedyId::checkpointing && !is_selective) return plain;
   const bool is_part =
       !is_selective && change.blocks && change.blocks->size() < advisor.blocks_per_pass();

@@ -22,6 +22,12 @@ std::vector<FlameNode> summed_up(std::vector<FlameNode> nodes) {
   return nodes;
 }
 
+void add_block(FlameNode& node, std::uint64_t bytes) {
+  node.bytes += bytes;
+  node.self_bytes += bytes;
+  ++node.blocks;
+}
+
 class TreeBuilder {
  public:
   TreeBuilder(const Store& store, const FlameOptions& options) : store_(store), options_(options) {
@@ -37,11 +43,7 @@ class TreeBuilder {
   }
 
   void add(const DeviceRecord& record, std::size_t row) {
-    const std::uint64_t bytes = record.allocations.size_bytes[row];
-    FlameNode& node = nodes_[place(record, row)];
-    node.bytes += bytes;
-    node.self_bytes += bytes;
-    ++node.blocks;
+    add_block(nodes_[place(record, row)], record.allocations.size_bytes[row]);
   }
 
   std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }
@@ -96,10 +98,7 @@ class ModuleTreeBuilder {
 
   void add(std::size_t row, std::uint64_t bytes) {
     const std::uint32_t entry = index_.of(record_, record_.labels, row);
-    FlameNode& node = nodes_[node_of(entry)];
-    node.bytes += bytes;
-    node.self_bytes += bytes;
-    ++node.blocks;
+    add_block(nodes_[node_of(entry)], bytes);
   }
 
   std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }

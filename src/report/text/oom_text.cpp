@@ -34,10 +34,12 @@ std::string shortage_text(const OomReport& oom) {
                      is_exact ? "" : "up to ", format_bytes(oom.short_bytes->high));
 }
 
-std::string held_text(const OomReport& oom, const std::string& who,
+// "other processes on the card hold 134 GiB; 6.00 GiB wanted, 3.60 GiB short"
+std::string held_text(const OomReport& oom, const std::string& who, const std::string& where,
                       const std::optional<std::uint64_t>& bytes) {
   const std::string held = bytes ? format_bytes(*bytes) : "memory";
-  return fmt::format("{} {}; {} wanted, {} short", who, held, format_bytes(oom.wanted_bytes),
+  return fmt::format("{} {}{}; {} wanted, {} short", who, held, where,
+                     format_bytes(oom.wanted_bytes),
                      oom.short_bytes ? format_bytes(oom.short_bytes->high) : "unknown");
 }
 
@@ -103,7 +105,7 @@ std::string contribution_text(const OomReport& oom, OomCause cause) {
   if (cause == OomCause::other_processes && oom.other_processes_bytes)
     return fmt::format(" Other processes held {}.", format_bytes(*oom.other_processes_bytes));
   if (cause == OomCause::outside_pool && oom.outside_bytes) {
-    return fmt::format(" This process held {} outside of PyTorch's pool.",
+    return fmt::format(" This process held {} outside PyTorch's pool.",
                        format_bytes(*oom.outside_bytes));
   }
   return "";
@@ -134,10 +136,10 @@ std::string oom_verdict(const OomReport& oom, const Store& store) {
                                wanted, format_bytes(oom.device_free_bytes));
       break;
     case OomCause::other_processes:
-      text = held_text(oom, "other processes on the card hold", oom.other_processes_bytes);
+      text = held_text(oom, "other processes on the card hold", "", oom.other_processes_bytes);
       break;
     case OomCause::outside_pool:
-      text = held_text(oom, "this process holds outside of PyTorch's pool", oom.outside_bytes);
+      text = held_text(oom, "this process holds", " outside PyTorch's pool", oom.outside_bytes);
       break;
     case OomCause::fragmentation:
       text =
@@ -195,7 +197,7 @@ OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string
       return {"End the other processes (nvidia-smi lists them)" + or_fit, fit};
     case OomCause::outside_pool:
       return {
-          "Find what allocates outside of PyTorch: a library, NCCL, code that calls CUDA "
+          "Find what allocates outside PyTorch: a library, NCCL, code that calls CUDA "
           "itself" +
               or_fit,
           fit};

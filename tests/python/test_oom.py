@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import pickle
+import random
 from pathlib import Path
 
 import gpumemprof
@@ -99,3 +102,41 @@ def test_who_holds_the_card_is_said_with_figures():
     assert outside["outside_pool_bytes"] > 130 * GIB
     text = gpumemprof.load(DATA / "oom" / "oom_outside_pool.gmp").to_text(width=200)
     assert "this process holds 135 GiB outside PyTorch's pool; 4.00 GiB wanted" in text
+
+
+def changed(tmp_path, source: Path, change) -> Path:
+    """A recorded snapshot of ours with another history."""
+    with gzip.open(source) as file:
+        snapshot = pickle.load(file)
+    change(snapshot["device_traces"][0])
+    path = tmp_path / "changed.pickle"
+    path.write_bytes(pickle.dumps(snapshot))
+    return path
+
+
+def test_a_history_with_a_hole_proves_nothing(tmp_path):
+    def cut(trace):
+        del trace[20:50]
+
+    oom = verdict(changed(tmp_path, SHORTAGE, cut))
+    assert not oom["is_proven"]
+    assert "history" in oom["doubts"]
+
+
+@pytest.mark.parametrize("source", [FRAGMENTED, SHORTAGE, LIMIT], ids=lambda path: path.stem)
+@pytest.mark.parametrize("seed", range(6))
+def test_odd_histories_are_reported_without_a_crash(tmp_path, source, seed):
+    chance = random.Random(seed)
+
+    def spoil(trace):
+        for event in chance.sample(trace, len(trace) // 20):
+            event["size"] = chance.choice([0, 1, 2**31, 2**62, 2**63, event["size"]])
+            event["frames"] = []
+        for event in trace:
+            if event["action"] == "oom":
+                event["device_free"] = chance.choice([0, 2**40, 2**63, event["device_free"]])
+        first = chance.randrange(len(trace))
+        del trace[first : first + chance.randrange(40)]
+
+    (device,) = gpumemprof.load(changed(tmp_path, source, spoil)).report()["devices"]
+    assert all(oom["cause"] for oom in device["oom_reports"])

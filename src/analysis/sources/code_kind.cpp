@@ -21,6 +21,7 @@ enum class FrameKind : std::uint8_t {
   forward,
   module_call,  // torch's own: a forward for certain, whatever is named so
   backward,
+  named_backward,  // called that, but not torch's own: a custom function's, or a wrapper
   recompute,
   optimizer_step,
   optimizer_other,
@@ -88,7 +89,7 @@ bool makes_parameters(std::string_view file, std::string_view name) {
 }
 
 bool is_backward(std::string_view file, std::string_view name) {
-  if (name == "backward") return true;
+  if (name == "backward" && lies_in(file, "torch/")) return true;
   if (file.ends_with("torch/autograd/__init__.py")) return name == "grad" || name == "_make_grads";
   return name == "_engine_run_backward";
 }
@@ -121,6 +122,8 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
       (name == "unpack_hook" || name == "recompute_fn"))
     return FrameKind::recompute;
   if (is_backward(file, name)) return FrameKind::backward;
+  const bool is_apply = name == "apply" && file.ends_with("torch/autograd/function.py");
+  if (name == "backward" || is_apply) return FrameKind::named_backward;
   if (makes_parameters(file, name)) return FrameKind::make_parameters;
   if (file.ends_with("torch/distributed/distributed_c10d.py")) return FrameKind::communicate;
   if (file.ends_with("torch/nn/parallel/distributed.py")) {
@@ -150,6 +153,11 @@ CodeKind called(CodeKind caller, FrameKind frame) {
     case FrameKind::backward:
       // Native frames of autograd's thread may stand inside its Python ones.
       return caller == CodeKind::recompute ? caller : CodeKind::backward;
+    case FrameKind::named_backward:
+      // Called by autograd it computes gradients; called by the program it prepares that, as when
+      // it scales the loss.
+      if (caller == CodeKind::none) return CodeKind::backward;
+      return caller;
     case FrameKind::recompute:
       return CodeKind::recompute;
     case FrameKind::workspace:

@@ -56,11 +56,17 @@ Moment peak_moment(const DeviceReplay& replay) {
   return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
 }
 
-void find_provenance(const DeviceRecord& record, const AllocationLabels& labels,
+// A row that was not there at the peak says nothing of what the source held then. Where a source
+// held nothing then, all of its rows count.
+void find_provenance(const DeviceRecord& record, const AllocationLabels& labels, Moment peak,
                      DeviceSources& sources) {
   std::array<bool, kMemorySourceCount> has_inferred{};
   for (std::size_t row = 0; row < record.allocations.size(); ++row) {
-    if (!labels.is_measured(row)) has_inferred[static_cast<std::size_t>(labels.source[row])] = true;
+    if (labels.is_measured(row)) continue;
+    const auto index = static_cast<std::size_t>(labels.source[row]);
+    const bool is_counted =
+        sources.figures[index].bytes_at_peak == 0 || record.allocations.is_allocated_at(row, peak);
+    has_inferred[index] = has_inferred[index] || is_counted;
   }
   for (std::size_t index = 0; index < kMemorySourceCount; ++index) {
     sources.figures[index].provenance =
@@ -120,7 +126,7 @@ DeviceSources find_sources(const Store& store, const DeviceRecord& record,
   for (std::size_t index = 0; index < kMemorySourceCount; ++index)
     sources.figures[index].bytes_at_peak = at_peak.by_source[index];
   sources.rounding.bytes_at_peak = at_peak.rounding;
-  find_provenance(record, labels, sources);
+  find_provenance(record, labels, peak, sources);
   sources.buffer_bytes_at_peak = buffer_bytes(record, labels, peak);
   place_peak(sources);
   sources.modules = modules_at(store, record, labels, peak);

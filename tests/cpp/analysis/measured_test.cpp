@@ -235,6 +235,25 @@ TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them)
   EXPECT_FALSE(labels.is_measured(2));
 }
 
+TEST_F(Labels, what_was_gone_before_the_peak_does_not_make_a_source_inferred) {
+  alloc(0x3000);  // 0, a weight that is replaced before any label could name it
+  free(0x3000);   // 1, 2
+  alloc(kHere);   // 3
+  alloc(kThere);  // 4, the peak
+  label(4, LabelKind::parameter, kHere, "weight");
+  DeviceRecord& record = replayed();
+  AllocationLabels labels = taken(record);
+  labels.has_recorded = true;
+  labels.source[0] = MemorySource::parameters;
+  labels.source[2] = MemorySource::activations;
+  DeviceReplay replay;
+  replay.has_history = true;
+  replay.peak_event = 4;
+  const DeviceSources sources = find_sources(store_, record, replay, labels, {});
+  EXPECT_EQ(sources.figure(MemorySource::parameters).provenance, Provenance::measured);
+  EXPECT_EQ(sources.figure(MemorySource::activations).provenance, Provenance::inferred);
+}
+
 TEST_F(Labels, steps_of_optimizers_are_spans_of_events) {
   for (std::uint64_t row = 0; row < 20; ++row) alloc(kHere + row * 512);
   mark(PhaseMark::Kind::optimizer_end, 0, 1);  // its start was before the recording

@@ -126,6 +126,25 @@ TEST(Sources, frees_that_repeat_the_stack_of_their_request_mislead_nobody) {
   }
 }
 
+// As accelerate does it: the loss is scaled by a function that is called backward, too.
+TEST(Sources, what_a_wrapper_called_backward_makes_is_no_gradient) {
+  Training run;
+  run.build();
+  std::vector<std::size_t> losses;
+  for (int step = 0; step < 3; ++step) {
+    run.run_forward();
+    const StackId wrapper = run.stack({"<module>@/train/train.py", "backward@accelerate/acc.py"});
+    losses.push_back(run.alloc(kWeight, wrapper));  // as large as a weight
+    run.run_backward();
+    run.free(losses.back(), run.user());
+    run.run_optimizer();
+    run.zero();
+  }
+  run.finish();
+  expect_everything_known(run);
+  run.expect(losses, MemorySource::activations);
+}
+
 TEST(Sources, gradients_that_zeroing_keeps_are_gradients) {
   Training run;
   run.build();

@@ -278,7 +278,9 @@ class ActiveRecording:
             if self in _started:
                 _started.remove(self)
         if self._is_watching:
-            hooks.leave(searches=not self._is_brief)
+            facts = hooks.leave(searches=not self._is_brief)
+            self._told_facts.update(facts)
+            _core.capture_add_facts(number, facts)
         self.summary = dict(_core.capture_stop(number, reason))
         if self._prover is not None and self._prover is not threading.current_thread():
             self._prover.join()

@@ -325,7 +325,8 @@ class Recording:
         ``segment``               of the same device's ``segments``; null where not known
         ``source``                what it is for: ``parameters``, ``gradients``,
                                   ``optimizer_state``, ``activations``, ``inputs``,
-                                  ``workspace``, ``temporaries`` or ``unknown``
+                                  ``workspace``, ``temporaries``, ``kv_cache`` or
+                                  ``unknown``
         ``name``                  of the tensor, as in ``h.3.mlp.c_fc.weight.grad``; null
                                   where the recording does not name it
         ``tag``                   of the `gpumemprof.tag` it was made in; null outside of one

@@ -124,7 +124,10 @@ class SourceFigure:
     bytes_max: int
     """The most it ever was, which in general was at another moment."""
     provenance: str
-    """``measured`` where the recording names every one of its storages, else ``inferred``."""
+    """Of ``bytes_at_peak``: ``measured`` where the recording names every one of its storages, else
+    ``inferred``."""
+    max_provenance: str = "inferred"
+    """The same of ``bytes_max``."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +198,13 @@ class DeviceSources:
     """
 
     device: str
+    run_kind: str
+    """``training``, ``inference``, or ``unknown`` where the run may have ended before its first
+    backward."""
     peak_phase: str | None
     sources: dict[str, SourceFigure]
     """By name: ``parameters``, ``gradients``, ``optimizer_state``, ``activations``, ``inputs``,
-    ``workspace``, ``temporaries`` and ``unknown``."""
+    ``workspace``, ``temporaries``, ``kv_cache`` and ``unknown``."""
     rounding: SourceFigure
     """What blocks are larger than what was asked for; with the sources it adds up to what is
     allocated."""
@@ -214,6 +220,7 @@ class DeviceSources:
         """From one of the ``devices`` of the JSON report."""
         return cls(
             device=device["device"],
+            run_kind=device["run_kind"],
             peak_phase=device["peak"]["phase"],
             sources={name: SourceFigure(**figure) for name, figure in device["sources"].items()},
             rounding=SourceFigure(**device["rounding"]),

@@ -19,7 +19,7 @@ MEASURED = sorted((ROOT / "tests/data/sources").glob("*.json"))
 TRAINED = ["gpt2_b4_fp32_adamw", "gpt2_b4_fp32_adamw_expandable", "mlp_b64_fp32_adam"]
 TRAINED += ["gpt2_b4_fp32_adamw_split64", "unet_b4_fp32_adamw", "gpt2_b32_fp32_adamw_oom"]
 SOURCES = ["parameters", "gradients", "optimizer_state", "activations"]
-SOURCES += ["inputs", "workspace", "temporaries", "unknown"]
+SOURCES += ["kv_cache", "inputs", "workspace", "temporaries", "unknown"]
 
 
 def accuracy() -> Any:

@@ -116,3 +116,28 @@ def test_any_script_is_read_alike(train: Callable[[Mark], None], tmp_path: Path)
         (row,) = np.flatnonzero(lives.requested == moment["size"])
         for source in ("parameters", "gradients", "optimizer_state"):
             assert lives.held(int(lives.birth[row]) - 1, source) == moment[source], source
+
+
+class Accelerator:
+    """Scales the loss before it goes backward, as wrappers of optimizers do."""
+
+    def backward(self, loss: Any) -> None:
+        (loss / 1.0).backward()
+
+
+def test_one_inferred_block_does_not_make_labelled_sources_inferred(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
+        model = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.Linear(400, 1))
+        # Replaced before the first step: no label ever names the first weight.
+        model[1].weight = torch.nn.Parameter(torch.randn(1, 400))
+        optimizer = torch.optim.AdamW(model.parameters())
+        total = torch.tensor(0.0)  # as large as a bias, and kept
+        for _ in range(3):
+            loss = model(torch.randn(100, 300)).square().mean()
+            Accelerator().backward(loss)
+            total += loss.detach()
+            optimizer.step()
+            optimizer.zero_grad()
+    (device,) = gpumemprof.load(tmp_path / "run.gmp").report()["devices"]
+    for source in ("parameters", "gradients", "optimizer_state"):
+        assert device["sources"][source]["provenance"] == "measured", source

@@ -29,18 +29,24 @@ def watch() -> None:
             _watcher.say_all_again()
 
 
-def leave(searches: bool = True) -> None:
-    """One of these recordings is about to end; a search for modules holds it up."""
+def leave(searches: bool = True) -> dict[str, str]:
+    """One of these recordings is about to end; a search for modules holds it up.
+
+    Gives the facts that were learned for its header.
+    """
     global _watcher, _recordings
+    facts: dict[str, str] = {}
     with _lock:
         if _recordings == 0:
-            return
+            return facts
         if _watcher is not None:
             _watcher.say_last(searches)
+            facts = _watcher.facts()
         _recordings -= 1
         if _recordings == 0 and _watcher is not None:
             _watcher.stop()
             _watcher = None
+    return facts
 
 
 def forget() -> None:

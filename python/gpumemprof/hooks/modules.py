@@ -58,6 +58,8 @@ class Modules:
         self._inner: weakref.WeakSet[Any] = weakref.WeakSet()
         self._described: dict[int, weakref.ref[Any]] = {}
         self._searches = 0
+        self.parameter_bytes: dict[str, int] = {}
+        """By the name of their type, as ``float32``, of all modules that were described."""
 
     def is_inner(self, module: Any) -> bool:
         """Whether the module is part of a root that is known, and none itself."""
@@ -148,12 +150,20 @@ class Modules:
             if not root.is_described:
                 root.is_described = True
                 self._describe(root, module)
+                self._count_types(module)
+
+    def _count_types(self, module: Any) -> None:
+        for parameter in module.parameters():
+            name = str(parameter.dtype).removeprefix("torch.")
+            count = parameter.numel() * parameter.element_size()
+            self.parameter_bytes[name] = self.parameter_bytes.get(name, 0) + count
 
     def reset(self) -> None:
         """Whoever listens has heard nothing yet."""
         for root in self._roots:
             root.labels = LabelSet()
             root.is_described = False
+        self.parameter_bytes = {}
 
     def _tensors(self, root: _Root, module: Any) -> Iterator[Named]:
         for name, parameter in module.named_parameters(remove_duplicate=False):

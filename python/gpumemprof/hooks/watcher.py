@@ -81,6 +81,12 @@ class Watcher:
             for watched in list(self._optimizers.values()):
                 watched.reset()
 
+    def facts(self) -> dict[str, str]:
+        """What is known of the parameters besides where they are: how many bytes of which type."""
+        with self._lock:
+            counted = self._modules.parameter_bytes
+            return {f"parameter_bytes {name}": str(count) for name, count in counted.items()}
+
     def say_last(self, searches: bool) -> None:
         """A recording ends: what could not be said before is said now.
 

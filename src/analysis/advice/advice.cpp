@@ -5,7 +5,9 @@
 #include "analysis/advice/advisor.h"
 #include "analysis/advice/code.h"
 #include "analysis/advice/fit.h"
+#include "analysis/advice/inference.h"
 #include "analysis/advice/words.h"
+#include "analysis/sources/run_kind.h"
 
 namespace gpumemprof {
 namespace {
@@ -180,6 +182,8 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   if (!chosen) return chosen.error();
   const DeviceRecord& record = *store.devices()[chosen.value()];
   const DeviceReplay& replay = replays[chosen.value()];
+  if (find_run_kind(store, record, phases[chosen.value()]) == RunKind::inference)
+    return advise_inference(store, record, replay, std::move(path), options);
   WhatIfOptions proof;
   proof.device = record.device;
   Result<WhatIf> proven = make_whatif(store, replays, path, proof);

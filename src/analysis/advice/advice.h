@@ -57,7 +57,7 @@ struct PeakPicture {
 enum class RemedyCost : std::uint8_t {
   free,              // the same results, no slower
   slower,            // the same results, later
-  changes_training,  // other numbers: precision, optimizer, batch, sequences
+  changes_training,  // other numbers: precision, optimizer, batch, sequences; also of inference
 };
 inline constexpr std::size_t kRemedyCostCount = 3;
 
@@ -138,6 +138,7 @@ struct CompletedPeak {
 struct Advice {
   std::string path;
   Completeness completeness;  // of the recording
+  RunKind kind = RunKind::training;
   DeviceIndex device = 0;
   std::string device_name;
   std::uint64_t peak_allocated_bytes = 0;  // as recorded

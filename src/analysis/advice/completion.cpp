@@ -84,7 +84,7 @@ class Completion {
     }
   }
 
-  // Whether the optimizer's step of the step that failed was over.
+  // Whether the optimizer's step of the step that failed was over; evaluation may follow it.
   [[nodiscard]] bool is_behind_its_step() const {
     if (!broken_->has_optimizer || !optimizer_file(store_, failed_stack()).empty()) return false;
     Phase last = Phase::other;
@@ -92,7 +92,7 @@ class Completion {
       if (span.first_event >= failed_) break;
       if (span.phase != Phase::other) last = span.phase;
     }
-    return last == Phase::optimizer_step;
+    return last == Phase::optimizer_step || last == Phase::evaluation;
   }
 
   [[nodiscard]] StackId failed_stack() const { return record_.events.stack[failed_]; }

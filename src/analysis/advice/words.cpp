@@ -15,6 +15,8 @@ std::string phase_words(Phase phase) {
       return "backward";
     case Phase::optimizer_step:
       return "the optimizer's step";
+    case Phase::evaluation:
+      return "evaluation";
     case Phase::other:
       break;
   }
@@ -22,6 +24,7 @@ std::string phase_words(Phase phase) {
 }
 
 std::string source_words(MemorySource source) {
+  if (source == MemorySource::kv_cache) return "the KV cache";
   std::string name(memory_source_name(source));
   std::replace(name.begin(), name.end(), '_', ' ');
   return name == "unknown" ? "unknown origin" : name;

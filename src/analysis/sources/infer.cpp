@@ -5,6 +5,7 @@
 
 #include "analysis/peak/user_frame.h"
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/kv_cache.h"
 #include "analysis/sources/row_lives.h"
 #include "analysis/sources/size_book.h"
 #include "analysis/sources/workspace.h"
@@ -20,14 +21,18 @@ bool is_usual_workspace(std::uint64_t bytes) {
 class Inference : private RowLives {
  public:
   Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
-            AllocationLabels& labels)
-      : RowLives(store, record, spans), labels_(labels) {}
+            RunKind kind, AllocationLabels& labels)
+      : RowLives(store, record, spans), labels_(labels), is_inference_(kind == RunKind::inference) {
+    if (is_inference_) is_cache_ = find_kv_cache(store, record);
+  }
 
   void run() {
     look_at_births();
     look_at_gradients();
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (!labels_.is_measured(row)) labels_.source[row] = source_of(row);
+      if (labels_.is_measured(row)) continue;
+      labels_.source[row] =
+          is_inference_ && is_cache_[row] ? MemorySource::kv_cache : source_of(row);
     }
     settle_lasting();
   }
@@ -43,6 +48,8 @@ class Inference : private RowLives {
         return CodeKind::backward;
       case Phase::optimizer_step:
         return CodeKind::optimizer_step;
+      case Phase::evaluation:
+        return CodeKind::forward;
       case Phase::other:
         break;
     }
@@ -199,7 +206,15 @@ class Inference : private RowLives {
     return stays(row) || stacks_.frees || death(row) > next_work(run);
   }
 
+  // Nothing is kept for a backward: what a layer makes, the next one uses.
+  MemorySource from_inference(std::size_t row) {
+    if (!stays(row)) return MemorySource::activations;
+    if (saw_forward(row)) return lasting(row);
+    return is_usual_workspace(size(row)) ? MemorySource::workspace : MemorySource::activations;
+  }
+
   MemorySource from_forward(std::size_t row) {
+    if (is_inference_) return from_inference(row);
     const std::size_t run = run_of(row);
     const std::size_t backward = next_backward(run);
     if (backward == spans_.count()) {  // never reached
@@ -263,6 +278,7 @@ class Inference : private RowLives {
     if (!has_phases_) return MemorySource::unknown;
     switch (spans_.phase(run)) {
       case Phase::forward:
+      case Phase::evaluation:
         return from_plain_forward(row, run);
       case Phase::backward:
         return survives_backward(row, run) ? MemorySource::inputs : MemorySource::temporaries;
@@ -413,6 +429,8 @@ class Inference : private RowLives {
   };
 
   AllocationLabels& labels_;
+  bool is_inference_ = false;
+  std::vector<bool> is_cache_;  // by row; only for inference
 
   Column<CodeKind> kinds_;  // by row
   bool keeps_gradients_ = false;
@@ -430,8 +448,8 @@ class Inference : private RowLives {
 }  // namespace
 
 void infer_sources(const Store& store, const DeviceRecord& record,
-                   const std::vector<PhaseSpan>& spans, AllocationLabels& labels) {
-  Inference(store, record, spans, labels).run();
+                   const std::vector<PhaseSpan>& spans, RunKind kind, AllocationLabels& labels) {
+  Inference(store, record, spans, kind, labels).run();
 }
 
 }  // namespace gpumemprof

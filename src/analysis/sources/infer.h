@@ -11,6 +11,6 @@ namespace gpumemprof {
 // Gives a source to the rows of `labels` that are not measured; those that nothing tells stay
 // unknown.
 void infer_sources(const Store& store, const DeviceRecord& record,
-                   const std::vector<PhaseSpan>& spans, AllocationLabels& labels);
+                   const std::vector<PhaseSpan>& spans, RunKind kind, AllocationLabels& labels);
 
 }  // namespace gpumemprof

@@ -5,19 +5,14 @@
 #include <optional>
 
 #include "analysis/sources/code_kind.h"
+#include "analysis/sources/evaluation.h"
 #include "analysis/sources/event_stacks.h"
 #include "analysis/sources/measured.h"
+#include "analysis/sources/run_kind.h"
 #include "analysis/sources/sources.h"
 
 namespace gpumemprof {
 namespace {
-
-struct Region {
-  Phase phase = Phase::other;
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-  bool has_request = false;
-};
 
 // The optimizer steps that a recording marks, by our own hooks or by torch's annotations, in order.
 std::vector<MarkedStep> marked_steps(const Store& store, const DeviceRecord& record) {
@@ -53,6 +48,7 @@ class PhaseFinder {
   std::vector<PhaseSpan> run() {
     find_regions();
     find_plain_forwards();
+    regions_ = with_evaluation(record_, kinds_, regions_);
     lay_spans();
     count_steps();
     return std::move(spans_);
@@ -196,15 +192,26 @@ class PhaseFinder {
     std::vector<std::uint32_t> begins = marked_step_begins(record_);
     if (!begins.empty()) return split_at(begins);
     begins = ends_of_steps();
-    for (std::uint32_t& event : begins) event = first_request(event);
+    for (std::uint32_t& event : begins) event = first_request(after_evaluation(event));
+    std::erase_if(begins, [&](std::uint32_t event) { return event >= record_.events.size(); });
     const auto first = std::find_if(spans_.begin(), spans_.end(), [](const PhaseSpan& span) {
-      return span.phase != Phase::other;
+      return span.phase != Phase::other && span.phase != Phase::evaluation;
     });
     if (first == spans_.end()) return;
     begins.push_back(first->first_event);
     std::sort(begins.begin(), begins.end());
     begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
     split_at(begins);
+  }
+
+  // Evaluation right behind a step is not the next one's.
+  [[nodiscard]] std::uint32_t after_evaluation(std::uint32_t event) const {
+    for (const Region& region : regions_) {
+      if (region.last < event) continue;
+      if (region.phase != Phase::evaluation) break;
+      event = region.last + 1;
+    }
+    return event;
   }
 
   // The first event after each step: after the optimizer's, as annotations mark it or as its code
@@ -266,7 +273,13 @@ class PhaseFinder {
 }  // namespace
 
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record) {
-  return PhaseFinder(store, record).run();
+  std::vector<PhaseSpan> spans = PhaseFinder(store, record).run();
+  // Calls of a model are no training steps, unless the program marks them as steps.
+  const bool has_steps = !marked_step_begins(record).empty();
+  if (!has_steps && find_run_kind(store, record, spans) == RunKind::inference) {
+    for (PhaseSpan& span : spans) span.step = 0;
+  }
+  return spans;
 }
 
 }  // namespace gpumemprof

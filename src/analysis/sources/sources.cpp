@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "analysis/growth/growth.h"
+#include "analysis/sources/cache_code.h"
 #include "analysis/sources/infer.h"
 #include "analysis/sources/measured.h"
 #include "analysis/sources/modules.h"
+#include "analysis/sources/run_kind.h"
 #include "analysis/sources/sweep.h"
 
 namespace gpumemprof {
@@ -21,6 +23,19 @@ std::vector<std::uint32_t> grown_rows(const Store& store, const DeviceRecord& re
   return rows;
 }
 
+// What the program feeds in as a cache, or holds as a module's buffer, is one by its own word.
+void name_caches(const Store& store, AllocationLabels& labels) {
+  for (std::size_t row = 0; row < labels.name.size(); ++row) {
+    const bool may_be_cache = labels.source[row] == MemorySource::inputs ||
+                              (labels.flags[row] & AllocationLabels::kBuffer) != 0;
+    if (!may_be_cache || labels.name[row].is_none() ||
+        !is_kv_cache_name(store.text(labels.name[row])))
+      continue;
+    labels.source[row] = MemorySource::kv_cache;
+    labels.flags[row] = static_cast<std::uint8_t>(labels.flags[row] & ~AllocationLabels::kBuffer);
+  }
+}
+
 }  // namespace
 
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
@@ -30,8 +45,10 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
   labels.flags.resize(record.allocations.size(), 0);
   labels.has_recorded = take_labels(store, record, labels);
   const std::vector<std::uint32_t> grown = grown_rows(store, record, spans, labels);
-  infer_sources(store, record, spans, labels);
+  const RunKind kind = find_run_kind(store, record, spans);
+  infer_sources(store, record, spans, kind, labels);
   settle_by_labels(store, record, spans, labels);
+  if (kind == RunKind::inference) name_caches(store, labels);
   for (const std::uint32_t row : grown) {
     labels.source[row] = MemorySource::unknown;
     labels.flags[row] = 0;
@@ -56,23 +73,36 @@ Moment peak_moment(const DeviceReplay& replay) {
   return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
 }
 
-// A row that was not there at the peak says nothing of what the source held then. Where a source
-// held nothing then, all of its rows count.
-void find_provenance(const DeviceRecord& record, const AllocationLabels& labels, Moment peak,
-                     DeviceSources& sources) {
-  std::array<bool, kMemorySourceCount> has_inferred{};
+// Of each source at a moment of its own: whether a label names every row.
+template <typename MomentOf>
+std::array<Provenance, kMemorySourceCount> provenance_at(const DeviceRecord& record,
+                                                         const AllocationLabels& labels,
+                                                         const MomentOf& moment_of) {
+  std::array<Provenance, kMemorySourceCount> found;
+  found.fill(labels.has_recorded ? Provenance::measured : Provenance::inferred);
   for (std::size_t row = 0; row < record.allocations.size(); ++row) {
     if (labels.is_measured(row)) continue;
     const auto index = static_cast<std::size_t>(labels.source[row]);
-    const bool is_counted =
-        sources.figures[index].bytes_at_peak == 0 || record.allocations.is_allocated_at(row, peak);
-    has_inferred[index] = has_inferred[index] || is_counted;
+    if (record.allocations.is_allocated_at(row, moment_of(index)))
+      found[index] = Provenance::inferred;
   }
+  return found;
+}
+
+// A row that a figure does not count says nothing of it.
+void find_provenance(const DeviceRecord& record, const AllocationLabels& labels, Moment peak,
+                     DeviceSources& sources) {
+  const auto at_peak = provenance_at(record, labels, [&](std::size_t) { return peak; });
+  const auto at_most = provenance_at(record, labels, [&](std::size_t index) {
+    const std::uint32_t event = sources.figures[index].max_event;
+    return event == kNoEvent ? Moment::start() : Moment::after(event);
+  });
   for (std::size_t index = 0; index < kMemorySourceCount; ++index) {
-    sources.figures[index].provenance =
-        labels.has_recorded && !has_inferred[index] ? Provenance::measured : Provenance::inferred;
+    SourceFigure& figure = sources.figures[index];
+    figure.max_provenance = at_most[index];
+    figure.provenance = figure.bytes_at_peak > 0 ? at_peak[index] : at_most[index];
   }
-  sources.rounding.provenance = Provenance::measured;
+  sources.rounding.provenance = sources.rounding.max_provenance = Provenance::measured;
 }
 
 std::optional<std::uint64_t> buffer_bytes(const DeviceRecord& record,
@@ -115,6 +145,7 @@ DeviceSources find_sources(const Store& store, const DeviceRecord& record,
   DeviceSources sources;
   sources.device = record.device;
   sources.has_labels = labels.has_recorded;
+  sources.kind = find_run_kind(store, record, spans);
   sources.has_stacks = std::any_of(record.allocations.stack.begin(), record.allocations.stack.end(),
                                    [](StackId stack) { return !stack.is_none(); });
   const Moment peak = peak_moment(replay);

@@ -50,13 +50,22 @@ struct SourceBytes {
   bool operator==(const SourceBytes&) const = default;
 };
 
-// What the program was doing. other: setting up, loading data, evaluating a metric, …
-enum class Phase : std::uint8_t { other, forward, backward, optimizer_step };
-inline constexpr std::size_t kPhaseCount = 4;
+// Whether the recorded program trains. A run without backward is inference; one that ended before
+// a first backward could come is unknown.
+enum class RunKind : std::uint8_t { unknown, training, inference };
+constexpr std::string_view run_kind_name(RunKind kind) {
+  constexpr std::array<std::string_view, 3> kNames = {"unknown", "training", "inference"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+// What the program was doing. other: setting up, loading data, … evaluation: a forward between
+// training steps, of which no backward uses anything; it belongs to the step before it.
+enum class Phase : std::uint8_t { other, forward, backward, optimizer_step, evaluation };
+inline constexpr std::size_t kPhaseCount = 5;
 
 constexpr std::string_view phase_name(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> kNames = {"other", "forward", "backward",
-                                                                "optimizer_step"};
+                                                                "optimizer_step", "evaluation"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
@@ -71,7 +80,10 @@ struct SourceFigure {
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_max = 0;  // the most it ever was; not at the peak of the whole, in general
   std::uint32_t max_event = kNoEvent;
-  Provenance provenance = Provenance::inferred;  // measured only where every row of it is
+  // Measured only where a label names every row that the figure counts: of bytes_at_peak (of
+  // bytes_max where nothing was there then), and of bytes_max.
+  Provenance provenance = Provenance::inferred;
+  Provenance max_provenance = Provenance::inferred;
 };
 
 // In each stretch of the history the moment of most allocated bytes: the peak is one of them.
@@ -90,7 +102,8 @@ struct PhaseFigures {
   std::uint64_t peak_bytes = 0;  // the most allocated in it
   std::uint32_t peak_event = kNoEvent;
   SourceBytes at_peak{};  // of the phase
-  // At the end of a forward: activations that live on. None for other phases.
+  // At the end of a forward: activations that live on. None for other phases, and for a forward
+  // that no backward follows.
   std::optional<std::uint64_t> saved_for_backward_bytes;
 };
 
@@ -128,6 +141,7 @@ struct DeviceSources {
   DeviceIndex device = 0;
   std::uint64_t peak_bytes = 0;  // allocated: the sum of bytes_at_peak, and of the rounding
   std::uint32_t peak_event = kNoEvent;
+  RunKind kind = RunKind::unknown;
   Phase peak_phase = Phase::other;
   std::uint32_t peak_step = 0;
   // The peak lies in the last tenth of a forward, or in the first of the backward behind it.

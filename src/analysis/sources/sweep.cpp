@@ -25,6 +25,7 @@ void Sweep::run(DeviceSources& sources) {
   sort_lifetimes();
   start(sources);
   for (std::uint32_t event = 0; event < record_.events.size(); ++event) step_over(event, sources);
+  forget_unneeded(sources);
   sum_up_steps(sources);
 }
 
@@ -125,6 +126,15 @@ void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
   phase.peak_bytes = allocated_;
   phase.peak_event = event;
   phase.at_peak = now_;
+}
+
+// What a forward holds at its end is saved for backward only where one follows.
+void Sweep::forget_unneeded(DeviceSources& sources) {
+  bool goes_backward = false;
+  for (auto phase = sources.phases.rbegin(); phase != sources.phases.rend(); ++phase) {
+    if (phase->phase == Phase::forward && !goes_backward) phase->saved_for_backward_bytes.reset();
+    if (phase->phase != Phase::other) goes_backward = phase->phase == Phase::backward;
+  }
 }
 
 void Sweep::sum_up_steps(DeviceSources& sources) {

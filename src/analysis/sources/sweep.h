@@ -23,6 +23,7 @@ class Sweep {
   void note_series(std::uint32_t event, SourceSeries& series);
   void enter_span(std::uint32_t event, DeviceSources& sources);
   void note_phase(std::uint32_t event, PhaseFigures& phase) const;
+  static void forget_unneeded(DeviceSources& sources);
   static void sum_up_steps(DeviceSources& sources);
 
   void add(std::size_t row) {

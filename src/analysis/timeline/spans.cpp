@@ -52,15 +52,29 @@ class Spans::PhaseReader {
   void add_step(std::size_t first, std::size_t past) {
     const bool is_step = is_training_ && phases_[first].step > 0;
     const std::uint32_t begin = is_step ? training_begin(first, past) : phases_[first].first_event;
-    const std::uint32_t end = end_of(past - 1);
+    const std::size_t closing = is_step ? closing_evaluation(first, past) : past;
+    const std::uint32_t end = closing < past ? phases_[closing].first_event : end_of(past - 1);
     if (is_step) add_evaluation(first, past, begin);
     if (is_step && begin < end) add(0, SpanKind::step, phases_[first].step, begin, end);
-    for (std::size_t index = first; index < past; ++index) {
+    for (std::size_t index = first; index < closing; ++index) {
       const std::uint32_t from = std::max(begin, phases_[index].first_event);
       if (phases_[index].phase == Phase::other || from >= end_of(index)) continue;
       add(is_training_ ? 1 : 0, SpanKind::phase, static_cast<std::uint32_t>(phases_[index].phase),
           from, end_of(index));
     }
+    if (closing == past || begin >= end) return;
+    while (phases_[past - 1].phase != Phase::evaluation) --past;
+    add(0, SpanKind::evaluation, 0, end, end_of(past - 1));
+  }
+
+  // The first evaluation behind all training of a step; `past` where there is none.
+  [[nodiscard]] std::size_t closing_evaluation(std::size_t first, std::size_t past) const {
+    std::size_t index = past;
+    while (index > first && (phases_[index - 1].phase == Phase::other ||
+                             phases_[index - 1].phase == Phase::evaluation))
+      --index;
+    while (index < past && phases_[index].phase != Phase::evaluation) ++index;
+    return index;
   }
 
   // A step is what ends in a backward or in the optimizer. What its first forward does before that
@@ -70,6 +84,10 @@ class Spans::PhaseReader {
     std::size_t index = first;
     for (; index < past; ++index) {
       if (phases_[index].phase == Phase::other) continue;
+      if (phases_[index].phase == Phase::evaluation) {
+        begin = end_of(index);
+        continue;
+      }
       if (phases_[index].phase != Phase::forward) return begin;
       const std::uint32_t kept_from = last_return(index);
       const std::uint32_t end = end_of(index);

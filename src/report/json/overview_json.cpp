@@ -277,6 +277,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
                         {"end", provenance(replay.has_end)},
                         {"alloc_retries", provenance(replay.counters.are_retries_counted)}};
+  json["run_kind"] = run_kind_name(device.sources.kind);
   json["sources"] = sources_json(device.sources);
   json["rounding"] = figure_json(device.sources.rounding);
   const auto& buffers = device.sources.buffer_bytes_at_peak;

@@ -39,7 +39,8 @@ Json step_json(const DeviceSources& sources, const StepFigures& step) {
 Json figure_json(const SourceFigure& figure) {
   return {{"bytes_at_peak", figure.bytes_at_peak},
           {"bytes_max", figure.bytes_max},
-          {"provenance", provenance_name(figure.provenance)}};
+          {"provenance", provenance_name(figure.provenance)},
+          {"max_provenance", provenance_name(figure.max_provenance)}};
 }
 
 Json sources_json(const DeviceSources& sources) {

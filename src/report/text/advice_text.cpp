@@ -23,7 +23,7 @@ constexpr std::size_t kExplained = 2;  // remedies of each group that are shown 
 constexpr std::array<RemedyCost, kRemedyCostCount> kCosts = {RemedyCost::free, RemedyCost::slower,
                                                              RemedyCost::changes_training};
 
-std::string_view heading_of(RemedyCost cost) {
+std::string_view heading_of(RemedyCost cost, RunKind kind) {
   switch (cost) {
     case RemedyCost::free:
       return "Free: the same results, no slower";
@@ -32,6 +32,7 @@ std::string_view heading_of(RemedyCost cost) {
     case RemedyCost::changes_training:
       break;
   }
+  if (kind == RunKind::inference) return "Changes results: precision, batch or sequences";
   return "Changes training: precision, optimizer, batch or sequences";
 }
 
@@ -86,6 +87,8 @@ class Writer : private text::AdvicePage {
         return "in backward";
       case Phase::optimizer_step:
         return "in the optimizer's step";
+      case Phase::evaluation:
+        return "in evaluation";
       case Phase::other:
         break;
     }
@@ -133,7 +136,7 @@ class Writer : private text::AdvicePage {
     for (const Remedy& remedy : advice_.remedies) {
       const bool is_known = remedy.peak_allocated || remedy.at_least_bytes;
       if (remedy.cost != cost || !is_known) continue;
-      if (!has_heading) line(std::string(heading_of(cost)));
+      if (!has_heading) line(std::string(heading_of(cost, advice_.kind)));
       has_heading = true;
       row(remedy);
     }

@@ -35,6 +35,7 @@ std::vector<SourceColumn> all_columns() {
           {"grads", {MemorySource::gradients}},
           {"optim.", {MemorySource::optimizer_state}},
           {"activ.", {MemorySource::activations}},
+          {"cache", {MemorySource::kv_cache}},
           {"other",
            {MemorySource::inputs, MemorySource::workspace, MemorySource::temporaries,
             MemorySource::unknown},

@@ -38,6 +38,8 @@ std::string peak_place(const DeviceSources& sources) {
       return ", in backward";
     case Phase::optimizer_step:
       return ", in the optimizer's step";
+    case Phase::evaluation:
+      return ", in evaluation";
     case Phase::other:
       break;
   }
@@ -61,6 +63,18 @@ std::string unknown_sentence(const DeviceSources& sources) {
                      is_most(bytes, sources.peak_bytes) ? "most" : "the largest part",
                      part_of_whole(bytes, sources.peak_bytes),
                      sources.has_stacks ? "" : "; no stacks were recorded");
+}
+
+std::string run_kind_sentence(const DeviceSources& sources) {
+  if (sources.kind == RunKind::inference) return " No backward was seen: this run is inference.";
+  const bool has_forward =
+      std::any_of(sources.phases.begin(), sources.phases.end(),
+                  [](const PhaseFigures& phase) { return phase.phase == Phase::forward; });
+  if (sources.kind == RunKind::unknown && has_forward) {
+    return " No backward was seen; whether one was to come is not known: forward kept what it "
+           "made, as it does in training.";
+  }
+  return "";
 }
 
 std::uint64_t bytes_of(const SourceBytes& bytes, MemorySource source) { return bytes[source]; }
@@ -170,6 +184,7 @@ std::string_view verb_of_share(bool is_most, bool is_plural) {
 }  // namespace
 
 std::string_view display_name(MemorySource source) {
+  if (source == MemorySource::kv_cache) return "KV cache";
   return source == MemorySource::optimizer_state ? "optimizer state" : memory_source_name(source);
 }
 
@@ -179,7 +194,8 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
   const MemorySource main = largest_source(sources);
   if (main == MemorySource::unknown) return unknown_sentence(sources);
   const std::uint64_t bytes = sources.figure(main).bytes_at_peak;
-  const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace;
+  const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace &&
+                         main != MemorySource::kv_cache;
   std::string sentence = fmt::format("{} {} the peak: {}{}", capitalized(display_name(main)),
                                      verb_of_share(is_most(bytes, sources.peak_bytes), is_plural),
                                      part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
@@ -188,7 +204,7 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
     sentence += fmt::format("; {} of {} in {}", percent(node.by_source[main], bytes),
                             is_plural ? "them" : "it", module_name(node, store));
   }
-  return sentence + ".";
+  return sentence + "." + run_kind_sentence(sources);
 }
 
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,

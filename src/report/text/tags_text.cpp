@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kNamesShown = 5;
 
 std::string source_words(MemorySource source) {
+  if (source == MemorySource::kv_cache) return "KV cache";
   std::string words(memory_source_name(source));
   std::ranges::replace(words, '_', ' ');
   return words;

@@ -188,6 +188,25 @@ TEST(Spans, steps_and_phases_lie_above_annotations) {
   EXPECT_EQ(drawn[4].to, history.record->events.size());
 }
 
+TEST(Spans, evaluation_behind_a_step_lies_between_steps) {
+  const RandomHistory history(8);
+  const Timeline timeline(*history.record);
+  const std::vector<PhaseSpan> phases = {{0, Phase::backward, 1}, {100, Phase::optimizer_step, 1},
+                                         {200, Phase::other, 1},  {250, Phase::evaluation, 1},
+                                         {350, Phase::other, 1},  {400, Phase::backward, 2}};
+  const Spans spans(history.store, *history.record, phases, timeline);
+  std::vector<DrawnSpan> first;
+  for (const DrawnSpan& span : spans_of(spans, {Axis::event, 0, 0}))
+    if (span.lane == 0) first.push_back(span);
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_EQ(first[0].name, "step 1");
+  EXPECT_EQ(first[0].to, 250U);
+  EXPECT_EQ(first[1].kind, SpanKind::evaluation);
+  EXPECT_EQ(first[1].from, 250U);
+  EXPECT_EQ(first[1].to, 350U);
+  EXPECT_EQ(first[2].name, "step 2");
+}
+
 TEST(Spans, a_run_without_backward_has_no_steps) {
   const RandomHistory history(8);
   const Timeline timeline(*history.record);

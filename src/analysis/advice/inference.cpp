@@ -1,0 +1,105 @@
+#include "analysis/advice/inference.h"
+
+#include <algorithm>
+
+#include "analysis/advice/inference_fit.h"
+#include "analysis/advice/inference_run.h"
+
+namespace gpumemprof {
+namespace {
+
+Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, std::uint64_t peak_bytes) {
+  Remedy told;
+  told.name = remedy.name;
+  told.title = remedy.title;
+  told.cost = remedy.cost;
+  told.how = remedy.how;
+  told.provenance = Provenance::estimated;
+  told.why = remedy.obstacle.empty() ? remedy.why : remedy.obstacle;
+  if (!remedy.obstacle.empty()) return told;
+  const std::vector<std::uint64_t> peaks = run.peaks({remedy.scale, remedy.least, remedy.most});
+  told.peak_allocated = inference_band(peaks[0], peaks[1], peaks[2]);
+  told.after.phase = Phase::forward;
+  told.saving_bytes =
+      static_cast<std::int64_t>(peak_bytes) - static_cast<std::int64_t>(told.peak_allocated->bytes);
+  return told;
+}
+
+// Remedies by their names, as one; an Error where one of them is none, or two do not go together.
+Result<InferenceRemedy> find_set(const std::vector<InferenceRemedy>& remedies,
+                                 const std::vector<std::string>& names) {
+  std::vector<const InferenceRemedy*> set;
+  for (const std::string& name : names) {
+    const auto found =
+        std::find_if(remedies.begin(), remedies.end(),
+                     [&](const InferenceRemedy& remedy) { return remedy.name == name; });
+    if (found == remedies.end())
+      return Error{ErrorCode::usage, "there is no remedy '" + name + "' for inference", "",
+                   "gpumemprof advise FILE lists them"};
+    for (const InferenceRemedy* other : set) {
+      if (!go_together(*other, *found))
+        return Error{ErrorCode::usage, name + " and " + other->name + " do not go together", "",
+                     "name one of them"};
+    }
+    set.push_back(&*found);
+  }
+  InferenceRemedy all = combined(set);
+  for (const InferenceRemedy* remedy : set) {
+    const auto joined = [](std::string& text, std::string_view between, const std::string& more) {
+      if (!text.empty() && !more.empty()) text += between;
+      text += more;
+    };
+    joined(all.name, "+", remedy->name);
+    joined(all.title, ", ", remedy->title);
+    joined(all.why, " ", remedy->why);
+    joined(all.how, "\n", remedy->how);
+    if (all.obstacle.empty()) all.obstacle = remedy->obstacle;
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
+                                const DeviceReplay& replay, std::string path,
+                                const AdviceOptions& options) {
+  Advice advice;
+  advice.path = std::move(path);
+  advice.kind = RunKind::inference;
+  advice.device = record.device;
+  advice.device_name = store.device_name(record.device);
+  advice.peak_allocated_bytes = replay.peak.allocated_bytes;
+  advice.peak_reserved_bytes = replay.peak_reserved_bytes;
+  advice.has_pool = store.origin().device_type != "cpu";
+  advice.baseline.bytes = replay.peak.allocated_bytes;
+  advice.baseline.phase = Phase::forward;
+  advice.baseline.by_source = sources_at(
+      record, record.labels,
+      replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event));
+  const InferenceRun run(store, record);
+  const std::vector<InferenceRemedy> remedies = inference_remedies(run);
+  for (const InferenceRemedy& remedy : remedies)
+    advice.remedies.push_back(told(run, remedy, advice.peak_allocated_bytes));
+  for (const std::vector<std::string>& names : options.together) {
+    const Result<InferenceRemedy> set = find_set(remedies, names);
+    if (!set) return set.error();
+    advice.remedies.push_back(told(run, set.value(), advice.peak_allocated_bytes));
+  }
+  std::stable_sort(advice.remedies.begin(), advice.remedies.end(),
+                   [](const Remedy& a, const Remedy& b) {
+                     if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
+                       return a.peak_allocated.has_value();
+                     return a.saving_bytes > b.saving_bytes;
+                   });
+  if (options.fit_bytes) {
+    advice.fit = find_inference_fit(
+        run, remedies,
+        {*options.fit_bytes, advice.peak_allocated_bytes,
+         advice.has_pool ? advice.peak_reserved_bytes : advice.peak_allocated_bytes,
+         options.batch});
+  }
+  advice.missing.emplace_back("This run is inference: the remedies are those for inference.");
+  return advice;
+}
+
+}  // namespace gpumemprof

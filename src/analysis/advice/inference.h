@@ -1,0 +1,19 @@
+// Advice for a run without backward: what weights, the cache of keys and values and activations
+// would take if they were smaller.
+//
+// Each remedy is a set of factors on the sources. The recorded run is followed once, and the peak
+// of every remedy is that of the scaled sums, at its own moment. Rounding and what a remedy leaves
+// as it is (embeddings, scales, a window kept in full precision) make the band.
+#pragma once
+
+#include <string>
+
+#include "analysis/advice/advice.h"
+
+namespace gpumemprof {
+
+Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
+                                const DeviceReplay& replay, std::string path,
+                                const AdviceOptions& options);
+
+}  // namespace gpumemprof

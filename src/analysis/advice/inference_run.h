@@ -1,0 +1,90 @@
+// InferenceRun: a recorded run without backward, and its peak if some of its sources were smaller.
+//
+// Owns indexes of the lifetimes; the record must outlive it. Bytes throughout, as doubles where
+// they are scaled.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/advice/advice.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// What a remedy leaves of each source.
+struct Scale {
+  double weights = 1;
+  double cache = 1;
+  double activations = 1;
+  double inputs = 1;
+  bool is_cache_settled = false;   // no copy of the cache beside the one that replaces it
+  bool is_cache_constant = false;  // all of it, from the start on
+};
+
+struct InferenceRemedy {
+  std::string name;
+  std::string title;
+  RemedyCost cost = RemedyCost::free;
+  Scale scale;
+  Scale least;  // the band's lower end
+  Scale most;   // and its upper one
+  bool changes_precision = false;
+  double batch_factor = 1;  // samples at once, of those that were recorded
+  std::string why;
+  std::string how;
+  std::string obstacle;  // a sentence where it does not apply
+};
+
+// How much of the parameters is in which precision, where the recording says it.
+struct Precision {
+  std::optional<std::uint64_t> full_bytes;
+  std::optional<std::uint64_t> half_bytes;
+  [[nodiscard]] bool is_known() const { return full_bytes || half_bytes; }
+  // The share of the weights that takes four bytes each; all of them where nothing says it.
+  [[nodiscard]] double full_share() const {
+    const auto full = static_cast<double>(full_bytes.value_or(0));
+    const auto half = static_cast<double>(half_bytes.value_or(0));
+    return full + half == 0 ? 1.0 : full / (full + half);
+  }
+};
+
+class InferenceRun {
+ public:
+  InferenceRun(const Store& store, const DeviceRecord& record);
+
+  // The peak under each of them, in one pass over the run.
+  [[nodiscard]] std::vector<std::uint64_t> peaks(const std::vector<Scale>& scales) const;
+
+  [[nodiscard]] const Precision& precision() const { return precision_; }
+  [[nodiscard]] bool has_weights() const { return most_weights_ > 0; }
+  [[nodiscard]] bool has_cache() const { return most_cache_ > 0; }
+  // The cache grows by copies, so that old and new are there at once.
+  [[nodiscard]] bool is_cache_copied() const { return is_cache_copied_; }
+
+ private:
+  struct Held;
+  [[nodiscard]] double scaled(const Held& held, const Scale& scale) const;
+  template <typename Visit>
+  void follow(const Visit& visit) const;
+  void sort_lifetimes();
+  void find_settled_cache();
+  void add(std::uint32_t row, double sign, Held& held) const;
+
+  const DeviceRecord& record_;
+  Precision precision_;
+  std::vector<std::uint32_t> birth_row_;    // by event
+  std::vector<std::uint32_t> first_death_;  // by event: a row that ends there
+  std::vector<std::uint32_t> next_death_;   // by row: another that ends at the same event
+  double most_weights_ = 0;
+  double most_cache_ = 0;
+  double settled_cache_ = 0;  // without the copies that are made while it grows
+  bool is_cache_copied_ = false;
+};
+
+// All remedies there are for inference, whether they apply or not.
+std::vector<InferenceRemedy> inference_remedies(const InferenceRun& run);
+
+}  // namespace gpumemprof

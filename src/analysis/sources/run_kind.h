@@ -1,0 +1,29 @@
+// Whether a recording is of training or of inference: a run without backward is inference, unless
+// it ended so early that a backward may have been to come.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "analysis/sources/code_kind.h"
+#include "analysis/sources/sources.h"
+
+namespace gpumemprof {
+
+// The calls of the program's models: runs of forward code without the program's own lines
+// allocating between. Consecutive calls with nothing allocated between them count as one.
+struct ForwardCall {
+  std::uint32_t first_event = 0;
+  std::uint32_t last_event = 0;
+};
+std::vector<ForwardCall> find_forward_calls(const DeviceRecord& record,
+                                            const std::vector<CodeKind>& kinds);
+
+// The call that an event lies in or behind; -1 before the first.
+std::ptrdiff_t call_at(const std::vector<ForwardCall>& calls, std::uint32_t event);
+
+RunKind find_run_kind(const Store& store, const DeviceRecord& record,
+                      const std::vector<PhaseSpan>& spans);
+
+}  // namespace gpumemprof

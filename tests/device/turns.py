@@ -5,16 +5,18 @@ runs at any time and all of them see the same drift of the machine. Two are plai
 with stacks, without stacks (`no_stacks`), without stacks and labels (`bare`), use torch's own
 recorder, or only have torch make an entry for each event that nobody reads (`attached`). Every turn
 of a recording process lies between turns of the two plain ones and is compared with their mean; the
-two plain ones are compared with each other, which shows what such a comparison is worth. All
-processes are started afresh several times: where a process happens to lie in memory is worth a
-percent or two by itself, and only other processes show that.
+two plain ones are compared with each other, which shows what such a comparison is worth.
+
+The processes are forked from one that has loaded torch and nothing else, so all of them lie in
+memory in the same way: where a process lies is worth several percent by itself. What is left of
+that luck differs from one generation of processes to the next, so there are many generations, and a
+figure is the median of them, with the range in which it lies with 95 % certainty.
 
 Short turns (a step to warm up, then one that is timed) tell the wall time. Long turns tell the
-processor time of the whole process, all threads, up to the moment when nothing is left to write.
-Both are given as a share of the plain processes', with the range in which the median lies with 95 %
-certainty. Prints one line of JSON.
+processor time of the whole process, all threads, up to the moment when nothing is left to write,
+and its instructions where the machine lets them be counted. Prints one line of JSON.
 
-Usage: turns.py [--cpu] [--seconds N] [--generations N] [WAY...]
+Usage: turns.py [--cpu] [--seconds N] [WAY...]
 """
 
 from __future__ import annotations
@@ -23,18 +25,25 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Callable
 
+from instructions import InstructionCounter
+
 PLAIN = ("plain", "plain_again")
 WAYS = ("stacks", "no_stacks", "attached", "torch")
 CUDA_ONLY = ("attached", "torch")
+FIGURES = ("wall", "processor", "instructions")
+CORES = 4
+GENERATION_SECONDS = 10
 LONG_TURN = 20
 WARM_STEPS = 30
 # As long as it takes until our thread has written what the turn made.
@@ -91,122 +100,183 @@ def thread_seconds() -> dict[str, float]:
     return dict(found)
 
 
-def short_turn(step: Callable[[], None], wait: Callable[[], None]) -> Turn:
-    step()
-    wait()
-    begin = time.perf_counter()
-    step()
-    wait()
-    return {"wall": time.perf_counter() - begin}
+class Worker:
+    """Trains, in a process of its own, and takes a turn whenever it is told to."""
+
+    def __init__(self, way: str, is_cpu: bool) -> None:
+        import gc
+
+        self._counter = InstructionCounter()
+        self._recording = start(way)
+        self._step, self._wait = make_step(is_cpu)
+        for _ in range(WARM_STEPS):
+            self._step()
+        self._wait()
+        gc.collect()
+        gc.disable()  # its pauses fall on whoever comes first
+
+    def short(self) -> Turn:
+        self._step()
+        self._wait()
+        begin = time.perf_counter()
+        self._step()
+        self._wait()
+        return {"wall": time.perf_counter() - begin}
+
+    def long(self) -> Turn:
+        self._step()
+        self._wait()
+        time.sleep(SETTLE_SECONDS)
+        threads, processor, instructions = self._spent()
+        for _ in range(LONG_TURN):
+            self._step()
+        self._wait()
+        time.sleep(SETTLE_SECONDS)
+        threads_after, processor_after, instructions_after = self._spent()
+        turn = {
+            "processor": (processor_after - processor) / LONG_TURN,
+            "threads": {
+                name: (seconds - threads.get(name, 0.0)) / LONG_TURN
+                for name, seconds in threads_after.items()
+            },
+        }
+        if instructions is not None and instructions_after is not None:
+            turn["instructions"] = (instructions_after - instructions) / LONG_TURN
+        return turn
+
+    def _spent(self) -> tuple[dict[str, float], float, int | None]:
+        return thread_seconds(), time.process_time(), self._counter.read()
+
+    def end(self) -> Turn:
+        if self._recording is None:
+            return {}
+        self._recording.stop()
+        summary: Turn = self._recording.summary
+        return summary
 
 
-def long_turn(step: Callable[[], None], wait: Callable[[], None]) -> Turn:
-    step()
-    wait()
-    time.sleep(SETTLE_SECONDS)
-    threads, processor = thread_seconds(), time.process_time()
-    for _ in range(LONG_TURN):
-        step()
-    wait()
-    time.sleep(SETTLE_SECONDS)
-    return {
-        "processor": (time.process_time() - processor) / LONG_TURN,
-        "threads": {
-            name: (seconds - threads.get(name, 0.0)) / LONG_TURN
-            for name, seconds in thread_seconds().items()
-        },
-    }
-
-
-def child(way: str, is_cpu: bool) -> None:
+def work(way: str, is_cpu: bool) -> None:
     """Take a turn for every line of standard input, and print what it took."""
-    import gc
-
-    recording = start(way)
-    step, wait = make_step(is_cpu)
-    for _ in range(WARM_STEPS):
-        step()
-    wait()
-    gc.collect()
-    gc.disable()  # its pauses fall on whoever comes first
+    worker = Worker(way, is_cpu)
     print("ready", flush=True)
-    for line in sys.stdin:
-        turn = long_turn if line == "long\n" else short_turn
-        print(json.dumps(turn(step, wait)), flush=True)
-    if recording is not None:
-        recording.stop()
-        print(json.dumps(recording.summary), flush=True)
+    while (kind := sys.stdin.readline().strip()) != "end":
+        print(json.dumps(worker.long() if kind == "long" else worker.short()), flush=True)
+    print(json.dumps(worker.end()), flush=True)
 
 
 class Child:
+    """A process that takes turns: a fork of this one."""
+
     def __init__(self, way: str, is_cpu: bool) -> None:
         self.way = way
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--child", way, *(["--cpu"] if is_cpu else [])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parent,
-        )
+        theirs, self._question = os.pipe()
+        answer, theirs_too = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.dup2(theirs, 0)
+            os.dup2(theirs_too, 1)
+            sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+            status = 1
+            try:
+                work(way, is_cpu)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        os.close(theirs)
+        os.close(theirs_too)
+        self._answers = os.fdopen(answer)
 
     def read(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             raise RuntimeError(f"the process for {self.way} ended early")
         return line
 
-    def turn(self, kind: str) -> Turn:
-        assert self.process.stdin is not None
-        self.process.stdin.write(kind + "\n")
-        self.process.stdin.flush()
+    def ask(self, kind: str) -> Turn:
+        os.write(self._question, f"{kind}\n".encode())
         result: Turn = json.loads(self.read())
         return result
 
-    def end(self) -> Turn:
-        out, _ = self.process.communicate()
-        return json.loads(out) if out.strip() else {}
-
-
-def middle(values: list[float]) -> dict[str, float]:
-    draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(400))
-    return {"median": statistics.median(values), "low": medians[10], "high": medians[389]}
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
 
 
 class Generation:
     """New processes, and the turns they took."""
 
     def __init__(self, ways: list[str], is_cpu: bool, seconds: float) -> None:
-        self.shares: dict[tuple[str, str], list[float]] = defaultdict(list)  # by way and figure
+        self.shares: dict[str, list[float]] = defaultdict(list)  # by way and figure
         self.turns: dict[str, list[Turn]] = defaultdict(list)
-        self.summaries: dict[str, Turn] = {}
+        self._ways = ways
         self._children = {way: Child(way, is_cpu) for way in (*PLAIN, *ways)}
+        try:
+            self._take_turns(seconds)
+        finally:
+            for each in self._children.values():
+                each.kill()
+
+    def _take_turns(self, seconds: float) -> None:
         for each in self._children.values():
             each.read()
-        self._ways = ways
-        for kind, figure, share in (("short", "wall", 0.6), ("long", "processor", 0.4)):
+        for kind, share in (("short", 0.6), ("long", 0.4)):
             end = time.monotonic() + seconds * share
             while time.monotonic() < end:
-                self._round(kind, figure)
-        for way, each in self._children.items():
-            self.summaries[way] = each.end()
+                self._round(kind)
+        self.lost = {
+            way: each.ask("end").get("lost_events", 0) for way, each in self._children.items()
+        }
 
-    def _round(self, kind: str, figure: str) -> None:
+    def _round(self, kind: str) -> None:
         first, second = random.sample(PLAIN, 2)
-        before = self._turn(first, kind)[figure]
+        before = self._turn(first, kind)
         both = {first: before}
         for way in random.sample(self._ways, len(self._ways)):
-            during = self._turn(way, kind)[figure]
-            after = both[second] = self._turn(second, kind)[figure]
-            self.shares[way, figure].append(2 * during / (before + after) - 1)
+            during = self._turn(way, kind)
+            after = both[second] = self._turn(second, kind)
+            for figure in self._figures_of(during):
+                share = 2 * during[figure] / (before[figure] + after[figure]) - 1
+                self.shares[f"{way} {figure}"].append(share)
             before, first, second = after, second, first
-        self.shares[PLAIN[1], figure].append(both[PLAIN[1]] / both[PLAIN[0]] - 1)
+        for figure in self._figures_of(before):
+            share = both[PLAIN[1]][figure] / both[PLAIN[0]][figure] - 1
+            self.shares[f"{PLAIN[1]} {figure}"].append(share)
+
+    @staticmethod
+    def _figures_of(turn: Turn) -> list[str]:
+        return [figure for figure in FIGURES if figure in turn]
 
     def _turn(self, way: str, kind: str) -> Turn:
-        turn = self._children[way].turn(kind)
+        turn = self._children[way].ask(kind)
         self.turns[way].append(turn)
         return turn
+
+
+def run_generation(ways: list[str], is_cpu: bool, seconds: float) -> None:
+    """In a process of its own: no two generations share their place in memory."""
+    os.chdir(Path(__file__).parent)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:CORES])
+    import workloads  # noqa: F401 - loads torch, but nothing that a fork could not take along
+
+    found = Generation(ways, is_cpu, seconds)
+    print(json.dumps({"shares": found.shares, "turns": found.turns, "lost": found.lost}))
+
+
+def new_generation(ways: list[str], is_cpu: bool, seconds: float) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--generation", "--seconds", str(seconds), *ways]
+    command += ["--cpu"] if is_cpu else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def middle(values: list[float]) -> dict[str, float]:
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(400))
+    return {"median": statistics.median(values), "low": medians[10], "high": medians[389]}
 
 
 def threads_of(turns: list[Turn]) -> dict[str, float]:
@@ -217,41 +287,53 @@ def threads_of(turns: list[Turn]) -> dict[str, float]:
     return {name: round(ms, 3) for name, ms in times.items() if ms >= 0.005}
 
 
-def main(ways: list[str], is_cpu: bool, seconds: float, generations: int) -> None:
-    found = [Generation(ways, is_cpu, seconds / generations) for _ in range(generations)]
+def generations_until(end: float, ways: list[str], is_cpu: bool) -> list[dict[str, Any]]:
+    """As many as there is time for, at least one; how long one takes, the first one shows."""
+    found: list[dict[str, Any]] = []
+    longest = 0.0
+    while not found or time.monotonic() + longest < end:
+        begin = time.monotonic()
+        found.append(new_generation(ways, is_cpu, GENERATION_SECONDS))
+        longest = max(longest, time.monotonic() - begin)
+        print(f"generation {len(found)}: {longest:.1f} s at most", file=sys.stderr, flush=True)
+    return found
+
+
+def main(ways: list[str], is_cpu: bool, seconds: float) -> None:
+    found = generations_until(time.monotonic() + seconds, ways, is_cpu)
 
     def turns(way: str) -> list[Turn]:
-        return [turn for each in found for turn in each.turns[way]]
+        return [turn for each in found for turn in each["turns"][way]]
 
     plain = turns(PLAIN[0])
     result: dict[str, Any] = {
         "step_ms": statistics.median(row["wall"] for row in plain if "wall" in row) * 1e3,
         "processor_ms": statistics.median(r["processor"] for r in plain if "processor" in r) * 1e3,
-        "rounds": sum(len(each.shares[ways[0], "wall"]) for each in found),
+        "generations": len(found),
+        "rounds": sum(len(each["shares"][f"{ways[0]} wall"]) for each in found),
     }
     for way in (PLAIN[1], *ways):
         result[way] = {
-            figure: {
-                **middle([share for each in found for share in each.shares[way, figure]]),
-                "generations": [statistics.median(each.shares[way, figure]) for each in found],
-            }
-            for figure in ("wall", "processor")
+            "threads_ms": threads_of(turns(way)),
+            "lost": sum(each["lost"][way] for each in found),
         }
-        result[way]["threads_ms"] = threads_of(turns(way))
-        result[way]["lost"] = sum(each.summaries[way].get("lost_events", 0) for each in found)
+        for figure in FIGURES:
+            shares = [each["shares"].get(f"{way} {figure}") for each in found]
+            if all(shares):
+                of_generations = [statistics.median(each) for each in shares]
+                result[way][figure] = {**middle(of_generations), "all": of_generations}
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--seconds", type=float, default=160)
-    parser.add_argument("--generations", type=int, default=4)
-    parser.add_argument("--child")
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--generation", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("ways", nargs="*", metavar="WAY")
     options = parser.parse_args()
-    if options.child:
-        child(options.child, options.cpu)
+    usual = [way for way in WAYS if not (options.cpu and way in CUDA_ONLY)]
+    if options.generation:
+        run_generation(options.ways, options.cpu, options.seconds)
     else:
-        usual = [way for way in WAYS if not (options.cpu and way in CUDA_ONLY)]
-        main(options.ways or usual, options.cpu, options.seconds, options.generations)
+        main(options.ways or usual, options.cpu, options.seconds)

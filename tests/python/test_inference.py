@@ -352,7 +352,7 @@ def test_evaluation_is_no_forward_of_the_next_step(tmp_path):
     assert [step["step"] for step in steps] == [1, 2, 3, 4]
     for step in steps:
         names = [phase["phase"] for phase in step["phases"] if phase["phase"] != "other"]
-        assert names == ["forward", "backward", "optimizer_step", "evaluation"]
+        assert names == ["forward", "backward", "evaluation"]
 
 
 def test_a_teacher_is_part_of_the_forward_it_teaches(tmp_path):

@@ -116,7 +116,7 @@ def changed(tmp_path, source: Path, change) -> Path:
 
 def test_a_history_with_a_hole_proves_nothing(tmp_path):
     def cut(trace):
-        del trace[20:50]
+        del trace[100:130]
 
     oom = verdict(changed(tmp_path, SHORTAGE, cut))
     assert not oom["is_proven"]

@@ -17,9 +17,12 @@ struct Region {
   bool has_request = false;
 };
 
-// The regions, with evaluation told from forward: calls of which nothing is there any more when the
-// forward begins that is trained. What a teacher makes is still there, so it stays forward.
-std::vector<Region> with_evaluation(const DeviceRecord& record, const std::vector<CodeKind>& kinds,
+// The regions, with evaluation split from forward: calls that open a forward and keep nothing for
+// the backward that follows, made from a line that never calls a model for training, or by one that
+// goes on to call it for training. What a teacher makes is used by the model that is trained, so it
+// stays forward.
+std::vector<Region> with_evaluation(const Store& store, const DeviceRecord& record,
+                                    const std::vector<CodeKind>& kinds,
                                     const std::vector<Region>& regions);
 
 }  // namespace gpumemprof

@@ -16,7 +16,7 @@ class CacheFinder {
       : record_(record),
         rows_(record.allocations),
         kinds_(code_kinds(store)),
-        calls_(find_forward_calls(record, kinds_)),
+        calls_(find_forward_calls(store, record, kinds_)),
         code_(store),
         is_cache_(rows_.size(), false) {}
 

@@ -48,7 +48,7 @@ class PhaseFinder {
   std::vector<PhaseSpan> run() {
     find_regions();
     find_plain_forwards();
-    regions_ = with_evaluation(record_, kinds_, regions_);
+    regions_ = with_evaluation(store_, record_, kinds_, regions_);
     lay_spans();
     count_steps();
     return std::move(spans_);
@@ -192,7 +192,7 @@ class PhaseFinder {
     std::vector<std::uint32_t> begins = marked_step_begins(record_);
     if (!begins.empty()) return split_at(begins);
     begins = ends_of_steps();
-    for (std::uint32_t& event : begins) event = first_request(after_evaluation(event));
+    for (std::uint32_t& event : begins) event = begin_of_step(event);
     std::erase_if(begins, [&](std::uint32_t event) { return event >= record_.events.size(); });
     const auto first = std::find_if(spans_.begin(), spans_.end(), [](const PhaseSpan& span) {
       return span.phase != Phase::other && span.phase != Phase::evaluation;
@@ -204,14 +204,15 @@ class PhaseFinder {
     split_at(begins);
   }
 
-  // Evaluation right behind a step is not the next one's.
-  [[nodiscard]] std::uint32_t after_evaluation(std::uint32_t event) const {
-    for (const Region& region : regions_) {
-      if (region.last < event) continue;
-      if (region.phase != Phase::evaluation) break;
-      event = region.last + 1;
-    }
-    return event;
+  // Where the step behind the one that ended at this event begins. Evaluation right behind a step
+  // is not the next one's, and makes none by itself: kNoEvent where nothing else follows.
+  [[nodiscard]] std::uint32_t begin_of_step(std::uint32_t event) const {
+    auto region = std::find_if(regions_.begin(), regions_.end(),
+                               [&](const Region& each) { return each.last >= event; });
+    const auto first = region;
+    while (region != regions_.end() && region->phase == Phase::evaluation) ++region;
+    if (region == first) return first_request(event);
+    return region == regions_.end() ? kNoEvent : first_request(std::prev(region)->last + 1);
   }
 
   // The first event after each step: after the optimizer's, as annotations mark it or as its code

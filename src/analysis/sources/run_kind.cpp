@@ -69,6 +69,16 @@ bool has_training_code(const Store& store, const DeviceRecord& record,
   return false;
 }
 
+// The outermost forward code of a stack is the model; its caller is the line that calls the model.
+StackId caller_of_forward(const StackTrie& stacks, const std::vector<CodeKind>& kinds,
+                          StackId stack) {
+  StackId site = stack;
+  for (StackId each = stack; !each.is_none(); each = stacks.caller(each)) {
+    if (kinds[each.index] == CodeKind::forward) site = stacks.caller(each);
+  }
+  return site;
+}
+
 // Of what forward had made by the end of the work, or when memory ran out, the share that it still
 // held: little where every layer's output is dropped, much where a backward is to come.
 bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
@@ -99,7 +109,7 @@ bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
 
 }  // namespace
 
-std::vector<ForwardCall> find_forward_calls(const DeviceRecord& record,
+std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceRecord& record,
                                             const std::vector<CodeKind>& kinds) {
   std::vector<ForwardCall> calls;
   bool is_open = false;
@@ -107,8 +117,11 @@ std::vector<ForwardCall> find_forward_calls(const DeviceRecord& record,
     const StackId stack = record.events.stack[event];
     if (record.events.action[event] != Action::alloc || stack.is_none()) continue;
     const bool is_forward = kinds[stack.index] == CodeKind::forward;
-    if (is_forward && !is_open) calls.push_back({event, event});
-    if (is_forward) calls.back().last_event = event;
+    if (is_forward) {
+      const StackId site = caller_of_forward(store.stacks(), kinds, stack);
+      if (!is_open || calls.back().site != site) calls.push_back({event, event, site});
+      calls.back().last_event = event;
+    }
     is_open = is_forward;
   }
   return calls;
@@ -131,7 +144,7 @@ RunKind find_run_kind(const Store& store, const DeviceRecord& record,
     return RunKind::training;
   const std::vector<CodeKind> kinds = code_kinds(store);
   if (has_training_code(store, record, kinds)) return RunKind::training;
-  const std::vector<ForwardCall> calls = find_forward_calls(record, kinds);
+  const std::vector<ForwardCall> calls = find_forward_calls(store, record, kinds);
   if (calls.empty() || keeps_what_it_makes(store, record, kinds, calls)) return RunKind::unknown;
   return RunKind::inference;
 }

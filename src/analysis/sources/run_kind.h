@@ -11,13 +11,14 @@
 
 namespace gpumemprof {
 
-// The calls of the program's models: runs of forward code without the program's own lines
-// allocating between. Consecutive calls with nothing allocated between them count as one.
+// The calls of the program's models: runs of forward code that one line of the program called.
+// Consecutive calls from the same line with nothing allocated between them count as one.
 struct ForwardCall {
   std::uint32_t first_event = 0;
   std::uint32_t last_event = 0;
+  StackId site;  // the line that called, with its callers
 };
-std::vector<ForwardCall> find_forward_calls(const DeviceRecord& record,
+std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceRecord& record,
                                             const std::vector<CodeKind>& kinds);
 
 // The call that an event lies in or behind; -1 before the first.

@@ -66,15 +66,20 @@ std::string unknown_sentence(const DeviceSources& sources) {
 }
 
 std::string run_kind_sentence(const DeviceSources& sources) {
-  if (sources.kind == RunKind::inference) return " No backward was seen: this run is inference.";
+  if (sources.kind == RunKind::inference) return " There is no backward: this run is inference.";
   const bool has_forward =
       std::any_of(sources.phases.begin(), sources.phases.end(),
                   [](const PhaseFigures& phase) { return phase.phase == Phase::forward; });
   if (sources.kind == RunKind::unknown && has_forward) {
-    return " No backward was seen; whether one was to come is not known: forward kept what it "
-           "made, as it does in training.";
+    return " No backward was recorded; forward kept its outputs, as it does in training.";
   }
   return "";
+}
+
+// Who serves a model speaks of its weights.
+std::string_view name_in(const DeviceSources& sources, MemorySource source) {
+  const bool is_inference = sources.kind == RunKind::inference;
+  return is_inference && source == MemorySource::parameters ? "weights" : display_name(source);
 }
 
 std::uint64_t bytes_of(const SourceBytes& bytes, MemorySource source) { return bytes[source]; }
@@ -129,7 +134,7 @@ class SourceTable {
   void source_row(MemorySource source) {
     const SourceFigure& figure = device_.sources.figure(source);
     if (figure.bytes_max == 0 && source != MemorySource::unknown) return;
-    std::string name(display_name(source));
+    std::string name(name_in(device_.sources, source));
     const std::uint64_t buffers = device_.sources.buffer_bytes_at_peak.value_or(0);
     if (source == MemorySource::parameters && buffers > 0)
       name += fmt::format(", {} of them buffers", format_bytes(buffers));
@@ -196,7 +201,7 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
   const std::uint64_t bytes = sources.figure(main).bytes_at_peak;
   const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace &&
                          main != MemorySource::kv_cache;
-  std::string sentence = fmt::format("{} {} the peak: {}{}", capitalized(display_name(main)),
+  std::string sentence = fmt::format("{} {} the peak: {}{}", capitalized(name_in(sources, main)),
                                      verb_of_share(is_most(bytes, sources.peak_bytes), is_plural),
                                      part_of_whole(bytes, sources.peak_bytes), peak_place(sources));
   if (const auto module = main_module(store, sources.modules, main, bytes)) {

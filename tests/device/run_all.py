@@ -248,8 +248,8 @@ def fit() -> None:
             row(f"fit: {name}, predicted peaks", told, "in their bands", bool(is_inside))
 
 
-def mib(count: int) -> str:
-    return f"{count / 2**20:.0f} MiB"
+def mib(count: int | None) -> str:
+    return "unknown" if count is None else f"{count / 2**20:.0f} MiB"
 
 
 def band(plan: dict[str, Any], kind: str) -> str:
@@ -257,6 +257,17 @@ def band(plan: dict[str, Any], kind: str) -> str:
     if limits is None:
         return "an unknown band"
     return f"{mib(limits['low_bytes'])} to {mib(limits['high_bytes'])}"
+
+
+def pairs() -> None:
+    result = ask("pairs.py")
+    if broken("pairs", result):
+        return
+    for name, rows in result.items():
+        for run in rows:
+            told = f"{mib(run['predicted'])} predicted, {mib(run['measured'])} measured"
+            bar = f"in the band, {mib(run['low'])} to {mib(run['high'])}"
+            row(f"predicted: {name}, {run['remedy']}", told, bar, run["is_in_band"])
 
 
 def profiler() -> None:
@@ -284,6 +295,7 @@ TESTS = {
     "oom_cases": oom_cases,
     "prediction": prediction,
     "fit": fit,
+    "pairs": pairs,
     "profiler": profiler,
 }
 

@@ -42,7 +42,8 @@ PLAIN = ("plain", "plain_again")
 WAYS = ("stacks", "no_stacks", "attached", "torch")
 CUDA_ONLY = ("attached", "torch")
 FIGURES = ("wall", "processor", "instructions")
-CORES = 4
+# The threads that a step runs on, each on a core of its own; all others share the next one.
+PINNED = ("main", "pt_autograd_0", "gpumemprof")
 GENERATION_SECONDS = 10
 LONG_TURN = 20
 WARM_STEPS = 30
@@ -100,6 +101,27 @@ def thread_seconds() -> dict[str, float]:
     return dict(found)
 
 
+def physical_cores() -> list[int]:
+    """One thread of each core that this process may use: two on one core disturb each other."""
+    found: dict[str, int] = {}
+    for core in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        found.setdefault(siblings.read_text() if siblings.exists() else str(core), core)
+    return list(found.values())
+
+
+def pin_threads() -> None:
+    """Where the threads happen to run is worth more than what is measured here."""
+    cores = physical_cores()
+    if len(cores) <= len(PINNED):
+        return
+    for task in Path("/proc/self/task").iterdir():
+        is_main = int(task.name) == os.getpid()
+        name = "main" if is_main else (task / "comm").read_text().strip()
+        index = PINNED.index(name) if name in PINNED else len(PINNED)
+        os.sched_setaffinity(int(task.name), {cores[index]})
+
+
 class Worker:
     """Trains, in a process of its own, and takes a turn whenever it is told to."""
 
@@ -112,6 +134,7 @@ class Worker:
         for _ in range(WARM_STEPS):
             self._step()
         self._wait()
+        pin_threads()
         gc.collect()
         gc.disable()  # its pauses fall on whoever comes first
 
@@ -257,8 +280,6 @@ class Generation:
 def run_generation(ways: list[str], is_cpu: bool, seconds: float) -> None:
     """In a process of its own: no two generations share their place in memory."""
     os.chdir(Path(__file__).parent)
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[:CORES])
     import workloads  # noqa: F401 - loads torch, but nothing that a fork could not take along
 
     found = Generation(ways, is_cpu, seconds)

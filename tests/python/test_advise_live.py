@@ -77,8 +77,8 @@ def train_images(recompute: bool, zeroes_in_place: bool = False) -> None:
         optimizer.zero_grad(set_to_none=not zeroes_in_place)
 
 
-def train_tokens(length: int) -> None:
-    model = Attending()
+def train_tokens(length: int, dtype: Any = torch.float32) -> None:
+    model = Attending().to(dtype)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
         model(torch.randint(50, (4, length))).square().mean().backward()
@@ -119,3 +119,12 @@ def test_attention_without_a_fused_kernel_grows_with_the_square(tmp_path: Path) 
     measured = remedy(plain, "sequence_x2", other=longer)
     assert "measured" in measured["why"]
     assert measured["predicted_peak_allocated_bytes"] == pytest.approx(peak(longer), rel=0.005)
+
+
+@pytest.mark.parametrize("length", [8, 40])
+def test_attention_that_is_written_out_stays_fp32_inside(tmp_path: Path, length: int) -> None:
+    """With 8 tokens and heads of 8 numbers the scores have the size of the result."""
+    plain = record(tmp_path / "plain.gmp", lambda: train_tokens(length))
+    truth = record(tmp_path / "half.gmp", lambda: train_tokens(length, torch.bfloat16))
+    band = remedy(plain, "pure_bf16")["predicted_peak_allocated_band"]
+    assert band["low_bytes"] <= peak(truth) <= band["high_bytes"]

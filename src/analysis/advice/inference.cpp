@@ -4,11 +4,22 @@
 
 #include "analysis/advice/inference_fit.h"
 #include "analysis/advice/inference_run.h"
+#include "analysis/sources/run_kind.h"
 
 namespace gpumemprof {
 namespace {
 
-Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, std::uint64_t peak_bytes) {
+// Out of memory, and no model was called again behind it.
+bool is_cut_short(const Store& store, const DeviceRecord& record) {
+  const Column<Action>& actions = record.events.action;
+  std::size_t event = actions.size();
+  while (event > 0 && actions[event - 1] != Action::oom) --event;
+  if (event == 0) return false;
+  const std::vector<ForwardCall> calls = find_forward_calls(store, record, code_kinds(store));
+  return calls.empty() || calls.back().first_event < event;
+}
+
+Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, const Advice& advice) {
   Remedy told;
   told.name = remedy.name;
   told.title = remedy.title;
@@ -18,10 +29,15 @@ Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, std::uint64_
   told.why = remedy.obstacle.empty() ? remedy.why : remedy.obstacle;
   if (!remedy.obstacle.empty()) return told;
   const std::vector<std::uint64_t> peaks = run.peaks({remedy.scale, remedy.least, remedy.most});
+  if (!advice.partial.empty()) {
+    told.at_least_bytes = std::min(peaks[0], peaks[1]);
+    told.why = "Counted up to where the run ran out of memory: the rest takes more.";
+    return told;
+  }
   told.peak_allocated = inference_band(peaks[0], peaks[1], peaks[2]);
   told.after.phase = Phase::forward;
-  told.saving_bytes =
-      static_cast<std::int64_t>(peak_bytes) - static_cast<std::int64_t>(told.peak_allocated->bytes);
+  told.saving_bytes = static_cast<std::int64_t>(advice.peak_allocated_bytes) -
+                      static_cast<std::int64_t>(told.peak_allocated->bytes);
   return told;
 }
 
@@ -76,22 +92,33 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
   advice.baseline.by_source = sources_at(
       record, record.labels,
       replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event));
+  if (is_cut_short(store, record)) {
+    advice.partial =
+        "The run ran out of memory; how much more it would have needed is not recorded.";
+  }
   const InferenceRun run(store, record);
   const std::vector<InferenceRemedy> remedies = inference_remedies(run);
   for (const InferenceRemedy& remedy : remedies)
-    advice.remedies.push_back(told(run, remedy, advice.peak_allocated_bytes));
+    advice.remedies.push_back(told(run, remedy, advice));
   for (const std::vector<std::string>& names : options.together) {
     const Result<InferenceRemedy> set = find_set(remedies, names);
     if (!set) return set.error();
-    advice.remedies.push_back(told(run, set.value(), advice.peak_allocated_bytes));
+    advice.remedies.push_back(told(run, set.value(), advice));
   }
   std::stable_sort(advice.remedies.begin(), advice.remedies.end(),
                    [](const Remedy& a, const Remedy& b) {
                      if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
                        return a.peak_allocated.has_value();
+                     if (a.at_least_bytes || b.at_least_bytes)
+                       return a.at_least_bytes.value_or(kUnknownBytes) <
+                              b.at_least_bytes.value_or(kUnknownBytes);
                      return a.saving_bytes > b.saving_bytes;
                    });
-  if (options.fit_bytes) {
+  if (options.fit_bytes && !advice.partial.empty()) {
+    advice.fit = FitPlan{};
+    advice.fit->limit_bytes = *options.fit_bytes;
+    advice.fit->refusal = advice.partial;
+  } else if (options.fit_bytes) {
     advice.fit = find_inference_fit(
         run, remedies,
         {*options.fit_bytes, advice.peak_allocated_bytes,

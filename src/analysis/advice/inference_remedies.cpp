@@ -94,7 +94,7 @@ class RemedyList {
     InferenceRemedy remedy;
     remedy.name = "smaller_batch";
     remedy.title = "half as many samples at once";
-    remedy.cost = RemedyCost::changes_training;
+    remedy.cost = RemedyCost::slower;
     remedy.batch_factor = 0.5;
     remedy.scale = remedy.least = remedy.most = {1, 0.5, 0.5, 0.5, false, false};
     remedy.most = {1, 0.5, 0.6, 1, false, false};

@@ -166,7 +166,7 @@ class PassPrecision {
   // Without a fused kernel torch computes it in fp32 and turns the result back.
   void attend(const Operation& operation) {
     const std::uint64_t scores = facts_.scores_bytes(pass_, operation);
-    set(operation, scores == 0);
+    set(operation, !(is_cpu_ ? facts_.is_attention_written_out(pass_, operation) : scores > 0));
     is_half_[operation.first + operation.count - 1] = 1;
     if (scores > 0 && !is_cpu_) fuse_attention(rewrite_, pass_, operation);
   }

@@ -111,8 +111,9 @@ void use_pure_bf16(Rewrite& rewrite) {
       const std::uint64_t scores = facts.scores_bytes(pass, operation);
       const bool is_cpu = facts.store().origin().device_type == "cpu";
       if (scores > 0 && !is_cpu) fuse_attention(rewrite, pass, operation);
-      const bool is_written_out = scores > 0 && is_cpu;
-      if (is_written_out) fp32_sizes.insert(scores);
+      const bool is_written_out = is_cpu && facts.is_attention_written_out(pass, operation);
+      if (is_written_out)
+        fp32_sizes.insert(scores > 0 ? scores : facts.bytes(pass.forward[operation.output]));
       // The library computes softmax in fp32 in most of its models; an fp32 run does not show it.
       const bool is_softmax =
           operation.kind == OpKind::softmax && is_of_transformers(facts.store(), operation.stack);

@@ -200,6 +200,18 @@ std::uint64_t RunFacts::scores_bytes(const ForwardPass& pass, const Operation& o
   return most == rows_of_size.end() || most->second < 2 ? 0 : most->first;
 }
 
+bool RunFacts::is_attention_written_out(const ForwardPass& pass, const Operation& operation) const {
+  if (operation.kind != OpKind::attention) return false;
+  if (scores_bytes(pass, operation) > 0) return true;
+  // A fused kernel makes its result, and may copy queries, keys and values before.
+  constexpr std::uint32_t kMostOfKernel = 4;
+  const std::uint64_t result = bytes(pass.forward[operation.first + operation.count - 1]);
+  std::uint32_t alike = 0;
+  for (std::uint32_t place = operation.first; place < operation.first + operation.count; ++place)
+    if (bytes(pass.forward[place]) == result) ++alike;
+  return alike > kMostOfKernel;
+}
+
 bool RunFacts::may_be_weights(const ForwardPass& pass, std::size_t place) const {
   return !is_saved(pass, pass.forward[place]) &&
          is_recurrent(store_, pass.operations[pass.operation_of[place]].stack);

@@ -81,6 +81,10 @@ class RunFacts {
   // it; 0 where the operation makes none.
   [[nodiscard]] std::uint64_t scores_bytes(const ForwardPass& pass,
                                            const Operation& operation) const;
+  // Attention that no fused kernel serves. Its scores may have the size of its result, where there
+  // are as many tokens as numbers in a head; then it is known by how much it makes.
+  [[nodiscard]] bool is_attention_written_out(const ForwardPass& pass,
+                                              const Operation& operation) const;
   // Whether it may be weights in another layout, which recurrent layers make for a while.
   [[nodiscard]] bool may_be_weights(const ForwardPass& pass, std::size_t place) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;

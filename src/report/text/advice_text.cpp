@@ -32,7 +32,7 @@ std::string_view heading_of(RemedyCost cost, RunKind kind) {
     case RemedyCost::changes_training:
       break;
   }
-  if (kind == RunKind::inference) return "Changes results: precision, batch or sequences";
+  if (kind == RunKind::inference) return "Changes results: precision or sequences";
   return "Changes training: precision, optimizer, batch or sequences";
 }
 
@@ -48,7 +48,7 @@ class Writer : private text::AdvicePage {
       paragraph(sentence, 0);
     peak();
     if (!advice_.partial.empty())
-      paragraph(advice_.partial + " Every figure is a lower bound: the whole step takes more.", 2);
+      paragraph(advice_.partial + " Every figure is a lower bound: the whole run takes more.", 2);
     if (advice_.completed) {
       paragraph(fmt::format("{} The whole step would have peaked at {}{}.", advice_.completed->how,
                             format_bytes(advice_.completed->peak_allocated_bytes),

@@ -43,7 +43,8 @@ std::string peak_place(const DeviceSources& sources) {
     case Phase::other:
       break;
   }
-  return sources.peak_event != kNoEvent && sources.peak_step == 0 && !sources.steps.empty()
+  const bool has_steps = !sources.steps.empty() && sources.kind != RunKind::inference;
+  return sources.peak_event != kNoEvent && sources.peak_step == 0 && has_steps
              ? ", before the first step"
              : "";
 }

@@ -159,8 +159,10 @@ class StepTable {
 }  // namespace
 
 std::string step_table(const DeviceSources& sources, const TextStyle& style) {
-  if (sources.steps.empty() || sources.steps.back().step == 0)
-    return "  No training step was recognised.\n";
+  if (sources.steps.empty() || sources.steps.back().step == 0) {
+    return sources.kind == RunKind::inference ? "  Inference has no training steps.\n"
+                                              : "  No training step was recognised.\n";
+  }
   return StepTable(sources, style).run();
 }
 

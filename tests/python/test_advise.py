@@ -114,6 +114,7 @@ def test_a_fit_names_its_blocks_and_other_sets_that_fit() -> None:
             assert blocks["of"] == 12
             assert blocks["blocks"] == len(blocks["which"]) <= 12
             assert "checkpoint(block" in blocks["how"]
+            assert blocks["modules"] is None
     assert any(entry["checkpointing"] and entry["checkpointing"]["blocks"] < 12 for entry in sets)
 
 

@@ -128,3 +128,15 @@ def test_attention_that_is_written_out_stays_fp32_inside(tmp_path: Path, length:
     truth = record(tmp_path / "half.gmp", lambda: train_tokens(length, torch.bfloat16))
     band = remedy(plain, "pure_bf16")["predicted_peak_allocated_band"]
     assert band["low_bytes"] <= peak(truth) <= band["high_bytes"]
+
+
+def test_a_fit_names_the_modules_it_checkpoints(tmp_path: Path) -> None:
+    recording = record(tmp_path / "plain.gmp", lambda: train_images(recompute=False))
+    # Which sets are cheapest hangs on how long the phases took here, so several limits are asked.
+    fits = [recording.advise(fit=peak(recording) * tenths // 10)["fit"] for tenths in range(3, 10)]
+    sets = [entry for fit in fits for entry in [fit, *fit["alternatives"]]]
+    named = [entry["checkpointing"] for entry in sets if entry["checkpointing"] is not None]
+    assert named
+    for blocks in named:
+        assert blocks["modules"] == [f"blocks.{number}" for number in blocks["which"]]
+        assert "model.blocks" in blocks["how"]

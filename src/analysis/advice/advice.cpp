@@ -218,7 +218,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
     advice.completed = {advisor.allocated_bytes(), advisor.reserved_bytes(), end.completed->how};
   advice.partial = end.why_not;
   advice.baseline = advisor.baseline();
-  advice.has_module_names = advisor.block_list().has_value();
+  advice.has_module_names = advisor.block_list().has_value() || !advisor.block_modules().empty();
   std::size_t done = 0;
   for (const RemedyFacts& facts : all_remedies()) {
     advice.remedies.push_back(study(advisor, {&facts}));

@@ -90,7 +90,9 @@ struct Remedy {
 struct CheckpointedBlocks {
   std::uint32_t of = 0;              // so many blocks run one behind the other
   std::vector<std::uint32_t> which;  // in the order they run, from 0
-  std::string how;                   // the code that checkpoints these
+  // The module of each, "transformer.h.0"; empty where the recording does not tell instances apart.
+  std::vector<std::string> modules;
+  std::string how;  // the code that checkpoints these
 };
 
 // The code of one remedy of a set.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/advice/block_modules.h"
 #include "analysis/advice/code.h"
 #include "sim/simulate.h"
 
@@ -63,7 +64,8 @@ Advisor::Advisor(const AdvisorInput& input)
       peak_reserved_(input.replay.peak_reserved_bytes) {
   if (end_.completed) drop_commands_behind(end_.completed->resumed_at);
   choose_blocks();
-  block_list_ = find_block_list(store_, blocks_per_pass());
+  block_modules_ = find_block_modules(facts_, blocks_);
+  block_list_ = find_block_list(store_, blocks_per_pass(), block_modules_);
   baseline_ = picture(recorded_);
   const Result<sim::SimulationResult> run = sim::simulate(recorded_.requests(), simulation({}));
   if (run) {

@@ -71,6 +71,8 @@ class Advisor {
   [[nodiscard]] const RunFacts& facts() const { return facts_; }
   [[nodiscard]] const SequenceFacts& sequence() const { return sequence_; }
   [[nodiscard]] std::size_t blocks_per_pass() const;
+  // The path of each block's module; empty where the recording does not say it.
+  [[nodiscard]] const std::vector<std::string>& block_modules() const { return block_modules_; }
   // The code that names the list of these blocks; none where the recording has no names.
   [[nodiscard]] const std::optional<std::string>& block_list() const { return block_list_; }
   [[nodiscard]] double band_of(const Change& change) const;
@@ -107,6 +109,7 @@ class Advisor {
   Tape recorded_;
   SequenceFacts sequence_;
   std::vector<RepeatedBlock> blocks_;
+  std::vector<std::string> block_modules_;
   std::optional<std::string> block_list_;
   PeakPicture baseline_;
   bool has_run_out_ = false;

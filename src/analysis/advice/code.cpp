@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace gpumemprof {
@@ -10,8 +11,9 @@ namespace {
 
 // A list of modules: "transformer.h" of "transformer.h.0", "transformer.h.1", …
 struct ModuleList {
-  std::size_t modules = 0;
-  std::size_t highest = 0;  // index
+  std::set<std::size_t> indexes;  // a model that was made again has the same ones
+  [[nodiscard]] std::size_t size() const { return indexes.size(); }
+  [[nodiscard]] bool is_whole() const { return size() >= 2 && *indexes.rbegin() + 1 == size(); }
 };
 
 std::map<std::string, ModuleList> lists_of(const Store& store) {
@@ -23,13 +25,10 @@ std::map<std::string, ModuleList> lists_of(const Store& store) {
     std::size_t index = 0;
     const auto parsed = std::from_chars(last.data(), last.data() + last.size(), index);
     if (last.empty() || parsed.ptr != last.data() + last.size()) continue;
-    ModuleList& list = lists[std::string(dot == std::string_view::npos ? "" : path.substr(0, dot))];
-    ++list.modules;
-    list.highest = std::max(list.highest, index);
+    lists[std::string(dot == std::string_view::npos ? "" : path.substr(0, dot))].indexes.insert(
+        index);
   }
-  std::erase_if(lists, [](const auto& entry) {
-    return entry.second.modules < 2 || entry.second.highest + 1 != entry.second.modules;
-  });
+  std::erase_if(lists, [](const auto& entry) { return !entry.second.is_whole(); });
   return lists;
 }
 
@@ -66,6 +65,52 @@ constexpr std::string_view kSelectiveContext =
     "        aten._scaled_dot_product_efficient_attention.default]\n"
     "context = partial(create_selective_checkpoint_contexts, kept)\n";
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// The lists that these modules are the elements of, in order; empty where they are not all of them.
+std::vector<std::string> lists_run(const Store& store, const std::vector<std::string>& modules) {
+  const std::map<std::string, ModuleList> lists = lists_of(store);
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at < modules.size();) {
+    const std::string& path = modules[at];
+    const std::size_t dot = path.rfind('.');
+    const auto list = lists.find(dot == std::string::npos ? "" : path.substr(0, dot));
+    if (list == lists.end() || list->second.size() > modules.size() - at) return {};
+    const std::string before = list->first.empty() ? "" : list->first + ".";
+    for (std::size_t index = 0; index < list->second.size(); ++index) {
+      if (modules[at + index] != before + std::to_string(index)) return {};
+    }
+    found.push_back(as_code(list->first));
+    at += list->second.size();
+  }
+  return found;
+}
+
+// "[*model.encoder, *model.decoder]"; a list alone is itself.
+std::string one_list(const std::vector<std::string>& names) {
+  if (names.size() == 1) return names.front();
+  std::string code;
+  for (const std::string& name : names) code += (code.empty() ? "[*" : ", *") + name;
+  return code + "]";
+}
+
+// The modules of these blocks by name: "model.first, model.last". None where a module is several
+// blocks, of which a wrapped forward() could not tell one from the other.
+std::optional<std::string> named_blocks(const std::vector<std::string>& modules,
+                                        const Change& change) {
+  std::vector<std::string> names;
+  for (std::uint32_t ordinal = 0; ordinal < modules.size(); ++ordinal) {
+    if (std::ranges::count(modules, modules[ordinal]) > 1) return std::nullopt;
+    if (change.recomputes(ordinal)) names.push_back(as_code(modules[ordinal]));
+  }
+  if (names.empty()) return std::nullopt;
+  return "[" + joined(names) + "]";
+}
+
 // From outside of the model: no line of its own has to change.
 std::string wrapped_blocks(const std::string& list, const std::optional<std::string>& condition,
                            bool is_selective) {
@@ -95,20 +140,23 @@ std::string blocks_in_forward(const std::string& condition) {
 
 }  // namespace
 
-std::optional<std::string> find_block_list(const Store& store, std::size_t blocks) {
+std::optional<std::string> find_block_list(const Store& store, std::size_t blocks,
+                                           const std::vector<std::string>& modules) {
   if (blocks == 0) return std::nullopt;
+  if (!modules.empty()) {
+    const std::vector<std::string> lists = lists_run(store, modules);
+    return lists.empty() ? std::nullopt : std::optional(one_list(lists));
+  }
   std::vector<std::string> names;
   std::size_t sum = 0;
   for (const auto& [path, list] : lists_of(store)) {
-    if (list.modules == blocks) return as_code(path);
+    if (list.size() == blocks) return as_code(path);
     names.push_back(as_code(path));
-    sum += list.modules;
+    sum += list.size();
   }
   // An encoder and a decoder, say.
   if (names.size() < 2 || sum != blocks) return std::nullopt;
-  std::string code;
-  for (const std::string& name : names) code += (code.empty() ? "[*" : ", *") + name;
-  return code + "]";
+  return one_list(names);
 }
 
 std::string code_of(const Advisor& advisor, const Change& change, RemedyId id) {
@@ -120,6 +168,8 @@ std::string code_of(const Advisor& advisor, const Change& change, RemedyId id) {
   const std::optional<std::string> condition =
       is_part ? std::optional(condition_of(*change.blocks)) : std::nullopt;
   if (advisor.block_list()) return wrapped_blocks(*advisor.block_list(), condition, is_selective);
+  if (const auto names = named_blocks(advisor.block_modules(), change))
+    return wrapped_blocks(*names, std::nullopt, is_selective);
   return condition ? blocks_in_forward(*condition) : plain;
 }
 

@@ -70,6 +70,7 @@ Json checkpointed_json(const std::optional<CheckpointedBlocks>& blocks) {
   return {{"blocks", blocks->which.size()},
           {"of", blocks->of},
           {"which", blocks->which},
+          {"modules", blocks->modules.empty() ? Json() : Json(blocks->modules)},
           {"how", blocks->how}};
 }
 

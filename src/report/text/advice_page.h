@@ -44,7 +44,10 @@ class AdvicePage : protected Page {
     if (!how_trainer.empty()) code("# or, with transformers' Trainer:\n" + how_trainer);
     if (how.find("self.blocks") != std::string::npos)
       paragraph(
-          "self.blocks stands for your model's list of blocks: this recording has no module names.",
+          advice_.has_module_names
+              ? "self.blocks stands for your model's own loop, which runs one module several times."
+              : "self.blocks stands for your model's list of blocks: this recording has no module "
+                "names.",
           4);
   }
 

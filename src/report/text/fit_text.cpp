@@ -1,3 +1,4 @@
+#include "base/printable.h"
 #include "report/text/advice_page.h"
 
 namespace gpumemprof::text {
@@ -23,6 +24,7 @@ class Writer : private AdvicePage {
                                 : fmt::format("To run in {}: {}", limit, names_of(plan.set)),
               0);
     peaks(plan.set);
+    blocks(plan.set);
     paragraph(largest_words(plan), 2);
     if (advice_.growth.is_growing) outgrowing();
     codes(plan.set);
@@ -40,6 +42,7 @@ class Writer : private AdvicePage {
     paragraph(text, 0);
     if (!plan.least) return;
     peaks(*plan.least);
+    blocks(*plan.least);
     codes(*plan.least);
   }
 
@@ -50,6 +53,22 @@ class Writer : private AdvicePage {
                                       : std::string(),
                     set.slowdown_pct ? fmt::format("; {} slower", slowdown(set)) : std::string()),
         2);
+  }
+
+  // Which blocks are checkpointed, by the names of their modules.
+  void blocks(const RemedySet& set) {
+    if (!set.checkpointed || set.checkpointed->modules.empty()) return;
+    const CheckpointedBlocks& blocks = *set.checkpointed;
+    if (blocks.which.size() == blocks.of && blocks.of > 1) {
+      paragraph(fmt::format("Checkpointed: {} to {}, each block.",
+                            printable(blocks.modules.front()), printable(blocks.modules.back())),
+                2);
+      return;
+    }
+    std::string names;
+    for (const std::string& module : blocks.modules)
+      names += (names.empty() ? "" : ", ") + printable(module);
+    paragraph(fmt::format("Checkpointed: {}.", names), 2);
   }
 
   void outgrowing() {

@@ -155,7 +155,71 @@ TEST(Sequence, fitting_says_the_longest_that_fits_in_tokens) {
             static_cast<std::uint64_t>(100 * *advice.fit->largest_sequence_factor));
 }
 
-// Activations of forward make the peak, and gradients that need not be there.
+// What is checkpointed of a run with these modules where checkpointing some of them is enough.
+CheckpointedBlocks some_blocks(std::vector<std::string> modules) {
+  Shape shape = deep_run();
+  shape.modules = std::move(modules);
+  const BlockRun run(shape);
+  const FitPlan plan = fitted(run, run.peak() * 9 / 10).fit.value();
+  std::vector<RemedySet> sets = plan.alternatives;
+  sets.push_back(plan.set);
+  for (const RemedySet& set : sets) {
+    if (set.checkpointed && set.checkpointed->which.size() < set.checkpointed->of)
+      return *set.checkpointed;
+  }
+  ADD_FAILURE() << "no set checkpoints some of the blocks";
+  return {};
+}
+
+std::vector<std::string> list_of(const std::string& list, int modules) {
+  std::vector<std::string> paths;
+  for (int index = 0; index < modules; ++index) paths.push_back(list + "." + std::to_string(index));
+  return paths;
+}
+
+TEST(CheckpointedModules, are_named_by_the_instances_that_ran) {
+  const CheckpointedBlocks blocks = some_blocks(list_of("net.h", 8));
+  ASSERT_EQ(blocks.modules.size(), blocks.which.size());
+  for (std::size_t index = 0; index < blocks.which.size(); ++index)
+    EXPECT_EQ(blocks.modules[index], "net.h." + std::to_string(blocks.which[index]));
+  EXPECT_THAT(blocks.how, testing::HasSubstr("enumerate(model.net.h)"));
+}
+
+// Nothing but the count would say which list it is, and no list has as many.
+TEST(CheckpointedModules, that_are_no_whole_list_are_named_one_by_one) {
+  const std::vector<std::string> paths = {"stem",   "body.1", "body.3", "body.5",
+                                          "body.7", "neck",   "hands",  "head"};
+  const CheckpointedBlocks blocks = some_blocks(paths);
+  ASSERT_EQ(blocks.modules.size(), blocks.which.size());
+  std::string list;
+  for (std::size_t index = 0; index < blocks.which.size(); ++index) {
+    EXPECT_EQ(blocks.modules[index], paths[blocks.which[index]]);
+    const std::string& path = paths[blocks.which[index]];
+    const std::size_t dot = path.find('.');
+    list +=
+        (list.empty() ? "model." : ", model.") +
+        (dot == std::string::npos ? path : path.substr(0, dot) + "[" + path.substr(dot + 1) + "]");
+  }
+  EXPECT_THAT(blocks.how, testing::HasSubstr("for block in [" + list + "]:"));
+}
+
+TEST(CheckpointedModules, of_two_lists_are_those_of_both) {
+  std::vector<std::string> paths = list_of("encoder", 5);
+  for (const std::string& path : list_of("decoder", 3)) paths.push_back(path);
+  EXPECT_THAT(some_blocks(paths).how,
+              testing::HasSubstr("enumerate([*model.encoder, *model.decoder])"));
+}
+
+TEST(CheckpointedModules, that_are_one_module_run_again_and_again_are_not_wrapped) {
+  const CheckpointedBlocks blocks = some_blocks(std::vector<std::string>(8, "shared"));
+  EXPECT_THAT(blocks.modules, testing::Each("shared"));
+  EXPECT_THAT(blocks.how, testing::HasSubstr("self.blocks"));
+}
+
+TEST(CheckpointedModules, are_not_named_where_the_recording_names_none) {
+  EXPECT_TRUE(some_blocks({}).modules.empty());
+}
+
 Shape zeroing(Shape::Zeroing how) {
   Shape shape = wide_run();
   shape.weight = 24 * kMiB;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "analysis/advice/advice.h"
 #include "analysis/run_builder.h"
@@ -32,6 +34,7 @@ struct Shape {
   std::uint64_t scores = 0;   // of a batch: a softmax over tokens by tokens inside the block
   int larger_from_step = -1;  // from 0: batches twice as large from there on
   std::size_t fails_at = static_cast<std::size_t>(-1);  // event: the program runs out of memory
+  std::vector<std::string> modules;  // the path of each block; none: the recording names no modules
   enum class Zeroing { behind_step, before_backward, in_place } zeroing = Zeroing::behind_step;
 };
 
@@ -40,6 +43,10 @@ class BlockRun : public RunBuilder {
  public:
   explicit BlockRun(const Shape& shape) : shape_(shape) {
     fail_at(shape.fails_at);
+    for (const std::string& path : shape.modules) {
+      modules_.push_back(module(path, "Block"));
+      norms_.push_back(module(path + ".norm", "LayerNorm"));
+    }
     for (int block = 0; block < shape.blocks; ++block)
       alloc(shape.weight, known({"<module>@/train/train.py", "to@torch/nn/modules/module.py"}));
     for (int step = 0; step < shape.steps; ++step) {
@@ -98,12 +105,18 @@ class BlockRun : public RunBuilder {
     return shape_.is_checkpointed || block < shape_.checkpointed_first;
   }
 
-  Saved run_block(bool is_again) {
+  void enter(const std::vector<std::uint32_t>& modules, int block) {
+    in_module(modules.empty() ? kNoModule : modules[static_cast<std::size_t>(block)]);
+  }
+
+  Saved run_block(int block, bool is_again) {
     Saved saved;
+    enter(norms_, block);
     saved.normed =
         alloc(shape_.normed, in_block({kCall, "forward@torch/nn/modules/normalization.py",
                                        "layer_norm@torch/nn/functional.py"},
                                       is_again));
+    enter(modules_, block);
     if (shape_.scores > 0)
       saved.scores = alloc(shape_.scores, in_block({"softmax@torch/nn/functional.py"}, is_again));
     if (!(is_again && shape_.keeps_products))
@@ -111,6 +124,7 @@ class BlockRun : public RunBuilder {
           alloc(shape_.wide, in_block({kCall, "forward@torch/nn/modules/linear.py"}, is_again));
     saved.active = alloc(shape_.wide, in_block({"gelu@torch/nn/functional.py"}, is_again));
     if (!is_again) saved.sum = alloc(shape_.normed, in_block({}, is_again));
+    in_module(kNoModule);
     return saved;
   }
   void drop(const Saved& saved, bool is_again) {
@@ -124,7 +138,7 @@ class BlockRun : public RunBuilder {
   void run_forward() {
     batch_ = alloc(shape_.input, known({"<module>@/train/train.py"}));
     for (int block = 0; block < shape_.blocks; ++block) {
-      saved_.push_back(run_block(false));
+      saved_.push_back(run_block(block, false));
       if (is_checkpointed(block)) drop(saved_.back(), false);
     }
   }
@@ -136,7 +150,7 @@ class BlockRun : public RunBuilder {
       const std::size_t sum = saved.sum;
       if (is_checkpointed(static_cast<int>(saved_.size()))) {
         const std::size_t kept = saved.wide;
-        saved = run_block(true);
+        saved = run_block(static_cast<int>(saved_.size()), true);
         if (shape_.keeps_products) saved.wide = kept;
       }
       const std::size_t wide = alloc(shape_.wide, autograd());
@@ -172,6 +186,8 @@ class BlockRun : public RunBuilder {
   }
 
   Shape shape_;
+  std::vector<std::uint32_t> modules_;  // numbers, by block
+  std::vector<std::uint32_t> norms_;
   std::size_t batch_ = 0;
   bool has_states_ = false;
   std::vector<Saved> saved_;

@@ -37,7 +37,18 @@ void RunBuilder::add(Action action, std::uint64_t address, std::uint64_t size_by
   event.stream = store_.add_stream(0);
   event.time_ns = static_cast<std::int64_t>(++events_) * 1000;
   event.stack = stack;
+  event.module = module_;
   columns_.push_back(event);
+}
+
+std::uint32_t RunBuilder::module(std::string_view path, std::string_view class_name) {
+  ModuleLabel label;
+  label.path = store_.add_string(path);
+  label.class_name = store_.add_string(class_name);
+  label.number = modules_++;
+  label.is_root = path.empty();
+  store_.add_module(label);
+  return label.number;
 }
 
 std::size_t RunBuilder::alloc(std::uint64_t size_bytes, StackId stack) {

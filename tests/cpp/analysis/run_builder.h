@@ -48,6 +48,10 @@ class RunBuilder {
   [[nodiscard]] bool is_over() const { return is_over_; }
   // Drops all events so far: the history begins here.
   void forget();
+  // A module with this path, and its number.
+  std::uint32_t module(std::string_view path, std::string_view class_name);
+  // Events from here on are of this module; kNoModule: of none.
+  void in_module(std::uint32_t number) { module_ = number; }
   void annotate(std::string_view name, Annotation::Stage stage);
 
   // Replays and labels what was built.
@@ -77,6 +81,8 @@ class RunBuilder {
   std::size_t events_ = 0;
   std::size_t fails_at_ = static_cast<std::size_t>(-1);
   bool is_over_ = false;
+  std::uint32_t modules_ = 0;
+  std::uint32_t module_ = kNoModule;
   std::uint64_t next_address_ = 0x7f0000000000;
   DeviceReplay replay_;
   std::vector<PhaseSpan> phases_;

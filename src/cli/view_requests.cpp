@@ -55,8 +55,9 @@ class Parameters {
     return text("axis") == "time" ? Axis::time : Axis::event;
   }
   FlameBy flame_by() {
-    if (text("by") != "stack" && text("by") != "module") fail("by");
-    return text("by") == "module" ? FlameBy::module : FlameBy::stack;
+    const std::optional<FlameBy> by = flame_by_from_name(text("by"));
+    if (!by) fail("by");
+    return by.value_or(FlameBy::stack);
   }
   void fail(const std::string& name) {
     if (bad_.empty()) bad_ = name;

@@ -115,12 +115,13 @@ class HtmlWriter {
       return false;
     std::vector<const Grouping*> groupings;
     for (const GroupBy by : view.group_bys()) groupings.push_back(&view.grouped(by).grouping);
-    const FlameTree by_stack = flame_tree(view.store(), view.record(), FlameBy::stack);
-    const FlameTree by_module = flame_tree(view.store(), view.record(), FlameBy::module);
+    std::vector<FlameTree> flames;
+    for (const FlameBy by : flame_bys(view.record()))
+      flames.push_back(flame_tree(view.store(), view.record(), by));
     view::SectionWriter writer("history-" + std::to_string(name.file) + "-" +
                                std::to_string(name.device));
     const std::string history = view::history_json(
-        {{view.store(), view.record(), view.timeline().times()}, groupings, by_stack, by_module});
+        {{view.store(), view.record(), view.timeline().times()}, groupings, flames});
     if (history.empty()) return false;
     writer.add("history", history);
     for (std::uint32_t level = 0; level <= span_levels(name); ++level)
@@ -237,8 +238,10 @@ class HtmlWriter {
   void add_moment(view::SectionWriter& writer, DeviceName name, Position position) const {
     const std::string at = named(name) + "&position=" + std::to_string(position);
     writer.add("moment?" + at, good(view_.moment(name, position)));
-    writer.add("flame?" + at + "&by=stack", good(view_.flame(name, position, FlameBy::stack)));
-    writer.add("flame?" + at + "&by=module", good(view_.flame(name, position, FlameBy::module)));
+    for (const FlameBy by : flame_bys(device(name).record())) {
+      writer.add("flame?" + at + "&by=" + std::string(flame_by_name(by)),
+                 good(view_.flame(name, position, by)));
+    }
     for (const GroupBy by : device(name).group_bys()) {
       writer.add("held?" + at + "&by=" + std::string(group_by_name(by)),
                  good(view_.held(name, position, by)));

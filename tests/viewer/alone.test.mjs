@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { load } from "./sources.mjs";
 import { complete, expectExact, folder, gpumemprof, showView, snapshot } from "./support.mjs";
-import { training } from "./recordings.mjs";
+import { tagged, training } from "./recordings.mjs";
 import { asked, suite, until } from "./suite.mjs";
 
 const { on, withPage } = suite();
@@ -35,10 +35,31 @@ const sorted = (flame) =>
     return [way.join(" < "), bytes, flame.self_bytes[node], flame.node_blocks[node]].join(" | ");
   }).sort();
 
+/** The names of all boxes of the flame graph in sight, from the top. */
+async function boxNames(page, hash) {
+  await page.waitForSelector(".flame canvas[data-boxes]");
+  await until(page, (part) => location.hash.includes(part), hash);
+  const whole = page.getByRole("button", { name: "Show the whole" });
+  if ((await whole.count()) > 0) await whole.click();
+  return page.locator(".flame canvas").evaluate((canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const names = new Set();
+    for (let y = 10; y < height; y += 20) {
+      for (let x = 2; x < width; x += 3) {
+        canvas.dispatchEvent(new MouseEvent("mousemove", { clientX: left + x, clientY: top + y }));
+        const tooltip = document.querySelector(".tooltip");
+        if (!tooltip.hidden) names.add(tooltip.firstElementChild.textContent);
+      }
+    }
+    return [...names];
+  });
+}
+
 describe("a file with the whole history", () => {
-  for (const name of ["oom_fragmented", "stress_s_expandable_streams_cap", "cudagraph", "mlp_b64_fp32_adam"]) {
+  const live = tagged();
+  const answered = ["oom_fragmented", "stress_s_expandable_streams_cap", "cudagraph", "mlp_b64_fp32_adam"].map((name) => [name, snapshot(name)]);
+  for (const [name, file] of [...answered, ["tagged", live]]) {
     it(`answers every question about ${name} as the server does`, async () => {
-      const file = snapshot(name);
       const sections = unpacked(alone(file, name));
       const device = sections.first.meta.files[0].devices[0];
       const history = new History(sections["history-0-0"].history, device);
@@ -50,7 +71,7 @@ describe("a file with the whole history", () => {
           const [moment, wanted] = await both("moment", `position=${position}`);
           assert.deepEqual([moment.time_ns, moment.allocated_bytes, moment.reserved_bytes], [wanted.time_ns, wanted.allocated_bytes, wanted.reserved_bytes]);
           for (const grouping of device.group_bys) assert.deepEqual(...(await both("held", `position=${position}&by=${grouping}`)));
-          for (const flameBy of ["stack", "module"]) {
+          for (const flameBy of device.flame_bys) {
             const [mine, theirs] = await both("flame", `position=${position}&by=${flameBy}`);
             assert.deepEqual(sorted(mine), sorted(theirs));
             assert.equal(mine.nodes_left_out, theirs.nodes_left_out);
@@ -64,16 +85,65 @@ describe("a file with the whole history", () => {
         for (const axis of device.duration_ns === null ? ["event"] : ["event", "time"]) {
           for (const [level, index] of [[0, 0], [2, 1], [2, 3]]) assert.deepEqual(...(await both("tile", `axis=${axis}&level=${level}&index=${index}&by=${by}`)));
         }
-        for (const words of ["order=size", "order=lifetime&direction=up", "order=birth&words=py&min_size=1024", `live_at=${device.peak_position}&order=rounding`, `by=${by}&group=0`, "from=5&to=50"]) {
+        for (const words of ["order=size", "order=lifetime&direction=up", "order=birth&words=py&min_size=1024", "words=kv_cache", "words=tag:kv", "words=name:h.1", `live_at=${device.peak_position}&order=rounding`, `by=${by}&group=0`, "from=5&to=50"]) {
           const [mine, theirs] = await both("allocations", `${words}&limit=40`);
           for (const column of ["matches", "matching_bytes", "row", "size", "requested", "birth", "death", "birth_ns", "lifetime", "source"]) assert.deepEqual(mine[column], theirs[column], `${words}: ${column}`);
+          for (const column of ["name", "tag"]) assert.deepEqual(mine[column] ?? mine.row.map(() => null), theirs[column], `${words}: ${column}`);
           assert.deepEqual(mine.label.map((at) => mine.labels[at]), theirs.label.map((at) => theirs.labels[at]));
         }
-        const [mine, theirs] = await both("allocation", "row=7");
-        for (const column of ["address", "size", "birth", "death", "reusable", "death_ns", "stream", "is_source_measured", "frames", "forward_frames"]) assert.deepEqual(mine[column], theirs[column], column);
+        const all = Array.from({ length: Math.min(device.allocations, 40) }, (_, row) => row);
+        for (const row of all) {
+          const [mine, theirs] = await both("allocation", `row=${row}`);
+          for (const column of ["address", "size", "birth", "death", "reusable", "death_ns", "stream", "is_source_measured", "name", "tag", "module", "frames", "forward_frames"]) assert.deepEqual(mine[column], theirs[column], column);
+        }
       });
     });
   }
+
+  it("shows modules by instance, and by line where the recording has none, and says so", async () => {
+    const names = (page) => boxNames(page, "flame=module");
+    await withPage(`${alone(live, "instances")}#view=flame&flame=module`, async (page) => {
+      const found = await names(page);
+      for (const name of ["Net", "h.0", "h.3.up"]) assert.ok(found.includes(name), `${name} among ${found.join()}`);
+      assert.equal(await page.getByTestId("flame-by-line").count(), 0);
+    });
+    await withPage(`${alone(snapshot("mlp_b64_fp32_adam"), "lines")}#view=flame&flame=module`, async (page) => {
+      assert.ok((await names(page)).some((name) => name.includes("forward")));
+      assert.match(await page.getByTestId("flame-by-line").textContent(), /does not tell instances/);
+      assert.equal(await page.getByRole("button", { name: "By tag" }).count(), 0);
+    });
+  });
+
+  it("shows what was tagged, in the flame graph and in the table", async () => {
+    const href = alone(live, "tags");
+    await withPage(`${href}#view=flame`, async (page) => {
+      await page.getByRole("button", { name: "By tag" }).click();
+      await until(page, () => location.hash.includes("flame=tag"));
+      const found = await boxNames(page, "flame=tag");
+      for (const name of ["kv_cache", "no tag"]) assert.ok(found.includes(name), `${name} among ${found.join()}`);
+      assert.ok(found.some((name) => name.includes("<module>")), found.join());
+    });
+    await withPage(`${href}#view=allocations&search=tag:kv`, async (page) => {
+      await page.waitForSelector(".rows .row .tag");
+      assert.equal(await page.getByTestId("table-facts").getAttribute("data-matches"), "8");
+      assert.equal(await page.locator(".rows .row .tag").first().textContent(), "kv_cache");
+    });
+    await withPage(`${href}#view=allocations&search=name:h.1.up.weight`, async (page) => {
+      await page.waitForSelector(".rows .row .name");
+      assert.match(await page.locator(".rows .row .name").first().textContent(), /^h\.1\.up\.weight/);
+    });
+  });
+
+  it("keeps the head of the table over its columns where they do not fit", async () => {
+    await withPage(`${alone(live, "narrow")}#view=allocations&scope=all`, async (page) => {
+      await page.waitForSelector(".rows .row .name", { state: "attached" });
+      await page.locator(".table").evaluate((table) => table.scrollTo(10_000, 0));
+      const left = (selector) => page.locator(selector).first().evaluate((cell) => cell.getBoundingClientRect().left);
+      for (const column of ["source", "name", "label"]) assert.equal(await left(`.head .${column}`), await left(`.rows .row .${column}`), column);
+      const [right, edge] = await page.locator(".rows .row .label").first().evaluate((cell) => [cell.getBoundingClientRect().right, cell.closest(".table").getBoundingClientRect().right]);
+      assert.ok(right <= edge + 1, `${right} beyond ${edge}`);
+    }, { viewport: { width: 800, height: 640 } });
+  });
 
   it("goes to any event, with every figure there", async () => {
     const file = snapshot("gpt2_b4_fp32_adamw");
@@ -101,7 +171,7 @@ describe("a file with the whole history", () => {
 describe("a file without the whole history", () => {
   it("knows its moments, and says which one it shows", async () => {
     // Addresses that a browser cannot count to: the history is left out, as that of a large run is.
-    const file = training("large", { steps: 2000, base: 2 ** 60 });
+    const file = training("large", { steps: 2000, base: 2 ** 60, tag: "state" });
     const href = alone(file, "large");
     await withPage(href, async (page) => {
       assert.match(await page.locator(".notes").textContent(), /moments of cuda:0; the nearest is shown and named/);
@@ -122,6 +192,11 @@ describe("a file without the whole history", () => {
       await showView(page, "flame");
       await page.getByTestId("flame-moment").waitFor();
       assert.match(await page.getByTestId("flame-moment").textContent(), /shown after event [\d,]+: the nearest moment this file holds/);
+      await page.getByRole("button", { name: "By tag" }).click();
+      await until(page, () => location.hash.includes("flame=tag"));
+      await showView(page, "allocations");
+      await page.waitForSelector(".rows .row .tag");
+      assert.equal(await page.locator(".rows .row .tag").first().textContent(), "state");
     });
   });
 });

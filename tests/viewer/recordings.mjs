@@ -20,6 +20,7 @@ events, clock, live, offset = [], [1000], [], [0]
 def event(action, addr, size, frames):
     clock[0] += given.get("event_us", 10)
     events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": clock[0], "frames": frames})
+    if given.get("tag") and frames is optimizer: events[-1]["user_metadata"] = given["tag"]
 def alloc(size, frames):
     addr = base + offset[0]
     offset[0] += size
@@ -64,9 +65,46 @@ pickle.dump({"segments": [segment], "device_traces": [events], "allocator_settin
             open(sys.argv[1], "wb"), protocol=4)
 `;
 
-/** A snapshot of a training run: {steps, jitter, evaluate_every, oom, annotations, …}. */
+/** A snapshot of a training run: {steps, jitter, evaluate_every, oom, annotations, tag, …}. */
 export function training(name, options) {
   const file = join(folder, `${name}.pickle`);
   runPython(TRAINING, file, JSON.stringify(options));
+  return file;
+}
+
+const TAGGED = `
+import sys, torch, gpumemprof
+from torch import nn
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 256), nn.Linear(256, 64)
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(100, 64)
+        self.h = nn.ModuleList(Block() for _ in range(4))
+        self.head = nn.Linear(64, 100)
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for block in self.h: x = block(x)
+        return self.head(x)
+with gpumemprof.record(sys.argv[1], cpu=True):
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with gpumemprof.tag("kv_cache"):
+        cache = [torch.zeros(2, 8, 64) for _ in range(8)]
+    for _ in range(2):
+        model(torch.randint(100, (8, 32))).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+`;
+
+/** A live recording of CPU tensors, with module instances, tags and names. */
+export function tagged() {
+  const file = join(folder, "tagged.gmp");
+  runPython(TAGGED, file);
   return file;
 }

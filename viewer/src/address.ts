@@ -31,7 +31,7 @@ export function readAddress(state: State, hash: string): void {
   const group = number("group");
   if (group !== null && Number.isInteger(group) && group >= 0 && group < 16) state.highlighted = group;
   state.search = given.get("search") ?? "";
-  state.flameBy = given.get("flame") === "module" ? "module" : "stack";
+  state.flameBy = choice(state.current.flame_bys, given.get("flame"), "stack");
   state.scope = choice(SCOPES, given.get("scope"), "all");
   state.order = choice(ORDERS, given.get("sort"), "size");
   state.direction = given.get("direction") === "up" ? "up" : "down";

@@ -15,6 +15,10 @@ export interface DeviceMeta {
   peak_bytes: number;
   peak_reserved_bytes: number | null;
   group_bys: string[];
+  /** How the flame graph can be split: "stack", "module", and "tag" where something was tagged. */
+  flame_bys: string[];
+  /** False: modules are told apart by the line of their forward() alone. */
+  has_module_instances: boolean;
   sources: string[];
 }
 
@@ -112,7 +116,7 @@ export interface Flame {
   allocated_bytes: number;
   blocks: number;
   nodes_left_out: number;
-  /** Name, file, line, label; null: none was recorded. */
+  /** Name, file, line, label; of a module's instance or a tag the name alone, with line 0; null: none was recorded. */
   frames: ([string, string, number, string] | null)[];
   parent: number[];
   frame: number[];
@@ -185,6 +189,7 @@ export interface Allocation {
   is_source_measured?: boolean | null;
   name?: string | null;
   tag?: string | null;
+  module?: string | null;
   label: string;
   frames: FrameRow[];
   forward_frames: FrameRow[];

@@ -218,6 +218,7 @@ function rowsOf(all: Allocations, stacks: Record<string, FrameRow[]>, sources: s
     lifetime: (index) => all.lifetime[index]!,
     source: (index) => all.source[index]!,
     name: all.name === undefined ? null : (index) => all.name![index]!,
+    tag: all.tag === undefined ? null : (index) => all.tag![index]!,
     stack: stack(all.stack),
     forwardStack: stack(all.forward_stack),
     frames: (id) => (id < 0 ? [] : stacks[String(id)] ?? []),

@@ -9,6 +9,11 @@ import { isInFrame, parseSearch, type Word } from "./search";
 import type { State } from "./state";
 import { hideTooltip, showTooltip } from "./tooltip";
 
+const BY_LABELS: Record<string, string> = { stack: "By call stack", module: "By module", tag: "By tag" };
+const BY_LINE_NOTE = "The recording does not tell instances of modules apart: shown by the lines of their forward()";
+/** What a box at the top stands for that has neither frame nor name. */
+const NONE_LABELS: Record<string, string> = { stack: "no stack recorded", module: "outside any module", tag: "no tag" };
+
 export class FlameView {
   readonly element = el("section", { class: "view flame", "aria-label": "Flame graph" });
   private readonly bar = el("div", { class: "bar" });
@@ -84,13 +89,14 @@ export class FlameView {
     const facts = `${format.bytes(flame.allocated_bytes)} allocated in ${format.counted(flame.blocks, "block")}`;
     replace(
       this.bar,
-      segmented("Flame graph by", [{ value: "stack", label: "By call stack" }, { value: "module", label: "By module" }], state.flameBy, (value) =>
+      segmented("Flame graph by", state.current.flame_bys.map((value) => ({ value, label: BY_LABELS[value] ?? value })), state.flameBy, (value) =>
         state.set({ flameBy: value, focus: null }, "grouping"),
       ),
       el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak"),
       el("span", { class: "facts", "data-testid": "flame-total", "data-bytes": flame.allocated_bytes }, facts),
       flame.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
       this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show the whole"),
+      state.flameBy !== "module" || state.current.has_module_instances ? null : el("span", { class: "muted", "data-testid": "flame-by-line" }, BY_LINE_NOTE),
       flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to be drawn`),
     );
   }
@@ -106,8 +112,26 @@ export class FlameView {
     const frame = flame.frames[flame.frame[node]!];
     const parent = flame.parent[node]!;
     if (frame == null && parent >= 0) return `in backward of ${this.label(parent)}`;
-    if (frame == null) return this.state.flameBy === "module" ? "outside any module" : "no stack recorded";
+    if (frame == null) return NONE_LABELS[this.state.flameBy]!;
     return frame[3];
+  }
+
+  /** Whether it stands for a module's instance or a tag, not for a call. */
+  private isNamed(node: number): boolean {
+    const { flame } = this.tree!;
+    const frame = flame.frames[flame.frame[node]!];
+    return frame != null && frame[2] === 0 && frame[1] === frame[0];
+  }
+
+  /** Of an instance what it adds to the path of the one around it: "mlp" in "h.0"; of a list's element "h.0", as a number says little. */
+  private shortLabel(node: number): string {
+    const label = this.label(node);
+    if (!this.isNamed(node)) return format.shortPlace(label);
+    const parent = this.tree!.flame.parent[node]!;
+    const around = parent < 0 ? "" : `${this.label(parent)}.`;
+    if (around === "" || !label.startsWith(around)) return label;
+    const own = label.slice(around.length);
+    return /^\d+$/.test(own) ? label.split(".").slice(-2).join(".") : own;
   }
 
   private draw(): void {
@@ -141,7 +165,9 @@ export class FlameView {
     const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[box.node]!] ?? null;
     const isLibrary = frame !== null && /site-packages|dist-packages|\/lib\/python3|\.cpp$/.test(frame[1]);
-    const color = groupColor(theme, hashed(frame?.[1] ?? "") % 15, frame === null);
+    // Layers of one kind have one colour, as calls into one file have.
+    const kind = this.isNamed(box.node) ? frame![0].replace(/(^|\.)\d+(?=\.|$)/g, "$1*") : frame?.[1] ?? "";
+    const color = groupColor(theme, hashed(kind) % 15, frame === null);
     const isFound = words.length > 0 && words.every((word) => this.isInBox(word, frame, this.label(box.node)) !== word.isExcluded);
     const fill = blended(color, theme.surface, words.length > 0 && !isFound ? 0.3 : isLibrary ? 0.62 : 1);
     context.fillStyle = fill;
@@ -149,7 +175,7 @@ export class FlameView {
     context.fillRect(box.x, box.y, Math.max(0.5, box.width - gap), ROW - 1);
     if (box.width > 30) {
       context.fillStyle = inkOn(fill);
-      const label = `${format.shortPlace(this.label(box.node))}  ${format.bytes(flame.bytes[box.node]!)}`;
+      const label = `${this.shortLabel(box.node)}  ${format.bytes(flame.bytes[box.node]!)}`;
       context.fillText(fitted(context, label, box.width - 10), box.x + 5, box.y + ROW / 2 + 0.5);
     }
     const isActive = box.node === this.active && document.activeElement === this.surface.canvas;

@@ -3,11 +3,11 @@
 import { el } from "./dom";
 
 const SEARCH: [string, string][] = [
-  ["adam step", "both words, each in a function, file, source or tensor name"],
+  ["adam step", "both words, each in a function, file, source, tensor name or tag"],
   ["train.py:19", "that line of that file, anywhere in the stack"],
   ["blocks.1.down", "part of a tensor's name"],
   ["gradients", "a source; source:gradients looks there alone"],
-  ["file: function: name:", "before a word: look there alone"],
+  ["file: function: name: tag:", "before a word: look there alone"],
   ["-word", "without it"],
   ["size>=1MiB", "also < <= > =; KiB, MiB, GiB"],
   ["life<5ms", "lifetime; ns, us, ms, s, min, h"],

@@ -9,6 +9,16 @@ import { TILE_BUCKETS, summed } from "./sums";
 
 type Differences = number[];
 
+/** The tree of a whole run's flame graphs, and the node of each allocation. */
+export interface FlameColumns {
+  parent: Differences;
+  frame: Differences;
+  /** Of modules' instances and tags, as numbers in `names`. */
+  name?: Differences;
+  names?: string[];
+  of_row: Differences;
+}
+
 /** As sent: differences from row to row. */
 export interface HistoryAnswer {
   address: Differences;
@@ -25,14 +35,18 @@ export interface HistoryAnswer {
   is_measured?: Differences;
   name?: Differences;
   names?: string[];
+  tag?: Differences;
+  tags?: string[];
   pending_at_start: number[];
   time_ns?: Differences;
   segments: Record<"address" | "size" | "birth" | "death" | "stream" | "is_small" | "is_expandable" | "pool", Differences> & {
     pools: ([number, number] | null)[];
   };
   groupings: Record<string, { count: number; rounding: number; of_row: Differences }>;
-  flame_stack: { parent: Differences; frame: Differences; of_row: Differences };
-  flame_module: { parent: Differences; frame: Differences; of_row: Differences };
+  flame_stack: FlameColumns;
+  flame_module: FlameColumns;
+  /** Where something was tagged. */
+  flame_tag?: FlameColumns;
   labels: string[];
   stack_caller: Differences;
   stack_frame: Differences;
@@ -95,7 +109,6 @@ export class History {
   private makeTable(): Rows {
     const { answer, rows, times } = this;
     const source = answer.source === undefined ? null : summed(answer.source);
-    const name = answer.name === undefined ? null : summed(answer.name);
     const last = this.device.events - 1;
     const groups = new Map(Object.entries(answer.groupings).map(([by, { of_row }]) => [by, summed(of_row)]));
     return new Rows({
@@ -112,7 +125,8 @@ export class History {
         return times === null ? to - from : times[to]! - times[from]!;
       },
       source: (index) => (source === null ? null : source[index]!),
-      name: name === null ? null : (index) => (name[index]! < 0 ? null : answer.names![name[index]!]!),
+      name: textsOf(answer.name, answer.names),
+      tag: textsOf(answer.tag, answer.tags),
       stack: rows.stack,
       forwardStack: rows.forwardStack,
       frames: (stack) => this.framesOf(stack),
@@ -189,7 +203,14 @@ export class History {
       death_ns: found.death === null || times === null ? null : times[found.death - 1]!,
       stream: answer.streams[stream] ?? null,
       is_source_measured: answer.is_measured === undefined ? null : summed(answer.is_measured)[row] === 1,
+      module: this.moduleOf(row),
     };
+  }
+
+  /** The instance it belongs to, where the recording has them. */
+  private moduleOf(row: number): string | null {
+    const { name, names, of_row } = this.answer.flame_module;
+    return textsOf(name, names)?.(summed(of_row)[row]!) ?? null;
   }
 
   private groupSums(by: string): GroupSums {
@@ -231,6 +252,13 @@ export class History {
     }
     return answer;
   }
+}
+
+/** What the numbers of a column stand for; null: there is no such column. */
+function textsOf(column: Differences | undefined, texts: string[] | undefined): ((index: number) => string | null) | null {
+  if (column === undefined || texts === undefined) return null;
+  const numbers = summed(column);
+  return (index) => texts[numbers[index]!] ?? null;
 }
 
 function lowerBound(values: Float64Array, wanted: number): number {

@@ -1,16 +1,55 @@
 // What is live at a moment of a history that is in the page: as a flame graph, as a segment map.
 
 import type { Flame, SegmentRow, Segments } from "./data";
-import type { History } from "./history";
+import type { FlameColumns, History } from "./history";
 import { summed } from "./sums";
 
 const MOST_NODES = 4000;
 const MOST_LEVELS = 400;
 const FINEST_SHARE = 8000;
 
+function treeOf({ answer }: History, by: string): FlameColumns {
+  if (by === "module") return answer.flame_module;
+  if (by !== "tag") return answer.flame_stack;
+  if (answer.flame_tag === undefined) throw new Error("nothing of this recording was tagged");
+  return answer.flame_tag;
+}
+
+/** Each thing that nodes stand for once, as a server gives them. */
+class FlameFrames {
+  readonly list: Flame["frames"] = [];
+  private readonly numbers = new Map<string, number>();
+  private readonly frame: Float64Array;
+  private readonly name: Float64Array | null;
+
+  constructor(private readonly tree: FlameColumns, private readonly known: History["answer"]["frames"]) {
+    this.frame = summed(tree.frame);
+    this.name = tree.name === undefined ? null : summed(tree.name);
+  }
+
+  numberOf(node: number): number {
+    const [frame, name] = [this.frame[node]!, this.name?.[node] ?? -1];
+    const key = `${frame} ${name}`;
+    let number = this.numbers.get(key);
+    if (number === undefined) {
+      number = this.list.push(this.row(frame, name)) - 1;
+      this.numbers.set(key, number);
+    }
+    return number;
+  }
+
+  private row(frame: number, name: number): Flame["frames"][number] {
+    const text = this.tree.names?.[name];
+    if (text !== undefined) return [text, text, 0, text];
+    const known = this.known[frame];
+    return known === undefined ? null : [known[0], known[1], known[2], known[4]];
+  }
+}
+
 export function flameAt(history: History, position: number, by: string): Flame {
-  const tree = by === "module" ? history.answer.flame_module : history.answer.flame_stack;
-  const [parent, frame, nodeOf] = [summed(tree.parent), summed(tree.frame), summed(tree.of_row)];
+  const tree = treeOf(history, by);
+  const [parent, nodeOf] = [summed(tree.parent), summed(tree.of_row)];
+  const frames = new FlameFrames(tree, history.answer.frames);
   const bytes = new Float64Array(parent.length);
   const blocks = new Float64Array(parent.length);
   let [allocated, count] = [0, 0];
@@ -32,12 +71,11 @@ export function flameAt(history: History, position: number, by: string): Flame {
   for (let node = 0; node < parent.length; node++) if (blocks[node]! > 0) order.push(node);
   order.sort((a, b) => bytes[b]! - bytes[a]! || a - b);
   const flame: Flame = {
-    position, allocated_bytes: allocated, blocks: count, nodes_left_out: 0, frames: [], parent: [], frame: [], bytes: [], self_bytes: [], node_blocks: [],
+    position, allocated_bytes: allocated, blocks: count, nodes_left_out: 0, frames: frames.list, parent: [], frame: [], bytes: [], self_bytes: [], node_blocks: [],
   };
   const least = Math.floor(allocated / FINEST_SHARE);
   const kept = new Int32Array(parent.length).fill(-1);
   const depth = new Int32Array(parent.length);
-  const frames = new Map<number, number>();
   for (const node of order) {
     const above = parent[node]!;
     if (above >= 0) depth[node] = depth[above]! + 1;
@@ -46,13 +84,8 @@ export function flameAt(history: History, position: number, by: string): Flame {
       continue;
     }
     kept[node] = flame.parent.length;
-    if (!frames.has(frame[node]!)) {
-      frames.set(frame[node]!, flame.frames.length);
-      const known = history.answer.frames[frame[node]!];
-      flame.frames.push(known === undefined ? null : [known[0], known[1], known[2], known[4]]);
-    }
     flame.parent.push(above < 0 ? -1 : kept[above]!);
-    flame.frame.push(frames.get(frame[node]!)!);
+    flame.frame.push(frames.numberOf(node));
     flame.bytes.push(bytes[node]!);
     flame.self_bytes.push(self[node]!);
     flame.node_blocks.push(blocks[node]!);

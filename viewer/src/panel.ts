@@ -157,6 +157,7 @@ export class Panel {
     if (found.source !== null) facts.push(["source", sourceLabel(state.current.sources[found.source] ?? "unknown") + (found.is_source_measured === false ? " (inferred)" : "")]);
     if (found.name != null) facts.push(["name", found.name]);
     if (found.tag != null) facts.push(["tag", found.tag]);
+    if (found.module != null) facts.push(["module", found.module]);
     if (found.address !== undefined) facts.push(["address", found.address]);
     if (found.stream != null && found.stream !== "0x0") facts.push(["stream", found.stream]);
     return [

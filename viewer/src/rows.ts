@@ -1,7 +1,7 @@
 // Allocations that are in the page itself: searched, sorted and paged as a server would.
 
 import type { Allocation, Allocations, FrameRow } from "./data";
-import { isInFrame, isInName, isInSource, parseWords, type Word } from "./search";
+import { isInFrame, isInName, isInSource, isInTag, parseWords, type Word } from "./search";
 
 /** One list for each column, all of one length. */
 export interface RowColumns {
@@ -15,7 +15,9 @@ export interface RowColumns {
   /** Nanoseconds, or events where no time is known. */
   lifetime(index: number): number;
   source(index: number): number | null;
+  /** Null: none has any. */
   name: ((index: number) => string | null) | null;
+  tag: ((index: number) => string | null) | null;
   /** -1: none */
   stack: ArrayLike<number>;
   forwardStack: ArrayLike<number>;
@@ -87,6 +89,7 @@ export class Rows {
       lifetime: columns.lifetime(index),
       source: columns.source(index),
       name: columns.name?.(index) ?? null,
+      tag: columns.tag?.(index) ?? null,
       label: columns.label(index),
       frames: columns.frames(columns.stack[index]!),
       forward_frames: columns.frames(columns.forwardStack[index]!),
@@ -146,6 +149,8 @@ export class Rows {
       if (source !== null) found |= ofSource[source] ?? 0;
       const name = columns.name?.(index) ?? null;
       if (name !== null) found |= ofText(isInName, name);
+      const tag = columns.tag?.(index) ?? null;
+      if (tag !== null) found |= ofText(isInTag, tag);
       return (found & wanted) === wanted && (found & excluded) === 0;
     };
   }
@@ -178,6 +183,7 @@ export class Rows {
       label: pick((index) => numberOf(columns.label(index))),
       labels,
       ...(columns.name === null ? {} : { name: pick((index) => columns.name!(index)) }),
+      ...(columns.tag === null ? {} : { tag: pick((index) => columns.tag!(index)) }),
     };
   }
 }

@@ -92,7 +92,7 @@ function addCondition(search: Search, [, what, sign, rest]: RegExpExecArray, giv
 
 function wordMeaning(word: Word): string {
   const where: Record<Field, string> = {
-    any: "in a function, file, source or name", file: "in a file", function: "in a function", source: "in the source", name: "in the tensor's name", tag: "in the tag",
+    any: "in a function, file, source, name or tag", file: "in a file", function: "in a function", source: "in the source", name: "in the tensor's name", tag: "in the tag",
   };
   const text = word.line !== null && (word.field === "any" || word.field === "file") ? `line ${word.line} of ${word.file}` : `“${word.text}” ${where[word.field]}`;
   return (word.isExcluded ? "not " : "") + text;
@@ -116,6 +116,10 @@ export function isInFrame(word: Word, name: string, file: string, line: number):
 
 export function isInSource(word: Word, source: string): boolean {
   return (word.field === "any" || word.field === "source") && source.includes(word.text);
+}
+
+export function isInTag(word: Word, tag: string): boolean {
+  return (word.field === "any" || word.field === "tag") && tag.includes(word.text);
 }
 
 export function isInName(word: Word, name: string): boolean {

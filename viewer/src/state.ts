@@ -181,6 +181,7 @@ export class State implements Shown {
     this.selected = null;
     this.highlighted = null;
     this.focus = null;
+    if (!this.current.flame_bys.includes(this.flameBy)) this.flameBy = "stack";
     if (this.by !== "allocation" && !this.current.group_bys.includes(this.by)) this.by = this.current.group_bys[0]!;
   }
 

@@ -5,11 +5,14 @@
 
 #include "analysis/sources/code_kind.h"
 #include "analysis/sources/module_index.h"
+#include "analysis/tags/tags.h"
 #include "analysis/timeline/grouping.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
 namespace {
+
+constexpr std::string_view kNames[] = {"stack", "module", "tag"};
 
 // Children come after their parents, so one pass backwards adds everything up.
 std::vector<FlameNode> summed_up(std::vector<FlameNode> nodes) {
@@ -28,80 +31,87 @@ void add_block(FlameNode& node, std::uint64_t bytes) {
   ++node.blocks;
 }
 
-class TreeBuilder {
+// Of calls: all of them, the forward() frames alone, or all below the tag.
+class CallTree {
  public:
-  TreeBuilder(const Store& store, const FlameOptions& options) : store_(store), options_(options) {
-    node_of_stack_.resize(store.stacks().size(), kUnset);
-  }
+  CallTree(const Store& store, const DeviceRecord& record, FlameBy by)
+      : store_(store), record_(record), by_(by) {}
 
   // The node of an allocation, made if it is not there yet.
-  std::uint32_t place(const DeviceRecord& record, std::size_t row) {
-    if (options_.by == FlameBy::module) return node_of(module_stack(record, row));
-    if (const StackId forward = backward_stack(record, row); !forward.is_none())
-      return child(node_of(forward), FrameId());
-    return node_of(record.allocations.stack[row]);
+  std::uint32_t place(std::size_t row) {
+    const std::uint32_t root = by_ == FlameBy::tag ? tag_node(row) : FlameNode::kNoParent;
+    if (by_ == FlameBy::module) return node_of(root, module_stack(record_, row));
+    if (const StackId forward = backward_stack(record_, row); !forward.is_none())
+      return child(node_of(root, forward), FrameId());
+    return node_of(root, record_.allocations.stack[row]);
   }
 
-  void add(const DeviceRecord& record, std::size_t row) {
-    add_block(nodes_[place(record, row)], record.allocations.size_bytes[row]);
-  }
-
-  std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }
+  std::vector<FlameNode>& nodes() { return nodes_; }
 
  private:
-  static constexpr std::uint32_t kUnset = 0xfffffffeU;
+  static constexpr std::uint64_t key(std::uint32_t parent, std::uint32_t index) {
+    return (std::uint64_t{parent} << 32) | index;
+  }
 
   // A loop, as stacks of strangers may be very deep.
-  std::uint32_t node_of(StackId stack) {
+  std::uint32_t node_of(std::uint32_t root, StackId stack) {
     path_.clear();
-    StackId known = stack;
-    while (!known.is_none() && node_of_stack_[known.index] == kUnset) {
-      path_.push_back(known);
-      known = store_.stacks().caller(known);
+    std::uint32_t node = root;
+    for (StackId part = stack; !part.is_none(); part = store_.stacks().caller(part)) {
+      if (const std::uint32_t* known = node_of_stack_.find(key(root, part.index))) {
+        node = *known;
+        break;
+      }
+      path_.push_back(part);
     }
-    std::uint32_t node = known.is_none() ? FlameNode::kNoParent : node_of_stack_[known.index];
-    for (std::size_t index = path_.size(); index-- > 0;) {
-      const FrameId frame = store_.stacks().frame(path_[index]);
+    for (const StackId part : std::views::reverse(path_)) {
+      const FrameId frame = store_.stacks().frame(part);
       if (is_shown(frame)) node = child(node, frame);
-      node_of_stack_[path_[index].index] = node;
+      node_of_stack_.insert_or_assign(key(root, part.index), node);
     }
     return node == FlameNode::kNoParent ? child(node, FrameId()) : node;
   }
 
   [[nodiscard]] bool is_shown(FrameId frame) const {
-    return options_.by == FlameBy::stack || is_module_forward(store_, frame);
+    return by_ != FlameBy::module || is_module_forward(store_, frame);
   }
 
   std::uint32_t child(std::uint32_t parent, FrameId frame) {
     const auto next = static_cast<std::uint32_t>(nodes_.size());
     // No parent and no frame together would be the map's empty key.
-    const std::uint64_t key =
-        (std::uint64_t{parent} << 32) | (frame.is_none() ? 0xfffffffeU : frame.index);
-    const std::uint32_t node = children_.find_or_insert(key, next);
+    const std::uint32_t node =
+        children_.find_or_insert(key(parent, frame.is_none() ? 0xfffffffeU : frame.index), next);
     if (node == next) nodes_.push_back({parent, frame, {}});
     return node;
   }
 
+  std::uint32_t tag_node(std::size_t row) {
+    const StringId tag = tag_of(record_, row);
+    const auto next = static_cast<std::uint32_t>(nodes_.size());
+    const std::uint32_t node = node_of_tag_.find_or_insert(tag.index, next);
+    if (node == next) nodes_.push_back({FlameNode::kNoParent, {}, tag});
+    return node;
+  }
+
   const Store& store_;
-  const FlameOptions& options_;
+  const DeviceRecord& record_;
+  FlameBy by_;
   std::vector<FlameNode> nodes_;
-  std::vector<std::uint32_t> node_of_stack_;
+  FlatMap<std::uint32_t> node_of_stack_;  // below each root
   FlatMap<std::uint32_t> children_;
+  FlatMap<std::uint32_t> node_of_tag_;
   std::vector<StackId> path_;
 };
 
 // By instance: a tree of paths.
-class ModuleTreeBuilder {
+class ModuleTree {
  public:
-  ModuleTreeBuilder(const Store& store, const DeviceRecord& record)
+  ModuleTree(const Store& store, const DeviceRecord& record)
       : record_(record), index_(store), node_of_entry_(index_.entries().size() + 1, kUnset) {}
 
-  void add(std::size_t row, std::uint64_t bytes) {
-    const std::uint32_t entry = index_.of(record_, record_.labels, row);
-    add_block(nodes_[node_of(entry)], bytes);
-  }
+  std::uint32_t place(std::size_t row) { return node_of(index_.of(record_, record_.labels, row)); }
 
-  std::vector<FlameNode> finish() { return summed_up(std::move(nodes_)); }
+  std::vector<FlameNode>& nodes() { return nodes_; }
 
  private:
   static constexpr std::uint32_t kUnset = 0xfffffffeU;
@@ -123,10 +133,7 @@ class ModuleTreeBuilder {
         node_of_entry_[entry == kNoModule ? index_.entries().size() : std::size_t{entry}];
     if (node != kUnset) return node;
     node = static_cast<std::uint32_t>(nodes_.size());
-    FlameNode made;
-    made.parent = parent;
-    if (entry != kNoModule) made.module = index_.entries()[entry].name;
-    nodes_.push_back(made);
+    nodes_.push_back({parent, {}, entry == kNoModule ? StringId() : index_.entries()[entry].name});
     return node;
   }
 
@@ -136,6 +143,17 @@ class ModuleTreeBuilder {
   std::vector<FlameNode> nodes_;
   std::vector<std::uint32_t> path_;
 };
+
+// Calls `use` with the tree that shows a device's memory by this.
+template <typename Use>
+auto with_tree(const Store& store, const DeviceRecord& record, FlameBy by, const Use& use) {
+  if (by == FlameBy::module && store.has_module_numbers()) {
+    ModuleTree tree(store, record);
+    return use(tree);
+  }
+  CallTree tree(store, record, by);
+  return use(tree);
+}
 
 // The largest nodes alone, siblings in order of size, parents first.
 class Pruner {
@@ -185,16 +203,31 @@ class Pruner {
 
 }  // namespace
 
+std::string_view flame_by_name(FlameBy by) { return kNames[static_cast<std::size_t>(by)]; }
+
+std::optional<FlameBy> flame_by_from_name(std::string_view name) {
+  for (const FlameBy by : kFlameBys) {
+    if (flame_by_name(by) == name) return by;
+  }
+  return std::nullopt;
+}
+
+std::vector<FlameBy> flame_bys(const DeviceRecord& record) {
+  std::vector<FlameBy> bys = {FlameBy::stack, FlameBy::module};
+  if (has_tags(record)) bys.push_back(FlameBy::tag);
+  return bys;
+}
+
 FlameTree flame_tree(const Store& store, const DeviceRecord& record, FlameBy by) {
-  FlameOptions options;
-  options.by = by;
-  TreeBuilder builder(store, options);
-  FlameTree tree;
-  tree.node_of_allocation.reserve(record.allocations.size());
-  for (std::size_t row = 0; row < record.allocations.size(); ++row)
-    tree.node_of_allocation.push_back(builder.place(record, row));
-  tree.nodes = builder.finish();
-  return tree;
+  FlameTree result;
+  result.by = by;
+  with_tree(store, record, by, [&](auto& tree) {
+    result.node_of_allocation.reserve(record.allocations.size());
+    for (std::size_t row = 0; row < record.allocations.size(); ++row)
+      result.node_of_allocation.push_back(tree.place(row));
+    result.nodes = std::move(tree.nodes());
+  });
+  return result;
 }
 
 Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
@@ -202,23 +235,16 @@ Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& l
   const AllocationColumns& rows = record.allocations;
   const Moment moment = moment_of(position);
   Flame flame;
-  const auto fill = [&](const auto& add) {
+  with_tree(store, record, options.by, [&](auto& tree) {
     for (const AllocationId row : live.active_at(position)) {
       if (!rows.is_allocated_at(row.index, moment)) continue;
-      add(row.index, rows.size_bytes[row.index]);
+      const std::uint32_t node = tree.place(row.index);
+      add_block(tree.nodes()[node], rows.size_bytes[row.index]);
       flame.allocated_bytes += rows.size_bytes[row.index];
       ++flame.blocks;
     }
-  };
-  if (options.by == FlameBy::module && store.has_module_numbers()) {
-    ModuleTreeBuilder builder(store, record);
-    fill([&](std::size_t row, std::uint64_t bytes) { builder.add(row, bytes); });
-    Pruner(builder.finish(), options).run(flame);
-    return flame;
-  }
-  TreeBuilder builder(store, options);
-  fill([&](std::size_t row, std::uint64_t /*bytes*/) { builder.add(record, row); });
-  Pruner(builder.finish(), options).run(flame);
+    Pruner(summed_up(std::move(tree.nodes())), options).run(flame);
+  });
   return flame;
 }
 

@@ -1,6 +1,9 @@
-// Flame: what is allocated at a moment as a tree of calls, outermost first, or of modules.
+// Flame: what is allocated at a moment as a tree of calls, outermost first, of modules, or of tags
+// with the calls under each.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "analysis/moment/live_rows.h"
@@ -12,15 +15,23 @@ enum class FlameBy : std::uint8_t {
   stack,   // every frame
   module,  // the modules it belongs to; where they are not told apart, the forward() frames alone,
            // in backward those of the forward stack
+  tag,     // the tag it was made under (gpumemprof.tag), and below it every frame
 };
+inline constexpr FlameBy kFlameBys[] = {FlameBy::stack, FlameBy::module, FlameBy::tag};
+
+// "stack", "module", "tag".
+std::string_view flame_by_name(FlameBy by);
+std::optional<FlameBy> flame_by_from_name(std::string_view name);
+// By tag only where something was tagged.
+std::vector<FlameBy> flame_bys(const DeviceRecord& record);
 
 struct FlameNode {
   static constexpr std::uint32_t kNoParent = 0xffffffffU;
   std::uint32_t parent = kNoParent;
-  // None: no stack was recorded, or no module led to it. Below another node: allocated in backward
-  // of what that node called.
+  // None: no stack was recorded, no module led to it, or it has no tag. Below another node:
+  // allocated in backward of what that node called.
   FrameId frame;
-  StringId module;               // by instance: its path or class, and then there is no frame
+  StringId name;                 // of a module's instance or a tag, and then there is no frame
   std::uint64_t bytes = 0;       // with those of its children
   std::uint64_t self_bytes = 0;  // allocated by this frame itself
   std::uint64_t blocks = 0;
@@ -43,6 +54,7 @@ struct FlameOptions {
 // The tree of all calls of a device's history, and which of its nodes each allocation belongs to:
 // a flame graph of any moment is what is live then, added up over it.
 struct FlameTree {
+  FlameBy by = FlameBy::stack;
   std::vector<FlameNode> nodes;  // parents before children; without bytes
   std::vector<std::uint32_t> node_of_allocation;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/table/search_words.h"
+#include "analysis/tags/tags.h"
 #include "analysis/timeline/grouping.h"
 
 namespace gpumemprof {
@@ -61,7 +62,8 @@ class Search {
       const std::int64_t lifetime = lifetime_of(record_, times_, row);
       if (lifetime < filter.min_lifetime || lifetime > filter.max_lifetime) return false;
     }
-    return words_.match(rows_.stack[row], forward_stack(row), source(row), name(row));
+    return words_.match(rows_.stack[row], forward_stack(row), source(row), name(row),
+                        tag_of(record_, row));
   }
 
   [[nodiscard]] std::optional<MemorySource> source(std::size_t row) const {

@@ -16,10 +16,10 @@ std::optional<AllocationOrder> allocation_order_from_name(std::string_view name)
 
 struct AllocationFilter {
   // Each word must be found, whatever its case: in the function or file of a frame, as "file:line"
-  // (train.py:19), in the source (gradients) or in the tensor's name (blocks.1.down). Words may be
-  // found in different frames; in backward the frames of the forward stack count too. "file:",
-  // "function:", "source:" and "name:" before a word look there alone, "-" before it leaves out
-  // what has it.
+  // (train.py:19), in the source (gradients), in the tensor's name (blocks.1.down) or in the tag
+  // it was made under (kv_cache). Words may be found in different frames; in backward the frames of
+  // the forward stack count too. "file:", "function:", "source:", "name:" and "tag:" before a word
+  // look there alone, "-" before it leaves out what has it.
   std::string words;
   std::uint64_t min_size_bytes = 0;
   std::uint64_t max_size_bytes = kUnknownBytes;

@@ -52,7 +52,8 @@ std::vector<SearchWords::Word> SearchWords::read(const std::string& text) {
   constexpr std::pair<std::string_view, Field> kFields[] = {{"file:", Field::file},
                                                             {"function:", Field::function},
                                                             {"source:", Field::source},
-                                                            {"name:", Field::name}};
+                                                            {"name:", Field::name},
+                                                            {"tag:", Field::tag}};
   std::string lowered = text;
   std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
   std::istringstream stream(lowered);
@@ -120,24 +121,25 @@ SearchWords::Mask SearchWords::of_stack(StackId stack) const {
   return stack.is_none() ? 0 : of_stack_[stack.index];
 }
 
-SearchWords::Mask SearchWords::of_name(StringId name) {
+SearchWords::Mask SearchWords::of_text(StringId text, Field field, FlatMap<Mask>& known) const {
   constexpr Mask kUnset = ~Mask{0};
-  if (name.is_none()) return 0;
-  Mask& mask = of_name_.find_or_insert(name.index, kUnset);
+  if (text.is_none()) return 0;
+  Mask& mask = known.find_or_insert(text.index, kUnset);
   if (mask != kUnset) return mask;
   mask = 0;
   for (std::size_t index = 0; index < words_.size(); ++index) {
     const Word& word = words_[index];
-    if (word.field != Field::any && word.field != Field::name) continue;
-    if (contains(store_.text(name), word.text)) mask |= Mask{1} << index;
+    if (word.field != Field::any && word.field != field) continue;
+    if (contains(store_.text(text), word.text)) mask |= Mask{1} << index;
   }
   return mask;
 }
 
 bool SearchWords::match(StackId stack, StackId forward_stack, std::optional<MemorySource> source,
-                        StringId name) {
+                        StringId name, StringId tag) {
   if (words_.empty()) return true;
-  Mask found = of_stack(stack) | of_stack(forward_stack) | of_name(name);
+  Mask found = of_stack(stack) | of_stack(forward_stack) | of_text(name, Field::name, of_name_) |
+               of_text(tag, Field::tag, of_tag_);
   if (source) found |= of_source_[static_cast<std::size_t>(*source)];
   return (found & wanted_) == wanted_ && (found & excluded_) == 0;
 }

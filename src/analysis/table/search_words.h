@@ -1,4 +1,5 @@
-// SearchWords: the words of a search, matched against an allocation's stacks, source and name.
+// SearchWords: the words of a search, matched against an allocation's stacks, source, name
+// and tag.
 #pragma once
 
 #include <array>
@@ -20,11 +21,11 @@ class SearchWords {
 
   // Whether everything wanted is there, and nothing that is to be left out.
   [[nodiscard]] bool match(StackId stack, StackId forward_stack, std::optional<MemorySource> source,
-                           StringId name);
+                           StringId name, StringId tag);
 
  private:
   static constexpr std::size_t kMostWords = 16;
-  enum class Field : std::uint8_t { any, file, function, source, name };
+  enum class Field : std::uint8_t { any, file, function, source, name, tag };
   struct Word {
     std::string text;  // in small letters
     Field field = Field::any;
@@ -38,7 +39,8 @@ class SearchWords {
   [[nodiscard]] static bool is_in_frame(const Word& word, const Store& store, const Frame& frame);
   void look_at_stacks();
   [[nodiscard]] Mask of_stack(StackId stack) const;
-  [[nodiscard]] Mask of_name(StringId name);
+  // `field`: which words look there, besides those that look everywhere.
+  [[nodiscard]] Mask of_text(StringId text, Field field, FlatMap<Mask>& known) const;
 
   const Store& store_;
   std::vector<Word> words_;
@@ -47,6 +49,7 @@ class SearchWords {
   std::vector<Mask> of_stack_;
   std::array<Mask, kMemorySourceCount> of_source_{};
   FlatMap<Mask> of_name_;
+  FlatMap<Mask> of_tag_;
 };
 
 }  // namespace gpumemprof

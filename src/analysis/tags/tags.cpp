@@ -60,6 +60,11 @@ StringId tag_of(const DeviceRecord& record, std::size_t allocation) {
   return birth < tags.size() ? tags[birth] : StringId();
 }
 
+bool has_tags(const DeviceRecord& record) {
+  return std::ranges::any_of(record.events.user_metadata,
+                             [](StringId tag) { return !tag.is_none(); });
+}
+
 TagReport find_tags(const DeviceRecord& record, Moment moment) {
   TagReport report;
   find_names(record, moment, report);

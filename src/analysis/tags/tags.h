@@ -35,6 +35,9 @@ struct TagReport {
 // The tag under which an allocation was made; none where there was none.
 StringId tag_of(const DeviceRecord& record, std::size_t allocation);
 
+// Whether anything of this device was tagged.
+bool has_tags(const DeviceRecord& record);
+
 TagReport find_tags(const DeviceRecord& record, Moment moment);
 
 }  // namespace gpumemprof

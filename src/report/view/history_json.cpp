@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "analysis/tags/tags.h"
 #include "base/flat_map.h"
 #include "report/text/phrases.h"
 #include "report/view/labels.h"
@@ -45,8 +46,7 @@ class Writer {
     add_times();
     add_segments();
     add_groupings();
-    add_flame("flame_stack", parts_.by_stack);
-    add_flame("flame_module", parts_.by_module);
+    for (const FlameTree& tree : parts_.flames) add_flame(tree);
     // Last, as the parts before say which are used.
     if (!is_full()) add_stacks();
     if (!is_full()) add("frames", frames_json());
@@ -134,18 +134,27 @@ class Writer {
       add_column("is_measured", size,
                  [&](std::size_t row) { return labels.is_measured(row) ? 1 : 0; });
     }
-    if (labels.name.size() != size) return;
-    Numbers names;
-    add_column("name", size, [&](std::size_t row) {
-      return labels.name[row].is_none() ? -1 : names.number(labels.name[row].index);
+    if (labels.name.size() == size)
+      add_texts("name", "names", size, [&](std::size_t row) { return labels.name[row]; });
+    if (has_tags(record_))
+      add_texts("tag", "tags", size, [&](std::size_t row) { return tag_of(record_, row); });
+  }
+
+  // A column of numbers and the list of texts they stand for; -1: none.
+  void add_texts(std::string_view column, std::string_view list, std::size_t size,
+                 const std::function<StringId(std::size_t)>& text) {
+    Numbers numbers;
+    add_column(column, size, [&](std::size_t row) {
+      const StringId id = text(row);
+      return id.is_none() ? -1 : numbers.number(id.index);
     });
     Json texts = Json::array();
-    for (const std::uint32_t index : names.used) {
-      StringId name;
-      name.index = index;
-      texts.push_back(shown(store_.text(name)));
+    for (const std::uint32_t index : numbers.used) {
+      StringId id;
+      id.index = index;
+      texts.push_back(shown(store_.text(id)));
     }
-    add("names", dump(texts));
+    add(list, dump(texts));
   }
 
   void add_times() {
@@ -198,14 +207,17 @@ class Writer {
     out_ += parts_.groupings.empty() ? "}," : ",";
   }
 
-  void add_flame(std::string_view name, const FlameTree& tree) {
-    fmt::format_to(std::back_inserter(out_), R"("{}":{{)", name);
+  void add_flame(const FlameTree& tree) {
+    fmt::format_to(std::back_inserter(out_), R"("flame_{}":{{)", flame_by_name(tree.by));
     add_column("parent", tree.nodes.size(), [&](std::size_t node) {
       const std::uint32_t parent = tree.nodes[node].parent;
       return parent == FlameNode::kNoParent ? -1 : std::int64_t{parent};
     });
     add_column("frame", tree.nodes.size(),
                [&](std::size_t node) { return frame_number(tree.nodes[node].frame); });
+    if (std::ranges::any_of(tree.nodes, [](const FlameNode& node) { return !node.name.is_none(); }))
+      add_texts("name", "names", tree.nodes.size(),
+                [&](std::size_t node) { return tree.nodes[node].name; });
     add_column("of_row", tree.node_of_allocation.size(),
                [&](std::size_t row) { return std::int64_t{tree.node_of_allocation[row]}; });
     out_.back() = '}';

@@ -12,8 +12,7 @@ namespace gpumemprof::view {
 struct HistoryParts {
   AllocationSource source;
   std::span<const Grouping* const> groupings;
-  const FlameTree& by_stack;
-  const FlameTree& by_module;
+  std::span<const FlameTree> flames;
 };
 
 // False where a browser, which counts exactly only to 2^53, could not read it.

@@ -38,6 +38,10 @@ Json device_json(const Store& store, const DeviceMeta& device) {
       has_pool ? Json(std::max(replay.peak_reserved_bytes, replay.end.totals.reserved_bytes))
                : Json();
   json["group_bys"] = bys;
+  json["flame_bys"] = Json::array();
+  for (const FlameBy by : flame_bys(*device.record)) json["flame_bys"].push_back(flame_by_name(by));
+  // False: modules are told apart by the line of their forward() alone.
+  json["has_module_instances"] = store.has_module_numbers();
   json["sources"] = Json::array();
   if (has_sources(*device.record)) {
     for (std::size_t source = 0; source < kMemorySourceCount; ++source)
@@ -185,10 +189,10 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
   using Named = std::pair<FrameId, StringId>;
   std::map<Named, std::size_t> known;
   for (const FlameNode& node : flame.nodes) {
-    const bool is_new = known.try_emplace({node.frame, node.module}, frames.size()).second;
+    const bool is_new = known.try_emplace({node.frame, node.name}, frames.size()).second;
     if (!is_new) continue;
-    if (!node.module.is_none()) {
-      const std::string name = shown(store.text(node.module));
+    if (!node.name.is_none()) {
+      const std::string name = shown(store.text(node.name));
       frames.push_back({name, name, 0, name});
     } else if (node.frame.is_none()) {
       frames.push_back(Json());
@@ -201,7 +205,7 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
   for (const FlameNode& node : flame.nodes) {
     parent.push_back(node.parent == FlameNode::kNoParent ? -1
                                                          : static_cast<std::int64_t>(node.parent));
-    frame.push_back(known.at({node.frame, node.module}));
+    frame.push_back(known.at({node.frame, node.name}));
     bytes.push_back(node.bytes);
     self.push_back(node.self_bytes);
     blocks.push_back(node.blocks);

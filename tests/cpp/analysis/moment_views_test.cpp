@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -138,7 +139,7 @@ TEST_P(MomentOfRandomHistory, bands_are_the_largest_of_those_in_sight) {
 }
 
 TEST_P(MomentOfRandomHistory, a_flame_tree_adds_up_to_the_flame_graph_of_any_moment) {
-  for (const FlameBy by : {FlameBy::stack, FlameBy::module}) {
+  for (const FlameBy by : kFlameBys) {
     const FlameTree tree = flame_tree(history_.store, record_, by);
     ASSERT_EQ(tree.node_of_allocation.size(), rows_.size());
     FlameOptions options;
@@ -220,6 +221,20 @@ TEST_F(SearchOfRandomHistory, finds_a_tensor_by_its_name) {
   expect_same("name:Blocks.1", [](std::size_t row) { return row % 3 == 0; });
 }
 
+TEST_F(SearchOfRandomHistory, finds_what_was_tagged) {
+  const StringId tag = history_.store.add_string("prompts");
+  Column<StringId>& tags = history_.record->events.user_metadata;
+  tags.resize(history_.record->events.size(), StringId());
+  for (std::size_t event = 0; event < tags.size(); event += 3) tags[event] = tag;
+  const auto is_tagged = [&](std::size_t row) {
+    const std::uint32_t event = history_.record->allocations.alloc_event[row];
+    return event != kNoEvent && event % 3 == 0;
+  };
+  expect_same("Prompts", is_tagged);
+  expect_same("tag:prompt", is_tagged);
+  expect_same("-tag:prompt", [&](std::size_t row) { return !is_tagged(row); });
+}
+
 TEST_F(SearchOfRandomHistory, looks_where_it_is_told_and_leaves_out_what_it_is_told) {
   const auto has_function = [&](std::size_t row) {
     return any_frame(
@@ -248,6 +263,107 @@ TEST_P(MomentOfRandomHistory, a_moment_compared_with_itself_has_no_differences) 
     EXPECT_EQ(sum, comparison.first_bytes);
     EXPECT_EQ(sum, history_.allocated_at(moment_of(200)));
   }
+}
+
+// The flame graph of a moment by way: "outer > inner", and what each node itself holds.
+std::map<std::string, std::uint64_t> named_nodes(const Store& store, const Flame& flame) {
+  std::map<std::string, std::uint64_t> found;
+  std::vector<std::string> ways;
+  for (const FlameNode& node : flame.nodes) {
+    const std::string name(node.name.is_none() ? "-" : store.text(node.name));
+    ways.push_back(node.parent == FlameNode::kNoParent ? name : ways[node.parent] + " > " + name);
+    found[ways.back()] += node.bytes;
+  }
+  return found;
+}
+
+// Names a module or a tag for the event of each allocation, in turn.
+template <typename Name>
+void name_events(RandomHistory& history, const Name& name) {
+  DeviceRecord& record = *history.record;
+  for (std::uint32_t row = 0; row < record.allocations.size(); ++row) {
+    const std::uint32_t event = record.allocations.alloc_event[row];
+    if (event != kNoEvent) name(event, row);
+  }
+}
+
+TEST(FlameByModule, shows_instances_in_each_other_at_a_moment_and_over_the_run) {
+  constexpr Position kMoment = 150;
+  RandomHistory history(51, 300);
+  DeviceRecord& record = *history.record;
+  const std::pair<const char*, const char*> modules[] = {
+      {"", "Net"}, {"h.0", "Block"}, {"h.0.mlp", "Linear"}, {"h.1", "Block"}};
+  for (std::uint32_t number = 0; number < std::size(modules); ++number) {
+    ModuleLabel label;
+    label.path = history.store.add_string(modules[number].first);
+    label.class_name = history.store.add_string(modules[number].second);
+    label.number = number;
+    label.is_root = number == 0;
+    history.store.add_module(label);
+  }
+  record.events.module.resize(record.events.size(), kNoModule);
+  name_events(history, [&](std::uint32_t event, std::uint32_t row) {
+    record.events.module[event] = row % 5 == 4 ? kNoModule : row % 5;
+  });
+  FlameOptions options;
+  options.by = FlameBy::module;
+  const LiveRows live(record);
+  const Flame flame = flame_at(history.store, record, live, kMoment, options);
+  const std::map<std::string, std::uint64_t> found = named_nodes(history.store, flame);
+  std::vector<std::string> ways;
+  for (const auto& [way, bytes] : found) ways.push_back(way);
+  const std::vector<std::string> expected = {"-", "Net", "Net > h.0", "Net > h.0 > h.0.mlp",
+                                             "Net > h.1"};
+  EXPECT_EQ(ways, expected);
+  // What a file that stands alone works it out from.
+  const FlameTree tree = flame_tree(history.store, record, FlameBy::module);
+  ASSERT_EQ(tree.nodes.size(), expected.size());
+  std::uint64_t in_mlp = 0;
+  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+    const FlameNode& node = tree.nodes[tree.node_of_allocation[row]];
+    if (!record.allocations.is_allocated_at(row, moment_of(kMoment))) continue;
+    if (history.store.text(node.name) == "h.0.mlp") in_mlp += record.allocations.size_bytes[row];
+  }
+  EXPECT_EQ(found.at("Net > h.0 > h.0.mlp"), in_mlp);
+}
+
+TEST(FlameByTag, shows_the_calls_under_each_tag) {
+  constexpr Position kMoment = 150;
+  RandomHistory history(52, 300);
+  DeviceRecord& record = *history.record;
+  EXPECT_EQ(flame_bys(record), (std::vector{FlameBy::stack, FlameBy::module}));
+  const StringId tag = history.store.add_string("kv_cache");
+  record.events.user_metadata.resize(record.events.size(), StringId());
+  std::uint64_t bytes = 0;
+  name_events(history, [&](std::uint32_t event, std::uint32_t row) {
+    if (row % 3 != 0) return;
+    record.events.user_metadata[event] = tag;
+    if (record.allocations.is_allocated_at(row, moment_of(kMoment)))
+      bytes += record.allocations.size_bytes[row];
+  });
+  EXPECT_EQ(flame_bys(record), (std::vector{FlameBy::stack, FlameBy::module, FlameBy::tag}));
+  FlameOptions options;
+  options.by = FlameBy::tag;
+  const Flame flame = flame_at(history.store, record, LiveRows(record), kMoment, options);
+  ASSERT_GT(bytes, 0U);
+  std::size_t roots = 0;
+  std::size_t calls = 0;
+  for (const FlameNode& node : flame.nodes) {
+    if (node.parent != FlameNode::kNoParent) {
+      EXPECT_FALSE(node.frame.is_none());
+      ++calls;
+      continue;
+    }
+    ++roots;
+    if (node.name == tag) {
+      EXPECT_EQ(node.bytes, bytes);
+    } else {
+      EXPECT_TRUE(node.name.is_none());
+      EXPECT_EQ(node.bytes, flame.allocated_bytes - bytes);
+    }
+  }
+  EXPECT_EQ(roots, 2U);
+  EXPECT_GT(calls, 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(seeds, MomentOfRandomHistory, ::testing::Values(11U, 12U, 13U));

@@ -65,13 +65,25 @@ constexpr std::string_view kSelectiveContext =
     "        aten._scaled_dot_product_efficient_attention.default]\n"
     "context = partial(create_selective_checkpoint_contexts, kept)\n";
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+// "[a, b]", on a line for each where they are many.
+std::string as_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kWidest = 60;
+  std::string line;
+  std::string lines;
+  for (const std::string& name : names) {
+    line += (line.empty() ? "" : ", ") + name;
+    lines += "    " + name + ",\n";
+  }
+  return line.size() <= kWidest ? "[" + line + "]" : "[\n" + lines + "]";
 }
 
-// The lists that these modules are the elements of, in order; empty where they are not all of them.
+// A module that runs several times, or modules of several models: a wrapped forward() could not
+// tell one block from the other.
+bool are_unique(const std::vector<std::string>& modules) {
+  return std::set<std::string>(modules.begin(), modules.end()).size() == modules.size();
+}
+
+// The lists that these modules are all elements of, in order; empty where they are of none.
 std::vector<std::string> lists_run(const Store& store, const std::vector<std::string>& modules) {
   const std::map<std::string, ModuleList> lists = lists_of(store);
   std::vector<std::string> found;
@@ -98,17 +110,15 @@ std::string one_list(const std::vector<std::string>& names) {
   return code + "]";
 }
 
-// The modules of these blocks by name: "model.first, model.last". None where a module is several
-// blocks, of which a wrapped forward() could not tell one from the other.
+// The modules of these blocks by name: "[model.first, model.last]".
 std::optional<std::string> named_blocks(const std::vector<std::string>& modules,
                                         const Change& change) {
   std::vector<std::string> names;
   for (std::uint32_t ordinal = 0; ordinal < modules.size(); ++ordinal) {
-    if (std::ranges::count(modules, modules[ordinal]) > 1) return std::nullopt;
     if (change.recomputes(ordinal)) names.push_back(as_code(modules[ordinal]));
   }
-  if (names.empty()) return std::nullopt;
-  return "[" + joined(names) + "]";
+  if (names.empty() || !are_unique(modules)) return std::nullopt;
+  return as_list(names);
 }
 
 // From outside of the model: no line of its own has to change.
@@ -144,6 +154,7 @@ std::optional<std::string> find_block_list(const Store& store, std::size_t block
                                            const std::vector<std::string>& modules) {
   if (blocks == 0) return std::nullopt;
   if (!modules.empty()) {
+    if (!are_unique(modules)) return std::nullopt;
     const std::vector<std::string> lists = lists_run(store, modules);
     return lists.empty() ? std::nullopt : std::optional(one_list(lists));
   }

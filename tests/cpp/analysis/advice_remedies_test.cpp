@@ -216,6 +216,12 @@ TEST(CheckpointedModules, that_are_one_module_run_again_and_again_are_not_wrappe
   EXPECT_THAT(blocks.how, testing::HasSubstr("self.blocks"));
 }
 
+TEST(CheckpointedModules, of_two_models_with_the_same_names_are_not_wrapped) {
+  std::vector<std::string> paths = list_of("h", 4);
+  for (const std::string& path : list_of("h", 4)) paths.push_back(path);
+  EXPECT_THAT(some_blocks(paths).how, testing::HasSubstr("self.blocks"));
+}
+
 TEST(CheckpointedModules, are_not_named_where_the_recording_names_none) {
   EXPECT_TRUE(some_blocks({}).modules.empty());
 }

@@ -117,13 +117,13 @@ async function viewTimes(page, view) {
   await page.locator(`nav button[data-view=${view}]`).click();
   await page.waitForTimeout(500);
   const { named, events } = await page.evaluate(async () => {
-    const token = new URLSearchParams(location.search).get("token");
+    const token = sessionStorage.getItem("gpumemprof-token");
     const meta = await (await fetch(`/api/meta?token=${token}`)).json();
     return { named: "file=0&device=0", events: meta.files[0].devices[0].events };
   });
   return page.evaluate(
     async ([name, device, last]) => {
-      const token = new URLSearchParams(location.search).get("token");
+      const token = sessionStorage.getItem("gpumemprof-token");
       const times = [];
       for (let turn = 1; turn <= 15; turn++) {
         const at = Math.floor((last * ((turn * 37) % 101)) / 101);

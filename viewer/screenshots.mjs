@@ -1,15 +1,17 @@
 // The pictures of docs/viewer.md, from the recording that ships with the package and the training
 // runs of the tests. usage: node viewer/screenshots.mjs [FOLDER] [light|dark]
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { complete, openBrowser, openPage, root, serve, showView, snapshot, stopAll } from "../tests/viewer/support.mjs";
 
-const folder = process.argv[2] ?? join(root, "docs/images");
+const folder = resolve(process.argv[2] ?? join(root, "docs/images"));
 const colorScheme = process.argv[3] ?? "light";
 mkdirSync(folder, { recursive: true });
 
-const demo = join(root, "python/gpumemprof/data/demo.pickle.gz");
-const training = snapshot("gpt2_b4_fp32_adamw");
+// The pages name their files as they were given: not by where this checkout lies.
+process.chdir(root);
+const demo = "python/gpumemprof/data/demo.pickle.gz";
+const training = relative(root, snapshot("gpt2_b4_fp32_adamw"));
 const browser = await openBrowser("--disable-lcd-text"); // grey letters make smaller files
 
 async function shoot(files, name, hash, prepare = async () => {}, height = 720) {

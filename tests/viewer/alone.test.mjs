@@ -140,7 +140,7 @@ describe("a file with the whole history", () => {
       await page.locator(".table").evaluate((table) => table.scrollTo(10_000, 0));
       const left = (selector) => page.locator(selector).first().evaluate((cell) => cell.getBoundingClientRect().left);
       for (const column of ["source", "name", "label"]) assert.equal(await left(`.head .${column}`), await left(`.rows .row .${column}`), column);
-      const [right, edge] = await page.locator(".rows .row .label").first().evaluate((cell) => [cell.getBoundingClientRect().right, cell.closest(".table").getBoundingClientRect().right]);
+      const [right, edge] = await page.locator(".rows .row .label").first().evaluate((cell) => [cell.getBoundingClientRect().right, cell.closest(".rows").getBoundingClientRect().right]);
       assert.ok(right <= edge + 1, `${right} beyond ${edge}`);
     }, { viewport: { width: 800, height: 640 } });
   });

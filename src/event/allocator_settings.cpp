@@ -3,9 +3,20 @@
 #include <algorithm>
 #include <bit>
 
+#include "event/plausible.h"
+
 namespace gpumemprof {
+namespace {
+
+constexpr std::uint64_t kLeastLargeSegmentBytes = 10 * kMiB;  // torch takes none below
+
+}  // namespace
 
 void AllocatorSettings::settle() {
+  if (large_segment_bytes < kLeastLargeSegmentBytes || large_segment_bytes > kMostSize)
+    large_segment_bytes = AllocatorSettings{}.large_segment_bytes;
+  const bool is_share = garbage_collection_threshold > 0 && garbage_collection_threshold < 1;
+  if (!is_share) garbage_collection_threshold = 0;
   has_roundup_ = std::any_of(roundup_divisions.begin(), roundup_divisions.end(),
                              [](std::uint64_t divisions) { return divisions > 1; });
 }

@@ -38,7 +38,8 @@ struct AllocatorSettings {
     return round_up_to_block(requested_bytes);
   }
 
-  // Call after roundup_divisions changed.
+  // Call after a member changed. What torch would not accept, as in a forged file, becomes torch's
+  // default.
   void settle();
 
  private:

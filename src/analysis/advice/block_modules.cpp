@@ -84,7 +84,7 @@ std::vector<std::string> find_block_modules(const RunFacts& facts,
   std::vector<std::string_view> inner;  // by ordinal
   for (const RepeatedBlock& block : blocks) {
     const std::optional<std::string_view> path = paths.of(block);
-    if (!path) return {};
+    if (!path || block.ordinal > inner.size()) return {};
     if (block.ordinal == inner.size()) inner.push_back(*path);
     if (inner[block.ordinal] != *path) return {};
   }

@@ -196,9 +196,9 @@ CheckpointedBlocks blocks_of(const Advisor& advisor, const Change& change) {
   } else {
     for (std::uint32_t ordinal = 0; ordinal < blocks.of; ++ordinal) blocks.which.push_back(ordinal);
   }
-  if (!advisor.block_modules().empty()) {
-    for (const std::uint32_t ordinal : blocks.which)
-      blocks.modules.push_back(advisor.block_modules()[ordinal]);
+  const std::vector<std::string>& modules = advisor.block_modules();
+  if (modules.size() == blocks.of) {
+    for (const std::uint32_t ordinal : blocks.which) blocks.modules.push_back(modules[ordinal]);
   }
   blocks.how = code_of(advisor, change, RemedyId::checkpointing);
   return blocks;

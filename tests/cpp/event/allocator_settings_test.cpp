@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace gpumemprof {
 namespace {
 
@@ -83,6 +85,27 @@ TEST(AllocatorSettings, compare_by_what_they_say) {
   EXPECT_EQ(one, other);
   other.max_split_bytes = 64 * kMiB;
   EXPECT_NE(one, other);
+}
+
+TEST(AllocatorSettings, what_torch_does_not_accept_becomes_the_default) {
+  for (const std::uint64_t bytes : {std::uint64_t{0}, kMiB, std::uint64_t{1} << 50}) {
+    AllocatorSettings settings;
+    settings.large_segment_bytes = bytes;
+    settings.settle();
+    EXPECT_EQ(settings.large_segment_bytes, 20 * kMiB);
+  }
+  for (const double share : {-0.5, 1.0, 1e300, std::nan("")}) {
+    AllocatorSettings settings;
+    settings.garbage_collection_threshold = share;
+    settings.settle();
+    EXPECT_EQ(settings.garbage_collection_threshold, 0);
+  }
+  AllocatorSettings settings;
+  settings.large_segment_bytes = 64 * kMiB;
+  settings.garbage_collection_threshold = 0.8;
+  settings.settle();
+  EXPECT_EQ(settings.large_segment_bytes, 64 * kMiB);
+  EXPECT_EQ(settings.garbage_collection_threshold, 0.8);
 }
 
 }  // namespace

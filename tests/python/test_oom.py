@@ -69,7 +69,7 @@ def test_a_limit_on_the_process_is_named_with_the_shortage_under_it():
         (
             LIMIT,
             "cuda:0 ran out of memory: a limit on this process refused 192 MiB while the",
-            "make the run fit: gpumemprof advise ",
+            "record a smaller batch to its end and ask what fits: gpumemprof advise SMALLER.gmp ",
         ),
     ],
     ids=["fragmentation", "shortage", "limit"],

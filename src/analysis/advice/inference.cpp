@@ -9,16 +9,6 @@
 namespace gpumemprof {
 namespace {
 
-// Out of memory, and no model was called again behind it.
-bool is_cut_short(const Store& store, const DeviceRecord& record) {
-  const Column<Action>& actions = record.events.action;
-  std::size_t event = actions.size();
-  while (event > 0 && actions[event - 1] != Action::oom) --event;
-  if (event == 0) return false;
-  const std::vector<ForwardCall> calls = find_forward_calls(store, record, code_kinds(store));
-  return calls.empty() || calls.back().first_event < event;
-}
-
 Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, const Advice& advice) {
   Remedy told;
   told.name = remedy.name;
@@ -76,6 +66,15 @@ Result<InferenceRemedy> find_set(const std::vector<InferenceRemedy>& remedies,
 
 }  // namespace
 
+bool is_inference_cut_short(const Store& store, const DeviceRecord& record) {
+  const Column<Action>& actions = record.events.action;
+  std::size_t event = actions.size();
+  while (event > 0 && actions[event - 1] != Action::oom) --event;
+  if (event == 0) return false;
+  const std::vector<ForwardCall> calls = find_forward_calls(store, record, code_kinds(store));
+  return calls.empty() || calls.back().first_event < event;
+}
+
 Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
                                 const DeviceReplay& replay, std::string path,
                                 const AdviceOptions& options) {
@@ -92,7 +91,7 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
   advice.baseline.by_source = sources_at(
       record, record.labels,
       replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event));
-  if (is_cut_short(store, record)) {
+  if (is_inference_cut_short(store, record)) {
     advice.partial =
         "The run ran out of memory; how much more it would have needed is not recorded.";
   }

@@ -12,6 +12,9 @@
 
 namespace gpumemprof {
 
+// Out of memory, and no model was called again behind it.
+bool is_inference_cut_short(const Store& store, const DeviceRecord& record);
+
 Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
                                 const DeviceReplay& replay, std::string path,
                                 const AdviceOptions& options);

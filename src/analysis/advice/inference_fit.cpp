@@ -70,6 +70,7 @@ std::vector<PredictedBytes> predict(const InferenceRun& run, const std::vector<C
   }
   const std::vector<std::uint64_t> peaks = run.peaks(scales);
   std::vector<PredictedBytes> bands;
+  bands.reserve(sets.size());
   for (std::size_t index = 0; index < sets.size(); ++index)
     bands.push_back(inference_band(peaks[3 * index], peaks[3 * index + 1], peaks[3 * index + 2]));
   return bands;
@@ -84,11 +85,13 @@ bool contains(const Chosen& set, const Chosen& part) {
 // How many times the recorded batch fits; cache, activations and inputs grow with it.
 void find_largest(const InferenceRun& run, const Chosen& chosen, const InferenceLimit& limit,
                   FitPlan& plan) {
-  constexpr double kMost = 4096;
   constexpr double kStep = 1.0625;
+  constexpr int kSteps = 137;  // up to 4,000 times the batch
   std::vector<double> factors;
   std::vector<Scale> scales;
-  for (double factor = kStep; factor < kMost; factor *= kStep) {
+  double factor = 1;
+  for (int step = 0; step < kSteps; ++step) {
+    factor *= kStep;
     Scale scale = combined(chosen).most;
     scale.cache *= factor;
     scale.activations *= factor;

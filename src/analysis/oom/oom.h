@@ -67,6 +67,9 @@ struct OomReport {
   // The line that asked had filled the memory by itself and freed nothing: this many blocks.
   std::uint64_t hoarded_blocks = 0;
   std::vector<std::string> surviving_confs;  // simulated: settings with which it does not happen
+  // What the program would still have needed follows from the recording, or it helped itself: then
+  // advice can name what fits.
+  bool is_need_known = false;
 
   [[nodiscard]] bool is_proven() const { return doubts.empty(); }
   [[nodiscard]] std::uint64_t in_use_bytes() const {

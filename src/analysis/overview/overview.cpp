@@ -1,5 +1,7 @@
 #include "analysis/overview/overview.h"
 
+#include "analysis/advice/completion.h"
+#include "analysis/advice/inference.h"
 #include "analysis/overview/when.h"
 
 namespace gpumemprof {
@@ -59,6 +61,12 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.growth = find_growth(store, record, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);
+  if (!overview.ooms.empty()) {
+    const bool is_need_known = overview.sources.kind == RunKind::inference
+                                   ? !is_inference_cut_short(store, record)
+                                   : complete_run(store, record, phases).why_not.empty();
+    for (OomReport& oom : overview.ooms) oom.is_need_known = is_need_known;
+  }
   for (const OomReport& oom : overview.ooms)
     overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
   return overview;

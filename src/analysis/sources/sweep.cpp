@@ -1,6 +1,7 @@
 #include "analysis/sources/sweep.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace gpumemprof {
 namespace {
@@ -131,9 +132,9 @@ void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
 // What a forward holds at its end is saved for backward only where one follows.
 void Sweep::forget_unneeded(DeviceSources& sources) {
   bool goes_backward = false;
-  for (auto phase = sources.phases.rbegin(); phase != sources.phases.rend(); ++phase) {
-    if (phase->phase == Phase::forward && !goes_backward) phase->saved_for_backward_bytes.reset();
-    if (phase->phase != Phase::other) goes_backward = phase->phase == Phase::backward;
+  for (PhaseFigures& phase : std::views::reverse(sources.phases)) {
+    if (phase.phase == Phase::forward && !goes_backward) phase.saved_for_backward_bytes.reset();
+    if (phase.phase != Phase::other) goes_backward = phase.phase == Phase::backward;
   }
 }
 

@@ -148,6 +148,7 @@ class Writer : private text::AdvicePage {
                        format_bytes(*remedy.at_least_bytes)));
       return;
     }
+    if (!remedy.peak_allocated) return;
     const PredictedBytes& bytes = *remedy.peak_allocated;
     line(fmt::format(
         "  {} {:>9} {:>8} {} {:>8} {:>6}", text::left(remedy.name, kNameColumns),

@@ -178,12 +178,16 @@ std::string oom_facts(const OomReport& oom) {
 std::optional<std::string> fit_command(const OomReport& oom, const std::string& path) {
   const std::optional<std::uint64_t> mib = room_mib(oom);
   if (oom.cause == OomCause::larger_than_card || !mib || *mib == 0) return std::nullopt;
-  return fmt::format("gpumemprof advise {} --fit {}MiB", quoted(path), *mib);
+  // A run that was cut off does not say what fits; one of a smaller batch does.
+  return fmt::format("gpumemprof advise {} --fit {}MiB",
+                     oom.is_need_known ? quoted(path) : "SMALLER.gmp", *mib);
 }
 
 OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string& path) {
   const std::string fit = fit_command(oom, path).value_or("");
-  const std::string or_fit = fit.empty() ? "." : ", or make the run fit:";
+  std::string make_fit = oom.is_need_known ? "make the run fit:"
+                                           : "record a smaller batch to its end and ask what fits:";
+  const std::string or_fit = fit.empty() ? "." : ", or " + make_fit;
   switch (oom.cause) {
     case OomCause::larger_than_card: {
       const std::string who = asker(oom, store);
@@ -210,7 +214,9 @@ OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string
         return {"Free what that line keeps, or keep it in host memory.", ""};
       break;
   }
-  return {fit.empty() ? "" : "Make the run fit:", fit};
+  if (fit.empty()) return {};
+  make_fit.front() = oom.is_need_known ? 'M' : 'R';
+  return {make_fit, fit};
 }
 
 }  // namespace gpumemprof::text

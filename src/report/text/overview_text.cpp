@@ -369,10 +369,19 @@ class Writer : private text::Page {
     if (!style_.command.empty()) return "";
     for (const DeviceOverview& device : overview_.devices) {
       for (const OomReport& oom : device.ooms) {
+        if (!oom.is_need_known) continue;
         if (const auto command = text::fit_command(oom, overview_.path)) return *command;
       }
     }
     return "";
+  }
+
+  [[nodiscard]] bool has_run_out() const {
+    return std::ranges::any_of(overview_.devices, [](const DeviceOverview& device) {
+      return std::ranges::any_of(device.ooms, [](const OomReport& oom) {
+        return oom.cause != OomCause::larger_than_card;
+      });
+    });
   }
 
   // The command that helps in this situation.
@@ -388,6 +397,8 @@ class Writer : private text::Page {
     const bool asked_peak = devices[0].asked.kind == AskedMoment::Kind::peak;
     if (const std::string fit = fitting_command(); !fit.empty()) {
       next("what would make it fit", fit);
+    } else if (!is_demo && has_run_out()) {
+      next("what each remedy would leave of it, at least", "gpumemprof advise " + file);
     } else if (asked_peak && std::ranges::any_of(devices, holds_at_end)) {
       next("what is still live at the end", command + " --at end");
     } else if (asked_peak && !is_demo && devices[0].replay.peak.allocated_bytes > 0) {

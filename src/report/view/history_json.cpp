@@ -236,6 +236,7 @@ class Writer {
     out_ += "],";
     // Callers that no allocation has are added while this goes on.
     std::vector<std::int64_t> callers;
+    // NOLINTNEXTLINE(modernize-loop-convert): the list grows.
     for (std::size_t at = 0; at < stacks_.used.size(); ++at) {
       StackId stack;
       stack.index = stacks_.used[at];

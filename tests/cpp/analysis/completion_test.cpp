@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/block_run.h"
+#include "analysis/overview/overview.h"
 
 namespace gpumemprof {
 namespace {
@@ -232,6 +233,21 @@ TEST(Fit, names_the_least_it_can_be_brought_to_where_nothing_fits) {
   EXPECT_TRUE(run.advice(options).fit->is_found);
   options.fit_bytes = advice.fit->least_limit_bytes * 9 / 10;
   EXPECT_FALSE(run.advice(options).fit->is_found);
+}
+
+TEST(Completion, a_report_knows_whether_the_need_of_a_failed_run_is_known) {
+  const auto is_need_known = [](const BlockRun& run) {
+    const Result<Overview> overview =
+        make_overview(run.store(), {run.replay()}, {run.phases()}, "run", {});
+    EXPECT_TRUE(overview.ok());
+    EXPECT_FALSE(overview.value().devices[0].ooms.empty());
+    return overview.value().devices[0].ooms[0].is_need_known;
+  };
+  Shape shape;
+  shape.fails_at = begins_of(BlockRun({}))[2] + 8;  // whole steps are before it
+  EXPECT_TRUE(is_need_known(BlockRun(shape)));
+  shape.fails_at = begins_of(BlockRun({}))[0] + 8;
+  EXPECT_FALSE(is_need_known(BlockRun(shape)));
 }
 
 }  // namespace

@@ -771,7 +771,7 @@ def ddp_bucket_view(tell: Teller) -> None:
         cross_entropy(model(ids), labels).backward()
         tell([model], [optimizer], [ids, labels], gradients=views)
         optimizer.step()
-        # The buckets stay when gradients are let go of.
+        # The buckets stay when gradients are freed.
         views = [p.grad for p in model.parameters()]
         optimizer.zero_grad()
         tell([model], [optimizer], [ids, labels], gradients=views)
@@ -863,7 +863,7 @@ def _fsdp1(tell: Teller, use_orig_params: bool) -> None:
         cross_entropy(model(ids), labels).backward()
         tell([model], [optimizer], [ids, labels])
         optimizer.step()
-        # The flat gradient stays when its views are let go of.
+        # The flat gradient stays when its views are freed.
         views = [p.grad for p in model.parameters() if p.grad is not None and use_orig_params]
         optimizer.zero_grad()
         tell([model], [optimizer], [ids, labels], gradients=views)

@@ -1,11 +1,10 @@
-// A stand-in for libFuzzer where the compiler has none: mutates seeds at random, knowing a little
-// of pickle.
+// A stand-in for libFuzzer where the compiler has none: mutates seeds at random, with some
+// knowledge of pickle.
 //
-//   snapshot_fuzzer [-seconds N] [-runs N] [-seed S] [-keep FOLDER] SEEDS…     SEEDS are files and
-//   folders snapshot_fuzzer FILE                                                      runs one
-//   input as it is
+//   snapshot_fuzzer [-seconds N] [-runs N] [-seed S] [-keep FOLDER] SEEDS…   files and folders
+//   snapshot_fuzzer FILE                                                     runs one input as is
 //
-// The input that kills the process is left in FOLDER, named before it is run.
+// The input that kills the process is left in FOLDER; its name is chosen before it runs.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -85,7 +84,7 @@ void on_signal(int number) {
     }
   }
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_print_stack_trace();  // nobody catches it, so it starts where it was thrown
+  __sanitizer_print_stack_trace();  // nobody catches it, so the stack starts at the throw
 #endif
   std::abort();
 }
@@ -105,7 +104,7 @@ Options parse(int count, char** arguments) {
     const std::string_view name = arguments[index];
     const bool has_value = name.starts_with('-') && index + 1 < count;
     constexpr std::string_view kLibFuzzerTime = "-max_total_time=";
-    if (name.starts_with(kLibFuzzerTime)) {  // so that both kinds of build are called alike
+    if (name.starts_with(kLibFuzzerTime)) {  // so that both kinds of build take the same flags
       options.seconds = std::strtod(arguments[index] + kLibFuzzerTime.size(), nullptr);
     } else if (has_value && name == "-seconds") {
       options.seconds = std::strtod(arguments[++index], nullptr);

@@ -1,7 +1,7 @@
-// What a connection sends, from its first byte on: cut into heads, and each read.
+// What a connection sends, from its first byte: split into heads, and each one parsed.
 //
-// Beside not crashing: however the bytes arrive, the heads are the same; what is accepted reads the
-// same when it is written down again; and a body is never taken for the next request.
+// Besides not crashing: however the bytes arrive, the heads are the same; an accepted request
+// parses the same when it is written out again; and a body is never read as the next request.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +54,7 @@ std::string written(const HttpRequest& request) {
   return head;
 }
 
-// As the most forgiving reader would see it: a line of any kind that names a length or an encoding.
+// As the most lenient reader would see it: any line that names a length or an encoding.
 bool may_have_body(std::string_view head) {
   std::string name;
   bool is_name = true;

@@ -1,4 +1,4 @@
-// Mutator: random changes to seeds, most of which a pickle reader takes for a pickle still.
+// Mutator: random changes to seeds, most of which a pickle reader still accepts as a pickle.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Mutator {
   Mutator(const std::vector<Bytes>& seeds, std::uint64_t seed) : seeds_(seeds), random_(seed) {}
 
   Bytes next() {
-    // Some results are kept, so that changes add up.
+    // Some results are kept, so that changes accumulate.
     Bytes input =
         !kept_.empty() && below(3) == 0 ? kept_[below(kept_.size())] : seeds_[below(seeds_.size())];
     for (std::size_t changes = std::size_t{1} << below(6); changes > 0; --changes) change(input);
@@ -92,7 +92,7 @@ class Mutator {
     return static_cast<std::uint8_t>(kOpcodes[below(kOpcodes.size())]);
   }
 
-  // [first, last) of at most 64 bytes, now and then of any length.
+  // [first, last) of at most 64 bytes, occasionally of any length.
   std::pair<std::size_t, std::size_t> range(const Bytes& input) {
     const std::size_t first = below(input.size());
     const std::size_t most = below(16) == 0 ? input.size() : 64;
@@ -132,7 +132,7 @@ class Mutator {
                      input.begin() + static_cast<std::ptrdiff_t>(second));
   }
 
-  // The bytes behind an opcode with an operand become an edge of its range, or one more or less.
+  // The bytes after an opcode with an operand become an edge of its range, or one more or less.
   void tweak_operand(Bytes& input) {
     constexpr std::string_view kWithOperand = "hjqrKMJXTUBC\x8a\x8b\x8c\x8d\x8e\x95\x96";
     for (int attempts = 0; attempts < 64 && input.size() > 10; ++attempts) {
@@ -161,7 +161,7 @@ class Mutator {
     }
   }
 
-  // Words and shapes that random bytes hardly ever make.
+  // Words and shapes that random bytes hardly ever produce.
   void insert_phrase(Bytes& input) {
     constexpr std::string_view kWords[] = {"action",           "alloc",         "free_requested",
                                            "free_completed",   "segment_alloc", "segment_free",

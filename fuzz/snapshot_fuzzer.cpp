@@ -1,5 +1,5 @@
-// Any bytes, read as a snapshot and replayed: nothing may crash, throw or break what the figures
-// promise.
+// Any bytes, read as a snapshot and replayed: nothing may crash, throw or break an invariant of the
+// figures.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@ using gpumemprof::DeviceRecord;
 using gpumemprof::DeviceReplay;
 using gpumemprof::MemoryTotals;
 
-// Not assert(): the promise holds in every build.
+// Not assert(): checked in every build.
 void promise(bool kept, const char* what) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
@@ -30,10 +30,10 @@ void check_lifetimes(const DeviceRecord& record) {
   const auto& allocations = record.allocations;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     promise(allocations.free_requested_event[row] <= allocations.free_completed_event[row],
-            "a block is let go before it is free");
+            "a free is requested before it completes");
     promise(allocations.alloc_event[row] == gpumemprof::kNoEvent ||
                 allocations.alloc_event[row] <= allocations.free_requested_event[row],
-            "a block is handed out before it is let go");
+            "a block is handed out before it is freed");
     promise(allocations.segment[row].index < record.segments.size(), "a block lies in a segment");
   }
 }

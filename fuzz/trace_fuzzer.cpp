@@ -1,8 +1,8 @@
-// Any bytes as a .gmp file: they must be refused or read, never crash, never fill the machine.
+// Any bytes as a .gmp file: they must be rejected or read, never crash or exhaust memory.
 //
-// The first byte picks what the rest is: a whole file, or the content of blocks that get good
-// headers, as checksums would keep a fuzzer out of the decoders. There each block is: kind, two
-// bytes of length, content.
+// The first byte selects what the rest is: a whole file, or the content of blocks that get valid
+// headers, since checksums would keep a fuzzer out of the decoders. In the second case each block
+// is: kind, two bytes of length, content.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Small recordings with changes that a reader does not refuse, given to every verb and every
-// analysis: nothing may crash, throw, break a promise or fill the machine.
+// Small recordings with changes that a reader does not reject, given to every verb and every
+// analysis: nothing may crash, throw, break an invariant or exhaust memory.
 //
-// The input chooses a seed of fuzz/seeds and what happens to it: the objects of a snapshot, the
-// content of a .gmp file (written again by the real writer), or the bytes of its blocks behind
-// their checksums.
+// The input selects a seed from fuzz/seeds and what happens to it: changes to the objects of a
+// snapshot, to the content of a .gmp file (written again by the real writer), or to the bytes of
+// its blocks beneath their checksums.
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,7 +34,7 @@ using gpumemprof::fuzz::HeapBound;
 using gpumemprof::fuzz::PythonValue;
 using Bytes = std::vector<std::uint8_t>;
 
-// What all verbs together may take for a file, beyond a multiple of its size.
+// What all verbs together may use for a file, beyond a multiple of its size.
 constexpr std::size_t kBaseBytes = std::size_t{256} << 20;
 constexpr std::size_t kBytesPerFileByte = 2048;
 
@@ -67,7 +67,7 @@ Seeds read_seeds() {
   return seeds;
 }
 
-// Removed when the process ends well.
+// Removed when the process exits normally.
 class Folder {
  public:
   Folder() {

@@ -1,5 +1,5 @@
-// Choices: what a fuzzer's input decides. Its bytes are used up first, so that a fuzzer that is
-// guided by coverage steers with them; behind them numbers follow that depend on all of the input.
+// Choices: what a fuzzer's input decides. Its bytes are used up first, so that a coverage-guided
+// fuzzer steers with them; after them come numbers that depend on the whole input.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ namespace {
 
 using Opened = std::shared_ptr<const Recording>;
 
-// Not assert(): the promise holds in every build.
+// Not assert(): checked in every build.
 void promise(bool kept, const char* what) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
@@ -31,7 +31,7 @@ void promise(bool kept, const char* what) {
 
 void promise_sentence(const Error& error) {
   promise(!error.message.empty(), "an error has a message");
-  promise(error.code != ErrorCode::bug, "no file makes a bug of ours");
+  promise(error.code != ErrorCode::bug, "no file causes an internal error");
 }
 
 void promise_json(const std::string& text) {
@@ -50,7 +50,7 @@ class Verbs {
   void run() {
     report();
     tables();
-    // A run of everything would take long for every small change.
+    // Running everything would take too long for every small change.
     switch (choices_.below(4)) {
       case 0:
         view();

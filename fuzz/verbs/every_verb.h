@@ -8,8 +8,8 @@
 
 namespace gpumemprof::fuzz {
 
-// `folder` is for what the verbs write. Ends the process where a promise is broken; a file that is
-// refused is fine.
+// `folder` is for the verbs' output. Ends the process where an invariant is broken; a rejected file
+// is fine.
 void try_every_verb(const std::string& path, const std::string& folder, Choices& choices);
 
 }  // namespace gpumemprof::fuzz

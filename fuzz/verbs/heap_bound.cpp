@@ -4,7 +4,7 @@
 #include <atomic>
 
 #if defined(__SANITIZE_ADDRESS__)
-// The sanitizer's own header is not everywhere where the sanitizer is.
+// The sanitizer's own header is not available everywhere the sanitizer is.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),

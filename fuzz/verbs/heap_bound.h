@@ -1,6 +1,6 @@
-// HeapBound: the most heap memory that was in use at once while it lived.
+// HeapBound: the peak heap memory in use during its lifetime.
 //
-// It counts by the hooks that the address sanitizer has; without the sanitizer it counts nothing.
+// It counts through AddressSanitizer's hooks; without the sanitizer it counts nothing.
 #pragma once
 
 #include <cstddef>

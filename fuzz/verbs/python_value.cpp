@@ -176,7 +176,7 @@ class Reader {
     }
   }
 
-  // Seeds are written without sharing of anything but text.
+  // Seeds are written without sharing anything but text.
   bool memory(std::uint8_t opcode) {
     switch (opcode) {
       case 'q':
@@ -206,7 +206,7 @@ class Reader {
   std::map<std::uint64_t, PythonValue> memo_;
 };
 
-// Protocol 4, with text that comes again taken from the memo, as Python writes it.
+// Protocol 4, with repeated text taken from the memo, as Python writes it.
 class Writer {
  public:
   std::vector<std::uint8_t> run(const PythonValue& value) {

@@ -1,7 +1,7 @@
 // PythonValue: the plain data of a pickle as a tree that can be changed and written again.
 //
-// It reads what Python's pickler writes for a snapshot with protocol 2 to 5, of the fuzzer's own
-// seeds alone, so it trusts what it reads.
+// It reads what Python's pickler writes for a snapshot with protocols 2 to 5, and only the fuzzer's
+// own seeds, so it trusts what it reads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace gpumemprof::fuzz {
 
 struct PythonValue {
   struct None {};
-  // Beyond 64 bits too: `magnitude` is shifted left by `shift` bits.
+  // Also beyond 64 bits: `magnitude` is shifted left by `shift` bits.
   struct Integer {
     std::uint64_t magnitude = 0;
     bool is_negative = false;
@@ -32,7 +32,7 @@ struct PythonValue {
   static PythonValue of(std::uint64_t number) { return {Integer{number, false, 0}}; }
   static PythonValue of(std::string text) { return {std::move(text)}; }
 
-  // The value under a key of text, or nullptr.
+  // The value under a text key, or nullptr.
   PythonValue* find(std::string_view key);
   List* list(std::string_view key);
 };

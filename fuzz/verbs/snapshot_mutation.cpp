@@ -134,7 +134,7 @@ class Mutation {
     list.insert(list.begin() + place(list), moved.begin(), moved.end());
   }
 
-  // One field of an event, a block or a segment becomes something else.
+  // Changes one field of an event, a block or a segment to something else.
   void change_record(PythonValue& record) {
     auto* dict = std::get_if<Dict>(&record.data);
     if (dict == nullptr || dict->empty()) return;
@@ -386,7 +386,7 @@ class Mutation {
     if (settings != nullptr) change_record(*settings);
   }
 
-  // Somewhere in the tree.
+  // Changes something somewhere in the tree.
   void change_anything(PythonValue& value) {
     if (auto* list = std::get_if<List>(&value.data); list != nullptr && !list->empty()) {
       if (!choices_.one_in(8)) return change_anything((*list)[any(*list)]);

@@ -1,4 +1,4 @@
-// Changes to a snapshot that leave it a snapshot: what a cut, damaged, forged or merely strange
+// Changes to a snapshot that leave it a snapshot: what a cut, damaged, forged or merely unusual
 // recording looks like.
 #pragma once
 

@@ -62,7 +62,7 @@ class StoreMutation {
   }
   StringId any_string() { return StringId(any_row(store_.strings().size())); }
 
-  // Takes a range of events out, or puts it in again elsewhere, once more or instead.
+  // Removes a range of events, or inserts it elsewhere, as a copy or a move.
   void rearrange_events(DeviceRecord& record) {
     EventColumns& events = record.events;
     const std::size_t size = events.size();

@@ -1,5 +1,5 @@
-// Changes to a .gmp file behind its checksums: to what the file holds, written again by the real
-// writer, and to the bytes of its blocks, packed again with good headers.
+// Changes to a .gmp file beneath its checksums: to the file's content, written again by the real
+// writer, and to the bytes of its blocks, packed again with valid headers.
 #pragma once
 
 #include <cstdint>

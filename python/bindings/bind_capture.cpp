@@ -13,7 +13,7 @@ namespace {
 
 std::string to_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-// Text of Python's that need not be valid UTF-8 (a path, an argument).
+// Text from Python that need not be valid UTF-8 (a path, an argument).
 std::string to_text(const nb::handle& text) {
   const nb::object encoded = text.attr("encode")("utf-8", "surrogateescape");
   return to_text(nb::cast<nb::bytes>(encoded));
@@ -132,7 +132,7 @@ bool wait_for_allocation(int recording, double seconds) {
       recording, std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
 }
 
-// None: it could not be done. Else why it failed, empty where it passed.
+// None: it could not be done. Otherwise why it failed, empty where it passed.
 nb::object finish_proof(int recording, int devices, const nb::list& rows) {
   const std::vector<capture::ListedSegment> segments = to_segments(rows);
   const Result<capture::Proof> proof = [&] {
@@ -152,14 +152,14 @@ void attach_cuda(int major, int minor) {
   check(attached);
 }
 
-// False: the settings are not understood, and the defaults stay.
+// False: the settings are not understood, and the defaults stay in effect.
 bool set_settings(int recording, const std::string& text, int major, int minor) {
   const Result<AllocConf> conf = parse_alloc_conf(text, {major, minor});
   if (conf) capture::set_settings(recording, conf.value().settings);
   return conf.ok();
 }
 
-// Two nodes of torch's graph, made one after the other, and their numbers as torch tells them.
+// Two nodes of torch's graph, created one after the other, and their numbers as torch reports them.
 void prove_autograd(const nb::object& first, std::uint64_t first_sequence, const nb::object& second,
                     std::uint64_t second_sequence) {
   const auto address = [](const nb::object& node) {
@@ -177,7 +177,7 @@ nb::list own_stack() {
   return frames;
 }
 
-// What torch's own recorder saw, in place of what we could not.
+// Replaces what we could not record with what torch's own recorder saw.
 void replace_with_snapshot(const nb::bytes& snapshot, const nb::bytes& path,
                            const nb::dict& more_facts) {
   const capture::Facts facts = to_facts(more_facts);
@@ -236,7 +236,7 @@ nb::list own_modules(const nb::object& call_code) {
 }
 
 void follow_modules(const nb::object& call_code) {
-  call_code.inc_ref();  // and never given back: callbacks compare with its address
+  call_code.inc_ref();  // and never released: callbacks compare with its address
   capture::follow_modules(address_of(call_code));
 }
 
@@ -248,7 +248,7 @@ nb::list called_modules(const nb::object& call_code) {
   return modules;
 }
 
-// What describes modules, and is called in Python's main thread.
+// The callable that describes modules; called in Python's main thread.
 PyObject* g_describer = nullptr;
 
 int call_describer(void* /*nothing*/) {
@@ -266,11 +266,11 @@ int call_describer(void* /*nothing*/) {
 }
 
 void ask_describer() {
-  // Its queue is short; where it is full, the next unknown module asks again.
+  // Python's queue is short; where it is full, the next unknown module asks again.
   if (Py_AddPendingCall(call_describer, nullptr) != 0) capture::names_answered();
 }
 
-// None: nobody describes them.
+// None: no modules are described.
 void describe_with(const nb::object& describer) {
   capture::ask_for_names(nullptr);
   PyObject* before = g_describer;

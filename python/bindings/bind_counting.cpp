@@ -51,7 +51,7 @@ nb::object to_object(const std::optional<capture::ScopeFigures>& figures) {
                         bytes_or_none(figures->resident_after_bytes));
 }
 
-// Whether completed frees are told too, without which active bytes are not known.
+// Whether completed frees are reported too; without them active bytes are not known.
 bool attach_cuda(int major, int minor) {
   Status tracked = Done{};
   const Status reported = [&] {
@@ -72,8 +72,8 @@ bool settle(int slot, std::uint64_t version, std::uint64_t allocated_bytes,
                                           most_reserved_bytes, std::move(pending)});
 }
 
-// What everyone and what this process holds on a card, by the card's id; None where NVML does not
-// tell.
+// What all processes and what this process hold on a card, by the card's id; None where NVML does
+// not report it.
 nb::tuple card_sample(const std::string& uuid) {
   static std::mutex mutex;
   static std::map<std::string, capture::Cards> cards;

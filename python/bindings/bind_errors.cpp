@@ -31,7 +31,7 @@ void set_python_error(const Error& error) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
 }
 
-// Everything of that family is a mistake of ours; nanobind would make a ValueError of some.
+// Every exception of that family is an internal error; nanobind would turn some into a ValueError.
 void translate_bug(const std::exception_ptr& thrown, void* /*payload*/) {
   try {
     std::rethrow_exception(thrown);

@@ -1,4 +1,4 @@
-// Where an optimizer's parameters and their gradients lie.
+// Where an optimizer's parameters and their gradients are in memory.
 #include <vector>
 
 #include "bindings.h"

@@ -5,7 +5,7 @@
 namespace gpumemprof::bindings {
 namespace {
 
-// Lets Ctrl-C end a long read: Python only notes the signal, and acts on it when asked.
+// Lets Ctrl-C end a long read: Python only notes the signal, and acts on it when polled.
 void stop_if_interrupted() {
   const nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -27,7 +27,7 @@ nb::object cut(const RecordingHandle& handle) {
   return cut ? nb::object(to_str(cut->sentence())) : nb::none();
 }
 
-// A sentence for each thing that is known to be missing.
+// A sentence for each thing known to be missing.
 nb::list missing(const RecordingHandle& handle) {
   nb::list sentences;
   const Completeness found = find_completeness(handle.recording->store());
@@ -68,8 +68,8 @@ nb::object stack_or_none(StackId id) {
   return id.is_none() ? nb::none() : nb::object(nb::int_(id.index));
 }
 
-// The newest `most` allocations that the recording saw being made, oldest first, as (address, size,
-// requested, time made, time let go, stack).
+// The newest `most` allocations whose creation was recorded, oldest first, as (address, size,
+// requested, time allocated, time freed, stack).
 nb::list allocation_rows(const RecordingHandle& handle, std::size_t device_row, std::size_t most) {
   const DeviceRecord& device = device_at(handle, device_row);
   const AllocationColumns& all = device.allocations;

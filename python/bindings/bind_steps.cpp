@@ -1,5 +1,6 @@
-// Optimizer steps that are like the step before: seen in one call before and one after, since what
-// Python needs to find that nothing changed costs more than everything else a small step records.
+// Optimizer steps that match the previous step: handled in one call before and one after, because
+// the Python code that would find that nothing changed costs more than everything else a small step
+// records.
 #include <algorithm>
 #include <vector>
 
@@ -15,7 +16,7 @@ using Change = TensorPlaces::Change;
 
 constexpr std::int64_t kNoSet = -1;
 
-// What a step of one optimizer needs to be like the step before.
+// What a step of one optimizer needs to match the previous step.
 struct Expected {
   nb::object optimizer;  // a weak reference
   nb::object keeps_places;
@@ -49,7 +50,7 @@ void apply(std::int64_t set) {
 
 class UnchangedSteps {
  public:
-  // The next steps of the optimizer, at most so many, may be like its last one.
+  // The next steps of the optimizer, at most this many, may match its last one.
   void expect(const nb::object& optimizer, nb::object places, nb::tuple kinds, std::uint32_t number,
               std::int64_t labels, std::int64_t gradient_labels, std::size_t gradient_count,
               std::uint32_t steps) {
@@ -72,7 +73,7 @@ class UnchangedSteps {
     expected_.push_back(std::move(expected));
   }
 
-  // False: Python must look itself.
+  // False: Python must check for itself.
   bool before(nb::handle optimizer) {
     Expected* expected = find(optimizer);
     if (expected == nullptr || expected->steps_left == 0 || expected->is_open) return false;
@@ -83,7 +84,7 @@ class UnchangedSteps {
     return true;
   }
 
-  // False: Python must look itself, as after a step whose labels were left for later.
+  // False: Python must check for itself, as after a step whose labels were deferred.
   bool after(nb::handle optimizer) {
     Expected* expected = find(optimizer);
     if (expected == nullptr || !expected->is_open || !is_like_before(*expected, optimizer))
@@ -95,8 +96,8 @@ class UnchangedSteps {
     return true;
   }
 
-  // (steps that were like the one before, the number of the gradients' labels, whether the last of
-  // these steps has not ended); None where nothing was expected.
+  // (steps that matched the previous one, the number of the gradients' label set, whether the last
+  // of these steps has not ended); None where nothing was expected.
   nb::object forget(nb::handle optimizer) {
     Expected* expected = find(optimizer);
     if (expected == nullptr) return nb::none();
@@ -129,7 +130,7 @@ class UnchangedSteps {
     if (change == Change::none) return true;
     if (change == Change::other || expected.gradient_labels == kNoSet ||
         expected.places->gradient_count() != expected.gradient_count) {
-      expected.places->forget();  // so that Python's own reading does not take it for unchanged
+      expected.places->forget();  // so that Python's own check does not take it for unchanged
       return false;
     }
     expected.gradient_labels =

@@ -7,8 +7,8 @@
 namespace gpumemprof::bindings {
 namespace {
 
-// A capsule that owns an Arrow struct, by the names of Arrow's PyCapsule protocol. A reader that
-// takes the contents over leaves a struct without release behind.
+// A capsule that owns an Arrow struct, with the names of Arrow's PyCapsule protocol. A reader that
+// takes over the contents leaves a struct without release.
 template <typename ArrowStruct>
 nb::capsule capsule_of(std::unique_ptr<ArrowStruct> filled, const char* name) {
   nb::capsule capsule(filled.get(), name, [](void* pointer) noexcept {
@@ -25,7 +25,7 @@ nb::capsule arrow_schema(const arrow::Table& table) {
   return capsule_of(std::move(schema), "arrow_schema");
 }
 
-// A requested schema is a wish; the protocol leaves it to the reader to cast what it gets.
+// A requested schema is only a hint; the protocol leaves it to the reader to cast what it gets.
 nb::capsule arrow_stream(const arrow::Table& table, const nb::object& /*requested_schema*/) {
   auto stream = std::make_unique<ArrowArrayStream>();
   table.export_stream(stream.get());

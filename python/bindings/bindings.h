@@ -1,7 +1,7 @@
-// The module gpumemprof._core: conversion between Python and the session façade, no logic of its
-// own.
+// The module gpumemprof._core: conversion between Python and the session façade, without logic of
+// its own.
 //
-// The GIL is let go wherever a file is read, replayed or explained.
+// The GIL is released wherever a file is read, replayed or explained.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,7 +26,7 @@ struct RecordingHandle {
 // Text that came from a file or a path and need not be valid UTF-8.
 nb::str to_str(std::string_view text);
 
-// Raises the class of gpumemprof that fits the code.
+// Raises the gpumemprof exception class that matches the code.
 [[noreturn]] void raise(const Error& error);
 
 template <typename T>

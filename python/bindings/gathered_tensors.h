@@ -9,8 +9,8 @@
 
 namespace gpumemprof::bindings {
 
-// The tensors under "params" of each group; false where one is of another kind than `kinds`, whose
-// memory may lie elsewhere than torch's own objects say.
+// The tensors under "params" of each group; false where one has a type other than `kinds`, whose
+// memory may be elsewhere than torch's own objects say.
 bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
                     std::vector<std::uintptr_t>& tensors);
 

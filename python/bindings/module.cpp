@@ -1,8 +1,7 @@
 #include "bindings.h"
 
 NB_MODULE(_core, module) {
-  // A user's script may end with a recording still in some global: that is no fault to complain
-  // about.
+  // A user's script may end with a recording still in a global: that is not a leak to warn about.
   nanobind::set_leak_warnings(false);
   module.doc() = "The native part of gpumemprof; use the package, not this module.";
   module.attr("__version__") = GPUMEMPROF_VERSION;

@@ -620,7 +620,7 @@ def counters(index: int) -> dict[str, Any]:
 
 
 def pending_blocks(index: int) -> list[tuple[int, int]]:
-    """Blocks let go of that a stream still uses, as (address, size)."""
+    """Freed blocks that a stream still uses, as (address, size)."""
     return [
         (block["address"], block["size"])
         for segment in list_state()[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 MYPY = False
-if MYPY:  # Runs at the start of processes that may have no use for us: it imports nothing else.
+if MYPY:  # Runs at the start of processes that may not need us: it imports nothing else.
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import FrameType, ModuleType

@@ -318,7 +318,7 @@ class Recording:
         ``size_bytes``            of the block: what it takes from the pool
         ``requested_bytes``       what was asked for
         ``alloc_event``           null: before the history began
-        ``free_requested_event``  when its owner let go of it; null: not by the end
+        ``free_requested_event``  when its owner freed it; null: not by the end
         ``free_completed_event``  when it could be used again; null: not by the end
         ``stream``                index into ``Recording.streams``
         ``stack``                 row of ``stacks``; null where not recorded

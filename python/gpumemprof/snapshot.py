@@ -51,7 +51,7 @@ class MemorySnapshot:
     max_memory_reserved: int | None
     """The same of reserved bytes."""
     active_memory: int | None
-    """Allocated bytes, and those let go that a stream still uses."""
+    """Allocated bytes, and freed ones that a stream still uses."""
     inactive_memory: int | None
     """Reserved less active: cached and unused."""
     cpu_memory: int | None

@@ -22,7 +22,8 @@ Error cannot_read(const std::string& path, int error_number) {
 }  // namespace
 
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
-  // The system ends a path at its first zero byte: another file would be opened than was named.
+  // The system ends a path at its first zero byte, so it would open a file other than the one
+  // named.
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos) {
     return Error{ErrorCode::bad_input, "a path cannot hold a zero byte", path.substr(0, zero),
                  "check the path"};

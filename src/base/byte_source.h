@@ -1,5 +1,5 @@
 // ByteSource: bytes in order, once. FileSource reads a file through a small buffer; nothing is
-// mapped, so a file that shrinks while it is read ends early instead of crashing us.
+// mapped, so a file that shrinks while it is read ends early instead of crashing the process.
 #pragma once
 
 #include <cstddef>
@@ -51,12 +51,12 @@ class BufferSource : public ByteSource {
   std::span<const std::byte> rest_;
 };
 
-// Lets the first bytes be looked at before they are read.
+// Allows the first bytes to be examined before they are read.
 class PeekableSource : public ByteSource {
  public:
   PeekableSource(ByteSource& source, std::size_t peeked_bytes);
   Result<std::size_t> read(std::span<std::byte> out) override;
-  // Fewer than asked for where the source is shorter.
+  // Fewer than requested if the source is shorter.
   [[nodiscard]] Result<std::span<const std::byte>> peek();
 
  private:

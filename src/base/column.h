@@ -1,8 +1,8 @@
 // Column<T>: a growable, contiguous array for very many small values.
 //
-// Small columns live on the heap, large ones in pages of their own that move instead of being
-// copied: a column of a hundred million rows never needs room for two of itself. Rows that were
-// never written take no memory.
+// Small columns live on the heap, large ones in their own pages, which are remapped instead of
+// being copied: a column of a hundred million rows never needs memory for two copies of itself.
+// Rows that were never written take no memory.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class Column {
       grow(size_ + 1);
     data_[size_++] = value;
   }
-  // Only after reserve() made room for it.
+  // Only after reserve() made room.
   void push_unchecked(T value) { data_[size_++] = value; }
   void pop_back() { --size_; }
   void truncate(std::size_t size) { size_ = size; }
@@ -82,7 +82,7 @@ class Column {
     if (capacity > capacity_) grow(capacity);
   }
 
-  // Gives unused room back; a finished column costs what it holds.
+  // Releases unused capacity; a finished column costs what it holds.
   void shrink_to_fit() {
     if (size_ == 0) {
       Column().swap(*this);
@@ -110,7 +110,7 @@ class Column {
     capacity_ = capacity;
   }
 
-  // To the other kind of memory.
+  // Moves to the other kind of memory.
   void move_to(std::size_t capacity) {
     void* data = is_paged(capacity) ? grow_pages(nullptr, 0, capacity * sizeof(T))
                                     : std::malloc(capacity * sizeof(T));

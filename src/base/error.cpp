@@ -11,7 +11,7 @@ std::string Error::sentence() const {
   if (!where.empty()) text += where + ": ";
   text += message;
   if (!hint.empty()) text += "; " + hint;
-  // Paths and arguments in it may hold anything.
+  // Paths and arguments in it may contain anything.
   return printable(text);
 }
 

@@ -1,6 +1,6 @@
 // Errors are sentences: what failed, where, and what to do next.
 //
-// A user's mistake or a stranger's file is an Error carried by Result<T>; our own bug is an
+// A user's mistake or a bad input file is an Error carried by Result<T>; our own bug is an
 // InternalError thrown by GMP_CHECK and caught only at the edges (session, bindings, cli, capture).
 #pragma once
 
@@ -15,8 +15,8 @@ enum class ErrorCode : std::uint8_t {
   limit_exceeded,  // a limit the user set was exceeded
   usage,           // the call itself was wrong
   bad_input,       // a file that cannot be read as what it claims to be
-  environment,     // the machine lacks something
-  bug,             // ours
+  environment,     // the machine is missing something
+  bug,             // our own
 };
 
 // The exit code every command uses for a class of errors.

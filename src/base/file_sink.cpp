@@ -38,7 +38,7 @@ Error cannot_write(const std::string& path, int error_number) {
           "check that the folder exists and that you may write there"};
 }
 
-// Programs close and reuse low numbers: daemons all up to 1,023, a shell's "1>&-" the standard
+// Programs close and reuse low descriptors: daemons all up to 1,023, a shell's "1>&-" the standard
 // ones.
 int moved_up(int descriptor) {
   rlimit limit{};
@@ -67,7 +67,7 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// A name beside the file's own that nobody can foresee.
+// An unpredictable name next to the file's own.
 std::string random_name(const std::string& path) {
   std::random_device random;
   char digits[32];
@@ -85,7 +85,7 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-// The system ends a path at its first zero byte: the file would not be the one that was named.
+// The system ends a path at its first zero byte, so the file would not be the one that was named.
 std::optional<Error> refused_name(const std::string& path) {
   if (path.find('\0') == std::string::npos) return std::nullopt;
   return Error{ErrorCode::usage, "a path cannot hold a zero byte", path.substr(0, path.find('\0')),
@@ -120,7 +120,8 @@ Result<std::unique_ptr<FileSink>> FileSink::create_visible(const std::string& pa
   if (descriptor < 0) return cannot_write(path, errno);
   std::unique_ptr<FileSink> sink(new FileSink(descriptor, path));
   if (!sink->is_regular_) return sink;
-  // Before anything is cut off: it may be another recording's. Some file systems have no locks.
+  // Lock before truncating: the file may belong to another recording. Some file systems have no
+  // locks.
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return cannot_write(path, EWOULDBLOCK);
   if (existing == Existing::replace && ::ftruncate(descriptor, 0) != 0)
@@ -135,10 +136,10 @@ Result<std::unique_ptr<FileSink>> FileSink::create_hidden(const std::string& pat
   if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return cannot_write(path, EISDIR);
   std::string name;
   int descriptor = -1;
-  // It gets its name through /proc.
+  // The file will be linked to its name through /proc.
   if (::access("/proc/self/fd", X_OK) == 0)
     descriptor = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-  if (descriptor < 0) {  // some file systems have no files without a name
+  if (descriptor < 0) {  // some file systems do not support unnamed files
     name = random_name(path);
     descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   }
@@ -167,8 +168,8 @@ Status FileSink::publish() {
     is_hidden_ = false;
     return Done{};
   }
-  // Some file systems have no links: rename() would replace what came in between, so it is looked
-  // for once more.
+  // Some file systems have no hard links: rename() would replace a file created in between, so we
+  // check once more.
   const bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS;
   if (has_links && (errno != EEXIST || existing_ == Existing::refuse))
     return cannot_write(path_, errno);
@@ -191,7 +192,7 @@ bool FileSink::holds_file() const {
 }
 
 bool FileSink::open_again() {
-  descriptor_ = -1;  // the number is the program's now: not ours to close
+  descriptor_ = -1;  // the descriptor is the program's now: not ours to close
   if (!is_regular_ || is_hidden_) return false;
   int descriptor =
       ::open(absolute_path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
@@ -202,7 +203,7 @@ bool FileSink::open_again() {
   struct stat status{};
   if (holds_file() && ::fstat(descriptor, &status) == 0 && status.st_size == end &&
       ::lseek(descriptor, end, SEEK_SET) == end) {
-    // Fails where a child still has the first descriptor: then that one's lock holds.
+    // Fails if a child still has the first descriptor: then that descriptor's lock holds.
     static_cast<void>(::flock(descriptor, LOCK_EX | LOCK_NB));
     return true;
   }
@@ -223,21 +224,21 @@ Status FileSink::recover() {
 
 int FileSink::make_room(std::uint64_t bytes) const {
   const auto end = static_cast<off_t>(size_bytes_);
-  // What is kept behind the end does not count against the limit, but the last piece will.
+  // What is reserved past the end does not count against the limit, but the last piece will.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       size_bytes_ + bytes > limit.rlim_cur)
     return EFBIG;
   if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, end, static_cast<off_t>(bytes)) == 0) return 0;
-  return is_full(errno) ? errno : 0;  // else it cannot be asked for here
+  return is_full(errno) ? errno : 0;  // otherwise it cannot be reserved here
 }
 
 Status FileSink::write(std::span<const std::byte> piece) {
   if (Status recovered = recover(); !recovered) return recovered;
   if (is_regular_ && reserve_bytes_ > 0) {
-    // The room behind the end stays as it was where this fails.
+    // If this fails, the space past the end stays as it was.
     const int error_number = make_room(piece.size() + reserve_bytes_);
-    // Where there never was any, what fits is written.
+    // If none was ever reserved, what fits is written.
     has_room_ |= error_number == 0;
     if (error_number != 0 && has_room_) {
       has_failed_ = true;
@@ -261,7 +262,7 @@ Status FileSink::put(std::span<const std::byte> piece) {
     } else if (errno != EINTR) {
       const int error_number = errno;
       has_failed_ = true;
-      // A pipe or device cannot be cut back; a reader of it sees the broken piece for what it is.
+      // A pipe or device cannot be truncated; its reader recognises the broken piece as such.
       const auto whole_bytes = static_cast<off_t>(size_bytes_);
       if (written > 0 && ::ftruncate(descriptor_, whole_bytes) == 0) {
         ::lseek(descriptor_, whole_bytes, SEEK_SET);
@@ -289,14 +290,14 @@ Status FileSink::close() {
     return cannot_write(path_, errno);
   const bool is_published = is_hidden_ && !has_failed_;
   const bool was_there = is_in_its_place();
-  // A file without a name is gone once it is closed.
+  // An unnamed file is gone once it is closed.
   if (is_published && hidden_name_.empty()) {
     Status published = publish();
     if (!published) return published;
   }
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
-  // Linux has let go of the descriptor even when a signal came in between.
+  // Linux has released the descriptor even if a signal interrupted the call.
   if (closed != 0 && errno != EINTR) return cannot_write(path_, errno);
   if (!was_there) {
     return Error{ErrorCode::environment, "the file was deleted or replaced while it was written",

@@ -1,7 +1,7 @@
 // FlatMap: 64-bit key → small value, open addressing, linear probing, deletion without tombstones.
 //
 // Made for keys that are addresses: their low nine bits are zero, so the key is mixed before use.
-// One key value (kEmpty) cannot be stored; no address and no hash we use takes it.
+// One key value (kEmpty) cannot be stored; no address and no hash we use has it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class FlatMap {
 
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Any key may be asked for, kEmpty too.
+  // Any key may be looked up, kEmpty too.
   Value* find(std::uint64_t key) {
     for (std::size_t slot = home(key);; slot = (slot + 1) & mask_) {
       if (slots_[slot].key == kEmpty) return nullptr;
@@ -30,7 +30,7 @@ class FlatMap {
   }
   const Value* find(std::uint64_t key) const { return const_cast<FlatMap*>(this)->find(key); }
 
-  // Returns the value for key, made from fallback if it was not there. key must not be kEmpty.
+  // Returns the value for key, inserting fallback if it was not there. key must not be kEmpty.
   Value& find_or_insert(std::uint64_t key, Value fallback) {
     if (2 * (size_ + 1) > slots_.size()) rehash(slots_.size() * 2);
     for (std::size_t slot = home(key);; slot = (slot + 1) & mask_) {

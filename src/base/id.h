@@ -1,4 +1,4 @@
-// Typed ids: an index that cannot be mixed up with another kind of index.
+// Typed ids: an index that cannot be confused with another kind of index.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace gpumemprof {
 
-// A 32-bit row number with one value set aside for "none".
+// A 32-bit row number with one value reserved for "none".
 template <typename Tag>
 struct Id {
   std::uint32_t index = kNone;

@@ -1,4 +1,4 @@
-// Interner: text → StringId, each text stored once. Id 0 is always the empty text.
+// Interner: string → StringId, each string stored once. Id 0 is always the empty string.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Interner {
   [[nodiscard]] std::size_t size() const { return offsets_.size() - 1; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  // All texts back to back, and where each starts (size() + 1 entries): Arrow's layout for strings.
+  // All strings back to back, and where each starts (size() + 1 entries): Arrow's string layout.
   [[nodiscard]] const Column<char>& bytes() const { return bytes_; }
   [[nodiscard]] const Column<std::int64_t>& offsets() const { return offsets_; }
 

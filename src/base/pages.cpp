@@ -12,7 +12,7 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + kLargePage - 1) & ~(kLargePage - 1); }
 
-// A reserved range that starts at a large page: only then do large pages move as such.
+// A reserved range aligned to a huge page: only then are huge pages moved whole.
 char* reserve_aligned(std::size_t bytes) {
   void* range = mmap(nullptr, bytes + kLargePage, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -38,7 +38,7 @@ void* grow_pages(void* old, std::size_t old_bytes, std::size_t new_bytes) {
     munmap(target, bytes);
     throw std::bad_alloc();
   }
-  // A wish only: without large pages everything works the same, a little slower.
+  // Only a hint: without huge pages everything works the same, a little slower.
   madvise(target, bytes, MADV_HUGEPAGE);
   return target;
 }

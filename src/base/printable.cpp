@@ -25,7 +25,8 @@ bool is_plain(std::string_view text) {
   return std::ranges::all_of(text, [](char letter) { return letter >= 0x20 && letter < 0x7F; });
 }
 
-// Calls take(code point, its bytes) for each character; what is not UTF-8 comes as code point 0.
+// Calls take(code point, its bytes) for each character; what is not UTF-8 is passed as code point
+// 0.
 template <typename Take>
 void for_each_character(std::string_view text, Take&& take) {
   while (!text.empty()) {
@@ -74,7 +75,7 @@ std::string printable_page(std::string_view text, bool has_color) {
 std::string printable_json(std::string_view json) {
   std::string clean;
   for_each_character(json, [&](char32_t letter, std::string_view bytes) {
-    // Below that there are only the blanks and line ends between values.
+    // Below that there are only the whitespace and line ends between values.
     if (letter < 0x7F || !acts_on_terminal(letter)) {
       clean += bytes;
     } else if (letter < 0x10000) {

@@ -1,4 +1,4 @@
-// UTF-8: text from strangers is made valid once, where it enters.
+// UTF-8: text from untrusted files is made valid once, where it enters.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ bool is_valid_utf8(std::string_view text);
 // The text with every byte that is not part of valid UTF-8 replaced by U+FFFD.
 std::string repaired_utf8(std::string_view text);
 
-// The length of the valid sequence that the text starts with; 0 where there is none.
+// The length of the valid sequence that the text starts with; 0 if there is none.
 std::size_t utf8_sequence_length(std::string_view text);
 // The code point of one whole valid sequence.
 char32_t utf8_code_point(std::string_view sequence);

@@ -20,15 +20,15 @@ constexpr char kRunNode[] =
     "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
     "11InputBufferERKS2_INS0_10ReadyQueueEE";
 
-// Bytes into torch's Node.
+// Byte offsets into torch's Node.
 struct NodeLayout {
   std::size_t sequence = 0;
   std::size_t thread = 0;
 };
-// Behind a table of functions, a node has a count of its holders (torch 2.13) or a pointer to
-// itself (before).
+// After the vtable pointer, a node has a reference count (torch 2.13) or a pointer to itself
+// (earlier).
 constexpr std::array<NodeLayout, 2> kLayouts = {{{16, 40}, {24, 48}}};
-// Bytes into the Python object: its head, then the pointer to the node.
+// Byte offset into the Python object: its header, then the pointer to the node.
 constexpr std::size_t kNodeOfObject = 16;
 
 using RunNode = void (*)(void*, void*, void*, void*, void*);
@@ -36,7 +36,7 @@ using RunNode = void (*)(void*, void*, void*, void*, void*);
 std::uint64_t (*g_take_number)() = nullptr;
 std::uint64_t (*g_thread_number)() = nullptr;
 RunNode g_run_node = nullptr;
-NodeLayout g_layout;  // once g_is_proven
+NodeLayout g_layout;  // valid once g_is_proven
 std::atomic<bool> g_is_proven{false};
 std::atomic<Emitter*> g_emitter{nullptr};
 thread_local NodeKey t_last_made;  // before the proof
@@ -57,7 +57,7 @@ const void* node_behind(std::uintptr_t python_object) {
   return pointer_at<const void>(read_raw<std::uintptr_t>(python_object + kNodeOfObject));
 }
 
-// In torch's place: a node is being made.
+// Replaces torch's function: a node is being created.
 [[gnu::hot]] std::uint64_t take_number() {
   const std::uint64_t number = g_take_number();
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
@@ -70,7 +70,7 @@ const void* node_behind(std::uintptr_t python_object) {
   return number;
 }
 
-// In torch's place: a node is run. One node may run others: a backward inside a backward.
+// Replaces torch's function: a node is run. One node may run others: a backward inside a backward.
 [[gnu::hot]] void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
   Emitter* emitter = g_emitter.load(std::memory_order_acquire);
   NodeKey* running = emitter == nullptr || !g_is_proven.load(std::memory_order_acquire)

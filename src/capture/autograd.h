@@ -1,13 +1,13 @@
-// Autograd: which node of the graph is made or run, so that memory allocated in backward can be
-// told by the forward line it serves.
+// Autograd: which node of the graph is created or run, so that memory allocated in backward can be
+// attributed to the forward line it serves.
 //
-// Every node has a sequence number, counted by the thread that makes it. torch takes the next one
-// by a call that goes through its library's table, and so it starts each node of a backward; we
-// lead both calls through here. Libraries with autograd functions of their own, as torchvision's
-// and Python's part of torch are, take numbers by calls through their own tables. The first notes
-// the stack of the moment, the second the number of the node whose gradient is being computed.
-// Where a node keeps its number is found, and proven, on nodes whose numbers torch tells; where the
-// proof fails no node is read.
+// Every node has a sequence number, counted by the thread that creates it. torch takes the next one
+// through a call in its library's GOT, and starts each node of a backward the same way; we redirect
+// both calls here. Libraries with their own autograd functions, such as torchvision and the Python
+// part of torch, take numbers through calls in their own GOTs. The first hook records the current
+// stack, the second the number of the node whose gradient is being computed. Where a node keeps its
+// number is found, and proven, on nodes whose numbers torch reports; if the proof fails, no node is
+// read.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace gpumemprof::capture {
 
-// A node behind torch's Python object of it (`grad_fn`), and the number torch tells of it.
+// The node behind torch's Python object (`grad_fn`), and the number torch reports for it.
 struct ToldNode {
   std::uintptr_t grad_fn = 0;
   std::uint64_t sequence = 0;
 };
 
-// Attaches, not yet trusted. Call once libtorch is loaded; again does no harm.
+// Attaches, but does not trust what it reads yet. Call once libtorch is loaded; safe to call again.
 Status attach_autograd_hook();
-// Follows the nodes that libraries make which were loaded since; quick where there are none.
+// Also follows nodes created by libraries loaded since the last call; quick if there are none.
 void follow_libraries();
-// Two nodes that the calling thread has made one after the other, the second being its last: trusts
-// what is read from now on, if they are read as torch tells them.
+// Two nodes that the calling thread created one after the other, the second being its latest: if
+// they read as torch reports them, what is read from now on is trusted.
 Status prove_autograd(ToldNode first, ToldNode second);
 
-// nullptr: nodes are not noted.
+// nullptr: nodes are not recorded.
 void set_autograd_emitter(Emitter* emitter);
 
 }  // namespace gpumemprof::capture

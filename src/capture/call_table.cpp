@@ -48,7 +48,7 @@ struct Range {
 
 template <typename T>
 const T* at(const dl_phdr_info& info, std::uintptr_t address) {
-  // glibc stores addresses, others offsets.
+  // glibc stores addresses, other C libraries offsets.
   if (address < info.dlpi_addr) address += info.dlpi_addr;
   return pointer_at<const T>(address);
 }
@@ -82,7 +82,7 @@ DynamicTables read_tables(const dl_phdr_info& info, const ElfW(Dyn) * entry) {
   return tables;
 }
 
-// Pages that the loader made read-only after it filled them are so again afterwards.
+// Pages that the loader made read-only after filling them are made read-only again afterwards.
 bool write_entry(std::uintptr_t entry, void* target, const Range& read_only) {
   const auto page_size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   void* page = pointer_at<void>(entry & ~(page_size - 1));

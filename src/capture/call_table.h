@@ -1,5 +1,5 @@
-// A loaded library's own table of calls into other libraries (its GOT), and how to lead one of them
-// elsewhere.
+// A loaded library's own table of calls into other libraries (its GOT), and how to redirect one of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace gpumemprof::capture {
 
-// Leads every call of `symbol` made from inside `library` (a file name such as "libc10.so") to
-// `target`. Returns how many entries were changed; 0 where the library is not loaded or does not
-// call it.
+// Redirects every call of `symbol` made from inside `library` (a file name such as "libc10.so") to
+// `target`. Returns how many entries were changed; 0 if the library is not loaded or does not call
+// it.
 int redirect_calls(const std::string& library, const std::string& symbol, void* target);
-// The same from inside every library that is loaded now.
+// The same for every library that is loaded now.
 int redirect_all_calls(const std::string& symbol, void* target);
-// How many libraries were loaded so far, those that are gone included.
+// How many libraries have been loaded so far, including those since unloaded.
 std::uint64_t loaded_library_count();
 
 }  // namespace gpumemprof::capture

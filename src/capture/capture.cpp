@@ -19,11 +19,11 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Made once and kept, since callbacks use it.
+// Created once and kept, since callbacks use it.
 std::atomic<FrameWalker*> g_walker{nullptr};
 std::atomic<int> g_thread_key{-1};  // found, not in use yet
 
-// Python makes itself another variable in a child.
+// Python creates a new key in a forked child.
 void forget_thread_key() {
   if (FrameWalker* walker = g_walker.load(std::memory_order_acquire); walker != nullptr)
     walker->set_thread_key(std::nullopt);
@@ -38,8 +38,8 @@ Error our_bug(const std::exception& bug) {
   return {ErrorCode::bug, bug.what(), "", "please report it"};
 }
 
-// Whether the snapshots the tracker saw are those torch has just listed; proves that entries are
-// read rightly.
+// Whether the snapshots the tracker saw match what torch has just listed; proves that entries are
+// read correctly.
 Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) {
   const std::vector<SeenSnapshot> seen = seen_snapshots();
   const auto wrong = [](std::string message) {
@@ -58,7 +58,7 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
     }
   }
   const std::uint64_t now = read_ticks();
-  constexpr std::uint64_t kTenSeconds = 100'000'000'000;  // of the fastest clock there is
+  constexpr std::uint64_t kTenSeconds = 100'000'000'000;  // on the fastest clock there is
   for (std::size_t device = 0; device < seen.size(); ++device) {
     if (seen[device].address != 0 || seen[device].active_bytes != active[device]) {
       return wrong("torch's tracker tells other sizes than torch's snapshot");
@@ -225,7 +225,8 @@ std::vector<StackFrame> own_stack() {
   std::uintptr_t kept_state = 0;
   const std::uintptr_t state = walker->find_state(kept_state);
   walker->walk(state, *trail, *room);
-  // Again, along the trail of the first walk: nothing has changed, and so it must find.
+  // Walk again along the trail of the first walk: nothing has changed, so the result must be the
+  // same.
   if (!walker->walk(state, *trail, *room).is_same) return frames;
   for (std::size_t index = trail->size(); index > 0; --index) {
     if (trail->is_bridge(index - 1)) continue;
@@ -302,7 +303,7 @@ void describe_modules(std::vector<ModuleDescription> modules) {
 }
 
 void forget_module(std::uint64_t address) {
-  // Where its address comes up again, that is another module, with the same stack though it be.
+  // If this address comes up again, it is another module, even with the same stack.
   named_modules().remove(address);
   count_death();
   Engine* engine = Engine::existing();

@@ -1,8 +1,7 @@
-// Live capture: every allocator event of this process, streamed to a .gmp file while it runs. The
-// front of the room.
+// Live capture: every allocator event of this process, streamed to a .gmp file while it runs. This
+// is the public interface of the folder.
 //
-//   torch's allocator → callback → ring → drain thread → TraceWriter, one for each recording that
-//   is open
+//   torch's allocator → callback → ring → drain thread → TraceWriter, one for each open recording
 //
 // Owns everything it starts for the life of the process. Any thread may call; nothing throws into
 // the caller, and the callbacks never wait, allocate, take the GIL or call CUDA. A recording that
@@ -34,7 +33,7 @@ struct StartOptions {
   MemoryKind memory = MemoryKind::cpu;
   bool overwrites = false;
   bool with_stacks = true;
-  bool waits_for_events = false;  // the file is made when there is an event to write
+  bool waits_for_events = false;  // the file is created when there is an event to write
   Facts facts;
 };
 
@@ -49,16 +48,16 @@ struct Summary {
   std::string path;
   std::uint64_t events = 0;  // rows in the file
   std::uint64_t lost_events = 0;
-  // What the program did, and how much of it is not in the file: made = recorded + lost.
+  // What the program did, and how much of it is missing from the file: made = recorded + lost.
   EventCounts made;
   EventCounts lost;
-  bool has_counts = true;  // false: recording was paused on the way, or a count is not certain
+  bool has_counts = true;  // false: recording was paused at some point, or a count is not certain
   std::uint64_t size_bytes = 0;
   std::vector<DeviceSummary> devices;
-  std::string problem;  // why it ended early; empty: it did not
+  std::string problem;  // why it ended early; empty if it did not
 };
 
-// The allocator's state as torch lists it, at the moment a recording joins.
+// The allocator's state as torch lists it when a recording joins.
 struct ListedBlock {
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;
@@ -78,46 +77,46 @@ struct ListedSegment {
 
 // Opens the file and starts recording into it; several may be open at once.
 Result<RecordingNumber> start(const StartOptions& options);
-// Everything that happened before is in the file when it returns. Waits for the drain thread: let
-// go of the GIL.
+// Everything that happened before the call is in the file when it returns. Waits for the drain
+// thread: release the GIL first.
 Summary stop(RecordingNumber recording, const std::string& reason);
 [[nodiscard]] bool is_recording();
-// From now on the recordings are closed before Python ends the process by os._exit(). False: it
-// cannot be done here.
+// From now on the recordings are closed before Python ends the process with os._exit(). False: this
+// is not possible here.
 bool watch_exit();
-// Closes everything that is open, for an end of the process that waits for nobody.
+// Closes everything that is open, for a process exit that waits for nobody.
 void stop_all(const std::string& reason);
-// Adds to what the file says of itself.
+// Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);
 
 // For measuring what recording costs, from one step to the next: callbacks do nothing, or leave
-// stacks out, while the recordings stay open. What is missed then is missing in their files.
+// stacks out, while the recordings stay open. What is missed meanwhile is missing from their files.
 void hold(bool is_held, bool is_without_stacks);
 
-// CPU tensors: follows libc10's own allocations. Call once libc10 is loaded; again does no harm.
+// CPU tensors: follows libc10's own allocations. Call once libc10 is loaded; safe to call again.
 Status attach_cpu();
 
-// CUDA: attaches to the caching allocator; call with CUDA initialised. Once is for the life of the
-// process.
+// CUDA: attaches to the caching allocator; call with CUDA initialised. Attaching lasts for the life
+// of the process.
 struct TorchVersionNumber {
   int major = 0;
   int minor = 0;
 };
 Status attach_cuda(TorchVersionNumber version);
 // A recording joins the allocator's events at the state torch lists: begin_join(), then torch's own
-// snapshot of `devices` devices, then finish_join() with what it listed. Fails where the tracker
-// did not see that snapshot as it must, which proves that its events are not read rightly; then
+// snapshot of `devices` devices, then finish_join() with what it listed. Fails if the tracker did
+// not see that snapshot as expected, which proves that its events are not read correctly; then
 // nothing is recorded.
 void begin_join(RecordingNumber recording);
 Status finish_join(RecordingNumber recording, int devices,
                    const std::vector<ListedSegment>& segments);
 
-// The self-test: once the program has allocated, what its events add up to must be what torch lists
-// then: begin_proof(), torch's own list of `devices` devices, finish_proof(). A contradiction ends
+// The self-test: once the program has allocated, its events must add up to what torch lists at that
+// point: begin_proof(), torch's own list of `devices` devices, finish_proof(). A contradiction ends
 // the native recording; end_proof() ends the test.
 struct Proof {
-  bool is_done = false;                      // false: events were lost before, or all is over
+  bool is_done = false;                      // false: events were lost, or the recording is over
   std::optional<std::string> contradiction;  // a sentence
 };
 bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most);
@@ -130,39 +129,41 @@ void end_proof(RecordingNumber recording, bool has_passed);
 // pool grew or shrank, and about once a second.
 void watch_card(DeviceIndex device, const std::string& uuid);
 
-// Whether stacks can be had, and why not. Call with the GIL held, before the first start().
+// Whether stacks can be obtained, and if not, why. Call with the GIL held, before the first
+// start().
 Status prepare_stacks();
 struct StackFrame {
   std::string name;
   std::string file;
   std::uint32_t line = 0;
 };
-// The calling thread's stack as the recorder reads it, innermost first; to compare with Python's
-// own.
+// The calling thread's stack as the recorder reads it, innermost first; for comparison with
+// Python's own.
 std::vector<StackFrame> own_stack();
 // Where each thread's own state is kept (thread_key.h): call the first on a thread that Python has
-// just made, the second, when that one is done, on any other. False: Python is asked, as before.
+// just created, and when it is done, the second on any other thread. False: the state is still
+// obtained by asking Python.
 void find_thread_key();
 bool use_thread_key();
 
 // Forward stacks of memory allocated in backward. Call once torch is loaded and a recording with
-// stacks is open, then make two nodes of autograd's graph and give both with the numbers torch
-// tells of them: only when they are read the same are forward stacks switched on.
+// stacks is open, then create two autograd nodes and pass both with the numbers torch reports for
+// them: forward stacks are switched on only if both read the same.
 Status attach_autograd();
 Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
                       std::uintptr_t second_grad_fn, std::uint64_t second_sequence);
-// Again for libraries with autograd functions that were loaded since.
+// Call again to cover libraries with autograd functions that were loaded since.
 void follow_autograd_of_libraries();
 
 // Marks, in all open recordings.
 void mark(const std::string& name, Annotation::Stage stage);
-// Names what the calling thread allocates from now on; returns the tag before it, for leave_tag().
+// Tags what the calling thread allocates from now on; returns the previous tag, for leave_tag().
 std::uint16_t enter_tag(const std::string& name);
 void leave_tag(std::uint16_t previous);
 
 // What storages are, in all open recordings. A set is defined once and applied as often as it
 // holds: each label then goes to the allocation that is live at its address at that moment, so the
-// caller must keep the storages alive until apply_labels() returns. Numbers are never used again.
+// caller must keep the storages alive until apply_labels() returns. Numbers are never reused.
 struct StorageLabel {
   LabelKind kind = LabelKind::parameter;
   DeviceIndex device = kHostDevice;  // CUDA device, or kHostDevice for a CPU tensor
@@ -171,8 +172,8 @@ struct StorageLabel {
 };
 using LabelSetNumber = std::uint32_t;
 LabelSetNumber define_labels(std::vector<StorageLabel> labels);
-// A set like another with these addresses in the place of its own, in its order; the other is
-// forgotten.
+// A copy of a set with its addresses replaced by these, in the same order; the original set is
+// dropped.
 LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addresses);
 void apply_labels(LabelSetNumber set);
 void forget_labels(LabelSetNumber set);
@@ -184,24 +185,24 @@ struct ModuleDescription {
   std::string forward_file;
   std::uint32_t forward_line = 0;
   std::uint32_t forward_last_line = 0;
-  std::uint64_t address = 0;  // of the module, by which its calls are known; 0: it has none
+  std::uint64_t address = 0;  // of the module, which identifies its calls; 0: it has none
   bool is_root = false;
 };
-// With the GIL held, so that callbacks do not ask for them.
+// Call with the GIL held, so that callbacks do not ask for them.
 void describe_modules(std::vector<ModuleDescription> modules);
-// Objects of this type have no name but their class.
+// Objects of this type have no name other than their class.
 void leave_unnamed(std::uintptr_t type);
-// Called from any thread, without the GIL, when a module was called that nobody described: has
-// describe_modules() called soon. nullptr: nobody is asked. names_answered() says that it was
-// tried.
+// `ask` is called from any thread, without the GIL, when a module was called that nobody described;
+// it arranges for describe_modules() to be called soon. nullptr: nobody is asked. names_answered()
+// reports that this was tried.
 void ask_for_names(void (*ask)());
 void names_answered();
-// A described module is about to die, and another may take its address.
+// A described module is about to be destroyed, and another may take its address.
 void forget_module(std::uint64_t address);
 
 // Modules by instance. The frames of a module's call, whose code this is, hold the module; the
-// first says which modules the calling thread is in, innermost first, to compare with Python's own
-// answer, the second switches it on. The code must live as long as the process.
+// first function returns which modules the calling thread is in, innermost first, for comparison
+// with Python's own answer, the second switches it on. The code must live as long as the process.
 std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code);
 void follow_modules(std::uintptr_t call_code);
 

@@ -24,7 +24,7 @@ struct MemoryInfo {
 struct MemoryInfoV2 {
   unsigned version;
   unsigned long long total;
-  unsigned long long reserved;  // by the firmware; not in `used` here, but in version 1's
+  unsigned long long reserved;  // by the firmware; part of `used` in version 1, but not here
   unsigned long long free;
   unsigned long long used;
 };
@@ -77,8 +77,8 @@ void ask_process(void* handle, DeviceSample& sample) {
   const auto mine = std::find_if(infos.begin(), end, [](const ProcessInfo& info) {
     return info.pid == static_cast<unsigned>(::getpid());
   });
-  // In a container NVML may count processes by numbers we do not know, and then who is who is
-  // unknown.
+  // In a container NVML may report process ids from another namespace; then we cannot tell which
+  // process is which.
   if (mine == end) return;
   if (mine->used_bytes != kNotAvailable) sample.process_bytes = mine->used_bytes;
   std::uint64_t others = 0;
@@ -90,8 +90,8 @@ void ask_process(void* handle, DeviceSample& sample) {
   sample.other_processes_bytes = others;
 }
 
-// Libraries that are loaded when they are first used: torch's own part for linear algebra brings
-// cuSOLVER, and cuDNN loads its kernels in parts.
+// Libraries that are loaded on first use: torch's linear algebra library brings in cuSOLVER, and
+// cuDNN loads its kernels in parts.
 int look_at_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   auto& libraries = *static_cast<std::uint8_t*>(data);
   const std::string_view path(info->dlpi_name == nullptr ? "" : info->dlpi_name);
@@ -102,7 +102,7 @@ int look_at_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   return 0;
 }
 
-// NCCL is there from the start; a communicator shows by the threads it starts.
+// NCCL is loaded from the start; a communicator can be recognised by the threads it starts.
 bool has_nccl_threads() {
   std::error_code failure;
   for (std::filesystem::directory_iterator task("/proc/self/task", failure), end;
@@ -124,7 +124,7 @@ std::uint8_t libraries_in_use() {
 }
 
 bool Cards::open() {
-  // The library's functions are everyone's.
+  // NVML's functions are shared by the whole process.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (was_opened_) return is_open_;

@@ -1,7 +1,7 @@
-// The whole card, asked of NVML: what everyone and what this process holds. Each for one thread at
-// a time.
+// The whole card, as NVML reports it: what all processes and what this process use. Each object is
+// for one thread at a time.
 //
-// The library comes with the driver and is looked for at run time; without it there are no samples.
+// The library comes with the driver and is looked up at run time; without it there are no samples.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class Cards {
  public:
   // uuid as in "GPU-1234…"; a card NVML does not know is left out.
   void watch(DeviceIndex device, const std::string& uuid);
-  // One for each card; the time is left to the caller.
+  // One for each card; the caller fills in the time.
   [[nodiscard]] std::vector<DeviceSample> sample() const;
 
  private:

@@ -25,8 +25,8 @@ std::int64_t system_ns() {
 Clock::Anchor Clock::now() {
   Anchor best;
   std::uint64_t best_width = ~std::uint64_t{0};
-  // A reading that was interrupted in the middle is wide; the narrowest of a few is right to some
-  // nanoseconds.
+  // A reading that was interrupted in the middle spans a long interval; the narrowest of a few is
+  // accurate to some nanoseconds.
   for (int attempt = 0; attempt < 8; ++attempt) {
     const std::uint64_t before = read_ticks();
     const std::int64_t time_ns = monotonic_ns();

@@ -1,9 +1,9 @@
-// The processor's clock, as torch's allocator stamps its events, and what it means in nanoseconds
-// since 1970.
+// The processor's clock, which torch's allocator stamps its events with, and what it means in
+// nanoseconds since 1970.
 //
 // Unix time is read once; from then on time advances with the monotonic clock, so that a step of
-// the system's clock cannot turn events around. The rate is measured over the whole recording and
-// gets better with every anchor.
+// the system clock cannot reorder events. The rate is measured over the whole recording and gets
+// better with every anchor.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline std::uint64_t read_ticks() {
 class Clock {
  public:
   Clock();
-  // Measures the rate anew; call it now and then, not from a callback.
+  // Measures the rate again; call it now and then, not from a callback.
   void anchor();
   [[nodiscard]] std::int64_t unix_ns(std::uint64_t ticks) const;
 

@@ -8,7 +8,7 @@ CodeDeaths g_code_deaths;
 
 namespace {
 
-// Python's numbers: 0 created, 1 about to be destroyed.
+// Python's event numbers: 0 created, 1 about to be destroyed.
 int on_code_event(int event, void* /*code*/) {
   if (event == 1) g_code_deaths.count.fetch_add(1, std::memory_order_relaxed);
   return 0;

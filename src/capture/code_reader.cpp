@@ -52,7 +52,7 @@ std::uint32_t character_at(std::uintptr_t data, unsigned kind, std::size_t index
 // Appends one character; false when it does not fit.
 bool put_utf8(std::span<char> buffer, std::size_t& size, std::uint32_t character) {
   if (character >= 0xD800 && character < 0xE000)
-    character = '?';  // a lone half of a pair is no text
+    character = '?';  // a lone surrogate is not valid text
   const std::size_t length = character < 0x80      ? 1U
                              : character < 0x800   ? 2U
                              : character < 0x10000 ? 3U
@@ -77,8 +77,8 @@ std::uint64_t CodeReader::fingerprint(std::uintptr_t code) const {
   std::uint64_t hash = read_raw<std::uint32_t>(code + layout_.first_line);
   hash = mix_bytes(hash, raw_text(read_raw<std::uintptr_t>(code + layout_.name)));
   hash = mix_bytes(hash, raw_text(read_raw<std::uintptr_t>(code + layout_.file)));
-  // A long table is told by its two ends and its length; the rest would cost more than it could
-  // find.
+  // A long table is identified by its two ends and its length; hashing the rest would cost more
+  // than it is worth.
   constexpr std::size_t kEndBytes = 128;
   hash = mix_bytes(mix(hash, table.size()), table.substr(0, kEndBytes));
   if (table.size() > kEndBytes) hash = mix_bytes(hash, table.substr(table.size() - kEndBytes));
@@ -88,7 +88,8 @@ std::uint64_t CodeReader::fingerprint(std::uintptr_t code) const {
 std::uint64_t CodeReader::glance(std::uintptr_t code) const {
   const auto name = read_raw<std::uintptr_t>(code + layout_.name);
   const auto file = read_raw<std::uintptr_t>(code + layout_.file);
-  // Names are interned, so their hash is there; of the file, generated names differ at their end.
+  // Names are interned, so their hash is already computed; generated file names differ at their
+  // end.
   std::uint64_t hash = read_raw<std::uint64_t>(name + kTextHash) ^
                        read_raw<std::uint32_t>(code + layout_.first_line);
   hash = mix(hash, file ^ read_raw<std::uintptr_t>(code + layout_.line_table));

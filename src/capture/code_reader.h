@@ -1,5 +1,5 @@
-// Reads what a code object is called, raw: no GIL, no reference counts, no allocation. A running
-// frame keeps its code alive.
+// Reads the names stored in a code object, raw: no GIL, no reference counts, no allocation. A
+// running frame keeps its code alive.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gpumemprof::capture {
 
-// The texts of a code object. The views point into Python's memory, or into the buffer given.
+// The strings of a code object. The views point into Python's memory, or into the given buffer.
 struct CodeText {
   std::string_view name;
   std::string_view file;
@@ -24,24 +24,23 @@ class CodeReader {
 
   [[nodiscard]] const PythonLayout& layout() const { return layout_; }
 
-  // A mixture of the contents of a code object's texts: another function at the same address has
-  // another.
+  // A hash of a code object's strings: another function at the same address has a different one.
   [[nodiscard]] std::uint64_t fingerprint(std::uintptr_t code) const;
-  // A cheaper one, for every frame of every event where Python does not tell that a code object
-  // died.
+  // A cheaper one, for every frame of every event when Python does not report that a code object
+  // was destroyed.
   [[nodiscard]] std::uint64_t glance(std::uintptr_t code) const;
 
   static constexpr std::size_t kTextBytes = 2048;
-  // false: this is no code object. Texts are cut at kTextBytes each; `buffer` takes what is not
-  // plain ASCII.
+  // false: this is not a code object. Strings are cut at kTextBytes each; `buffer` receives what is
+  // not plain ASCII.
   bool read_code(std::uintptr_t code, CodeText& text, std::span<char, 2 * kTextBytes> buffer) const;
 
-  // The type of an object, and what a type is called, cut where it is longer than a name should be.
+  // The type of an object, and the name of a type, cut if it is longer than a name should be.
   [[nodiscard]] static std::uintptr_t type_of(std::uintptr_t object);
   [[nodiscard]] static std::string_view type_name(std::uintptr_t type);
 
  private:
-  // The bytes of a text object as they lie in memory.
+  // The bytes of a string object as they are in memory.
   [[nodiscard]] std::string_view raw_text(std::uintptr_t text) const;
   [[nodiscard]] std::string_view utf8(std::uintptr_t text, std::span<char> buffer) const;
 

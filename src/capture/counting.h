@@ -1,6 +1,6 @@
-// Counting: the front of the room for whoever profiles scopes in this process, as capture.h is for
+// Counting: the public interface for whoever profiles scopes in this process, as capture.h is for
 // whoever records. Start counting a device (ledger.h), attach its feed (cuda_report.h, or
-// attach_cpu() of capture.h), then open scopes (scope.h) or let a sampler look (sampler.h).
+// attach_cpu() of capture.h), then open scopes (scope.h) or start a sampler (sampler.h).
 #pragma once
 
 #include "capture/capture.h"      // IWYU pragma: export

@@ -28,7 +28,7 @@ struct CpuEvent {
   Action action;
   std::uint64_t memory;
   std::uint64_t size_bytes;
-  std::uint64_t ticks = read_ticks();  // before the ring is waited for
+  std::uint64_t ticks = read_ticks();  // before waiting for the ring
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
@@ -46,14 +46,14 @@ struct CpuEvent {
   }
 };
 
-// Not inlined: one copy for both, so that it is fetched once.
+// Not inlined: one copy for both callers, so that it is fetched once.
 [[gnu::hot, gnu::noinline]] void tell(Emitter& emitter, Action action, void* memory,
                                       std::size_t size) {
   emitter.emit(CpuEvent{action, reinterpret_cast<std::uint64_t>(memory), size}, StackUse::walk);
 }
 
-// An allocation is told after it was made and a free before it is, so that an address never seems
-// taken twice.
+// An allocation is reported after it was made and a free before it is, so that an address never
+// seems to be allocated twice.
 int take_memory(void** memory, std::size_t alignment, std::size_t size) {
   const int failure = g_memalign(memory, alignment, size);
   if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr && failure == 0 && size > 0)
@@ -80,7 +80,7 @@ Status attach_cpu_hook() {
   static bool is_attached = false;
   const std::lock_guard lock(mutex);
   if (is_attached) return Done{};
-  // Not what the table holds now: an entry that was never called leads to the loader, which would
+  // Not what the table holds now: an entry that was never called points to the loader, which would
   // overwrite ours.
   g_memalign = reinterpret_cast<MemalignFunction>(::dlsym(RTLD_DEFAULT, "posix_memalign"));
   g_free = reinterpret_cast<FreeFunction>(::dlsym(RTLD_DEFAULT, "free"));

@@ -1,8 +1,8 @@
-// CPU tensors: libc10's own calls of posix_memalign and free, led through us.
+// CPU tensors: libc10's own calls of posix_memalign and free, redirected to our hook.
 //
-// libc10 takes tensor memory with posix_memalign (torch 2.4 to 2.14) and everything it lets go
-// passes free; what we did not see allocated is none of ours, which the drain sorts out. Other
-// libraries' calls are left alone.
+// libc10 allocates tensor memory with posix_memalign (torch 2.4 to 2.14) and frees everything with
+// free; memory we did not see allocated is ignored, which the drain sorts out. Other libraries'
+// calls are left alone.
 #pragma once
 
 #include "base/result.h"
@@ -10,7 +10,7 @@
 
 namespace gpumemprof::capture {
 
-// Does nothing the second time. Fails where libc10 is not loaded or allocates in another way.
+// Does nothing the second time. Fails if libc10 is not loaded or allocates in another way.
 Status attach_cpu_hook();
 // Where events go; nullptr: nowhere.
 void set_cpu_emitter(Emitter* emitter);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kAllocator[] = "_ZN3c104cuda20CUDACachingAllocator9allocatorE";
 constexpr char kSisterTable[] = "_ZTVN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocatorE";
-// The entry's class moved in 2.11.
+// The class of the entry moved in 2.11.
 constexpr const char* kSisterFunctions[] = {
     "_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator27attachAllocatorTraceTrackerESt"
     "8functionIFvRKN3c10"
@@ -31,7 +31,7 @@ constexpr const char* kSisterFunctions[] = {
 // Exported by libtorch_cuda from 2.5 on, by libtorch_python before.
 constexpr const char* kSisterLibraries[] = {"libtorch_cuda.so", "libtorch_python.so"};
 constexpr std::size_t kMostSlots = 200;
-constexpr std::size_t kTableHead = 2;  // a table of virtual functions starts with two other words
+constexpr std::size_t kTableHead = 2;  // a vtable starts with two other words
 
 struct KnownSlot {
   int minor;
@@ -40,7 +40,7 @@ struct KnownSlot {
 constexpr std::array<KnownSlot, 10> kKnownSlots = {
     {{4, 28}, {5, 30}, {6, 35}, {7, 35}, {8, 38}, {9, 39}, {10, 44}, {11, 44}, {12, 46}, {13, 48}}};
 
-// Bytes into torch's TraceEntry; the same from 2.2 on, but for what follows the size.
+// Byte offsets into torch's TraceEntry; the same from 2.2 on, except for what follows the size.
 constexpr std::size_t kAction = 0;
 constexpr std::size_t kDevice = 4;
 constexpr std::size_t kAddress = 8;
@@ -67,7 +67,7 @@ T field(const TraceEntry& entry, std::size_t offset) {
   return value;
 }
 
-// One entry as the emitter wants it, read where it lies.
+// One entry as the emitter needs it, read in place.
 struct CudaEvent {
   const TraceEntry& entry;
   Action action;
@@ -111,8 +111,8 @@ Action action_of(const TraceEntry& entry) {
   g_snapshot_count.store(row + 1, std::memory_order_release);
 }
 
-// What the totals that torch reports (cuda_report.h) do not say: when a block that waited for a
-// stream is free at last, and what the pool takes and returns without handing out a block.
+// What the totals that torch reports (cuda_report.h) leave out: when a block that waited for a
+// stream is finally free, and what the pool reserves and returns without handing out a block.
 [[gnu::noinline]] void count(Ledger& ledger, const TraceEntry& entry) {
   const auto size_bytes = static_cast<std::int64_t>(field<std::uint64_t>(entry, kSize));
   switch (static_cast<Action>(field<std::int32_t>(entry, kAction))) {
@@ -190,8 +190,8 @@ Result<void*> find_allocator() {
   return allocator;
 }
 
-// The function must lie in the library of torch's own allocator; any other allocator has none that
-// works.
+// The function must be in the library of torch's own allocator; other allocators have no working
+// one.
 bool is_native(const void* function) {
   Dl_info info{};
   if (::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return false;
@@ -208,7 +208,7 @@ Status attach(TorchVersionNumber version) {
   void* const* table = *static_cast<void* const* const*>(allocator.value());
   if (!is_native(table[*slot])) return cannot_attach("the allocator in use is not torch's own");
   g_has_pools = version.major > 2 || version.minor >= 8;
-  // By the C++ ABI an argument like this is passed by the address of a copy.
+  // In the C++ ABI an argument like this is passed as the address of a copy.
   Tracker tracker(on_entry);
   reinterpret_cast<void (*)(void*, Tracker*)>(table[*slot])(allocator.value(), &tracker);
   return Done{};

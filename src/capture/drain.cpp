@@ -14,20 +14,20 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Often enough that a full ring is far away at any rate torch can reach, seldom enough not to be
-// noticed.
+// Often enough that the ring stays far from full at any rate torch can reach, seldom enough not to
+// be noticed.
 constexpr auto kPause = std::chrono::milliseconds(20);
-// What a killed process loses.
+// How much a killed process loses.
 constexpr auto kFlushEvery = std::chrono::milliseconds(400);
 constexpr auto kSampleEvery = std::chrono::seconds(1);
 // After the pool grew or shrank; a program that starts up grows in many small steps.
 constexpr auto kSampleSoon = std::chrono::milliseconds(50);
 // So that flushes happen on time while records keep coming.
 constexpr std::uint64_t kMostRecordsAtOnce = 1U << 17;
-// No command waits for a record.
+// No command is waiting for a record.
 constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
-// Signals are the program's own threads' business.
+// Signals are for the program's own threads to handle.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
@@ -86,7 +86,7 @@ void Drain::run() {
       was_busy = pump();
       now_and_then();
     } catch (const std::exception& failure) {
-      // Ours to bear, not the program's: the recordings end here, the program goes on.
+      // Our problem, not the program's: the recordings end here, the program goes on.
       for (const auto& output : outputs_) output->give_up(failure.what());
     }
     std::unique_lock lock(mutex_);
@@ -106,8 +106,8 @@ std::optional<Drain::Pending> Drain::next_command(std::uint64_t& position) {
 }
 
 bool Drain::pump() {
-  // Before the commands are looked at: one that is submitted later stands at or behind this, so no
-  // record that came after it is taken before it, however fast they come.
+  // Read before looking at the commands: one submitted later has this position or a later one, so
+  // no record that came after it is taken before it, however fast they come.
   const std::uint64_t most = std::min(ring_.head(), ring_.tail() + kMostRecordsAtOnce);
   std::uint64_t position = kNowhere;
   if (const std::optional<Pending> next = next_command(position)) {
@@ -179,7 +179,7 @@ void Drain::take_loss(const LossEntry& entry) {
   take_cpu_free(event);
 }
 
-// Nothing but what was lost may be left to take.
+// There may be nothing left to take but what was lost.
 void Drain::catch_up() {
   if (emitter_.losses().logged() != losses_collected_) collect_losses();
   take_losses_before(ring_.tail());
@@ -297,7 +297,7 @@ void Drain::take(const EventRecord& record) {
     event.module = book_.module_of(event.stack, event.forward_stack);
   if (record.device == kCpuDevice) return take_cpu(record, event);
   if (event.action == Action::snapshot) {
-    // torch names device 0 whatever the device; the order tells.
+    // torch reports device 0 whatever the device; the order identifies it.
     if (joining_ != nullptr) joining_->join(next_to_join_++);
     if (freezing_ != nullptr) freezing_->freeze_witness(next_to_freeze_++);
     return;
@@ -317,7 +317,7 @@ void Drain::take(const NodeRecord& record) {
 
 void Drain::take_cpu(const EventRecord& record, DrainedEvent& event) {
   if (event.action != Action::alloc) return take_cpu_free(event);
-  // Its free was made by someone we do not follow.
+  // It was freed by someone we do not follow.
   if (const LiveBlock* known = live_.find(record.address); known != nullptr) {
     DrainedEvent unseen = event;
     unseen.stack = StackId();
@@ -338,7 +338,7 @@ void Drain::take_cpu_free(const DrainedEvent& event) {
     return;
   }
   Lost lost;
-  // Else it is not tensor memory, or from before.
+  // Otherwise it is not tensor memory, or was allocated before recording began.
   if (!emitter_.losses().take_lost(event.address, lost.epoch)) return;
   lost.device = event.device;
   lost.counts.frees = 1;

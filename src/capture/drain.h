@@ -2,8 +2,8 @@
 // never takes the GIL.
 //
 // Commands (start an output, mark, join, stop) run on this thread, each after the records that were
-// in the ring when it was submitted and before those that came later. What was lost (losses.h)
-// keeps its place among both.
+// in the ring when it was submitted and before those that came later. Lost events (losses.h) keep
+// their place among both.
 #pragma once
 
 #include <chrono>
@@ -37,11 +37,11 @@ class Drain {
   ~Drain() { stop_thread(); }
 
   using Command = std::function<void(Drain&)>;
-  // Any thread. Without a running thread commands wait for the next one.
+  // Any thread may call. If the thread is not running, commands wait for the next one.
   void submit(Command command);
   // The same, but does not wake the thread: for what happens at every step and can wait a little.
   void submit_calmly(Command command);
-  // Fails where the system has no thread left to give.
+  // Fails if the system cannot create another thread.
   Status start_thread();
   void stop_thread();
 
@@ -67,13 +67,13 @@ class Drain {
   void forget_module(std::uint64_t address) { book_.modules().forget(address); }
   void set_line_table_format(LineTableFormat format) { book_.set_line_table_format(format); }
   void note_pause();
-  // Events of which it cannot be said whether they were lost.
+  // Events for which it is unknown whether they were lost.
   [[nodiscard]] std::uint64_t undecided_losses() const { return emitter_.losses().undecided(); }
 
  private:
   struct Pending {
     std::uint64_t position = 0;
-    std::uint64_t losses = 0;  // that were logged before it
+    std::uint64_t losses = 0;  // logged before it
     Command command;
   };
   struct LiveBlock {
@@ -81,15 +81,15 @@ class Drain {
   };
 
   void run();
-  // The next one, if all records before it were taken; else only where it stands.
+  // The next one, if all records before it were taken; otherwise only its position.
   std::optional<Pending> next_command(std::uint64_t& position);
   // Whether there was anything to do.
   bool pump();
   std::uint64_t pump_until(std::uint64_t position);
   void take(const Record& record);
-  // Those that happened before the record at this place of the ring.
+  // Those that happened before the record at this position of the ring.
   void take_losses_before(std::uint64_t position);
-  // The first ones that were ever logged, up to that many.
+  // The first `count` ever logged.
   void take_losses(std::uint64_t count);
   void take_loss(const LossEntry& entry);
   void collect_losses();
@@ -101,7 +101,7 @@ class Drain {
   void let_go(DrainedEvent event, std::uint64_t size_bytes);
   void deliver(const DrainedEvent& event);
   void now_and_then();
-  // Asks the cards; what they say holds after all that is in the ring by then.
+  // Queries the cards; the answer is placed after everything in the ring at that point.
   void sample_in_order();
   [[nodiscard]] std::vector<DeviceSample> asked_cards();
   void deliver(const std::vector<DeviceSample>& samples);
@@ -109,12 +109,12 @@ class Drain {
   Ring& ring_;
   Emitter& emitter_;
   std::thread thread_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two below
   std::condition_variable wakes_;
   std::deque<Pending> commands_;
   bool is_stopping_ = false;
 
-  // Of the thread alone:
+  // Used by the thread alone:
   Clock clock_;
   StackBook book_;
   ForwardStacks forward_stacks_;
@@ -127,7 +127,7 @@ class Drain {
   std::uint64_t losses_collected_ = 0;
   Cards cards_;
   std::map<LabelSetNumber, std::vector<StorageLabel>> label_sets_;
-  bool has_pool_changed_ = false;  // since the cards were asked
+  bool has_pool_changed_ = false;  // since the cards were last queried
   Output* joining_ = nullptr;
   std::uint8_t next_to_join_ = 0;
   Output* freezing_ = nullptr;  // torch is listing its devices for the self-test

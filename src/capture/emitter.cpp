@@ -149,7 +149,7 @@ bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
          (knows_code_deaths() || has_same_glances(walker, slot));
 }
 
-// Not inlined: what seldom runs need not be fetched with what always does.
+// Not inlined: rare code should not be fetched along with code that always runs.
 [[gnu::noinline]] StackWord Emitter::send_difference(const FrameWalker& walker, ThreadSlot& slot,
                                                      std::uintptr_t state,
                                                      std::uint32_t& instruction,
@@ -216,7 +216,7 @@ bool Emitter::introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintpt
   if (known.code == code && known.witness == witness) return true;
   const std::uint64_t fingerprint = walker.codes().fingerprint(code);
   if (known.code != code || known.fingerprint != fingerprint) {
-    // What a slot stood for so far must reach the drain before it stands for something else.
+    // What a slot stood for so far must reach the drain before the slot is reused.
     if (pending.frames.count > 0 && !push_frames(pending, place)) return false;
     give_up(place);
     if (!describe(walker, slot, code, number)) return false;
@@ -234,7 +234,7 @@ bool Emitter::introduce_module(ThreadSlot& slot, std::uintptr_t module, std::uin
   if (is_known && known.is_named && known.deaths == deaths) [[likely]]
     return true;
   if (!is_known) {
-    // The frames before it are of what lay there until now.
+    // The frames before it belong to what was at that address until now.
     if (pending.frames.count > 0 && !push_frames(pending, place)) return false;
     give_up(place);
     Record record;
@@ -275,7 +275,7 @@ bool Emitter::send_changes(const FrameWalker& walker, ThreadSlot& slot, const Wa
     if (items == 2) frames.frames[frames.count++] = FramesRecord::module_item(key.module);
     ++frames.frame_count;
   }
-  // Also with nothing left: the drain must learn that the stack became shorter.
+  // Also with nothing left: the drain must learn that the stack got shorter.
   if (!push_frames(record, place)) return false;
   slot.deaths_seen = deaths;
   return true;

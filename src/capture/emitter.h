@@ -16,8 +16,8 @@ namespace gpumemprof::capture {
 
 enum class StackUse : std::uint8_t {
   none,
-  walk,       // the stack of this moment
-  if_paired,  // that of the free_requested just before, if this completes it
+  walk,       // the current stack
+  if_paired,  // the stack of the preceding free_requested, if this completes it
 };
 
 class alignas(64) Emitter {
@@ -27,16 +27,16 @@ class alignas(64) Emitter {
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
   // An event that has just happened: is_alloc(), is_free_requested(), device(), address(), and
-  // write(EventRecord&), which writes all but what is found out here.
+  // write(EventRecord&), which writes all but what is determined here.
   template <typename Event>
   void emit(const Event& event, StackUse use);
-  // This thread has made a node of autograd's graph. `thread_number` is asked once for each thread.
+  // This thread has created an autograd node. `thread_number` is called once for each thread.
   void note_node(std::uint64_t sequence, std::uint64_t (*thread_number)());
-  // From now on nodes are made that are not noted.
+  // From now on nodes are created that are not recorded.
   void lose_nodes() { epoch_.fetch_add(1, std::memory_order_relaxed); }
-  // Where the node that this thread runs is kept; nullptr when there are too many threads.
+  // Where the node that this thread runs is stored; nullptr if there are too many threads.
   NodeKey* running_node();
-  // Names everything this thread allocates from now on; 0 ends it.
+  // Tags everything this thread allocates from now on; 0 ends it.
   void set_tag(std::uint16_t tag);
   [[nodiscard]] std::uint16_t tag();
 
@@ -60,10 +60,10 @@ class alignas(64) Emitter {
   template <typename Event>
   static void hand_over(const Event& event, EventStack stack, std::uint16_t thread,
                         std::uint16_t tag, const Ring::Place& place);
-  // Makes sure that the drain knows which node this thread runs.
+  // Makes sure the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
-  // What an event or a node says of its stack, once the drain knows it. A place that was won for
-  // the event is used up where more must come before it.
+  // What an event or a node says about its stack, once the drain knows it. A place claimed for the
+  // event is used up if other records must come before it.
   StackWord send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction,
                        Ring::Place& place);
   StackWord send_difference(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t state,
@@ -76,13 +76,13 @@ class alignas(64) Emitter {
   static std::size_t steps_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
                                    const Walk& walk, std::uint64_t deaths);
   static bool has_same_glances(const FrameWalker& walker, const ThreadSlot& slot);
-  // Makes sure that the drain knows what the code is called.
+  // Makes sure the drain knows the name of the code.
   bool introduce(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
                  std::uint64_t deaths, Record& pending, Ring::Place& place);
-  // Makes sure that the drain knows the class of a module.
+  // Makes sure the drain knows the class of a module.
   bool introduce_module(ThreadSlot& slot, std::uintptr_t module, std::uint64_t deaths,
                         Record& pending, Ring::Place& place);
-  // Into the place, if there is one, which is used up then.
+  // Written into the place, if there is one, which is then used up.
   bool push_frames(Record& record, Ring::Place& place);
   bool describe(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t code,
                 std::uint16_t number);
@@ -95,10 +95,10 @@ class alignas(64) Emitter {
   Losses losses_;
 };
 
-// Inlined where events come from, and short: an event comes seldom enough that its instructions
-// and what it reads have left the nearest cache since the last one. The place in the ring is won
-// before the stack is walked: what wins it waits for everything that came before, and the walk is
-// not waited for if it comes after.
+// Inlined at each event source, and short: events are rare enough that their instructions and data
+// have left the nearest cache since the last one. The place in the ring is claimed before the stack
+// is walked: the claiming instruction waits for everything before it, but not for the walk if that
+// comes after.
 template <typename Event>
 [[gnu::always_inline]] inline void Emitter::emit(const Event& event, StackUse use) {
   if (is_losing()) [[unlikely]]
@@ -140,7 +140,7 @@ template <typename Event>
   return true;
 }
 
-// Of a thread for which there is no slot.
+// For a thread without a slot.
 template <typename Event>
 [[gnu::noinline]] bool Emitter::send_bare(const Event& event) {
   const Ring::Place place = ring_.claim();

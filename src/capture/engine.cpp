@@ -16,14 +16,14 @@ namespace {
 // 16 MiB: over 50 ms of events at the highest rate a Python loop can reach.
 constexpr std::size_t kRingRecords = 1U << 18;
 constexpr std::uint16_t kMostTags = 0xFFFF;
-// How long the end of a program may wait for what the ring still holds.
+// How long a program's exit may wait for what the ring still holds.
 constexpr auto kLongestEnd = std::chrono::seconds(10);
 
 std::atomic<Engine*> g_engine{nullptr};
-// A worker; there may be many, and most do little.
+// A worker process; there may be many, and most do little.
 bool g_is_forked = false;
 
-// The drain thread does not exist in a child, and the open files are the parent's.
+// The drain thread does not exist in a child, and the open files belong to the parent.
 void leave_to_parent() {
   set_cpu_emitter(nullptr);
   set_cuda_emitter(nullptr);
@@ -88,7 +88,7 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   if (!writer) return writer.error();
 
   const RecordingNumber number = ++last_number_;
-  // std::function wants something it can copy.
+  // std::function requires something copyable.
   auto first_allocation = std::make_shared<FirstAllocation>();
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
       number, std::move(writer).value(), options, origin, first_allocation));
@@ -119,7 +119,7 @@ void Engine::submit_close(RecordingNumber recording, const std::string& reason,
     } catch (const std::exception& bug) {
       summary.problem = bug.what();
     }
-    done->set_value(summary);  // whoever waits must not wait for ever
+    done->set_value(summary);  // whoever waits must not wait forever
   });
 }
 
@@ -195,7 +195,8 @@ void Engine::settle() {
 void Engine::note_nodes(bool is_on) {
   if (is_on == notes_nodes_) return;
   notes_nodes_ = is_on;
-  // Behind the last note and again before the first one: a thread may be in the middle of a note.
+  // After the last record and again before the first one: a thread may be in the middle of
+  // recording a node.
   if (!is_on) set_autograd_emitter(nullptr);
   emitter_.lose_nodes();
   if (is_on) set_autograd_emitter(&emitter_);
@@ -218,7 +219,7 @@ void Engine::run_and_wait(const Drain::Command& command) {
     try {
       command(drain);
     } catch (...) {
-      done.set_value();  // whoever waits must not wait for ever
+      done.set_value();  // whoever waits must not wait forever
       throw;
     }
     done.set_value();

@@ -1,8 +1,8 @@
 // Engine: ring, thread slots, emitter and drain of this process, and which recordings are open.
 //
-// Made with the first recording and never destroyed, since callbacks may hold it; a forked child
-// leaves its parent's behind untouched and makes its own. The functions of capture.h are thin over
-// it.
+// Created with the first recording and never destroyed, since callbacks may hold it; a forked child
+// leaves its parent's engine untouched and creates its own. The functions of capture.h are thin
+// wrappers around it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,15 +24,15 @@ namespace gpumemprof::capture {
 class Engine {
  public:
   Engine();
-  // The one of this process; made when there is none.
+  // The engine of this process; created if there is none.
   static Engine& instance();
   // nullptr when there is none.
   static Engine* existing();
 
   Result<RecordingNumber> start(const StartOptions& options);
   Summary stop(RecordingNumber recording, const std::string& reason);
-  // The process is about to end: closes everything that is open, but waits for it no longer than
-  // a program's end may take. Nothing in a child that shares this memory.
+  // The process is about to end: closes everything that is open, but waits no longer than a
+  // program's exit may take. Does nothing in a child that shares this memory.
   void stop_all(const std::string& reason);
   [[nodiscard]] bool is_recording();
   void set_walker(const FrameWalker* walker);
@@ -54,11 +54,11 @@ class Engine {
 
   // With mutex_ held, and the drain running.
   Result<RecordingNumber> open(const StartOptions& options);
-  // Takes the recording off the list; false: it is not there. With mutex_ held.
+  // Takes the recording off the list; false if it is not on it. With mutex_ held.
   bool end(RecordingNumber recording);
   void submit_close(RecordingNumber recording, const std::string& reason,
                     const std::shared_ptr<std::promise<Summary>>& done);
-  // Callbacks on or off, as the open recordings need; with mutex_ held.
+  // Switches callbacks on or off, as the open recordings need; with mutex_ held.
   void settle();
   void note_nodes(bool is_on);
 
@@ -67,7 +67,7 @@ class Engine {
   ThreadSlots slots_;
   Emitter emitter_;
   Drain drain_;
-  std::timed_mutex mutex_;  // of what follows
+  std::timed_mutex mutex_;  // guards what follows
   std::map<RecordingNumber, Open> open_;
   std::map<std::string, std::uint16_t> tags_;
   RecordingNumber last_number_ = 0;

@@ -13,7 +13,7 @@ namespace gpumemprof::capture {
 namespace {
 
 [[noreturn]] void leave(int code) {
-  // Nothing may keep the program from ending; a recording that cannot be closed stays open.
+  // Nothing may keep the program from exiting; a recording that cannot be closed stays open.
   try {
     if (Engine* engine = Engine::existing()) engine->stop_all("_exit " + std::to_string(code));
   } catch (...) {
@@ -35,7 +35,7 @@ bool watch_exit() {
   static const int kChanged = [] {
     auto* target = reinterpret_cast<void*>(leave);
     const std::string library = python_library();
-    const int changed = redirect_calls("", "_exit", target);  // the program itself has no name
+    const int changed = redirect_calls("", "_exit", target);  // the main program has an empty name
     return library.empty() ? changed : changed + redirect_calls(library, "_exit", target);
   }();
   return kChanged > 0;

@@ -1,6 +1,6 @@
-// Memory of others (Python's objects, the loader's tables), known by its address alone.
+// Memory that belongs to others (Python's objects, the loader's tables), known only by its address.
 //
-// The caller answers for the address: it is not null, and what lies there lives.
+// The caller guarantees that the address is not null and that the object there is alive.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,9 @@
-// ForwardStacks: where each node of autograd's graph was made, for as long as its backward may
-// come.
+// ForwardStacks: where each autograd node was created, for as long as its backward may come.
 //
-// A thread tells where it made a node only if that is elsewhere than the one before: what it told
-// last is open, and holds for every node that follows. What is closed goes into a table of fixed
-// size, so that recording stays bounded: a node displaces the one made kNodes before it. A node
-// that is not found any more has no stack, never another's. For the drain thread alone.
+// A thread reports where it created a node only if the stack differs from that of the node before:
+// its last report is open, and holds for every node that follows. Closed entries go into a table of
+// fixed size, so that recording stays bounded: a node displaces the one created kNodes before it. A
+// node that is no longer found has no stack, never another node's. For the drain thread alone.
 #pragma once
 
 #include <algorithm>
@@ -19,26 +18,26 @@ class ForwardStacks {
  public:
   static constexpr std::size_t kNodes = std::size_t{1} << 18;
 
-  // Nodes were made that nobody noted: nothing is open any more.
+  // Nodes were created that were not recorded: nothing is open any more.
   void enter_epoch(std::uint32_t epoch) {
     if (epoch == epoch_) return;
     epoch_ = epoch;
     open_.assign(open_.size(), Open());
   }
 
-  // The thread has made this node; what it told before held up to `end_before`.
+  // The thread has created this node; its previous report held up to `end_before`.
   void made(std::uint16_t thread, NodeKey node, std::uint64_t end_before, StackId stack) {
     if (open_.size() <= thread) open_.resize(thread + std::size_t{1});
     close(open_[thread], end_before);
     open_[thread] = {node, stack};
   }
 
-  // The thread runs this node from now on; none: no backward.
+  // The thread runs this node from now on; none: not in backward.
   void runs(std::uint16_t thread, NodeKey node) {
     if (running_.size() <= thread) running_.resize(thread + std::size_t{1});
     running_[thread] = find(node);
   }
-  // Where the node that the thread runs was made.
+  // Where the node that the thread runs was created.
   [[nodiscard]] StackId of(std::uint16_t thread) const {
     return thread < running_.size() ? running_[thread] : StackId();
   }
@@ -48,7 +47,7 @@ class ForwardStacks {
     NodeKey node;
     StackId stack;
   };
-  // All nodes of this one's thread from this one on; none: nothing is open.
+  // All nodes of this node's thread from this one on; none: nothing is open.
   using Open = Entry;
 
   void close(const Open& open, std::uint64_t end) {
@@ -59,7 +58,7 @@ class ForwardStacks {
     for (; node.sequence < end; ++node.sequence) entries_[place(node)] = {node, open.stack};
   }
 
-  // Sequence numbers of one thread follow each other, so they share the table without collisions.
+  // Sequence numbers of one thread are consecutive, so they share the table without collisions.
   static std::size_t place(NodeKey node) {
     return (node.sequence + node.thread * 0x9E3779B97F4A7C15ULL) & (kNodes - 1);
   }

@@ -7,14 +7,14 @@
 namespace gpumemprof::capture {
 namespace {
 
-// A frame on its thread's own stack of frames, one behind the other.
+// A frame on its thread's own frame stack, where frames follow one another.
 constexpr std::uint8_t kThreadOwner = 0;
-// From this owner on a frame is a bridge between C and Python and has no code of its own.
+// From this owner value on, a frame is a bridge between C and Python and has no code of its own.
 constexpr std::uint8_t kFirstBridgeOwner = 3;
-// 3.14 marks references it has borrowed in the low bits.
+// 3.14 tags borrowed references in the low bits.
 constexpr std::uintptr_t kReferenceMarks = 7;
 
-// Where 3.12 and 3.13 have them: numbers the compiler can put into its instructions.
+// Offsets of 3.12 and 3.13: constants the compiler can put into its instructions.
 struct CommonOffsets {
   // NOLINTBEGIN(readability-identifier-naming): they stand where AnyOffsets has members.
   static constexpr std::size_t previous = 8;
@@ -52,8 +52,8 @@ class FrameChain {
   FrameChain(Offsets offsets, std::uintptr_t module_code, Trail& trail, FoundFrames& room)
       : offsets_(offsets), module_code_(module_code), trail_(trail), room_(room) {}
 
-  // The usual case where standing() does not know the layout, Python 3.11 above all: all is as it
-  // was, but perhaps for the innermost instruction. Without it an event there costs a tenth more.
+  // The usual case if standing() does not know the layout, mainly Python 3.11: nothing has changed,
+  // except perhaps the innermost instruction. Without it an event there costs a tenth more.
   bool walk_same(std::uintptr_t frame, Walk& walk) {
     const std::size_t size = trail_.size();
     if (size == 0 || trail_.step(size - 1).frame != frame ||
@@ -70,12 +70,12 @@ class FrameChain {
     return true;
   }
 
-  // Not inlined: what seldom runs need not be fetched with what always does.
+  // Not inlined: rare code should not be fetched along with code that always runs.
   [[gnu::noinline]] Walk walk_anew(const std::uintptr_t innermost) {
     std::size_t found = 0;
-    std::size_t depth = 0;           // frames, bridges left out
-    std::size_t joined = 0;          // steps of the trail that stay
-    std::size_t at = trail_.size();  // the trail is looked at once, from its inner end on
+    std::size_t depth = 0;           // frames, excluding bridges
+    std::size_t joined = 0;          // steps of the trail that are kept
+    std::size_t at = trail_.size();  // the trail is searched once, from its inner end on
     for (std::uintptr_t frame = innermost; frame != 0; frame = previous_of(frame)) {
       const auto owner = read_raw<std::uint8_t>(frame + offsets_.owner);
       const bool is_bridge = owner >= kFirstBridgeOwner;
@@ -97,7 +97,7 @@ class FrameChain {
   }
 
  private:
-  // A stack that may be too deep: bridges are left out, and so are the outermost frames if need be.
+  // A stack that may be too deep: bridges are left out, and if necessary the outermost frames too.
   [[gnu::noinline]] Walk walk_cut(std::uintptr_t frame) {
     std::size_t found = 0;
     for (; frame != 0 && found < kMaxDepth; frame = previous_of(frame)) {
@@ -107,37 +107,37 @@ class FrameChain {
     return trail_.replace(0, room_.data(), found, offsets_.locals);
   }
 
-  // The hot loop: whether, from a step whose frame is as it was, every caller lies where it lay,
-  // runs the same code and stands at the same instruction, and the last one still is the outermost.
-  // A place is read only after its callee has told that it is still there.
+  // The hot loop: whether, starting from a step whose frame is unchanged, every caller is at the
+  // same address, runs the same code and is at the same instruction, and the last one is still the
+  // outermost. A frame is read only after its callee has shown that it is still there.
   bool leads_out_from(std::size_t index) {
     const Trail::Step* const steps = trail_.steps();
     std::uintptr_t frame = steps[index].frame;
     for (; index > 0; --index) {
       std::uintptr_t known = steps[index - 1].frame;
       if (previous_of(frame) != known) break;
-      // Keeps the compiler from taking the place out of the callee again, for which the processor
-      // would have to wait.
+      // Keeps the compiler from loading the address from the callee again, which the processor
+      // would have to wait for.
       asm("" : "+r"(known));
       frame = known;
-      // An instruction lies inside its code, so the same one is of the same code: a code object
-      // that took the place of a dead one is the caller's concern.
+      // An instruction is inside its code, so the same instruction means the same code: a code
+      // object that replaced a destroyed one is the caller's concern.
       if (instruction_of(frame) != steps[index - 1].instruction) break;
     }
     limit_ = index;
     return index == 0 && previous_of(frame) == 0;
   }
 
-  // Of the first `steps`, whose frames are known to be as they were.
+  // For the first `steps`, whose frames are known to be unchanged.
   bool has_same_modules(std::size_t steps) {
     const std::size_t other = trail_.first_other_module(steps);
     if (other < steps) limit_ = other;
     return other == steps;
   }
 
-  // One more than the innermost step of the trail below `at` that may be this frame: callers lie
-  // below the frames they call, and bridges, on the C stack, mostly above them all. Where that is
-  // not so, no more is lost than time.
+  // One more than the innermost step of the trail below `at` that may be this frame: callers are
+  // placed below the frames they call, and bridges, on the C stack, mostly above them all. If that
+  // does not hold, only time is lost.
   [[nodiscard]] std::size_t find(std::uintptr_t frame, std::size_t at) const {
     while (at > 0 && trail_.step(at - 1).frame > frame) --at;
     return at;
@@ -166,7 +166,7 @@ class FrameChain {
   }
 
   Offsets offsets_;
-  std::uintptr_t module_code_;  // 0: none is a module's
+  std::uintptr_t module_code_;  // 0: no frame has a module
   Trail& trail_;
   FoundFrames& room_;
   // From here on the trail is known not to lead to its outer end.
@@ -198,7 +198,7 @@ FrameWalker::FrameWalker(const PythonLayout& layout)
                                           : Shape::any),
       codes_(layout) {}
 
-// Not inlined: the thread that runs a program mostly is Python's first.
+// Not inlined: a program mostly runs on Python's first thread.
 [[gnu::noinline]] std::uintptr_t FrameWalker::find_state(std::uintptr_t& kept_state) const {
   const auto state = reinterpret_cast<std::uintptr_t>(thread_state());
   if (state >= runtime_begin_ && state < runtime_end_) kept_state = state;
@@ -211,10 +211,10 @@ inline std::uintptr_t FrameWalker::innermost_of(std::uintptr_t state) const {
                                        : innermost;
 }
 
-// What almost every event comes to, so it is kept as short as it can be: its instructions have to
-// be fetched again and again. A frame is read only after its callee has told that it is still
-// there. An instruction lies inside its code, so the same one is of the same code: a code object
-// that took the place of a dead one is the caller's concern.
+// The path almost every event takes, so it is kept as short as possible: its instructions have to
+// be fetched again and again. A frame is read only after its callee has shown that it is still
+// there. An instruction is inside its code, so the same instruction means the same code: a code
+// object that replaced a destroyed one is the caller's concern.
 [[gnu::hot]] FrameWalker::Standing FrameWalker::standing(std::uintptr_t state,
                                                          const Trail& trail) const {
   if (shape_ != Shape::common || trail.size() == 0) [[unlikely]]
@@ -231,7 +231,7 @@ inline std::uintptr_t FrameWalker::innermost_of(std::uintptr_t state) const {
   for (;;) {
     const auto caller = read_raw<std::uintptr_t>(frame + CommonOffsets::previous);
     --step;
-    // Not the one that was just read, for which the processor would have to wait.
+    // Not the value just read, which the processor would have to wait for.
     frame = step->frame;
     asm("" : "+r"(frame));
     if (caller != frame) return Standing::other;

@@ -13,7 +13,7 @@
 
 namespace gpumemprof::capture {
 
-// Room for the frames that a walk comes upon before it meets those of the last one.
+// Room for the frames a walk finds before it reaches those of the last walk.
 using FoundFrames = std::array<FoundFrame, Trail::kMaxSteps>;
 
 class FrameWalker {
@@ -22,11 +22,12 @@ class FrameWalker {
 
   [[nodiscard]] const CodeReader& codes() const { return codes_; }
 
-  // Reads the thread's state from there (thread_key.h) instead of asking Python; none: asks.
+  // Reads the thread's state from this key (thread_key.h) instead of asking Python; none: asks
+  // Python.
   void set_thread_key(std::optional<pthread_key_t> key) {
     thread_key_.store(key ? static_cast<int>(*key) : kNoKey, std::memory_order_relaxed);
   }
-  // The code of a module's call, torch.nn.Module.__call__: its frames know their module. 0: none
+  // The code of a module's call, torch.nn.Module.__call__: its frames hold their module. 0: none
   // does. The code must live as long as the process.
   void set_module_code(std::uintptr_t code) { module_code_.store(code, std::memory_order_relaxed); }
   [[nodiscard]] AskThreadState asker() const { return ask_; }
@@ -35,20 +36,20 @@ class FrameWalker {
     return key == kNoKey ? ask_() : ::pthread_getspecific(static_cast<pthread_key_t>(key));
   }
 
-  // The state of this thread; 0 for a thread Python does not know. `kept_state` is the thread's
-  // own, 0 at first: its state, once it is known to stay where it is.
+  // The state of this thread; 0 for a thread Python does not know. `kept_state` belongs to the
+  // thread and is 0 at first; it holds the state once that is known not to move.
   std::uintptr_t find_state(std::uintptr_t& kept_state) const;
   enum class Standing : std::uint8_t {
     same,
-    moved,  // but for the innermost frame, which is at another instruction
-    other,  // or it takes more to tell
+    moved,  // except for the innermost frame, which is at another instruction
+    other,  // or it takes more work to tell
   };
   // Compares the frames with those of the last walk, one by one.
   [[nodiscard]] Standing standing(std::uintptr_t state, const Trail& trail) const;
-  // The trail of a stack that has moved moves with it.
+  // Updates the trail of a stack that has moved.
   static void move_along(Trail& trail);
-  // Follows the frames of this thread along the trail of its last walk, which becomes that of this
-  // one. Where there are none, the trail stays as it is.
+  // Follows the frames of this thread along the trail of its last walk, and updates the trail. If
+  // there are no frames, the trail is left unchanged.
   Walk walk(std::uintptr_t state, Trail& trail, FoundFrames& room) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {
@@ -66,7 +67,7 @@ class FrameWalker {
     return module_code_.load(std::memory_order_relaxed);
   }
 
-  // What every event needs comes first, to lie together.
+  // What every event needs comes first, so that it is stored together.
   std::uintptr_t runtime_begin_;
   std::uintptr_t runtime_end_;
   AskThreadState ask_;

@@ -14,15 +14,16 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Live CPU tensors, and CUDA blocks that wait for a stream; reserved, not used, memory.
+// Live CPU tensors, and CUDA blocks waiting for a stream; memory is reserved, not committed.
 constexpr std::size_t kCpuRows = 1U << 20;
 constexpr std::size_t kPendingRows = 1U << 16;
 
-// What this thread did, on each device. Trivial: neither its making nor its end needs a run time.
+// What this thread did, on each device. Trivial type: construction and destruction need no run-time
+// support.
 thread_local std::array<Turnover, kDeviceSlots> t_own;
 
 struct Counted {
-  std::unique_ptr<Ledger> ledger;  // never destroyed once made: callbacks may hold it
+  std::unique_ptr<Ledger> ledger;  // never destroyed once created: callbacks may hold it
   int users = 0;
 };
 std::mutex& registry_mutex() {
@@ -71,7 +72,7 @@ void Ledger::set_active() {
   now_.active_bytes = knows_pending_ ? now_.allocated_bytes + pending_bytes_ : kUnknownBytes;
 }
 
-// The newest interval hears of every event; the others inherit from it when it closes.
+// The newest interval sees every event; the others inherit from it when it closes.
 void Ledger::after_event() {
   ++version_;
   now_.most_allocated_bytes = std::max(now_.most_allocated_bytes, now_.allocated_bytes);
@@ -90,7 +91,7 @@ void Ledger::took(std::uint64_t address, std::uint64_t size_bytes) {
   const std::lock_guard lock(lock_);
   std::uint64_t unseen_bytes = 0;
   if (table_.take(address, unseen_bytes)) {
-    // Someone we do not follow gave it back.
+    // Someone we do not follow freed it.
     now_.allocated_bytes -= unseen_bytes;
     count(0, unseen_bytes);
   }
@@ -122,7 +123,7 @@ void Ledger::told(std::uint64_t address, std::int64_t change_bytes, std::uint64_
   knows_totals_ = true;
   drop_stale(address);
   const std::uint64_t completed_early = std::exchange(completed_early_, 0);
-  // A completion that no letting-go follows belongs to a block from before our time.
+  // A completion not followed by its free belongs to a block from before counting began.
   if (completed_early != 0 && (change_bytes >= 0 || completed_early != address))
     knows_pending_ = false;
   if (change_bytes >= 0) {
@@ -141,7 +142,7 @@ void Ledger::told(std::uint64_t address, std::int64_t change_bytes, std::uint64_
   after_event();
 }
 
-// A block that changes hands waits for nobody: its completion was missed.
+// A block that is allocated or freed is not waiting for a stream: its completion was missed.
 void Ledger::drop_stale(std::uint64_t address) {
   std::uint64_t size_bytes = 0;
   if (table_.size() > 0 && table_.take(address, size_bytes)) pending_bytes_ -= size_bytes;
@@ -193,7 +194,7 @@ void Ledger::start_unknown(bool follows_completions) {
 
 bool Ledger::settle(std::uint64_t version, const StartState& state) {
   const std::lock_guard lock(lock_);
-  // Highest values only rise, so they are right whatever happened since.
+  // Peak values only rise, so they are right whatever happened since.
   now_.most_allocated_bytes = std::max(now_.most_allocated_bytes, state.most_allocated_bytes);
   now_.most_reserved_bytes = std::max(now_.most_reserved_bytes, state.most_reserved_bytes);
   if (version_ != version) return false;
@@ -316,7 +317,7 @@ bool start_counting(std::uint8_t slot, bool follows_completions) {
   if (counted.users++ > 0) return false;
   if (counted.ledger == nullptr)
     counted.ledger = std::make_unique<Ledger>(slot, slot == kCpuDevice ? kCpuRows : kPendingRows);
-  // Not counted meanwhile: what it knew is out of date.
+  // It was not being counted in the meantime: what it knew is out of date.
   slot == kCpuDevice ? counted.ledger->start_from_nothing()
                      : counted.ledger->start_unknown(follows_completions);
   g_counting[slot].store(counted.ledger.get(), std::memory_order_release);

@@ -1,12 +1,12 @@
 // Ledger: what one device's allocator holds, counted event by event as it happens, and the exact
 // peak of every scope that is open.
 //
-// Two ways to feed it. CUDA: torch itself tells its totals with every block it hands out or takes
-// back (told), so nothing can drift and no rule of the allocator is repeated here. CPU: sizes are
-// added up (took, gave), since nobody else does.
+// There are two ways to feed it. CUDA: torch itself reports its totals with every block it
+// allocates or frees (told), so nothing can drift and none of the allocator's rules are repeated
+// here. CPU: sizes are added up here (took, gave), since nobody else does.
 //
-// Peaks: open scopes form a chain in the order of their opening; each link keeps the maximum of the
-// interval between its own opening and the next one's. An event looks at the newest link alone. A
+// Peaks: open scopes form a chain in the order they were opened; each link keeps the maximum of the
+// interval between its own opening and the next one's. An event looks only at the newest link. A
 // scope that closes takes the maximum over its own and all later links, and leaves its own to its
 // predecessor, whose interval now reaches further:
 //
@@ -15,12 +15,14 @@
 //   B opened                     |────|───────→      peak of B = max(B, C)
 //   C opened                          |───────→      B closes: A keeps max(A, B)
 //
-// So an event costs the same whatever number of scopes is open, a nested scope closes at once, and
-// one that closes out of order costs a step for each scope opened after it that is still open.
+// So an event costs the same however many scopes are open, a nested scope closes in constant time,
+// and one that closes out of order costs one step for each scope opened after it that is still
+// open.
 //
-// Any thread. The lock is held for a few dozen instructions without a call to the system, to malloc
-// or to Python, so whoever meets it waits for nanoseconds; callbacks of one CUDA device already
-// have torch's own lock and meet only the ends of scopes. Bytes; ticks are the processor's.
+// Any thread may call. The lock is held for a few dozen instructions without a call to the system,
+// to malloc or to Python, so a waiter waits only nanoseconds; callbacks of one CUDA device already
+// hold torch's own lock and contend only with the opening and closing of scopes. Sizes are bytes;
+// ticks are the processor's.
 #pragma once
 
 #include <array>
@@ -41,13 +43,13 @@ namespace gpumemprof::capture {
 struct LedgerState {
   std::uint64_t ticks = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t active_bytes = 0;  // kUnknownBytes where a free was not seen from its start
+  std::uint64_t active_bytes = 0;  // kUnknownBytes if a free was not seen from its start
   std::uint64_t reserved_bytes = 0;
   std::uint64_t most_allocated_bytes = 0;  // in this process so far
   std::uint64_t most_reserved_bytes = 0;
 };
 
-// Everything since counting began; what a scope or a thread did is a difference of two.
+// Totals since counting began; what a scope or a thread did is the difference of two.
 struct Turnover {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t freed_bytes = 0;
@@ -60,14 +62,14 @@ struct Turnover {
 
 struct ScopeReading {
   LedgerState before;
-  LedgerState peak;  // the earliest moment of most allocated bytes
+  LedgerState peak;  // the earliest moment of peak allocated bytes
   LedgerState after;
   Turnover turnover;
-  std::optional<Turnover> own;  // of the thread that opened it; none: another one closed it
-  std::uint64_t uncounted = 0;  // events whose size is not known: the figures are too small
+  std::optional<Turnover> own;  // of the thread that opened it; none: another thread closed it
+  std::uint64_t uncounted = 0;  // events of unknown size: the figures are too small
 };
 
-// A link of the chain; whoever opens a scope owns it and keeps it where it is until it is closed.
+// A link of the chain; whoever opens a scope owns it and must not move it until it is closed.
 struct OpenScope {
   OpenScope* older = nullptr;
   OpenScope* newer = nullptr;
@@ -80,47 +82,46 @@ struct OpenScope {
   std::uint32_t epoch = 0;  // of the ledger when it was opened; 0: not open
 };
 
-// What a device's counters were when counting began, as torch tells them.
+// A device's counters when counting began, as torch reports them.
 struct StartState {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = 0;
   std::uint64_t most_allocated_bytes = 0;
   std::uint64_t most_reserved_bytes = 0;
-  // Blocks whose owner let go of them while a stream still used them: (address, size).
+  // Blocks whose owner freed them while a stream still used them: (address, size).
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pending;
 };
 
 class Ledger {
  public:
-  // slot: which of a thread's own turnovers is this device's; table_rows: a power of two.
+  // slot: index of this device in a thread's own turnovers; table_rows: a power of two.
   Ledger(std::uint8_t slot, std::size_t table_rows) : slot_(slot), table_(table_rows) {}
 
-  // For CPU memory, in callbacks: an address is taken, or given back (nothing, if it was never
-  // seen).
+  // For CPU memory, in callbacks: an address is allocated, or freed (ignored if it was never seen).
   void took(std::uint64_t address, std::uint64_t size_bytes);
   void gave(std::uint64_t address);
 
   // For CUDA, in callbacks, under torch's lock of the device. change: the size of the block,
-  // negative when its owner lets go of it; the totals are torch's own after it.
+  // negative when its owner frees it; the totals are torch's own after it.
   void told(std::uint64_t address, std::int64_t change_bytes, std::uint64_t allocated_bytes,
             std::uint64_t reserved_bytes);
-  // A block that was let go is used by no stream any more; torch tells this before or after told().
+  // No stream uses a freed block any more; torch reports this before or after told().
   void completed(std::uint64_t address);
   void reserved(std::int64_t change_bytes);
 
-  // Forgets everything; what is open then has no reading. CPU memory starts at nothing.
+  // Resets everything; scopes open at that point give no reading. CPU memory starts at zero.
   void start_from_nothing();
-  // CUDA: the totals are known from the next told() on, or by settle(). Where completions are not
-  // told, active bytes stay unknown.
+  // CUDA: the totals are known from the next told() on, or from settle(). If completions are not
+  // reported, active bytes stay unknown.
   void start_unknown(bool follows_completions);
-  // Takes the state over if nothing happened since version() was read; false: read both again.
+  // Adopts the state if nothing happened since version() was read; false: read both again.
   bool settle(std::uint64_t version, const StartState& state);
   [[nodiscard]] std::uint64_t version();
   [[nodiscard]] bool knows_totals();
   [[nodiscard]] bool knows_active();
 
   void open(OpenScope& scope);
-  // None: counting began anew in between.
+  // None: counting restarted in between.
   std::optional<ScopeReading> close(OpenScope& scope);
   // Closes and opens in one step, so that no event falls between the two.
   std::optional<ScopeReading> turn_over(OpenScope& scope);
@@ -128,8 +129,8 @@ class Ledger {
   [[nodiscard]] Turnover turnover();
   [[nodiscard]] std::uint64_t uncounted();
 
-  // In a forked child, where no other thread exists: what another thread was changing at that
-  // moment cannot be trusted.
+  // In a forked child, where no other thread exists: what another thread was changing at the time
+  // of the fork cannot be trusted.
   void mend_after_fork();
 
  private:
@@ -145,11 +146,11 @@ class Ledger {
 
   SpinLock lock_;
   std::uint8_t slot_;
-  SizeTable table_;  // CPU: live memory; CUDA: blocks that wait for a stream
+  SizeTable table_;  // CPU: live memory; CUDA: blocks waiting for a stream
   LedgerState now_;  // ticks are filled in where they are needed
   Turnover turnover_;
   std::uint64_t pending_bytes_ = 0;
-  std::uint64_t completed_early_ = 0;  // completed(), and told() has not come yet
+  std::uint64_t completed_early_ = 0;  // completed() was called, told() not yet
   std::uint64_t version_ = 0;
   std::uint64_t uncounted_ = 0;
   std::uint32_t epoch_ = 1;
@@ -159,13 +160,13 @@ class Ledger {
   OpenScope* newest_ = nullptr;
 };
 
-// The counting of this process, by device slot (record.h); nullptr: that device is not counted. One
-// load in a callback.
+// The ledgers of this process, by device slot (record.h); nullptr: that device is not counted. A
+// callback needs one load.
 inline std::array<std::atomic<Ledger*>, kDeviceSlots> g_counting{};
 inline Ledger* counting_ledger(std::uint8_t slot) {
   return g_counting[slot].load(std::memory_order_acquire);
 }
-// Begins or joins counting of a device; each start needs a stop. True: it began anew.
+// Starts or joins counting of a device; each start needs a stop. True: counting started afresh.
 bool start_counting(std::uint8_t slot, bool follows_completions = true);
 void stop_counting(std::uint8_t slot);
 

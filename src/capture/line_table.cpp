@@ -34,7 +34,7 @@ std::int64_t pep626_line(std::string_view table, std::int64_t line, std::uint32_
   return line;
 }
 
-// 3.11 and later: entries of a head byte (code, length) and its varints.
+// 3.11 and later: entries of a header byte (code, length) and its varints.
 class LocationEntries {
  public:
   LocationEntries(std::string_view table, std::int64_t line) : table_(table), line_(line) {}

@@ -1,4 +1,4 @@
-// From an instruction to its line, by CPython's three formats of line table.
+// Maps an instruction to its line, for CPython's three line table formats.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace gpumemprof::capture {
 
-// `instruction` counts bytes from the start of the code. A damaged or cut table gives the line it
-// had reached.
+// `instruction` counts bytes from the start of the code. A damaged or truncated table gives the
+// last line reached.
 std::uint32_t line_of(LineTableFormat format, std::string_view table, std::uint32_t first_line,
                       std::uint32_t instruction);
 

@@ -10,7 +10,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Reserved, not used, memory: pages become real with the first losses.
+// Reserved, not committed, memory: pages become resident with the first losses.
 constexpr std::size_t kTableRows = std::size_t{1} << 18;
 constexpr std::size_t kMostEntries = std::size_t{1} << 20;
 constexpr std::size_t kLogBytes = kMostEntries * sizeof(LossEntry);
@@ -45,8 +45,8 @@ LossEntry& Losses::log(LossEntry entry) {
 LossEntry& Losses::run_of(std::uint8_t device, Epoch epoch, std::uint64_t ticks) {
   last_position_ = ring_.head();
   std::uint32_t& open = open_run_[device];
-  // There is always room for another but when a program opens recordings by the thousand between
-  // two looks of the drain; then the runs of other epochs are taken for the same.
+  // There is always room for another, unless a program opens thousands of recordings between two
+  // passes of the drain; then runs of different epochs are merged.
   const bool is_full = entry_count_ == kMostEntries;
   if (open != 0 && (entries_[open - 1].epoch == epoch || is_full)) return entries_[open - 1];
   if (is_full) --entry_count_;
@@ -77,7 +77,7 @@ bool Losses::log_free(const EventRecord& event) {
 
 void Losses::lose(const EventRecord& event, bool was_sent) {
   const auto action = static_cast<Action>(event.action);
-  if (action == Action::snapshot) return;  // our own question, not the program's doing
+  if (action == Action::snapshot) return;  // our own request, not the program's
   const std::lock_guard lock(lock_);
   is_on_.store(true, std::memory_order_release);
   if (event.device != kCpuDevice) return count(event.device, epoch_, action, event.ticks);
@@ -98,7 +98,7 @@ void Losses::note_sent(std::uint64_t address) {
   if (!is_on_.load(std::memory_order_relaxed)) return;
   std::uint64_t before = 0;
   sent_.take(address, before);
-  sent_.insert(address, 1);  // without it the drain decides
+  sent_.insert(address, 1);  // if it does not fit, the drain decides
 }
 
 Losses::Fate Losses::freeing(const EventRecord& event) {
@@ -155,7 +155,7 @@ Epoch Losses::next_epoch() {
 }
 
 std::uint64_t Losses::seal() {
-  // Commands come with every step of a program, losses hardly ever.
+  // Commands come with every step of a program, losses almost never.
   if (!is_on_.load(std::memory_order_acquire)) return logged_.load(std::memory_order_relaxed);
   const std::lock_guard lock(lock_);
   open_run_.fill(0);

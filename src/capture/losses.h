@@ -1,20 +1,20 @@
-// Losses: what became of the events that found the ring full, so that every event is either in the
-// file or counted as lost.
+// Losses: what happened to the events that found the ring full, so that every event is either in
+// the file or counted as lost.
 //
-// CUDA events are only counted. CPU memory needs more: libc10 also frees memory that is no
-// tensor's, and which free is a tensor's can only be told by its allocation. So while events are
-// being lost, callbacks note in a table what they allocate:
+// CUDA events are only counted. CPU memory needs more: libc10 also frees memory that is not a
+// tensor's, and only the allocation shows whether a free is a tensor's. So while events are being
+// lost, callbacks note in a table what they allocate:
 //
 //   its allocation was lost   → the free is lost with it, and counted here
 //   its allocation was sent   → the free is sent too, through the log below if the ring is full
 //   neither                   → the same; the drain knows whether the memory is a tensor's
 //
 // The log holds, in order, runs of lost events and the frees that found the ring full, each with
-// the place in the ring before which it happened. It cannot grow past its bound in practice (each
-// late free is that of a recorded allocation); where it would, the counts are called inexact.
+// the position in the ring before which it happened. In practice it cannot exceed its bound (each
+// late free is that of a recorded allocation); if it would, the counts are marked inexact.
 //
-// Everything but is_on() is behind a spin lock, held for some dozen instructions. Nothing here is
-// touched while the ring has room.
+// Everything except is_on() is behind a spin lock, held for a few dozen instructions. Nothing here
+// is touched while the ring has room.
 #pragma once
 
 #include <array>
@@ -31,12 +31,12 @@
 
 namespace gpumemprof::capture {
 
-// Counts the recordings of this process as they begin: what happened in an epoch is of no concern
-// to recordings that began in a later one.
+// Numbers the recordings of this process as they begin: what happened in one epoch is irrelevant to
+// recordings that began in a later one.
 using Epoch = std::uint16_t;
 
 struct LossEntry {
-  std::uint64_t position = 0;  // of the ring: before the record there
+  std::uint64_t position = 0;  // in the ring: before the record there
   std::uint64_t first_ticks = 0;
   std::uint64_t last_ticks = 0;
   std::uint64_t address = 0;  // of a late free; 0: a run of lost events
@@ -55,30 +55,30 @@ class Losses {
 
   // For callbacks. `was_sent`: its allocation is known to be in the ring or the file.
   void lose(const EventRecord& event, bool was_sent);
-  // An allocation of CPU memory was handed over while events are being lost.
+  // A CPU allocation was pushed to the ring while events are being lost.
   void note_sent(std::uint64_t address);
   enum class Fate : std::uint8_t { lost_with_its_allocation, was_sent, unknown };
-  // What is known of the CPU memory that is about to be freed.
+  // What is known about the CPU memory that is about to be freed.
   Fate freeing(const EventRecord& event);
 
   // For the drain.
   [[nodiscard]] std::uint64_t logged() const { return logged_.load(std::memory_order_relaxed); }
   // Moves out what was logged; what comes later begins a new run.
   void collect(std::vector<LossEntry>& entries);
-  // Forgets the memory here whose allocation was lost in a time that is over; false: there is none.
-  // The epoch is that of the allocation.
+  // Removes the memory at this address if its allocation was lost in an earlier loss period; false:
+  // there is none. The epoch is that of the allocation.
   bool take_lost(std::uint64_t address, Epoch& epoch) {
     return has_lost_memory_.load(std::memory_order_relaxed) && find_lost(address, epoch);
   }
-  // Ends it once all that was lost lies before `tail`.
+  // Ends the loss period once everything lost is before `tail`.
   void end_if_over(std::uint64_t tail);
 
   // A recording begins.
   Epoch next_epoch();
   // Ends the open runs: what is lost after a command is not added to what was lost before it.
-  // Returns how many entries were logged so far.
+  // Returns how many entries have been logged so far.
   std::uint64_t seal();
-  // Events of which it cannot be said whether they were lost.
+  // Events for which it is unknown whether they were lost.
   [[nodiscard]] std::uint64_t undecided() const {
     return undecided_.load(std::memory_order_relaxed);
   }
@@ -95,18 +95,18 @@ class Losses {
   std::atomic<std::uint64_t> logged_{0};
   std::atomic<std::uint64_t> undecided_{0};
   std::atomic<bool> has_lost_memory_{false};
-  SpinLock lock_;  // of all that follows
-  // CPU memory whose allocation was lost, and in which epoch: in this time of losing, which only
-  // callbacks look at, and in those before, which only the drain looks at. The records of memory
-  // that was lost some time ago and freed and taken again may still be in the ring; the drain sees
-  // them in order.
+  SpinLock lock_;  // guards all that follows
+  // CPU memory whose allocation was lost, and in which epoch: in the current loss period, used only
+  // by callbacks, and in earlier ones, used only by the drain. Memory whose allocation was lost
+  // some time ago may have been freed and allocated again, with those records still in the ring;
+  // the drain sees them in order.
   std::unique_ptr<SizeTable> lost_now_;
   std::unique_ptr<SizeTable> lost_before_;
   SizeTable sent_;  // CPU memory whose allocation was sent while events were being lost
   LossEntry* entries_ = nullptr;  // being filled
   LossEntry* spare_ = nullptr;    // being copied by the drain, or empty
   std::size_t entry_count_ = 0;
-  std::array<std::uint32_t, kDeviceSlots> open_run_{};  // one more than its row; 0: none
+  std::array<std::uint32_t, kDeviceSlots> open_run_{};  // its row plus one; 0: none
   std::uint64_t last_position_ = 0;
   Epoch epoch_ = 0;
 };

@@ -9,7 +9,7 @@ void ModuleBook::take(const ModuleRecord& record) {
   std::string& known = classes_[record.address];
   if (known == name) return;
   known = std::move(name);
-  // Unless it is a module whose class was exchanged, another one lies there now.
+  // Unless it is a module whose class was changed, another one is there now.
   const std::uint32_t* number = numbers_.find(record.address);
   if (number != nullptr && !modules_[*number].is_named) numbers_.erase(record.address);
 }
@@ -33,7 +33,7 @@ std::uint32_t ModuleBook::describe(std::uint64_t address, const NumberedModule& 
   const auto known = numbers_by_path_.find(key);
   std::uint32_t number = kNoModule;
   if (is_unnamed) {
-    // Events have this number already.
+    // Events already use this number.
     number = *met;
     unnamed_.erase({address, classes_[address]});
     modules_[number] = module;

@@ -37,7 +37,7 @@ void NamedModules::remove(std::uintptr_t address) {
 }
 
 void NamedModules::set_asker(void (*ask)()) {
-  // Whoever asked before was told of deaths; from then on nobody was.
+  // Names may be stale: module deaths are reported only while somebody asks for names.
   for (std::size_t slot = 0; slot < std::size_t{1} << kBits; ++slot)
     slots_[slot].store(0, std::memory_order_relaxed);
   used_ = 0;

@@ -1,10 +1,10 @@
-// NamedModules: which modules Python has described, for callbacks to see, and a way to ask for
-// those that it has not.
+// NamedModules: which modules Python has described, for callbacks to check, and a way to ask for
+// those it has not.
 //
-// A module is best named while it is called for the first time: later it may be gone, and another
-// one may lie in its place. So a callback that comes upon an unknown one has Python called back
-// soon in its main thread, which then finds the module on its stack. Written with the GIL held,
-// read by any thread, without waiting.
+// A module is best named during its first call: later it may be gone, and another one may be at its
+// address. So a callback that finds an unknown one requests a call into Python's main thread soon,
+// which then finds the module on its stack. Written with the GIL held, read by any thread, without
+// waiting.
 #pragma once
 
 #include <atomic>
@@ -21,19 +21,19 @@ class NamedModules {
   void remove(std::uintptr_t address);
   [[nodiscard]] bool has(std::uintptr_t address) const;
 
-  // `ask` has Python called back; it is called from anywhere and never waits. nullptr: nobody asks.
-  // Forgets all names.
+  // `ask` requests a call into Python; it is called from any thread and never waits. nullptr:
+  // nobody is asked. Forgets all names.
   void set_asker(void (*ask)());
-  // Of an object of this type at this address there is no name.
+  // An object of this type at this address has no name yet.
   void ask_for(std::uintptr_t module, std::uintptr_t type);
-  // Python was called back, and may be asked again.
+  // Python was called, and may be asked again.
   void answered() { is_asked_.store(false, std::memory_order_release); }
 
  private:
   static constexpr unsigned kBits = 16;
   static constexpr std::size_t kMost = (std::size_t{1} << kBits) / 2;
   static constexpr std::uintptr_t kRemoved = 1;
-  // A program that makes modules all the time is not to be held up all the time.
+  // A program that keeps creating modules must not be slowed down all the time.
   static constexpr std::uint32_t kMostQuestions = 1000;
 
   [[nodiscard]] static std::size_t home(std::uintptr_t address) {
@@ -41,14 +41,14 @@ class NamedModules {
   }
 
   std::unique_ptr<std::atomic<std::uintptr_t>[]> slots_;
-  std::size_t used_ = 0;  // removed ones too
+  std::size_t used_ = 0;  // including removed ones
   std::atomic<bool> is_full_{false};
   std::atomic<void (*)()> ask_{nullptr};
   std::atomic<bool> is_asked_{false};
   std::atomic<std::uint32_t> questions_{0};
 };
 
-// One for the process; lives as long.
+// One for the process; never destroyed.
 NamedModules& named_modules();
 
 }  // namespace gpumemprof::capture

@@ -7,10 +7,11 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Handed to the writer in pieces of this many, so that no more than one block waits twice.
+// Events go to the writer in batches of this size, so that no more than one block is buffered
+// twice.
 constexpr std::size_t kBatchEvents = 16'384;
-// Losses that follow each other so closely are one gap: a machine that is too busy loses a few
-// events in between many that are kept.
+// Losses this close together are one gap: an overloaded machine loses a few events in between many
+// that are kept.
 constexpr std::int64_t kGapJoinNs = 50'000'000;
 
 }  // namespace
@@ -57,7 +58,7 @@ DeviceIndex Output::index_of(std::uint8_t device) const {
 
 bool Output::admit(const DrainedEvent& event, Device& mine) {
   if (event.device != kCpuDevice) return mine.is_joined;
-  // What was allocated before this recording began is freed without a trace.
+  // The free of memory allocated before this recording began is not recorded.
   if (event.action == Action::alloc) {
     live_.insert_or_assign(event.address, 1);
     return true;
@@ -73,7 +74,7 @@ void Output::count(const DrainedEvent& event, Device& mine) {
       mine.inferred_rows.push_back(mine.rows);
     return;
   }
-  // A CPU tensor's free is complete at once; its second row is none of the program's doing.
+  // A CPU tensor's free is complete at once; its second row is not something the program did.
   if (event.device != kCpuDevice || event.action != Action::free_completed)
     mine.made.add(event.action);
 }
@@ -85,7 +86,7 @@ void Output::take(const DrainedEvent& event, const StackBook& book,
   Device& mine = device(event.device);
   if (!admit(event, mine)) return;
   count(event, mine);
-  if (has_failed()) return;  // made, and lost
+  if (has_failed()) return;  // counted as made, and lost
   if (witness_) witness_->take(event.device, event.action, event.address, event.size_bytes);
   if (!has_allocated_ && event.action == Action::alloc) {
     has_allocated_ = true;
@@ -178,7 +179,7 @@ void Output::note_pause() {
 }
 
 void Output::begin_join() {
-  // Of a join that failed nothing may stay: the state it began with is not known.
+  // Nothing of a failed join may stay: the state it began with is not known.
   if (witness_) witness_.emplace();
   for (const auto& mine : devices_) {
     if (!mine) continue;
@@ -254,7 +255,7 @@ void Output::keep_problem(const Status& status) {
 }
 
 void Output::give_up(std::string_view reason) {
-  are_counts_exact_ = false;  // what was being taken may not have been counted yet
+  are_counts_exact_ = false;  // events in progress may not have been counted yet
   keep_problem(Error{ErrorCode::bug, "the recorder stopped: " + std::string(reason), path_,
                      "please report it"});
 }

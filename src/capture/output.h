@@ -1,4 +1,4 @@
-// Output: one recording being written: which events belong into it, and their ids in its file.
+// Output: one recording being written: which events belong in it, and their ids in its file.
 //
 // For the drain thread alone, except for what the caller does before handing it over.
 #pragma once
@@ -24,12 +24,12 @@
 
 namespace gpumemprof::capture {
 
-// An event as the drain has understood it; ids are the book's.
+// An event as the drain interpreted it; ids are the book's.
 struct DrainedEvent {
   Action action = Action::other;
   std::uint8_t device = 0;
   std::uint16_t tag = 0;
-  bool is_inferred = false;  // nobody saw it: another event tells that it must have happened
+  bool is_inferred = false;  // nobody saw it: another event shows that it must have happened
   std::int64_t time_ns = 0;
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;
@@ -49,13 +49,13 @@ struct Lost {
   std::int64_t last_time_ns = kUnknownTime;
 };
 
-// Whether a recording has seen an allocation yet, for those who wait for one.
+// Whether a recording has seen an allocation yet, for callers that wait for one.
 class FirstAllocation {
  public:
   void come();
-  // The recording ends: none will come any more.
+  // The recording ends: no allocation will come any more.
   void end();
-  // False: none came in that time, or none will.
+  // False: none came within that time, or none will.
   bool wait(std::chrono::milliseconds most);
 
  private:
@@ -73,7 +73,8 @@ class Output {
   [[nodiscard]] RecordingNumber number() const { return number_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
   [[nodiscard]] bool has_failed() const { return problem_.has_value(); }
-  // Where it begins among what is lost: the epoch, and how many losses were undecided before.
+  // Where the recording begins relative to losses: the epoch, and how many losses were undecided
+  // before.
   void begin(Epoch epoch, std::uint64_t undecided) {
     epoch_ = epoch;
     undecided_before_ = undecided;
@@ -83,20 +84,21 @@ class Output {
   void take(const Annotation& annotation, std::string_view name);
   void take(const DeviceSample& sample);
   void note_lost(const Lost& lost);
-  // Callbacks were off, or are from now on: what is missed then is not even counted.
+  // Callbacks were off, or are from now on: what is missed meanwhile is not even counted.
   void note_pause();
   void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
   void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
-  // `numbers` are those of the book, kNoModule where a module was not called yet.
+  // `numbers` are those of the book, kNoModule for a module that was not called yet.
   void describe_modules(const std::vector<ModuleDescription>& modules,
                         const std::vector<std::uint32_t>& numbers);
 
-  // CUDA: events count from the moment the state was listed. begin_join() forgets what was joined.
+  // CUDA: events count from the moment the state was listed. begin_join() discards an earlier join.
   void begin_join();
   void join(std::uint8_t device);
   void add_start(const std::vector<ListedSegment>& segments);
-  // The self-test: torch lists the devices, one after the other, then all it listed is compared.
+  // The self-test: torch lists the devices, one after the other, then everything listed is
+  // compared.
   void freeze_witness(std::uint8_t device);
   void end_proof(bool has_passed);
   Proof prove(const std::vector<ListedSegment>& segments);
@@ -106,7 +108,7 @@ class Output {
   // Nothing more is recorded; the file keeps what it has.
   void give_up(std::string_view reason);
   void flush();
-  // `undecided`: as at the beginning, now.
+  // `undecided`: as for begin(), but now.
   Summary close(std::string_view reason, std::uint64_t undecided);
 
  private:
@@ -118,11 +120,11 @@ class Output {
     std::int64_t requested_bytes = 0;
     std::int64_t peak_requested_bytes = 0;
     EventCounts made;
-    std::vector<std::uint64_t> inferred_rows;  // of frees that nobody saw
+    std::vector<std::uint64_t> inferred_rows;  // frees that nobody saw
     std::optional<Gap> gap;                    // still growing
   };
 
-  // A set of labels as the file has it: a row for each device, more where there are very many.
+  // A set of labels as stored in the file: a row for each device, more if there are very many.
   struct WrittenSet {
     std::uint8_t device = 0;
     std::uint32_t row = 0;
@@ -142,11 +144,11 @@ class Output {
   [[nodiscard]] DeviceCounts counts_of(std::uint8_t number, const Device& mine) const;
   [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;
   void keep_problem(const Status& status);
-  // What lies around a program that was started through us, and tells nothing of it.
+  // Frames around a program that was started through us, which say nothing about it.
   static bool only_starts_the_program(const Frame& frame, const StackBook& book);
   StackId stack_of(StackId id, const StackBook& book);
   StringId string_of(StringId id, const StackBook& book);
-  // The book's number, once the file says what it stands for.
+  // The book's number, once the file defines what it stands for.
   std::uint32_t module_of(std::uint32_t number, const StackBook& book);
   StringId tag_of(std::uint16_t tag, const std::vector<std::string>& tags);
   std::uint32_t stream_of(std::uint64_t handle);
@@ -165,7 +167,7 @@ class Output {
   std::vector<StackId> stacks_;    // by the book's id
   std::vector<StringId> strings_;  // by the book's id
   std::vector<StringId> tags_;
-  std::vector<bool> has_module_;  // by the book's number: the file says what it stands for
+  std::vector<bool> has_module_;  // by the book's number: the file defines what it stands for
   std::set<ModuleLabel> described_;
   FlatMap<std::uint32_t> streams_;
   FlatMap<std::uint32_t> pools_;

@@ -5,7 +5,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Numbers outside of this have no slot.
+// Numbers outside this range have no slot.
 bool is_cuda_device(DeviceIndex device) { return device >= 0 && device < kCpuDevice; }
 
 }  // namespace
@@ -64,7 +64,7 @@ void Output::describe_modules(const std::vector<ModuleDescription>& modules,
                       module.forward_last_line,
                       numbers[row],
                       module.is_root};
-    // A program that makes its model again and again describes it as often.
+    // A program that keeps recreating its model describes it each time.
     if (!described_.insert(label).second) continue;
     if (label.number != kNoModule) {
       if (has_module_.size() <= label.number) has_module_.resize(label.number + std::size_t{1});

@@ -1,5 +1,5 @@
 // Where CPython keeps what a stack needs: the running frame of a thread, the code of a frame, the
-// texts of a code.
+// strings of a code object.
 //
 // Offsets in bytes. 3.13 and later publish them; 3.9 to 3.12 are known, and fixed within a minor
 // version. The recorder compares a raw walk with the interpreter's own answer before it trusts any
@@ -26,7 +26,7 @@ struct PythonLayout {
   std::uint16_t code = 0;
   std::uint16_t instruction = 0;
   std::uint16_t owner = 0;
-  std::uint16_t locals = 0;  // the first one, which is a method's self
+  std::uint16_t locals = 0;  // the first one, which is self in a method
   bool has_frame_objects =
       false;  // 3.9, 3.10: the instruction is a number, not a pointer, and there is no owner
   std::uint8_t instruction_unit = 1;
@@ -37,15 +37,15 @@ struct PythonLayout {
   std::uint16_t line_table = 0;
   std::uint16_t first_instruction = 0;
   LineTableFormat line_table_format = LineTableFormat::locations;
-  // Text objects; the bits of their state are the same in all these versions.
+  // String objects; their state bits are the same in all these versions.
   std::uint16_t ascii_data = 0;
   std::uint16_t compact_data = 0;
 
   // Both exported by every CPython.
   void* (*this_thread_state)() = nullptr;
   const void* code_type = nullptr;
-  // The interpreter's own variables, among them, from 3.11 on, the state of its first thread: what
-  // lies there is there until the process ends. Empty: not known.
+  // The interpreter's own variables, which from 3.11 on include the state of its first thread:
+  // objects in this range stay there until the process ends. Empty: not known.
   std::uintptr_t runtime_begin = 0;
   std::uintptr_t runtime_end = 0;
 };

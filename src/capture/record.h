@@ -1,9 +1,9 @@
 // Record: what a callback leaves in the ring, one fixed-size piece at a time.
 //
 // A thread's stack is not repeated with every event: the drain holds a mirror of each thread's
-// stack, and a thread only sends how its stack changed (frames) and, once for each code object,
-// what the code is called (code). An event then means "with the stack this thread has now", and, in
-// backward, "for the node this thread runs now" (node). Times are ticks of the processor's clock.
+// stack, and a thread only sends how its stack changed (frames) and, once for each code object, the
+// names in it (code). An event then means "with the stack this thread has now", and, in backward,
+// "for the node this thread runs now" (node). Times are ticks of the processor's clock.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 namespace gpumemprof::capture {
 
-// What an event says of its stack.
+// What an event says about its stack.
 enum class StackWord : std::uint8_t {
   none,
-  mirrored,  // the one the drain has of its thread
+  mirrored,  // the one the drain has for its thread
   moved,     // the same, but the innermost frame is at another instruction
 };
 
@@ -24,19 +24,19 @@ enum class RecordKind : std::uint8_t {
   code,
   node,
   module,
-  nothing,  // stands where an event would have come before what it needs
+  nothing,  // takes the place of an event that other records must precede
 };
 
-// A node of autograd's graph: the how-manieth its thread made, and torch's number of that thread.
+// An autograd node: its sequence number within its thread, and torch's number for that thread.
 inline constexpr std::uint64_t kNoSequence = 0xFFFF'FFFF'FFFF'FFFF;
 struct NodeKey {
-  std::uint64_t sequence = kNoSequence;  // also of nodes that torch does not number
+  std::uint64_t sequence = kNoSequence;  // also for nodes that torch does not number
   std::uint32_t thread = 0;
   [[nodiscard]] bool is_none() const { return sequence == kNoSequence; }
   bool operator==(const NodeKey&) const = default;
 };
 
-// Stands for CPU tensors where CUDA devices have their number.
+// Stands for CPU tensors, in place of a CUDA device number.
 inline constexpr std::uint8_t kCpuDevice = 0x7F;
 inline constexpr std::size_t kDeviceSlots = 128;
 inline constexpr std::uint16_t kNoThread = 0xFFFF;
@@ -58,13 +58,13 @@ struct EventRecord {
   std::uint32_t instruction = 0;  // where the innermost frame moved to
 };
 
-// The outermost `keep` frames of the thread's stack stay; these follow, outermost first. Behind the
-// frame of a module's call comes an item that is the module's address.
+// The outermost `keep` frames of the thread's stack stay; these follow, outermost first. The frame
+// of a module's call is followed by an item that is the module's address.
 struct FramesRecord {
   static constexpr std::size_t kFrames = 6;
   static constexpr std::uint32_t kHasModule = 0x8000'0000;
   struct Item {
-    std::uint32_t code = 0;         // slot of the thread's code cache, and kHasModule
+    std::uint32_t code = 0;         // slot in the thread's code cache, and kHasModule
     std::uint32_t instruction = 0;  // bytes from the start of the code
   };
   static Item module_item(std::uint64_t address) {
@@ -78,11 +78,11 @@ struct FramesRecord {
   std::uint8_t count = 0;  // items
   std::uint16_t thread = kNoThread;
   std::uint16_t keep = 0;
-  std::uint16_t frame_count = 0;  // items without the modules
+  std::uint16_t frame_count = 0;  // items excluding modules
   std::array<Item, kFrames> frames;
 };
 
-// A piece of a code object's description: CodeHead, name, file, line table, one behind the other.
+// A piece of a code object's description: CodeHead, name, file, line table, one after the other.
 struct CodeRecord {
   static constexpr std::size_t kBytes = 48;
 
@@ -101,19 +101,19 @@ struct CodeHead {
   std::uint16_t file_bytes = 0;
 };
 
-// A node of autograd's graph was made with the stack its thread has now, and so will be those that
-// follow it until the next such record; or it is the one its thread runs from now on.
+// An autograd node was created with the stack its thread has now, as are those that follow it until
+// the next such record; or it is the one its thread runs from now on.
 struct NodeRecord {
   RecordKind kind = RecordKind::node;
   bool is_running = false;
   std::uint16_t thread = kNoThread;
   StackWord stack = StackWord::none;
   std::uint32_t instruction = 0;
-  // Another one than in the record before: nodes were made that nobody noted, so none follow those
-  // that the drain has heard of.
+  // Differs from the record before if nodes were created that were not recorded: then no node
+  // continues those the drain knows about.
   std::uint32_t epoch = 0;
   NodeKey node;
-  std::uint64_t end_before = 0;  // up to which number the nodes of this thread's record before went
+  std::uint64_t end_before = 0;  // where the nodes covered by this thread's previous record end
 };
 
 // From now on the object at this address is a module of this class.

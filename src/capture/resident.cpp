@@ -16,7 +16,7 @@ constexpr int kNotOpen = -1;
 std::atomic<int> g_file{kNotOpen};
 
 int open_file() {
-  // The file is that of the process that opened it, so a forked child opens its own.
+  // The file describes the process that opened it, so a forked child opens its own.
   static const int kAtFork = ::pthread_atfork(nullptr, nullptr, [] {
     const int inherited = g_file.exchange(kNotOpen);
     if (inherited != kNotOpen) ::close(inherited);

@@ -1,4 +1,4 @@
-// This process's resident memory, as the system counts it.
+// This process's resident memory, as the system reports it.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace gpumemprof::capture {
 
-// Bytes; none where the system does not tell. One read of an open file: cheap enough for the ends
-// of a scope, not for a callback.
+// Bytes; none if the system does not report it. One read of an open file: cheap enough for opening
+// and closing a scope, not for a callback.
 std::optional<std::uint64_t> resident_bytes();
 
 }  // namespace gpumemprof::capture

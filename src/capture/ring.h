@@ -1,12 +1,12 @@
-// Ring: bounded, many producers, one consumer, no locks. The place a producer wins is the order of
-// its record, so events pushed under one lock come out in that lock's order.
+// Ring: bounded, many producers, one consumer, no locks. The place a producer claims determines the
+// order of its record, so events pushed under one lock come out in that lock's order.
 //
 //   each slot carries its turn: position p may be written when turn == p, read when turn == p + 1,
 //   and is free for the next lap when turn == p + capacity
 //
 // Memory is mapped and touched once, up front: a page fault in a callback would cost more than all
-// of its work. push() never waits, allocates or calls the system. A process that may hardly
-// allocate touches it as it goes.
+// of its work. push() never waits, allocates or makes a system call. A process that is expected to
+// allocate little touches the memory as it goes.
 #pragma once
 
 #include <sys/mman.h>
@@ -42,7 +42,7 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
   ~Ring() { ::munmap(slots_, capacity_ * sizeof(Slot)); }
 
-  // A place that was won and not filled yet. The consumer waits in front of it.
+  // A place that was claimed and not filled yet. The consumer waits at it.
   class Place {
    public:
     Place() = default;
@@ -55,7 +55,7 @@ class Ring {
     std::uint64_t turn_ = 0;
   };
 
-  // The next place, which must be filled at once; none where the ring is full.
+  // The next place, which must be filled at once; none if the ring is full.
   [[gnu::always_inline]] Place claim() {
     std::uint64_t position = head_.load(std::memory_order_relaxed);
     if (turn_at(position) != position) [[unlikely]]
@@ -65,7 +65,7 @@ class Ring {
       return claim_slowly();
     return won(position);
   }
-  // To be written to, and then handed over; what it held before is of no use.
+  // To be written, then published; what it held before is meaningless.
   static Record& record_at(const Place& place) { return place.slot_->record; }
   static void hand_over(const Place& place) {
     place.slot_->turn.store(place.turn_, std::memory_order_release);
@@ -79,7 +79,7 @@ class Ring {
     return true;
   }
 
-  // For the consumer alone. False: nothing there, or the next producer has not finished writing.
+  // For the consumer alone. False: empty, or the next producer has not finished writing.
   bool pop(Record& record) {
     if (turn_at(tail_) != tail_ + 1) return false;
     Slot& slot = at(tail_);
@@ -89,7 +89,7 @@ class Ring {
     return true;
   }
 
-  // How many records were ever pushed; a push that began before this call may still be under way
+  // How many records were ever pushed; a push that began before this call may still be in progress
   // below it.
   [[nodiscard]] std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
   // How many were ever popped; for the consumer alone.
@@ -100,8 +100,7 @@ class Ring {
 
   static void fetch_to_write(const Slot* slot) {
 #if defined(__x86_64__)
-    // Compilers take the instruction only where they are told of a younger processor; old ones pass
-    // over it.
+    // Compilers emit this instruction only when targeting newer processors; older ones ignore it.
     asm volatile("prefetchw %0" : : "m"(*slot));
 #else
     __builtin_prefetch(slot, 1);
@@ -122,7 +121,7 @@ class Ring {
     }
   }
   Place won(std::uint64_t position) {
-    // The ring is larger than the caches: a slot that is fetched early is not waited for.
+    // The ring is larger than the caches: prefetching a slot avoids waiting for it later.
     fetch_to_write(&at(position + kSlotsAhead));
     return {&at(position), position + 1 - index(position)};
   }
@@ -130,14 +129,14 @@ class Ring {
   [[nodiscard]] std::size_t index(std::uint64_t position) const {
     return position & (capacity_ - 1);
   }
-  // A fresh page reads as zero, which is why a turn is stored as its distance from the slot's own
-  // number.
+  // A fresh page reads as zero, which is why a turn is stored as its distance from the slot's
+  // index.
   [[nodiscard]] std::uint64_t turn_at(std::uint64_t position) const {
     return at(position).turn.load(std::memory_order_acquire) + index(position);
   }
   [[nodiscard]] Slot& at(std::uint64_t position) const { return slots_[index(position)]; }
 
-  // What a producer needs, in one line.
+  // What a producer needs, in one cache line.
   alignas(64) std::atomic<std::uint64_t> head_{0};
   std::size_t capacity_;
   Slot* slots_ = nullptr;

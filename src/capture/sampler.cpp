@@ -16,7 +16,7 @@ namespace gpumemprof::capture {
 namespace {
 
 using std::chrono::steady_clock;
-// Asking NVML costs more than all else a look does.
+// Querying NVML costs more than the rest of a sample.
 constexpr auto kAskCardEvery = std::chrono::seconds(1);
 
 }  // namespace
@@ -28,14 +28,14 @@ struct Sampler::State {
   void run() {
     sigset_t all;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are the program's own business
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are for the program's own threads
     ::pthread_setname_np(::pthread_self(), "gpumemprof-look");
     const std::chrono::nanoseconds interval(options.interval_ns);
     auto next = steady_clock::now();
     std::unique_lock lock(mutex);
     bool is_last = false;
     while (!is_last) {
-      // By the clock, so that looks do not drift; those that were missed are not made up for.
+      // Scheduled by the clock, so that samples do not drift; missed ones are not made up for.
       next = std::max(next + interval, steady_clock::now());
       is_last = wakes.wait_until(lock, next, [&] { return is_stopping; });
       lock.unlock();
@@ -68,11 +68,11 @@ struct Sampler::State {
 
   const SamplerOptions options;
   const ::pid_t process = ::getpid();
-  Scope scope;  // the thread's alone while it runs
+  Scope scope;  // used by the thread alone while it runs
   Cards cards;
   bool was_asked = false;
   steady_clock::time_point last_asked;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards what follows
   std::condition_variable wakes;
   std::deque<Sample> samples;
   std::uint64_t dropped = 0;
@@ -86,7 +86,7 @@ Sampler::Sampler(SamplerOptions options) : state_(std::make_unique<State>(std::m
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
-// The thread is the parent's, and so may be the lock.
+// The thread belongs to the parent, and the lock may be held by one of its threads.
 bool Sampler::is_inherited() const { return state_->process != ::getpid(); }
 
 Sampler::~Sampler() {

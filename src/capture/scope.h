@@ -1,9 +1,9 @@
-// Scope: a piece of a program's run on one device, between open() and close(): the counters at its
-// ends and at its peak, with the time of each.
+// Scope: a section of a program's run on one device, between open() and close(): the counters at
+// its start, end and peak, with the time of each.
 //
-// Times: one reading of the system's clock when it opens; from there on the monotonic clock. When
-// the peak was follows from the processor's ticks between the two ends. A scope may be closed by
-// another thread than opened it, but not by two at once.
+// Times: one reading of the system clock when it opens; from there on the monotonic clock. The time
+// of the peak is derived from the processor's ticks between start and end. A scope may be closed by
+// a thread other than the one that opened it, but not by two at once.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ScopeFigures {
 
 class Scope {
  public:
-  // Counting of the device must have been started. with_resident: also read the process's own
+  // Counting of the device must have been started. with_resident: also read the process's resident
   // memory.
   Scope(std::uint8_t slot, bool with_resident);
   Scope(const Scope&) = delete;
@@ -32,9 +32,9 @@ class Scope {
   ~Scope();
 
   void open();
-  // None: it is not open, or counting began anew since.
+  // None: it is not open, or counting restarted since.
   std::optional<ScopeFigures> close();
-  // The same, and it goes on from there.
+  // The same, and reopens it from that point.
   std::optional<ScopeFigures> turn_over();
 
  private:

@@ -7,7 +7,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Past this, chains of full rows grow long.
+// Above this load, probe sequences get long.
 constexpr std::size_t most_rows(std::size_t capacity) { return capacity / 4 * 3; }
 
 }  // namespace
@@ -21,9 +21,9 @@ SizeTable::SizeTable(std::size_t capacity) : capacity_(capacity) {
 
 SizeTable::~SizeTable() { ::munmap(rows_, capacity_ * sizeof(Row)); }
 
-// Memory is handed out in multiples of 64 bytes: the lowest bits say nothing. Neighbours stay
-// neighbours, so that a program's few hot addresses share a few lines of the cache; the higher bits
-// are mixed in because large memory is aligned to whole pages.
+// Memory is handed out in multiples of 64 bytes: the lowest bits carry no information. Neighbours
+// stay neighbours, so that a program's few hot addresses share a few cache lines; the higher bits
+// are mixed in because large memory is page-aligned.
 std::size_t SizeTable::home(std::uint64_t address) const {
   const std::uint64_t number = address >> 6U;
   return static_cast<std::size_t>(number ^ (number >> 15U) * 0x9E3779B1U) & (capacity_ - 1);
@@ -48,7 +48,7 @@ bool SizeTable::take(std::uint64_t address, std::uint64_t& size_bytes) {
   if (address == 0 || rows_[hole].address != address) return false;
   size_bytes = rows_[hole].size_bytes;
   --count_;
-  // Rows behind it move up where they may, so that no search stops too early.
+  // Rows after it move up where possible, so that no search stops too early.
   for (std::size_t row = (hole + 1) & (capacity_ - 1); rows_[row].address != 0;
        row = (row + 1) & (capacity_ - 1)) {
     const std::size_t from_home = (row - home(rows_[row].address)) & (capacity_ - 1);
@@ -62,7 +62,7 @@ bool SizeTable::take(std::uint64_t address, std::uint64_t& size_bytes) {
 }
 
 void SizeTable::clear() {
-  // The pages go back and read as zero from now on.
+  // The pages are returned and read as zero from now on.
   ::madvise(rows_, capacity_ * sizeof(Row), MADV_DONTNEED);
   count_ = 0;
 }

@@ -1,9 +1,9 @@
 // SizeTable: which address holds how many bytes, for use inside allocator callbacks.
 //
-// Open addressing in memory that is reserved up front and becomes real page by page, so that
-// nothing is ever allocated, moved or waited for. Bounded: what does not fit is refused, and its
-// owner must then call its figures unknown. Not thread-safe; the owner's lock guards it. Address 0
-// is no key.
+// Open addressing in memory that is reserved up front and becomes resident page by page, so that
+// nothing is ever allocated, moved or waited for. Bounded: what does not fit is rejected, and its
+// owner must then treat its figures as unknown. Not thread-safe; the owner's lock guards it.
+// Address 0 is not a valid key.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gpumemprof::capture {
 
 class SizeTable {
  public:
-  // capacity is a power of two; throws std::bad_alloc where the address space is exhausted.
+  // capacity is a power of two; throws std::bad_alloc if the address space is exhausted.
   explicit SizeTable(std::size_t capacity);
   SizeTable(const SizeTable&) = delete;
   SizeTable& operator=(const SizeTable&) = delete;
@@ -21,7 +21,7 @@ class SizeTable {
 
   // False: full, nothing was stored. The address must not be there yet.
   bool insert(std::uint64_t address, std::uint64_t size_bytes);
-  // Takes it out; false: it was not there.
+  // Removes it; false: it was not there.
   bool take(std::uint64_t address, std::uint64_t& size_bytes);
   void clear();
   template <typename Visit>

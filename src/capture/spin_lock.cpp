@@ -5,7 +5,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Turns before a waiter lets others run: its holder may have lost its processor.
+// Spins before a waiter yields: the holder may have been descheduled.
 constexpr int kSpins = 200;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// SpinLock: for allocator callbacks, which must not wait for the system.
+// SpinLock: for allocator callbacks, which must not block in the kernel.
 //
-// Whoever holds it does some dozen instructions, calls nothing that may wait, and takes no other
+// The holder executes a few dozen instructions, calls nothing that may block, and takes no other
 // lock.
 #pragma once
 

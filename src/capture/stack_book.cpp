@@ -109,7 +109,7 @@ std::uint32_t StackBook::add_code(Code code) {
         known.line_table == code.line_table) {
       return found;
     }
-    found = next;  // two codes with one hash: the newer one is the one to come again
+    found = next;  // two codes with one hash: the newer one is more likely to come again
   }
   codes_.push_back(std::move(code));
   return next;
@@ -148,7 +148,7 @@ StackId StackBook::add_stack(StackId caller, FrameId frame, std::uint32_t code,
 std::uint32_t StackBook::module_of(StackId stack, StackId forward_stack) const {
   const auto step = [&](StackId id) { return id.is_none() ? Step() : stacks_[id.index]; };
   if (forward_stack.is_none()) return step(stack).module;
-  // What a node itself calls comes first: a checkpoint computes its modules again.
+  // What a node itself calls comes first: a checkpoint recomputes its modules.
   if (step(stack).module_inside != kNoModule) return step(stack).module_inside;
   const std::uint32_t forward = step(forward_stack).module;
   return forward != kNoModule ? forward : step(stack).module;

@@ -1,5 +1,5 @@
-// StackBook: the drain's side of the stacks: a mirror of every thread's stack, and every distinct
-// frame and stack once. Stacks that differ in their modules alone are different ones.
+// StackBook: the drain's view of the stacks: a mirror of every thread's stack, and every distinct
+// frame and stack once. Stacks that differ only in their modules are distinct.
 //
 // Ids are the book's own; each output has its own for its file. For the drain thread alone.
 #pragma once
@@ -24,17 +24,17 @@ class StackBook {
   void take(const FramesRecord& record);
   void take(const CodeRecord& record);
   void take(const ModuleRecord& record) { modules_.take(record); }
-  // The thread's innermost frame moved on.
+  // The thread's innermost frame moved to another instruction.
   void move(std::uint16_t thread, std::uint32_t instruction);
-  // The stack the thread has now; none where its records were lost.
+  // The stack the thread has now; none if its records were lost.
   [[nodiscard]] StackId stack_of(std::uint16_t thread) const;
 
   [[nodiscard]] std::string_view text(StringId id) const { return strings_.text(id); }
   [[nodiscard]] const Frame& frame(FrameId id) const { return frames_[id.index]; }
   [[nodiscard]] StackId caller(StackId id) const { return stacks_[id.index].caller; }
   [[nodiscard]] FrameId innermost(StackId id) const { return stacks_[id.index].frame; }
-  // The module that memory belongs to which was allocated with this stack; in backward for a node
-  // that was made with the other one.
+  // The module that owns memory allocated with this stack; in backward, for a node created with the
+  // other stack.
   [[nodiscard]] std::uint32_t module_of(StackId stack, StackId forward_stack) const;
   [[nodiscard]] ModuleBook& modules() { return modules_; }
   [[nodiscard]] const ModuleBook& modules() const { return modules_; }
@@ -46,13 +46,13 @@ class StackBook {
     StringId file;
     std::uint32_t first_line = 0;
     std::string line_table;
-    bool runs_backward = false;  // autograd's engine: what it calls is of no module around it
+    bool runs_backward = false;  // autograd's engine: what it calls belongs to no module around it
   };
   struct Step {
     StackId caller;
     FrameId frame;
     std::uint32_t module = kNoModule;         // the innermost one
-    std::uint32_t module_inside = kNoModule;  // that was called since autograd's engine ran
+    std::uint32_t module_inside = kNoModule;  // called since autograd's engine started running
   };
   struct Level {
     StackId stack;
@@ -60,9 +60,9 @@ class StackBook {
     std::uint32_t module = kNoModule;  // of the frame itself
   };
   struct Mirror {
-    std::vector<Level> path;  // outermost first; empty also where it is not known
+    std::vector<Level> path;  // outermost first; also empty if not known
     std::vector<std::uint32_t> code_by_slot;
-    std::string pending;  // of a description that is still coming in
+    std::string pending;  // a description still being received
     std::uint16_t pending_slot = 0;
   };
 

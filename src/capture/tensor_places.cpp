@@ -14,33 +14,33 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Bytes into torch's objects.
+// Byte offsets into torch's objects.
 struct TensorLayout {
   std::size_t tensor_in_object = 0;
   std::size_t storage_in_tensor = 0;
   std::size_t address_in_storage = 0;
   std::size_t gradient_in_meta = 0;
 };
-// Autograd's part of a tensor is named right behind its storage.
+// A tensor's autograd metadata pointer comes right after its storage pointer.
 constexpr std::size_t kMetaBehindStorage = 8;
 
-// The Python object holds its tensor behind its head, or behind a flag as well, which says that it
-// only knows where the tensor is held. Tensors and storages begin with a table of functions and
-// their counts of holders, which take 8 or 16 bytes. Before a gradient comes a name, a string of 8
-// or of 32 bytes, as the compiler's ABI has it.
+// The Python object holds its tensor after its header, or after an additional flag that says
+// whether it owns the tensor. Tensors and storages begin with a vtable pointer and their reference
+// counts, which take 8 or 16 bytes. Before a gradient comes a name, a string of 8 or 32 bytes,
+// depending on the compiler's ABI.
 constexpr std::size_t kBehindHead = 16;
 constexpr std::size_t kBehindFlag = 24;
 constexpr std::array<std::size_t, 2> kTensorInObject = {kBehindHead, kBehindFlag};
 constexpr std::array<std::size_t, 2> kBehindCounts = {16, 24};
 constexpr std::array<std::size_t, 2> kGradientInMeta = {40, 16};
 
-TensorLayout g_layout;  // once g_is_proven
+TensorLayout g_layout;  // valid once g_is_proven
 std::uint64_t g_no_gradient = 0;
 std::atomic<bool> g_is_proven{false};
 
 std::uint64_t word_at(std::uint64_t address) { return read_raw<std::uint64_t>(address); }
 
-// None where there is no memory: a layout that is not torch's leads anywhere.
+// None if no memory is mapped there: with a wrong layout the address may be anything.
 std::optional<std::uint64_t> word_if_any(std::uint64_t address) {
   std::uint64_t word = 0;
   const iovec to = {&word, sizeof(word)};
@@ -56,14 +56,14 @@ std::optional<std::uint64_t> storage_if_any(std::uint64_t tensor, const TensorLa
   return word_if_any(*storage + layout.address_in_storage);
 }
 
-// The tensor that stands for the gradient, which there always is; none where the layout is wrong.
+// The tensor that stands for the gradient, which always exists; none if the layout is wrong.
 std::optional<std::uint64_t> gradient_if_any(std::uint64_t tensor, const TensorLayout& layout) {
   const auto meta = word_if_any(tensor + layout.storage_in_tensor + kMetaBehindStorage);
   if (!meta) return std::nullopt;
   return word_if_any(*meta + layout.gradient_in_meta);
 }
 
-// What stands for no gradient, if the layout reads all as they were told.
+// The object that stands for "no gradient", if the layout reads all tensors as reported.
 std::optional<std::uint64_t> prove(const TensorLayout& layout, std::span<const ToldTensor> told) {
   std::optional<std::uint64_t> no_gradient;
   bool has_gradient = false;
@@ -78,7 +78,7 @@ std::optional<std::uint64_t> prove(const TensorLayout& layout, std::span<const T
     } else if (no_gradient && no_gradient != gradient) {
       return std::nullopt;
     } else {
-      // It has no storage to name.
+      // It has no storage.
       if (word_if_any(*gradient + layout.storage_in_tensor) != 0U) return std::nullopt;
       no_gradient = gradient;
     }
@@ -113,7 +113,7 @@ Status prove_tensors(std::span<const ToldTensor> tensors) {
 }
 
 // Each tensor is a chain of objects that the program has not touched for a while: all chains are
-// followed by one object at a time, so that the processor waits for many at once.
+// followed one object at a time, in step, so that the processor waits for many at once.
 void TensorPlaces::follow(std::span<const std::uintptr_t> tensors) {
   chains_.resize(tensors.size());
   for (std::size_t index = 0; index < tensors.size(); ++index) {

@@ -1,9 +1,9 @@
-// Where the storages of tensors and of their gradients lie, read from torch's own objects.
+// Where the storages of tensors and of their gradients are, read from torch's own objects.
 //
-// Each step of an optimizer has to be told which storages its parameters and gradients are. Asking
-// torch through Python costs more than all else that a recording does in a step; the addresses are
-// a few loads away. Where torch keeps them differs from version to version, so nothing is read
-// until a layout has been proven on tensors whose storages torch tells.
+// At each optimizer step the recorder needs to know which storages the parameters and gradients
+// are. Asking torch through Python costs more than everything else a recording does in a step; the
+// addresses are a few loads away. Where torch keeps them differs from version to version, so
+// nothing is read until a layout has been proven on tensors whose storages torch reports.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +15,29 @@
 
 namespace gpumemprof::capture {
 
-// A tensor's Python object, and what torch tells of it.
+// A tensor's Python object, and what torch reports about it.
 struct ToldTensor {
   std::uintptr_t object = 0;
   std::uint64_t storage = 0;
   std::uint64_t gradient_storage = 0;  // 0: it has no gradient
 };
 
-// With a gradient and without; at least one of each. Fails where no known layout agrees.
+// With a gradient and without; at least one of each. Fails if no known layout agrees.
 Status prove_tensors(std::span<const ToldTensor> tensors);
 
-// The places of one list of tensors, from one reading to the next.
+// The addresses of one list of tensors, from one reading to the next.
 class TensorPlaces {
  public:
   enum class Change : std::uint8_t {
     none,
-    gradients_moved,  // the same tensors have one, all are plain, some lie elsewhere
-    other,            // ask torch: also where nothing is proven, or a gradient has no storage
+    gradients_moved,  // the same tensors have one, all are plain, some are at other addresses
+    other,            // ask torch: also if nothing is proven, or a gradient has no storage
   };
-  // The tensors' Python objects, which must be alive and exactly torch's own kind of tensor.
+  // The tensors' Python objects, which must be alive and exactly of torch's own tensor type.
   Change read(std::span<const std::uintptr_t> tensors);
-  // The next reading is like the first.
+  // The next reading is treated as the first.
   void forget();
-  // Of those that have one, in the order of the tensors.
+  // Of the tensors that have one, in the order of the tensors.
   [[nodiscard]] std::vector<std::uint64_t> gradients() const;
   [[nodiscard]] std::size_t gradient_count() const;
 
@@ -46,7 +46,7 @@ class TensorPlaces {
     std::uint64_t storage = 0;
     std::uint64_t gradient = 0;  // 0: none
   };
-  // torch's objects behind one tensor; 0: none.
+  // torch's objects reached from one tensor; 0: none.
   struct Chain {
     std::uint64_t tensor = 0;
     std::uint64_t storage = 0;

@@ -9,7 +9,7 @@ std::optional<pthread_key_t> find_thread_key(AskThreadState ask) {
   if (state == nullptr) return std::nullopt;
   std::optional<pthread_key_t> found;
   for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; ++key) {
-    // Of a variable that nobody has made, this is nothing.
+    // This returns null for a key that nobody created.
     if (::pthread_getspecific(key) != state) continue;
     if (found) return std::nullopt;
     found = key;

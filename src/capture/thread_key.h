@@ -1,8 +1,8 @@
-// The variable of the C library's in which Python keeps each thread's own state.
+// The pthread key under which Python keeps each thread's own state.
 //
-// Every walk of a stack begins with that state, and Python's function that tells it costs more than
-// the rest of the walk. The function reads one of pthread's variables, but does not say which. On a
-// thread that is new to everybody else, the variable that holds the state can be no other's.
+// Every stack walk begins with that state, and Python's function that returns it costs more than
+// the rest of the walk. The function reads a pthread key, but does not say which. On a new thread
+// that nothing else has used yet, the key that holds the state can only be Python's.
 #pragma once
 
 #include <pthread.h>
@@ -13,8 +13,7 @@ namespace gpumemprof::capture {
 
 using AskThreadState = void* (*)();
 
-// On a thread that only Python has seen; none where that is not so, or where there are two such
-// variables.
+// Call on a thread that only Python has used; none if that is not so, or if two keys match.
 std::optional<pthread_key_t> find_thread_key(AskThreadState ask);
 
 }  // namespace gpumemprof::capture

@@ -19,7 +19,7 @@ struct ThreadClaim {
 
 namespace {
 
-// Trivial, so that neither its making nor its end needs the C++ run time.
+// Trivial type, so that construction and destruction need no C++ run-time support.
 thread_local ThreadClaim t_claim;
 
 // Gives the slot back when its thread ends.

@@ -1,5 +1,5 @@
-// ThreadSlot: what the recorder remembers of one thread: its last stack and the code objects it has
-// described.
+// ThreadSlot: what the recorder remembers about one thread: its last stack and the code objects it
+// has described.
 //
 // The drain keeps a mirror of every slot, fed through the ring. A slot outlives its thread and
 // serves the next one, so mirror and slot never disagree. Owned by the thread that claimed it; the
@@ -17,7 +17,7 @@
 
 namespace gpumemprof::capture {
 
-inline constexpr std::size_t kMaxThreads = 512;  // at once; more get events without stacks
+inline constexpr std::size_t kMaxThreads = 512;  // at once; others get events without stacks
 inline constexpr std::size_t kCodeSlots =
     4096;  // code objects a thread remembers; others are described again
 
@@ -25,7 +25,7 @@ inline constexpr std::size_t kCodeSlots =
 struct KnownCode {
   std::uintptr_t code = 0;
   std::uint64_t fingerprint = 0;
-  std::uint64_t witness = 0;  // as long as this is the same, so is the code
+  std::uint64_t witness = 0;  // as long as this is unchanged, so is the code
 };
 
 // A module whose class the drain knows.
@@ -33,18 +33,18 @@ inline constexpr std::size_t kModuleSlots = 2048;
 struct KnownModule {
   std::uintptr_t module = 0;
   std::uintptr_t type = 0;
-  std::uint64_t deaths = 0;  // as long as these are the same, so is the module
+  std::uint64_t deaths = 0;  // as long as these are unchanged, so is the module
   bool is_named = false;
 };
 
-// The nodes of autograd's graph that the drain takes to be made with one and the same stack: all
-// from the last one it was told of up to this end.
+// The autograd nodes that the drain assumes were created with one and the same stack: all from the
+// last one reported to it up to this end.
 struct NotedNodes {
   std::uint64_t end = 0;
-  std::uint32_t thread = 0;  // torch's number of this thread; 0: not asked for yet
+  std::uint32_t thread = 0;  // torch's number for this thread; 0: not asked yet
   std::uint32_t epoch = 0;
   bool is_open = false;  // the stack is still the same
-  bool is_bare = false;  // which is no stack at all
+  bool is_bare = false;  // there is no stack at all
 };
 
 struct alignas(64) ThreadSlot {
@@ -52,12 +52,12 @@ struct alignas(64) ThreadSlot {
   std::uint16_t tag = 0;
   bool is_mirrored = false;  // the drain knows the stack of the trail
   bool was_used = false;
-  std::uint64_t deaths_seen = 0;  // of code objects, when the stack was taken
+  std::uint64_t deaths_seen = 0;  // deaths of code objects when the stack was taken
   std::uint64_t last_freed = 0;   // address of the last free_requested
-  NodeKey running;                // the node of autograd's graph that the thread runs
+  NodeKey running;                // the autograd node that the thread runs
   NodeKey told_running;           // as the drain knows it
   NotedNodes noted;
-  std::uintptr_t kept_state = 0;  // of the thread in Python; FrameWalker::find_state()
+  std::uintptr_t kept_state = 0;  // the thread's state in Python; FrameWalker::find_state()
   Trail trail;
   FoundFrames found;
   std::array<std::uint64_t, kMaxDepth> glances;  // outermost first
@@ -84,8 +84,8 @@ class ThreadSlots {
 
  private:
   // Where a thread finds its slot without asking the loader for its thread-local variables, which
-  // costs more than most of what follows. A thread takes its seat if nobody has it, and leaves it
-  // when it ends; nobody but itself ever looks at the slot.
+  // costs more than most of what follows. A thread takes its seat if it is free, and leaves it when
+  // it ends; only the thread itself ever looks at the slot.
   struct Seat {
     std::atomic<std::uintptr_t> thread{0};
     ThreadSlot* slot = nullptr;

@@ -1,9 +1,9 @@
 // Witness: whether the events we read add up to what torch itself lists. The recorder's self-test.
 //
-// From the join on it keeps the blocks that are allocated as the events tell it; when torch lists
-// them the second time, both must be the same: every address, every size, on every device. It costs
-// the program nothing and allocates nothing on the device: the blocks are the program's own. For
-// the drain thread alone.
+// From the join on it keeps the allocated blocks as the events report them; when torch lists them
+// the second time, both must be the same: every address, every size, on every device. It costs the
+// program nothing and allocates nothing on the device: the blocks are the program's own. For the
+// drain thread alone.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ class Witness {
   // What torch listed at the join; events that came in between are kept until then.
   void begin(const std::vector<ListedSegment>& segments);
   void take(std::uint8_t device, Action action, std::uint64_t address, std::uint64_t size_bytes);
-  // Events were lost: nothing can be told any more.
+  // Events were lost: no conclusion is possible any more.
   void go_blind() { is_blind_ = true; }
   [[nodiscard]] bool is_blind() const { return is_blind_; }
-  // Torch lists the device at this moment.
+  // torch lists the device at this moment.
   void freeze(std::uint8_t device);
-  // Why the two disagree; nothing where they agree.
+  // Why the two disagree; nothing if they agree.
   [[nodiscard]] std::optional<std::string> contradiction(
       const std::vector<ListedSegment>& segments) const;
 

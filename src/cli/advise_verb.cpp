@@ -63,7 +63,7 @@ Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
       file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
 }
 
-// The names --code asks for; an Error where one of them is no remedy.
+// The names that --code asks for; an Error where one of them is not a remedy.
 Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Advice& advice) {
   std::vector<std::string> names;
   std::string known;
@@ -118,7 +118,7 @@ void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
       ->delimiter(',')
       ->expected(1);
   verb->add_flag("--json", flags.is_json, "Print the advice as JSON");
-  // Done by the Python package, which runs the script.
+  // Handled by the Python package, which runs the script.
   verb->footer(
       "To run a script with a remedy and set the prediction beside what is measured:\n"
       "  gpumemprof advise [FILE] --verify REMEDY -- SCRIPT [ARGUMENTS...]\n"
@@ -159,10 +159,10 @@ int run_advise(const AdviseFlags& flags) {
     print_out(page.value());
   }
   if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
-  // Whether the limit can be kept is not in the recording.
+  // The recording does not show whether the limit can be met.
   if (advice.value().fit && !advice.value().fit->refusal.empty())
     return exit_code(ErrorCode::bad_input);
-  // The user asked for a limit that nothing keeps.
+  // The user asked for a limit that nothing meets.
   if (advice.value().fit && !advice.value().fit->is_found)
     return exit_code(ErrorCode::limit_exceeded);
   return 0;

@@ -28,7 +28,7 @@ bool start(const std::vector<std::string>& words) {
   posix_spawn_file_actions_init(&actions);
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
     posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", 1 /* O_WRONLY */, 0);
-  // The signals that end the server are the browser's own affair.
+  // The signals that stop the server must not stay blocked in the browser.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -41,7 +41,7 @@ bool start(const std::vector<std::string>& words) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return false;
-  // xdg-open ends at once; a browser started directly runs on and is left alone.
+  // xdg-open ends at once; a browser started directly keeps running and is left alone.
   std::thread([child] {
     int status = 0;
     waitpid(child, &status, 0);

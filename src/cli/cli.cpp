@@ -22,7 +22,7 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
-// --help and --version arrive as mistakes too.
+// CLI11 reports --help and --version as errors too.
 int explain(const CLI::App& app, const CLI::ParseError& mistake) {
   std::ostringstream out;
   std::ostringstream unused;
@@ -48,7 +48,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   add_replay_verb(app, replay_flags);
   add_advise_verb(app, advise_flags);
   add_convert_verb(app, convert_flags);
-  // Listed here, done by the Python package: the program runs in its interpreter.
+  // Listed here, but handled by the Python package: the program runs in its interpreter.
   app.add_subcommand("run", "Run a Python program and record every allocation it makes")
       ->prefix_command();
   if (argc <= 1) {

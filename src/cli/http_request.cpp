@@ -72,7 +72,7 @@ bool parse_header(std::string_view line, HttpRequest& request) {
   }
   const std::string_view value = trimmed(line.substr(colon + 1));
   if (!is_header_name(name) || !is_header_value(value)) return false;
-  // Given again it is a list, as RFC 9110 has it: of two lengths neither counts alone.
+  // A repeated header is a list, as RFC 9110 defines it: of two lengths neither counts alone.
   const auto [found, is_new] = request.headers.try_emplace(std::move(name), value);
   if (!is_new) found->second += "," + std::string(value);
   return true;
@@ -109,7 +109,7 @@ ParsedRequest parse_request(std::string_view head) {
   while (!head.empty()) {
     if (!parse_header(take_line(), parsed.request)) return {400, {}};
   }
-  // A body would be taken for the next request.
+  // A body would be read as the next request.
   const auto& headers = parsed.request.headers;
   if (headers.contains("content-length") && headers.at("content-length") != "0") return {400, {}};
   if (headers.contains("transfer-encoding")) return {400, {}};

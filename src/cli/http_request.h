@@ -1,8 +1,8 @@
-// HTTP requests as bytes come in: where one ends, and what it says. Nothing here knows of sockets.
+// HTTP requests as bytes arrive: where one ends, and what it says. Nothing here deals with sockets.
 //
-// Whatever does not read as a plain GET without a body is refused. A request that two readers could
-// understand in two ways is refused too: a body that one of them does not see would be taken for
-// the next request.
+// Anything but a plain GET without a body is refused. A request that two readers could interpret
+// differently is refused too: a body that one of them does not see would be read as the next
+// request.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@ struct HttpRequest {
   std::string path;  // decoded, with its leading slash
   std::map<std::string, std::string> parameters;
   std::map<std::string, std::string> headers;  // names in lower case
-  bool is_from_same_user = false;              // known of the connection, not told by the client
+  bool is_from_same_user = false;              // known from the connection, not from the client
 
   bool operator==(const HttpRequest&) const = default;
 };
 
-// Reads the head of a request, without the blank line that ends it. On failure the status to answer
-// with, and no request.
+// Reads the head of a request, without the blank line that ends it. On failure returns the status
+// to answer with, and no request.
 struct ParsedRequest {
   int status = 200;
   HttpRequest request;
 };
 ParsedRequest parse_request(std::string_view head);
 
-// Cuts what a connection sends into heads of requests.
+// Splits what a connection sends into request heads.
 class HeadBuffer {
  public:
   void append(std::string_view bytes) { bytes_ += bytes; }
-  // The next head, once its blank line is there.
+  // The next head, once its blank line has arrived.
   std::optional<std::string> take();
-  // No blank line in more bytes than any request of ours needs.
+  // No blank line within more bytes than any of our requests needs.
   [[nodiscard]] bool is_too_long() const { return bytes_.size() > kMostHeadBytes; }
 
  private:

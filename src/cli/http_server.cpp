@@ -23,7 +23,7 @@ namespace gpumemprof::cli {
 namespace {
 
 constexpr int kPollMs = 100;
-// With a silent connection, and with a client that does not read.
+// For a silent connection, and for a client that does not read.
 constexpr auto kPatience = std::chrono::seconds(30);
 constexpr auto kPatienceWithStrangers = std::chrono::seconds(5);
 
@@ -56,7 +56,7 @@ std::string head_of(const HttpResponse& response, bool keeps_open) {
 }
 
 // Whether the other end of a connection on this machine is a process of our own user: the system
-// lists the owner of every socket. False where it does not tell.
+// lists the owner of every socket. False where it does not say.
 bool is_same_user(int socket) {
   sockaddr_in peer{};
   socklen_t length = sizeof peer;
@@ -148,7 +148,7 @@ void HttpServer::serve() {
       start(connection);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
       refuse_one();
-      // What waits would wake us at once, again and again.
+      // The pending connection would wake us again immediately, over and over.
       std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
     }
   }
@@ -215,7 +215,7 @@ void HttpServer::trust(Place connection) {
 
 void HttpServer::converse(Place connection) {
   HeadBuffer buffer;
-  std::optional<bool> is_own;  // looked up once, and only for who asks something
+  std::optional<bool> is_own;  // looked up once, and only for clients that send a request
   while (!is_stopping_) {
     const std::optional<std::string> head = read_head(*connection, buffer);
     if (!head) return;
@@ -233,7 +233,7 @@ void HttpServer::converse(Place connection) {
   }
 }
 
-// Never waits inside send(): a client that does not read would keep the thread for ever.
+// Never blocks inside send(): a client that does not read would occupy the thread forever.
 bool HttpServer::send_all(int socket, std::string_view bytes) const {
   auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!bytes.empty()) {
@@ -279,7 +279,7 @@ HttpResponse HttpServer::answer(const ParsedRequest& parsed) const {
   try {
     return handler_(parsed.request);
   } catch (const std::exception& bug) {
-    return {500, "text/plain", std::string("this is a bug of ours: ") + bug.what(), {}, false};
+    return {500, "text/plain", std::string("internal error: ") + bug.what(), {}, false};
   }
 }
 

@@ -1,12 +1,13 @@
-// HttpServer: answers GET requests of one machine's own browsers, on 127.0.0.1 and nowhere else.
+// HttpServer: answers GET requests from browsers on this machine, on 127.0.0.1 only.
 //
-// It reads little (a request line and headers, bounded), keeps no files, and never dies of a bad
-// request: whatever does not read as a GET is answered with an error and the connection closed.
+// It reads little (a request line and headers, bounded), serves no files, and survives any bad
+// request: anything that is not a GET is answered with an error and the connection is closed.
 //
-// Each connection has a thread; there are at most kMostConnections. A connection is a stranger's
-// until the handler trusts a request of it. Strangers have little time, and where there is no room
-// for a new connection the oldest of theirs is closed, so that nobody without the token can keep
-// the owner out. Nobody waits for a client that does not read: not a stop, and no thread for long.
+// Each connection has a thread; there are at most kMostConnections. A connection is untrusted until
+// the handler trusts one of its requests. Untrusted clients get little time, and where there is no
+// room for a new connection the oldest untrusted one is closed, so that nobody without the token
+// can lock out the owner. Nothing waits for a client that does not read: stop() does not, and no
+// thread does for long.
 #pragma once
 
 #include <atomic>
@@ -40,19 +41,19 @@ class HttpServer {
 
   static constexpr std::size_t kMostConnections = 64;
 
-  // Port 0: any free one. An Error where it cannot be had.
+  // Port 0: any free port. An Error where the port cannot be obtained.
   static Result<std::unique_ptr<HttpServer>> listen(std::uint16_t port, Handler handler);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  // Returns once stop() was called, from any thread.
+  // Returns once stop() has been called, from any thread.
   void serve();
   // Closes all connections; their threads end when the handler returns, and the destructor waits
   // for them.
   void stop();
-  // Whether all of them ended in that time.
+  // Whether all of them ended within that time.
   bool wait_for_connections(std::chrono::milliseconds most);
 
  private:
@@ -63,20 +64,20 @@ class HttpServer {
   using Place = std::list<Connection>::iterator;
 
   HttpServer(int socket, std::uint16_t port, Handler handler);
-  // Without a descriptor left the connection that waits is taken and closed.
+  // When out of descriptors, accepts the waiting connection and closes it.
   void refuse_one();
   void start(int socket);
   // Makes room for one more; false where all connections are the owner's.
   bool make_room();
   void converse(Place connection);
   void trust(Place connection);
-  // Nothing: closed, too slow, too long, or the server stops.
+  // Nothing: closed, too slow, too long, or the server is stopping.
   std::optional<std::string> read_head(const Connection& connection, HeadBuffer& buffer) const;
   [[nodiscard]] bool send_all(int socket, std::string_view bytes) const;
   [[nodiscard]] HttpResponse answer(const ParsedRequest& parsed) const;
 
   int socket_;
-  int spare_;  // a descriptor to let go of where there are no others
+  int spare_;  // a descriptor to close when no others are left
   std::uint16_t port_;
   Handler handler_;
   std::atomic<bool> is_stopping_ = false;

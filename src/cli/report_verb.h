@@ -21,9 +21,9 @@ struct ReportFlags {
   bool is_json = false;
   bool shows_modules = false;
   bool shows_steps = false;
-  std::string html;  // the viewer's page with the recording in it, written here
+  std::string html;  // where to write the viewer's page with the recording in it
   bool overwrites = false;
-  std::string command;  // how to say this again; empty: by its files
+  std::string command;  // the command line to repeat this; empty: built from the files
 };
 
 void add_report_verb(CLI::App& app, ReportFlags& flags);

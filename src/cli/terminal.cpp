@@ -17,7 +17,7 @@
 namespace gpumemprof::cli {
 namespace {
 
-// 0 where the user did not say.
+// 0 where the user set none.
 std::size_t asked_width() {
   const char* columns = std::getenv("COLUMNS");
   std::size_t width = 0;
@@ -37,7 +37,7 @@ std::size_t terminal_width() {
   return std::clamp(width, kNarrowest, kWidest);
 }
 
-int g_output_error = 0;  // why the first piece that was lost was lost
+int g_output_error = 0;  // why the first lost piece was lost
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -67,7 +67,7 @@ void print_out(const std::string& text) {
 }
 
 std::string lost_output() {
-  // A reader that has seen enough closes its pipe; that is no mistake.
+  // A reader that has seen enough closes its pipe; that is not an error.
   const int error_number = std::exchange(g_output_error, 0);
   if (error_number == 0 || error_number == EPIPE) return "";
   return std::strerror(error_number);

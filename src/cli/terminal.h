@@ -15,17 +15,17 @@ struct Terminal {
 
 Terminal look_at_terminal();
 
-// Names in the text may come from strangers: what would act on the terminal is shown as a dot, and
-// in JSON escaped. What cannot be written is lost: whoever asked learns it at the end, from
-// lost_output().
+// Names in the text may come from untrusted files: characters that would act on the terminal are
+// shown as a dot, and escaped in JSON. Output that cannot be written is lost: lost_output() reports
+// it at the end.
 void print_out(const std::string& text);
 void print_json(const std::string& json);
-// Why standard output did not take all that was printed since it was last asked; empty: it did, or
-// its reader went away.
+// Why standard output did not take everything printed since the last call; empty: it did, or its
+// reader went away.
 [[nodiscard]] std::string lost_output();
 void print_error(const std::string& sentence);
 
-// "reading run.pickle  62 %", rewritten in place on standard error; nothing in a pipe, nothing for
+// "reading run.pickle  62 %", rewritten in place on standard error; prints nothing to a pipe or for
 // quick work.
 class ProgressLine {
  public:
@@ -35,7 +35,7 @@ class ProgressLine {
   ~ProgressLine();
 
   void update(std::uint64_t done, std::uint64_t total);
-  // For work of which nobody knows how far it is.
+  // For work whose progress is not known.
   void begin();
 
  private:

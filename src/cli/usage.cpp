@@ -31,7 +31,7 @@ std::string all_verbs(const CLI::App& app) {
   return "the commands are " + verbs;
 }
 
-// How many letters to insert, drop, replace or swap with their neighbour to make `b` of `a`.
+// How many letters to insert, drop, replace or swap with their neighbour to turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
@@ -47,10 +47,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return rows[a.size()][b.size()];
 }
 
-// The name that `word` was likely meant to be: at most a third of its letters are wrong, or it is
-// the only name that begins so.
+// The name that `word` was probably meant to be: at most a third of its letters are wrong, or it is
+// the only name that starts with it.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
-  constexpr std::size_t kLongest = 40;  // longer words are no typing mistakes
+  constexpr std::size_t kLongest = 40;  // longer words are not typos
   if (word.size() > kLongest) return std::nullopt;
   const std::string* best = nullptr;
   const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
@@ -67,7 +67,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return *std::ranges::find_if(names, begins_so);
 }
 
-// `hint` is for words that are like none of the names.
+// `hint` is for words that resemble none of the names.
 Error unknown(const std::string& what, const std::string& word,
               const std::vector<std::string>& names, const std::string& hint) {
   const std::string message = "unknown " + what + " '" + word + "'";
@@ -88,14 +88,14 @@ std::string see_help(const CLI::App& verb) {
   return "see gpumemprof " + verb.get_name() + " --help";
 }
 
-// "FILE" of a positional, "--to FORMAT" of an option, "--json" of a flag.
+// "FILE" for a positional, "--to FORMAT" for an option, "--json" for a flag.
 std::string how_to_say(const CLI::Option& option) {
   if (option.get_positional()) return option.get_type_name();
   const std::string value = option.get_expected_max() == 0 ? "" : " " + option.get_type_name();
   return option.get_name() + value;
 }
 
-// CLI11 names the option in its message alone. Of names that contain each other the longest counts.
+// CLI11 names the option only in its message. Of names that contain each other the longest counts.
 const CLI::Option* named_option(const CLI::App& verb, std::string_view message) {
   const CLI::Option* named = nullptr;
   for (const CLI::Option* option : verb.get_options()) {
@@ -133,7 +133,7 @@ std::string what_is_wrong_with(const CLI::Option& option) {
   return name + " needs a value: " + how_to_say(option);
 }
 
-// Whoever names a file first wants it reported, or run where it is a program.
+// A user who types a file first wants a report of it, or to run it if it is a program.
 std::optional<std::string> verb_for_file(const std::string& word) {
   if (word.ends_with(".py")) return "run";
   for (const std::string_view ending : {".gmp", ".pickle", ".pkl", ".gz"}) {

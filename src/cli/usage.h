@@ -1,4 +1,4 @@
-// What is wrong with a command line, in our words: one sentence that ends in the next step.
+// What is wrong with a command line, in our own words: one sentence that ends in the next step.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@ class ParseError;
 
 namespace gpumemprof::cli {
 
-// The first word is no command; CLI11 would only say that a subcommand is missing.
+// The first word is not a command; CLI11 would only say that a subcommand is missing.
 std::optional<Error> unknown_verb(const CLI::App& app, int argc, const char* const* argv);
 
-// "--json=3": CLI11 takes a number for how often a flag was given.
+// "--json=3": CLI11 treats the number as how often the flag was given.
 std::optional<Error> flag_with_value(const CLI::App& app, int argc, const char* const* argv);
 
-// Why `app` could not be parsed; `mistake` is what CLI11 threw, which is not a call for help.
+// Why `app` could not be parsed; `mistake` is what CLI11 threw, and is not a request for help.
 Error usage_error(const CLI::App& app, const CLI::ParseError& mistake);
 
 }  // namespace gpumemprof::cli

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
-// Reads parameters; the first that is missing or makes no sense is remembered.
+// Reads parameters; remembers the first that is missing or invalid.
 class Parameters {
  public:
   explicit Parameters(const HttpRequest& request) : given_(request.parameters) {}
@@ -99,14 +99,15 @@ AllocationsQuestion allocations_question(Parameters& parameters) {
 bool is_equal(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
-  // All of it, whatever differs first: the time tells nothing.
+  // Compare everything, wherever the first difference is: the time must reveal nothing.
   for (std::size_t index = 0; index < a.size(); ++index)
     difference |= static_cast<unsigned>(a[index] ^ b[index]);
   return difference == 0;
 }
 
-// A page of the web that got its name pointed at this machine says its own name here. Nothing but
-// one of our names and a port: what another reader could take for more is refused.
+// A web page whose name was made to resolve to this machine (DNS rebinding) sends its own name
+// here. Only one of our names and a port is accepted: anything another reader could interpret as
+// more is refused.
 bool is_own_host(std::string_view host) {
   constexpr std::size_t kMostDigits = 5;
   for (const std::string_view name : {"127.0.0.1", "localhost", "[::1]"}) {
@@ -140,8 +141,8 @@ std::string ViewRequests::link_for_browser() {
   return "/open/" + link_;
 }
 
-// The link stands in the list of processes, where every user of the machine can read it. So it
-// opens once, and for nobody but the user who started us.
+// The link appears in the process list, where every user of the machine can read it. So it works
+// once, and only for the user who started us.
 std::optional<HttpResponse> ViewRequests::follow_link(const HttpRequest& request) {
   if (link_.empty() || !is_equal(request.path, "/open/" + link_)) return std::nullopt;
   if (!request.is_from_same_user || is_link_used_.exchange(true)) {
@@ -163,8 +164,8 @@ HttpResponse ViewRequests::respond(const HttpRequest& request) {
     return response;
   }
   if (is_ours) {
-    // The page itself holds nothing of a recording. It keeps the token where only it can read it
-    // and takes it out of its address, so it is asked for without one when it is loaded again.
+    // The page itself contains nothing of a recording. It keeps the token where only it can read it
+    // and removes it from its address, so a reload requests the page without a token.
     if (request.path == "/" && !request.parameters.contains("token"))
       return {200, "text/html; charset=utf-8", page_, {}, false};
     if (std::optional<HttpResponse> followed = follow_link(request)) return *std::move(followed);

@@ -1,4 +1,4 @@
-// What the viewer's page asks over HTTP, checked, and answered from a View.
+// Checks what the viewer's page asks over HTTP, and answers from a View.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,14 @@ namespace gpumemprof::cli {
 
 class ViewRequests {
  public:
-  // `page` is the viewer as it ships; the view must outlive this.
+  // `page` is the viewer as shipped; the view must outlive this.
   ViewRequests(const View& view, std::string page, std::string token);
 
-  // Nothing of a recording is answered without the token, and nothing at all to a page that
-  // reached us under another name.
+  // Nothing of a recording is sent without the token, and nothing at all to a page that reached us
+  // under another name.
   [[nodiscard]] HttpResponse answer(const HttpRequest& request);
-  // The path that gives a browser the token, for a command line. Before any request is answered.
+  // The path that gives a browser the token, for use on a command line. Call before any request is
+  // answered.
   std::string link_for_browser();
 
  private:

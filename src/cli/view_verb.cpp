@@ -41,7 +41,7 @@ Result<std::string> load_page(const Environment& environment) {
 
 using Recordings = std::vector<std::shared_ptr<const Recording>>;
 
-// Files that break off are shown as far as they go, and said to be cut.
+// Truncated files are shown as far as they go, and reported as cut.
 Result<Recordings> open_all(const std::vector<std::string>& files, const Terminal& terminal) {
   Recordings recordings;
   for (const std::string& file : files) {
@@ -73,7 +73,7 @@ void print_where(std::uint16_t port, const std::string& url) {
                   url, port, port, at));
 }
 
-// Ctrl-C and a plain kill end the server instead of the process.
+// Ctrl-C and a plain kill stop the server instead of killing the process.
 class EndSignals {
  public:
   EndSignals() {
@@ -131,7 +131,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   const std::string token = random_token();
   ViewRequests requests(view, page.value(), token);
   const std::string link = requests.link_for_browser();
-  const EndSignals signals;  // before any thread, so that all of them leave the signals alone
+  const EndSignals signals;  // before any thread, so that all threads block the signals
   const Result<std::unique_ptr<HttpServer>> server =
       HttpServer::listen(static_cast<std::uint16_t>(asked_port.value().value_or(0)),
                          [&](const HttpRequest& request) { return requests.answer(request); });
@@ -150,7 +150,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   server.value()->stop();
   serving.join();
   print_out("\n");
-  // An answer that is still being computed is for nobody, and nothing is left to be saved.
+  // Nobody waits for an answer that is still being computed, and there is nothing to save.
   constexpr auto kPatience = std::chrono::seconds(2);
   if (!server.value()->wait_for_connections(kPatience)) ::_exit(0);
   return 0;

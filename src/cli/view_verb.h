@@ -1,4 +1,4 @@
-// `gpumemprof view`: the viewer, served to this machine's own browser.
+// `gpumemprof view`: the viewer, served to a browser on this machine.
 #pragma once
 
 #include <optional>

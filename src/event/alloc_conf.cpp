@@ -18,7 +18,7 @@ struct Key {
   TorchVersion since;
 };
 
-// release_lock_on_hipmalloc and pinned_use_hip_host_register are the ROCm spellings that every
+// release_lock_on_hipmalloc and pinned_use_hip_host_register are the ROCm spellings, which every
 // build accepts.
 constexpr std::array kKeys = {
     Key{"backend", ValueKind::backend, {2, 0}},
@@ -103,7 +103,7 @@ bool parse_number(std::string_view text, double& value) {
   return !copy.empty() && *end == '\0' && std::isfinite(value);
 }
 
-// One key and its value; torch drops blanks and gives ',' ':' '[' ']' their meaning.
+// One key and its value; torch drops blanks and treats ',' ':' '[' ']' as special.
 struct Item {
   std::string key;
   std::string value;

@@ -1,8 +1,8 @@
-// PYTORCH_CUDA_ALLOC_CONF: a settings string, read as a named torch version would read it.
+// PYTORCH_CUDA_ALLOC_CONF: a settings string, parsed as a given torch version would parse it.
 //
 // Every key a version knows is accepted; those that do not change where device memory is placed are
-// kept as text, so that the canonical form gives them back. Sizes in the string are in MiB, as
-// torch has them.
+// kept as text, so that the canonical form reproduces them. Sizes in the string are in MiB, as in
+// torch.
 #pragma once
 
 #include <compare>
@@ -42,7 +42,7 @@ struct AllocConf {
 
 Result<AllocConf> parse_alloc_conf(std::string_view text, TorchVersion version);
 
-// The shortest string that torch reads as this; empty for the defaults.
+// The shortest string that torch parses as this; empty for the defaults.
 std::string to_string(const AllocConf& conf);
 
 }  // namespace gpumemprof

@@ -21,8 +21,7 @@ std::string roundup_text(const AllocatorSettings& settings) {
     return slots[0] <= 1 ? "" : std::to_string(slots[0]);
   }
   // The first entry stands for all below it, '>' for all above the last. The last named slot gets
-  // the same value as
-  // '>', so that the text means the same in every version.
+  // the same value as '>', so that the text means the same in every version.
   std::size_t first = 0;
   while (slots[first + 1] == slots[0]) ++first;
   std::size_t last = slots.size() - 1;

@@ -8,7 +8,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint64_t kLeastLargeSegmentBytes = 10 * kMiB;  // torch takes none below
+constexpr std::uint64_t kLeastLargeSegmentBytes = 10 * kMiB;  // torch accepts nothing smaller
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The settings of PyTorch's caching allocator that decide sizes and placement, and the sizes they
-// lead to.
+// The settings of PyTorch's caching allocator that determine sizes and placement, and the sizes
+// they result in.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kSmallPoolMaxBytes =
     kMiB;  // rounded requests up to this use the small pool
 inline constexpr std::uint64_t kSmallSegmentBytes = 2 * kMiB;
 inline constexpr std::uint64_t kNoSplitLimit = std::numeric_limits<std::uint64_t>::max();
-inline constexpr std::size_t kRoundupSlots = 16;  // one for each power of two from 1 MiB on
+inline constexpr std::size_t kRoundupSlots = 16;  // one for each power of two starting at 1 MiB
 
 struct AllocatorSettings {
   std::uint64_t max_split_bytes = kNoSplitLimit;
@@ -24,13 +24,13 @@ struct AllocatorSettings {
   std::uint64_t large_segment_bytes = 20 * kMiB;
   double garbage_collection_threshold = 0;
   bool expandable_segments = false;
-  bool throw_on_device_oom = false;  // torch 2.12: above the memory limit there is no retry
+  bool throw_on_device_oom = false;  // torch 2.12: no retry above the memory limit
   // Divisions between two powers of two; 0 and 1 mean plain rounding to 512 bytes.
   std::array<std::uint64_t, kRoundupSlots> roundup_divisions{};
 
   bool operator==(const AllocatorSettings&) const = default;
 
-  // The block size a request becomes.
+  // The block size for a request.
   [[nodiscard]] std::uint64_t round_size(std::uint64_t requested_bytes) const {
     if (requested_bytes < kMinBlockBytes) return kMinBlockBytes;
     if (has_roundup_) [[unlikely]]
@@ -38,8 +38,8 @@ struct AllocatorSettings {
     return round_up_to_block(requested_bytes);
   }
 
-  // Call after a member changed. What torch would not accept, as in a forged file, becomes torch's
-  // default.
+  // Call after a member changed. Values torch would not accept, as in a forged file, become torch's
+  // defaults.
   void settle();
 
  private:

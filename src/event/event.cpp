@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, kActionCount> kActionNames = {
     "segment_free", "segment_map",    "segment_unmap",  "snapshot",
     "oom",          "annotate",       "other"};
 
-// Keeps an optional column empty until the first row that has something to say.
+// Keeps an optional column empty until the first row that has a value for it.
 template <typename T>
 void push_optional(Column<T>& column, std::size_t row, T value, T absent) {
   if (column.empty()) {

@@ -1,8 +1,8 @@
 // The vocabulary of allocator events: what every source delivers and every stage reads.
 //
-// Words are PyTorch's: requested (what was asked), allocated (blocks handed out), active (allocated
-// plus waiting for a stream), reserved (what the pool took from the driver), segment, block, pool,
-// stream. Units are in the names. Unknown is a marked value, never 0.
+// Terms are PyTorch's: requested (what was asked for), allocated (blocks handed out), active
+// (allocated plus waiting for a stream), reserved (what the pool took from the driver), segment,
+// block, pool, stream. Units are in the names. Unknown is a marked value, never 0.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace gpumemprof {
 
 using DeviceIndex = std::int16_t;
 
-// Pinned host memory is told as a device of its own.
+// Pinned host memory is reported as a device of its own.
 inline constexpr DeviceIndex kHostDevice = -1;
 
 enum class Action : std::uint8_t {
   alloc,           // a block was handed out; size is what was requested
-  free_requested,  // its owner let go of it
+  free_requested,  // its owner freed it
   free_completed,  // no stream uses it any more; it can be handed out again
   segment_alloc,   // the pool took a segment from the driver
-  segment_free,    // and gave it back
+  segment_free,    // and returned it
   segment_map,     // pages of an expandable segment were mapped
   segment_unmap,   // and unmapped
   snapshot,        // a snapshot was taken
   oom,       // out of memory; address holds the bytes the device had free, size the rounded request
   annotate,  // a label for a live block (torch 2.14)
-  other,     // an action this version does not know; passed over
+  other,     // an action this version does not know; skipped
 };
 inline constexpr std::size_t kActionCount = 11;
 
@@ -46,8 +46,8 @@ inline constexpr std::uint32_t kNoModule = std::numeric_limits<std::uint32_t>::m
 inline constexpr std::uint32_t kMaxModules = std::uint32_t{1} << 20;
 
 struct PoolId {
-  std::uint64_t graph = 0;  // (n, 0): made by a CUDA graph
-  std::uint64_t user = 0;   // (0, n): made by the user
+  std::uint64_t graph = 0;  // (n, 0): created by a CUDA graph
+  std::uint64_t user = 0;   // (0, n): created by the user
   constexpr auto operator<=>(const PoolId&) const = default;
 };
 
@@ -55,14 +55,14 @@ struct Event {
   Action action = Action::other;
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;
-  std::uint32_t stream = 0;  // row of the store's streams
+  std::uint32_t stream = 0;  // row in the store's streams
   std::int64_t time_ns = kUnknownTime;
   StackId stack;
   StringId compile_context;  // none, or the name of the compiled region
   StringId user_metadata;
-  std::uint32_t pool = kNoPool;  // row of the store's pools
+  std::uint32_t pool = kNoPool;  // row in the store's pools
   StackId forward_stack;  // for memory allocated in backward: where the forward op was called
-  // The innermost module whose call made it; for memory allocated in backward that of the forward
+  // The innermost module whose call made it; for memory allocated in backward, that of the forward
   // op.
   std::uint32_t module = kNoModule;
 };
@@ -89,7 +89,7 @@ struct EventColumns {
   void push_back(const Event& event);
   void append(const EventColumns& other, std::size_t first, std::size_t count);
   void shrink_to_fit();
-  // Keeps the room it has.
+  // Keeps its capacity.
   void clear();
 };
 

@@ -32,8 +32,8 @@ class EventSink {
   virtual std::uint32_t add_pool(PoolId pool) = 0;
 
   virtual void add_events(DeviceIndex device, EventColumns&& events) = 0;
-  // The allocator's state at one edge of the recording, segment by segment with its blocks in
-  // address order.
+  // The allocator's state at the start or end of the recording, segment by segment with its blocks
+  // in address order.
   virtual void add_segment(StateEdge edge, const SegmentState& segment,
                            std::span<const BlockState> blocks) = 0;
   virtual void add_annotation(const Annotation& annotation) = 0;
@@ -55,7 +55,7 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
-  // On failure nothing was delivered that cannot be used as far as it goes.
+  // On failure, everything delivered so far is usable.
   virtual Status deliver(EventSink& sink) = 0;
 };
 

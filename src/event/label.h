@@ -1,9 +1,9 @@
-// What the program itself says of its memory while it is recorded: which storages its modules and
-// optimizers own, what its modules are called, and when its optimizers step.
+// What the program itself says about its memory while it is recorded: which storages its modules
+// and optimizers own, what its modules are called, and when its optimizers step.
 //
-// A position is an event row of one device: what is said there was true after all events before it
-// and before it itself. A label names a storage by its address; it holds for the allocation that
-// was live there at that position, for all of its life.
+// A position is an event row of one device: what is said there was true after all events before
+// that row and before the row itself. A label names a storage by its address; it applies to the
+// allocation that was live there at that position, for its whole lifetime.
 #pragma once
 
 #include <cstdint>
@@ -19,42 +19,43 @@ inline constexpr std::size_t kLabelKindCount = 5;
 struct Label {
   LabelKind kind = LabelKind::parameter;
   std::uint64_t address = 0;
-  StringId name;  // "h.3.mlp.c_fc.weight"; of a gradient with ".grad", of state with " exp_avg"
+  StringId name;  // "h.3.mlp.c_fc.weight"; plus ".grad" for a gradient, " exp_avg" for state
   constexpr bool operator==(const Label&) const = default;
 };
 
-// Labels are told in sets, because most steps repeat those of the step before. No set is larger.
+// Labels are reported in sets, because most steps repeat those of the step before. No set is
+// larger.
 inline constexpr std::size_t kMaxLabelsPerSet = std::size_t{1} << 16;
 
-// A set of labels holds here.
+// A set of labels applies here.
 struct Labelling {
   DeviceIndex device = 0;
-  std::uint32_t set = 0;  // row of the recording's label sets
+  std::uint32_t set = 0;  // row in the recording's label sets
   std::uint32_t before_event = 0;
   constexpr bool operator==(const Labelling&) const = default;
 };
 
-// Where one of the program's phases begins or ends, as its hooks told it.
+// Where one of the program's phases begins or ends, as its hooks reported it.
 struct PhaseMark {
   enum class Kind : std::uint8_t { optimizer_start, optimizer_end, step_start };
   DeviceIndex device = 0;
   Kind kind = Kind::optimizer_start;
-  std::uint32_t number = 0;  // of the optimizer, counted from 0; of the step for step_start
+  std::uint32_t number = 0;  // of the optimizer, counted from 0; for step_start, of the step
   std::uint32_t before_event = 0;
   constexpr bool operator==(const PhaseMark&) const = default;
 };
 inline constexpr std::size_t kPhaseMarkKindCount = 3;
 
 // A module of the program: its path from its root, and the function that is its forward. The last
-// label of a number holds; a module that nobody named has a number and a class alone.
+// label for a number wins; a module that nobody named has only a number and a class.
 struct ModuleLabel {
   StringId path;  // "transformer.h.3.mlp"; empty for a root; none: not named
   StringId class_name;
   StringId forward_file;
   std::uint32_t forward_line = 0;  // where the function begins
   std::uint32_t forward_last_line = 0;
-  std::uint32_t number = kNoModule;  // by which events name it; none where it was not called
-  bool is_root = false;              // no other module holds it
+  std::uint32_t number = kNoModule;  // used by events to refer to it; none if it was not called
+  bool is_root = false;              // no other module contains it
   constexpr auto operator<=>(const ModuleLabel&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// What memory is used for: the sources of GPU memory that a run has, training or inference.
+// What memory is used for: the categories of GPU memory in a run, training or inference.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@ enum class MemorySource : std::uint8_t {
   gradients,        // .grad of parameters
   optimizer_state,  // what the optimizer keeps from step to step: exp_avg, momentum_buffer, …
   activations,      // made by forward: kept for backward, or passed on from layer to layer
-  inputs,           // batches brought to the device
+  inputs,           // batches moved to the device
   workspace,        // scratch memory that cuBLAS, cuDNN and others keep
-  temporaries,      // born and gone inside one phase
-  kv_cache,         // of inference: keys and values that later calls read again
+  temporaries,      // allocated and freed within one phase
+  kv_cache,         // inference: keys and values that later calls read again
 };
 inline constexpr std::size_t kMemorySourceCount = 9;
 

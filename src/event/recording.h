@@ -46,7 +46,7 @@ struct SegmentState {
 // (a snapshot).
 enum class StateEdge : std::uint8_t { start, end };
 
-// What the program did, as people count it. One free is one, though a file has two rows for it
+// What the program did, as people count it. A free counts once, though a file has two rows for it
 // (requested, completed).
 struct EventCounts {
   std::uint64_t allocations = 0;
@@ -77,8 +77,8 @@ struct Gap {
   DeviceIndex device = 0;
   std::uint32_t before_event = 0;  // row of the device's next event that was kept
   std::uint64_t lost_events = 0;   // kUnknownCount: recording was paused
-  // Unknown, or nothing, in files of version 2 and before:
-  std::uint32_t end_event = 0;  // the next event behind the last one that was lost
+  // Unknown, or empty, in files of version 2 and earlier:
+  std::uint32_t end_event = 0;  // the next event after the last one that was lost
   std::int64_t first_time_ns = kUnknownTime;
   std::int64_t last_time_ns = kUnknownTime;
   std::uint64_t lost_allocations = 0;
@@ -92,35 +92,35 @@ struct DeviceCounts {
   DeviceIndex device = 0;
   EventCounts made;
   EventCounts lost;
-  // Frees in the file that nobody saw: another allocation took the place.
+  // Frees in the file that nobody saw: another allocation took the address.
   std::uint64_t inferred_frees = 0;
 };
 
-// The reason that stands for "the process was killed, or is still writing".
+// The reason that means "the process was killed, or is still writing".
 inline constexpr std::string_view kNotClosed = "not closed";
 
-// How a recording ended, as its own file says.
+// How a recording ended, as its own file states.
 struct Ending {
   bool is_closed = false;  // false: the process was killed, or is still writing
   std::string reason;      // "exit", "stop", "exception: ValueError"
-  std::string problem;  // why recording stopped before that: "the disk is full"; empty: it did not
+  std::string problem;     // why it stopped before that: "the disk is full"; empty if it did not
   bool has_counts = false;
   bool are_counts_exact = true;
   std::vector<DeviceCounts> devices;
 };
 
-// The whole card, seen from outside the pool, at one moment. kUnknownBytes where it could not be
-// asked.
+// The whole card, seen from outside the pool, at one moment. kUnknownBytes for what could not be
+// queried.
 struct DeviceSample {
   DeviceIndex device = 0;
   std::int64_t time_ns = kUnknownTime;
   std::uint64_t total_bytes = kUnknownBytes;
-  std::uint64_t used_bytes = kUnknownBytes;     // by everyone, without what the firmware keeps
+  std::uint64_t used_bytes = kUnknownBytes;     // by all processes, without what the firmware keeps
   std::uint64_t process_bytes = kUnknownBytes;  // by this process
   std::uint64_t other_processes_bytes = kUnknownBytes;
   std::uint64_t firmware_bytes = kUnknownBytes;
-  std::uint32_t before_event = kNoEvent;  // the device's next event; kNoEvent: only the time tells
-  std::uint8_t libraries = 0;             // that the process had taken up by then, of these:
+  std::uint32_t before_event = kNoEvent;  // the device's next event; kNoEvent: time only
+  std::uint8_t libraries = 0;             // that the process had started using by then, of these:
 
   static constexpr std::uint8_t kCudnn = 1;
   static constexpr std::uint8_t kCusolver = 2;
@@ -135,9 +135,9 @@ struct Annotation {
   std::int64_t time_ns = kUnknownTime;
 };
 
-// Why a file ended before its end.
+// Why a file ended early.
 struct CutPoint {
-  std::uint64_t byte_offset = 0;  // of the uncompressed stream
+  std::uint64_t byte_offset = 0;  // in the uncompressed stream
   std::string reason;
 };
 
@@ -146,9 +146,9 @@ struct Origin {
   std::string device_type = "cuda";  // as in "cuda:0"
   bool has_segments = false;         // the state at the end is known
   bool has_start = false;            // the state at the start is known (and may be empty)
-  bool has_traces = false;           // a history was recorded, be it empty
+  bool has_traces = false;           // a history was recorded, even if empty
   std::optional<CutPoint> cut;
-  std::optional<Ending> ending;  // of recordings; snapshots say nothing of it
+  std::optional<Ending> ending;  // for recordings; snapshots do not have it
   std::vector<std::pair<std::string, std::string>> settings;  // as the file states them, for people
   std::vector<std::pair<std::string, std::string>>
       facts;  // versions, host, rank, command line: whatever is known

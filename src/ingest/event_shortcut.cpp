@@ -1,10 +1,10 @@
-// Reads an event's dict in one go where it has the form that Python's pickle gives it:
+// Reads an event's dict in one pass where it has the form that Python's pickle gives it:
 //
 //   EMPTY_DICT MEMOIZE MARK (key value)* SETITEMS
 //
 // with keys from the memo, and values that are integers, short texts, texts from the memo, or a
-// list of frames from the memo. Nearly every event of a real file is of that form; the first of
-// each kind, and everything unusual, goes through the machine. Both ways must make the same event:
+// list of frames from the memo. Nearly every event of a real file has that form; the first of each
+// kind, and everything unusual, goes through the machine. Both paths must produce the same event:
 // the tests compare them.
 #include <cstring>
 
@@ -56,15 +56,15 @@ class SnapshotRecords::EventShortcut {
     return value;
   }
 
-  // Stored only once the whole dict is read: until then the memo must stay as it was.
+  // Stored only once the whole dict is read: until then the memo must stay unchanged.
   bool store(Value value) {
     if (stored_count_ == kMostStored) return false;
     stored_[stored_count_++] = value;
     return true;
   }
 
-  // How far to go on is decided by branches throughout, which the processor guesses, and not by
-  // arithmetic on what was read, for which it would have to wait.
+  // How far to advance is decided by branches, which the processor predicts, and not by arithmetic
+  // on what was read, which it would have to wait for.
   Value get() {
     if (is(Opcode::long_binget)) {
       at_ += 5;
@@ -75,7 +75,7 @@ class SnapshotRecords::EventShortcut {
     return memo_.get(at_[-1]);
   }
 
-  // The same keys come in the same order in event after event, as the same bytes.
+  // The same keys come in the same order in every event, as the same bytes.
   Field read_key(ExpectedKey& expected) {
     constexpr std::uint64_t kLongKey = 0xFF'FFFF'FFFFULL;
     if ((load<std::uint64_t>(0) & expected.mask) == expected.bytes && expected.mask != 0) {
@@ -124,7 +124,7 @@ class SnapshotRecords::EventShortcut {
     return Value::integer(number);
   }
 
-  // A pool id, as torch 2.12 and later write it: a tuple of two small numbers.
+  // A pool id, as written by torch 2.12 and later: a tuple of two small numbers.
   [[nodiscard]] bool is_pair() const {
     return at_[2] == static_cast<std::uint8_t>(Opcode::binint1) &&
            at_[4] == static_cast<std::uint8_t>(Opcode::tuple2) &&
@@ -136,7 +136,7 @@ class SnapshotRecords::EventShortcut {
     return store(ids) ? ids : Value();
   }
 
-  // "N/A" and "" stand in every event; other texts are left to the machine.
+  // "N/A" and "" appear in every event; other texts are left to the machine.
   Value short_text() {
     const bool is_not_compiled = at_[1] == 3 && std::memcmp(at_ + 2, "N/A", 3) == 0;
     const bool is_empty = at_[1] == 0;
@@ -156,7 +156,7 @@ class SnapshotRecords::EventShortcut {
       return store(list) ? list : Value();
     }
     ++at_;
-    // The same stack is the same bytes: a list seen before is compared, not read.
+    // The same stack has the same bytes: a list seen before is compared, not read.
     KnownFrames& known =
         records_.known_opcodes_[(load<std::uint64_t>(1) * 0x9E3779B97F4A7C15ULL) >> 52];
     const auto left = static_cast<std::size_t>(end_ - at_);
@@ -194,8 +194,8 @@ class SnapshotRecords::EventShortcut {
 SnapshotRecords::Shortcut SnapshotRecords::read_record(const std::uint8_t* start,
                                                        const std::uint8_t* end,
                                                        pickle::Memo& memo) {
-  // What was learnt from earlier bytes holds only while places keep their values; no real pickle
-  // changes one.
+  // What was learned from earlier bytes holds only while memo entries keep their values; no real
+  // pickle changes one.
   if (memo.overwrites() != 0) return {};
   return EventShortcut(*this, memo, start, end).run();
 }

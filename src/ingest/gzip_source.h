@@ -10,11 +10,11 @@ namespace gpumemprof {
 
 class GzipSource final : public ByteSource {
  public:
-  // It is broken, too, where it expands to more than `most_bytes`.
+  // Also broken where it expands to more than `most_bytes`.
   explicit GzipSource(ByteSource& compressed, std::uint64_t most_bytes = ~std::uint64_t{0});
   ~GzipSource() override;
 
-  // A stream that breaks off or is damaged ends there; broken() then says why.
+  // A truncated or damaged stream ends there; broken() then says why.
   Result<std::size_t> read(std::span<std::byte> out) override;
   [[nodiscard]] const std::string& broken() const { return broken_; }
 

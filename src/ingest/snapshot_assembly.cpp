@@ -64,8 +64,8 @@ std::optional<std::string> SnapshotAssembly::deliver(Value root,
     return damage ? damage->reason + " before any segment or event" : describe_type(root);
   }
   if (damage && !has_content) return damage->reason + " before any segment or event";
-  // A list that breaks off says nothing of the state at the end; a trace that follows it proves it
-  // whole.
+  // A truncated list says nothing about the state at the end; a trace that follows it proves it
+  // complete.
   if (damage && !origin_.has_traces) origin_.has_segments = false;
   deliver_settings(item(root, "allocator_settings"));
   deliver_segments(segments, false);
@@ -100,8 +100,8 @@ void SnapshotAssembly::for_each_record(Value list, Tag kind,
   }
 }
 
-// A list that a file refers to from many places would be delivered as often: the way a small file
-// becomes a huge store.
+// A list that a file refers to from many places would be delivered that many times: that is how a
+// small file becomes a huge store.
 bool SnapshotAssembly::is_met_first(Value list) {
   return list.is(Tag::list) && delivered_lists_.insert(list.row()).second;
 }
@@ -226,7 +226,7 @@ void SnapshotAssembly::describe_setting(const std::string& key, Value value) {
   }
 }
 
-// These two decide placement but stand nowhere in a snapshot except in the settings text.
+// These two decide placement but appear in a snapshot only in the settings text.
 void SnapshotAssembly::take_alloc_conf(std::string_view conf) {
   const auto megabytes = [conf](std::string_view key) -> std::uint64_t {
     const std::size_t at = conf.find(key);

@@ -1,5 +1,5 @@
-// SnapshotAssembly: puts the records of a snapshot together: which events belong to which device,
-// which blocks to which segment, and what the settings say.
+// SnapshotAssembly: assembles the records of a snapshot: which events belong to which device, which
+// blocks to which segment, and what the settings are.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class SnapshotAssembly {
   SnapshotAssembly(EventSink& sink, const pickle::Heap& heap, SnapshotRecords& records)
       : sink_(sink), heap_(heap), records_(records) {}
 
-  // Delivers all there is, or says why this is no snapshot.
+  // Delivers everything, or says why this is not a snapshot.
   std::optional<std::string> deliver(pickle::Value root,
                                      const std::optional<pickle::Damage>& damage);
 

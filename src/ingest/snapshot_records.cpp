@@ -51,7 +51,7 @@ SnapshotRecords::SnapshotRecords(EventSink& sink, pickle::Heap& heap) : sink_(si
     action_of_text_[know(action_name(action)).index] = action;
   }
   state_of_text_[know("active_allocated").index] = BlockStateKind::active_allocated;
-  // The second spelling is in PyTorch's documentation only, but costs nothing to accept.
+  // The second spelling appears only in PyTorch's documentation, but costs nothing to accept.
   state_of_text_[know("active_pending_free").index] = BlockStateKind::active_pending_free;
   state_of_text_[know("active_awaiting_free").index] = BlockStateKind::active_pending_free;
   small_ = know("small");
@@ -74,7 +74,7 @@ StringId SnapshotRecords::text(std::string_view text) {
 std::string_view SnapshotRecords::text_of(StringId id) const { return sink_.text(id); }
 
 std::size_t SnapshotRecords::memory_bytes() const {
-  // What a sink keeps for each, besides what it holds: places in columns and hash tables.
+  // What a sink keeps for each, besides the content: entries in columns and hash tables.
   constexpr std::size_t kInternedText = 80;
   constexpr std::size_t kFrame = 64;
   constexpr std::size_t kStackNode = 64;
@@ -129,7 +129,7 @@ Value SnapshotRecords::make_record(std::span<const Value> keys_and_values) {
 }
 
 Value SnapshotRecords::make_event(std::uint32_t present) {
-  // fields_ keeps what earlier dicts left there: only what is present now may be read.
+  // fields_ still holds values of earlier dicts: only fields present now may be read.
   const auto field = [&](Field wanted) {
     return (present & bit(wanted)) != 0 ? at(wanted) : Value();
   };
@@ -232,7 +232,7 @@ Value SnapshotRecords::make_segment(std::uint32_t present) {
 StackId SnapshotRecords::stack_of(Value frames) {
   Value resolved = heap_.resolve(frames);
   if (const std::vector<Value>* values = heap_.values_of(resolved); values != nullptr) {
-    // The list stays a stack from now on: it is looked through once, however many events share it.
+    // The list stays a stack from now on: it is scanned once, however many events share it.
     std::vector<Value> only_frames;
     std::copy_if(values->begin(), values->end(), std::back_inserter(only_frames),
                  [](Value value) { return value.is(Tag::frame); });
@@ -252,7 +252,7 @@ StackId SnapshotRecords::forward_stack_of(Value lines) {
       const Value frame = frame_of_line(StringId(line.row()));
       if (frame.is(Tag::frame)) innermost_first.push_back(frame);
     }
-    // As in stack_of: looked through once, however many events share it.
+    // As in stack_of: scanned once, however many events share it.
     heap_.list_slot(resolved) = make_stack(innermost_first);
     resolved = heap_.list_slot(resolved);
   }
@@ -263,7 +263,7 @@ Value SnapshotRecords::frame_of_line(StringId line) {
   if (const Value* known = frames_by_line_.find(line.index)) return *known;
   Value frame;
   if (const std::optional<TracebackLine> read = read_traceback_line(text_of(line))) {
-    // Copies: what the sink keeps may move when a text is added.
+    // Copies: the sink's texts may move when one is added.
     const std::string file(read->file);
     const std::string name(read->name);
     frame = add_frame({text(name), text(file), read->line});

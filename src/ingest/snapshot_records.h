@@ -1,7 +1,7 @@
 // SnapshotRecords: turns the dicts of a PyTorch snapshot into rows as they are read.
 //
-// Which record a dict is follows from the keys it has, so fields may come, go and change order from
-// version to version; unknown ones are passed over.
+// The keys of a dict decide which record it is, so fields may be added, removed and reordered from
+// version to version; unknown ones are ignored.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace gpumemprof {
 
-// No machine has more; a larger number in a file is a mistake or worse.
+// No machine has more; a larger number in a file is an error or malicious.
 inline constexpr DeviceIndex kLastDevice = 1023;
 
 // A segment and where its blocks are.
@@ -41,11 +41,11 @@ class SnapshotRecords final : public pickle::RecordBuilder {
 
   // Plain numbers of any width; nothing for other types.
   [[nodiscard]] std::optional<std::uint64_t> number(pickle::Value value) const;
-  // From microseconds; kUnknownTime where it is none.
+  // From microseconds; kUnknownTime where it is not a time.
   [[nodiscard]] std::int64_t time_ns(pickle::Value time_us) const;
   [[nodiscard]] StackId stack_of(pickle::Value frames);
-  // Of lines as Python's traceback module writes them, outermost first: torch keeps the stack of a
-  // forward operation so. What is no such line is passed over.
+  // From lines in the format of Python's traceback module, outermost first: torch keeps the stack
+  // of a forward operation this way. Other lines are ignored.
   [[nodiscard]] StackId forward_stack_of(pickle::Value lines);
 
  private:
@@ -85,7 +85,7 @@ class SnapshotRecords final : public pickle::RecordBuilder {
   }
   [[nodiscard]] std::uint64_t number_at(Field field, std::uint64_t fallback) const;
 
-  // What the shortcut expects because the events before had it.
+  // What the shortcut expects because earlier events had it.
   struct ExpectedKey {
     std::uint64_t bytes = 0;
     std::uint64_t mask = 0;
@@ -134,7 +134,7 @@ class SnapshotRecords final : public pickle::RecordBuilder {
   FlatMap<std::uint32_t> stacks_by_hash_;
   std::vector<std::vector<pickle::Value>> known_frames_;
   std::vector<pickle::Value> known_stacks_;
-  FlatMap<pickle::Value> frames_by_line_;  // by StringId; absent: the text is no frame
+  FlatMap<pickle::Value> frames_by_line_;  // by StringId; absent: the text is not a frame
   std::array<ExpectedKey, kMostKeys> expected_keys_{};
   std::vector<KnownFrames> known_opcodes_{kKnownFrames};
   std::uint64_t last_stream_handle_ = 0;

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kHowToMake = "make one with torch.cuda.memory._dump_snapshot(path)";
 
 // Memory for reading is bounded by what a real snapshot of that size needs; gzip files may expand a
-// lot. The size of what comes from a pipe is not known.
+// lot. The size of input from a pipe is not known.
 std::size_t memory_limit_bytes(std::uint64_t file_bytes, bool is_gzip) {
   constexpr std::uint64_t kPipe = std::uint64_t{2} << 30;
   constexpr std::uint64_t kBase = std::uint64_t{256} << 20;
@@ -23,7 +23,7 @@ std::size_t memory_limit_bytes(std::uint64_t file_bytes, bool is_gzip) {
   return kBase + file_bytes * (is_gzip ? 64 : 16);
 }
 
-// Snapshots compress to a twentieth and less; what expands far more is made to keep us busy.
+// Snapshots compress to a twentieth or less; anything that expands far more is malicious.
 std::uint64_t unzipped_limit_bytes(std::uint64_t file_bytes) {
   constexpr std::uint64_t kBase = std::uint64_t{64} << 20;
   constexpr std::uint64_t kPerFileByte = 200;

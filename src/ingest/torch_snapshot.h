@@ -11,18 +11,18 @@
 
 namespace gpumemprof {
 
-// Called now and then with the bytes read so far and in all.
+// Called occasionally with the bytes read so far and the total.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 class TorchSnapshot final : public EventSource {
  public:
   static Result<std::unique_ptr<TorchSnapshot>> open(const std::string& path,
                                                      Progress progress = {});
-  // Bytes that must outlive the source.
+  // The bytes must outlive the source.
   static std::unique_ptr<TorchSnapshot> from_bytes(std::span<const std::byte> bytes,
                                                    std::string name);
 
-  // Memory beyond what a file of its size may take, for one that is trusted.
+  // Allows more memory than a file of its size may use, for a trusted file.
   void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
 
   Status deliver(EventSink& sink) override;

@@ -13,7 +13,7 @@ std::optional<TracebackLine> read_traceback_line(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   if (!text.starts_with(kFile)) return std::nullopt;
   text.remove_prefix(kFile.size());
-  // The last one: a file may be named as it likes, a function may not.
+  // The last one: a file may have any name, a function may not.
   const std::size_t file_end = text.rfind(kLine);
   if (file_end == std::string_view::npos) return std::nullopt;
   TracebackLine read;

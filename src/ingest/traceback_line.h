@@ -19,7 +19,7 @@ struct TracebackLine {
   std::uint32_t line = 0;
 };
 
-// Nothing where the text is of another form.
+// Nothing where the text has a different form.
 std::optional<TracebackLine> read_traceback_line(std::string_view text);
 
 }  // namespace gpumemprof

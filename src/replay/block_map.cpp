@@ -81,7 +81,7 @@ bool BlockMap::map_pages(std::uint64_t address, std::uint64_t size_bytes, Segmen
   if (run != extents_.begin()) {
     const auto below = std::prev(run);
     if (below->second.end == address && below->second.is_expandable) {
-      // The run's last block is found from its first: only maps pay for the walk.
+      // The run's last block is found from its first: only map events pay for the walk.
       std::uint32_t last = find(below->first);
       while (blocks_[last].next != kNoBlock) last = blocks_[last].next;
       link(last, block);

@@ -1,9 +1,8 @@
-// BlockMap: the blocks of one device as the allocator keeps them: each segment is a chain of
-// blocks, free neighbours are always merged, a block is found by its start address.
+// BlockMap: the blocks of one device as the allocator keeps them. Each segment is a chain of
+// blocks, free neighbours are always merged, and a block is found by its start address.
 //
 //   plain segment        [ used | free      | used | free ]      links end at the segment's edges
-//   expandable segment   [ used | free ]  (unmapped)  [ free ]   links end where pages are not
-//   mapped
+//   expandable segment   [ used | free ]  (unmapped)  [ free ]   links end at unmapped pages
 //
 // Every call says whether the recording and the map agree; a call that returns false or kNoBlock
 // changed nothing.
@@ -28,7 +27,7 @@ struct Block {
   AllocationId allocation;  // none: free
   SegmentId segment;
   bool is_expandable = false;
-  bool is_pending = false;  // let go, but a stream still uses it
+  bool is_pending = false;  // freed, but a stream still uses it
 
   [[nodiscard]] bool is_free() const { return allocation.is_none(); }
 };
@@ -43,7 +42,7 @@ class BlockMap {
   Block& operator[](std::uint32_t block) { return blocks_[block]; }
   const Block& operator[](std::uint32_t block) const { return blocks_[block]; }
 
-  // Reserved memory comes and goes.
+  // Reserved memory is added and removed.
   bool add_segment(std::uint64_t address, std::uint64_t size_bytes, SegmentId segment);
   bool remove_segment(std::uint64_t address, std::uint64_t size_bytes);
   bool map_pages(std::uint64_t address, std::uint64_t size_bytes, SegmentId segment);
@@ -53,17 +52,17 @@ class BlockMap {
   void take(std::uint32_t block, std::uint64_t size_bytes, AllocationId allocation);
   // Makes a block free and merges it with free neighbours.
   void release(std::uint32_t block);
-  // Cuts a free block in two free blocks, of which the second starts at address: only to follow a
+  // Splits a free block into two free blocks, the second starting at address. Only used to follow a
   // recording that contradicts the merging rule.
   std::uint32_t split_free(std::uint32_t block, std::uint64_t address);
 
-  // Lets a block in use take over the front of the free block behind it; false where that is not
-  // free or too small.
+  // Lets a block in use take over the front of the free block after it; false where that block is
+  // not free or is too small.
   bool grow(std::uint32_t block, std::uint64_t size_bytes);
 
-  // The block that holds address, found by walking its segment: slow, for contradictions only.
+  // The block that contains address, found by walking its segment: slow, for contradictions only.
   [[nodiscard]] std::uint32_t find_containing(std::uint64_t address) const;
-  // A plain segment that could be given back: one free block and nothing else.
+  // Whether a plain segment could be returned: one free block and nothing else.
   [[nodiscard]] bool has_unsplit_free_segment() const;
 
   // Every chain is linked both ways, tiles its segment without gaps and holds no two free

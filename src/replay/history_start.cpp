@@ -48,7 +48,7 @@ class Rewinder {
         live_[address] = {address, 0, size_bytes, events.stream[event], StackId(), true, false};
         break;
       case Action::free_requested: {
-        // A trace that leaves out completions still tells of the block here.
+        // A trace without free_completed events still reports the block here.
         const auto [block, is_new] = live_.try_emplace(address);
         if (is_new)
           block->second = {address, 0, size_bytes, events.stream[event], StackId(), false, false};
@@ -84,7 +84,7 @@ class Rewinder {
     segments_[segment.address] = segment;
   }
 
-  // Takes [address, address + size) out of whatever mapped runs cover it.
+  // Removes [address, address + size) from the mapped runs that cover it.
   void cut(std::uint64_t address, std::uint64_t size_bytes) {
     const std::uint64_t end = address + size_bytes;
     auto run = segments_.upper_bound(address);
@@ -109,7 +109,7 @@ class Rewinder {
     }
   }
 
-  // Neighbouring mapped pieces are one run again.
+  // Joins neighbouring mapped pieces into one run.
   void join_runs() {
     for (auto run = segments_.begin(); run != segments_.end();) {
       const auto next = std::next(run);
@@ -132,7 +132,7 @@ class Rewinder {
     for (const auto& [address, segment] : segments_) {
       StartSegment placed{segment, {}};
       const std::uint64_t end = address + segment.size_bytes;
-      while (block != live_.end() && block->first < address) ++block;  // in no segment we know of
+      while (block != live_.end() && block->first < address) ++block;  // in no known segment
       for (; block != live_.end() && block->first < end; ++block)
         placed.blocks.push_back(block->second);
       settle_sizes(placed);
@@ -142,7 +142,7 @@ class Rewinder {
   }
 
   // Only large blocks of plain segments can be larger than their rounded request, and by at most 1
-  // MiB: a larger rest is split off, and no block of the large pool is ever that small.
+  // MiB: a larger remainder is split off, and no block of the large pool is ever that small.
   void settle_sizes(StartSegment& segment) const {
     const std::uint64_t segment_end = segment.state.address + segment.state.size_bytes;
     for (std::size_t index = 0; index < segment.blocks.size(); ++index) {

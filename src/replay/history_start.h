@@ -29,12 +29,12 @@ struct StartSegment {
 struct HistoryStart {
   std::vector<StartSegment> segments;  // in address order
 
-  // Sets the size of a block that later events proved; false where there is no such block, or its
-  // size is known.
+  // Sets the size of a block once later events prove it; false where there is no such block or its
+  // size is already known.
   bool correct_size(std::uint64_t address, std::uint64_t size_bytes);
 };
 
-// A start in which everything listed was there already.
+// A start in which everything listed was already there.
 HistoryStart listed_history_start(const ListedState& listed);
 
 HistoryStart find_history_start(const DeviceRecord& record, const AllocatorSettings& settings);

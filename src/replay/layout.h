@@ -1,4 +1,4 @@
-// Layout: every segment and block of a device at any moment, from the lifetimes that replay found.
+// Layout: every segment and block of a device at any moment, from the lifetimes found by replay.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace gpumemprof {
 
-// In address order. Mapped pieces that touch are one run.
+// In address order. Adjacent mapped pieces form one run.
 std::vector<SegmentState> segments_at(const DeviceRecord& record, Moment moment);
 
-// The same with their blocks, free ones included.
+// The same with their blocks, including free ones.
 ListedState layout_at(const DeviceRecord& record, Moment moment);
 
 }  // namespace gpumemprof

@@ -6,8 +6,8 @@
 namespace gpumemprof {
 namespace {
 
-// Whether the allocator ran with expandable segments: what it took from the driver first tells, and
-// only where it took nothing do the settings, which are those of the end.
+// Whether the allocator started with expandable segments: decided by the first memory it took from
+// the driver. The settings, which are those at the end, are used only where it took none.
 bool starts_expandable(const EventColumns& events, const AllocatorSettings& settings) {
   for (const Action action : events.action) {
     if (action == Action::segment_map) return true;
@@ -135,7 +135,7 @@ bool Player::alloc(std::uint32_t event) {
   return true;
 }
 
-// A free tells the size that was requested; another one belongs to a block whose allocation was not
+// A free reports the requested size; a different size belongs to a block whose allocation was not
 // recorded.
 bool Player::is_size_of(std::uint32_t block, std::uint64_t size_bytes) const {
   const Block& known = blocks_[block];
@@ -217,9 +217,9 @@ bool Player::segment_event(std::uint32_t event) {
   return true;
 }
 
-// A retry gives back everything it can and then takes at once what it wanted. So does
-// empty_cache() before a large request, and cuDNN may call it from inside one: only a burst from
-// another place than the request is certainly no retry.
+// A retry returns everything it can and then immediately takes what it wanted. So does
+// empty_cache() before a large request, and cuDNN may call it from inside one: only a burst with a
+// different stack than the request is certainly not a retry.
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId burst = record_.events.stack[burst_end_];
@@ -259,7 +259,8 @@ SegmentId Player::new_segment(std::uint32_t event, const SegmentState& segment) 
   return row;
 }
 
-// Ends what covers the range; a mapped piece of which only a part goes lives on as its other parts.
+// Ends the segments that cover the range; a mapped piece that goes only in part lives on as its
+// remaining parts.
 void Player::end_segments(std::uint32_t event, std::uint64_t address, std::uint64_t size_bytes) {
   SegmentColumns& segments = record_.segments;
   const std::uint64_t end = address + size_bytes;
@@ -293,7 +294,7 @@ void Player::end_segments(std::uint32_t event, std::uint64_t address, std::uint6
     }
     piece = live_segments_.erase(piece);
   }
-  // The rest is born where its whole dies, so that no moment counts it twice.
+  // The remainder starts where the whole ends, so that no moment counts it twice.
   for (const SegmentState& rest : kept) new_segment(event, rest);
 }
 
@@ -304,9 +305,9 @@ std::uint32_t Player::exact_from() const {
     from = std::max(from, allocations.free_completed_event[allocation.index]);
   }
   if (contradictions_ == 0) return from;
-  // Events are missing, nobody knows where: any block that was placed before the last contradiction
-  // may have been placed in other free memory than it seemed, which only decides the size of large
-  // blocks of plain segments.
+  // Events are missing at an unknown place: any block placed before the last contradiction may have
+  // been placed in different free memory than it seemed. That affects only the size of large blocks
+  // of plain segments.
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const bool was_placed_before =
         allocations.alloc_event[row] == kNoEvent || allocations.alloc_event[row] < from;
@@ -348,7 +349,7 @@ DeviceReplay Player::summary() const {
   std::uint64_t mapped_until = 0;
   for (const auto& [address, row] : live_segments_) {
     if (record_.segments.is_expandable[row.index] != 0) {
-      // Pieces that touch are one run.
+      // Adjacent pieces form one run.
       if (address != mapped_until) ++result.end.mapped_runs;
       mapped_until = address + record_.segments.size_bytes[row.index];
       continue;

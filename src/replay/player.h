@@ -1,7 +1,7 @@
-// Player: one pass over a device's events, forwards, from a known start.
+// Player: one forward pass over a device's events, from a known start.
 //
 // Strict: stops at the first event that contradicts the state. Tolerant: follows the recording,
-// mends the state as little as it must, and notes where.
+// fixes the state as little as possible, and notes where.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class Player {
 
   Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode);
 
-  // Puts the blocks and segments of the start in place; false where they do not fit together.
+  // Places the blocks and segments of the start; false where they do not fit together.
   bool begin_with(const HistoryStart& start);
   // False where strict mode met a contradiction.
   bool play();
@@ -33,8 +33,8 @@ class Player {
     return corrections_;
   }
   [[nodiscard]] std::uint64_t contradictions() const { return contradictions_; }
-  // The first event after which all totals are certain, provided that the end matches; kNoEvent:
-  // none.
+  // The first event after which all totals are certain, provided that the end matches; kNoEvent if
+  // there is none.
   [[nodiscard]] std::uint32_t exact_from() const;
   // Totals, peaks and counters; `end` as played.
   [[nodiscard]] DeviceReplay summary() const;
@@ -68,7 +68,7 @@ class Player {
   MemoryTotals now_;
   DeviceReplay result_;
   bool expandable_mode_;
-  // A burst of segment_free and segment_unmap events, for telling retries from empty_cache.
+  // A burst of segment_free and segment_unmap events, to distinguish retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
   bool has_unclear_retries_ = false;
   std::map<std::uint64_t, SegmentId> live_segments_;

@@ -1,5 +1,5 @@
-// Following a recording that contradicts itself: a wrapped ring, events left out on purpose, or
-// settings that were changed on the way.
+// Following a recording that contradicts itself: a wrapped ring buffer, events left out on purpose,
+// or settings changed during the run.
 #include <algorithm>
 
 #include "replay/player.h"
@@ -18,7 +18,7 @@ bool Player::contradiction(std::uint32_t event) {
       mend_free(event);
       break;
     default:
-      break;  // a segment that overlaps another, or one that is not there: passed over
+      break;  // a segment that overlaps another or does not exist: ignored
   }
   return true;
 }
@@ -28,8 +28,8 @@ bool Player::is_uncertain(std::uint32_t block) const {
          std::binary_search(uncertain_.begin(), uncertain_.end(), blocks_[block].allocation);
 }
 
-// An allocation starts where a free block starts. Where it does not, the block before it, if its
-// size was only assumed, must reach up to here.
+// An allocation starts where a free block starts. Where it does not, the block before it must
+// extend up to here, if its size was only assumed.
 bool Player::correct_previous(std::uint64_t address) {
   if (uncertain_.empty()) return false;
   const std::uint32_t block = blocks_.find_containing(address);
@@ -38,7 +38,7 @@ bool Player::correct_previous(std::uint64_t address) {
   if (previous == kNoBlock || !is_uncertain(previous)) return false;
   const std::uint64_t size_bytes = address - blocks_[previous].address;
   const std::uint64_t more = size_bytes - blocks_[previous].size_bytes;
-  // A larger rest would have been split off.
+  // A larger remainder would have been split off.
   if (more > kSmallPoolMaxBytes || !blocks_.grow(previous, size_bytes)) return false;
   record_.allocations.size_bytes[blocks_[previous].allocation.index] = size_bytes;
   now_.active_bytes += more;
@@ -46,14 +46,14 @@ bool Player::correct_previous(std::uint64_t address) {
   return true;
 }
 
-// Free memory is one block, so what lies right before it ends there.
+// Free memory is one block, so the block right before it ends where it starts.
 void Player::confirm_previous(std::uint32_t block) {
   const std::uint32_t previous = blocks_[block].previous;
   if (previous == kNoBlock || !is_uncertain(previous)) return;
   corrections_.emplace_back(blocks_[previous].address, blocks_[previous].size_bytes);
 }
 
-// Whatever lies where the new block goes must have been freed unseen.
+// Whatever is where the new block goes must have been freed without an event.
 bool Player::mend_alloc(std::uint32_t event) {
   const EventColumns& events = record_.events;
   const std::uint64_t address = events.address[event];
@@ -86,8 +86,8 @@ bool Player::mend_alloc(std::uint32_t event) {
   return true;
 }
 
-// A completion whose request was left out, or the other way round, or a block that took another's
-// place unseen.
+// A completion whose request was left out, a request whose completion was, or a block that replaced
+// another without an event.
 void Player::mend_free(std::uint32_t event) {
   const std::uint32_t block = blocks_.find(record_.events.address[event]);
   if (block == kNoBlock || blocks_[block].is_free()) return;

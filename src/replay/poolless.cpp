@@ -38,7 +38,7 @@ class PoollessPlayer {
   void allocate(std::uint32_t event) {
     const auto row = static_cast<std::uint32_t>(allocations_.size());
     const std::uint64_t address = events_.address[event];
-    // Its free is missing: it ended when something else took its place.
+    // Its free is missing: it ended when another allocation took its address.
     if (rows_.find(address) != nullptr) {
       ++result.contradictions;
       finish(address, event);

@@ -1,5 +1,6 @@
-// Replay of memory without a pool: CPU tensors. A block is what was asked for and goes back at
-// once, so there are no segments, and allocated, active, reserved and requested are one figure.
+// Replay of memory without a pool: CPU tensors. A block has exactly the requested size and is
+// returned immediately when freed, so there are no segments, and allocated, active, reserved and
+// requested bytes are all equal.
 #pragma once
 
 #include "replay/replay.h"

@@ -33,7 +33,7 @@ EndState end_of(const ListedState& final_state) {
 }
 
 // Traces before torch 2.12 do not name the pool a segment belongs to; the list at the end does, for
-// those that are still there.
+// segments that still exist then.
 void take_pools_from_end(DeviceRecord& record) {
   std::map<std::uint64_t, const SegmentState*> listed;
   for (const SegmentState& segment : record.final_state.segments)
@@ -49,8 +49,8 @@ void take_pools_from_end(DeviceRecord& record) {
   }
 }
 
-// Everything listed at the end was there all along: the only history a recording without events
-// has.
+// Everything listed at the end was there all along: the only possible history of a recording
+// without events.
 DeviceReplay end_only(DeviceRecord& record, const AllocatorSettings& settings, bool has_segments) {
   Player player(record, settings, Player::Mode::tolerant);
   player.begin_with(listed_history_start(record.final_state));
@@ -62,11 +62,11 @@ DeviceReplay end_only(DeviceRecord& record, const AllocatorSettings& settings, b
   return result;
 }
 
-// Plays from the start found in the segments; sizes that events prove wrong are corrected and the
-// play repeated.
+// Plays from the start derived from the segments; sizes that events prove wrong are corrected and
+// the play is repeated.
 DeviceReplay play_late_history(DeviceRecord& record, const AllocatorSettings& settings,
                                bool has_end) {
-  // What one play proves lets the next prove more, but seldom twice.
+  // What one pass proves lets the next prove more, but rarely more than once.
   constexpr int kMostPlays = 8;
   HistoryStart start = find_history_start(record, settings);
   for (int plays = 1;; ++plays) {
@@ -87,8 +87,8 @@ DeviceReplay play_late_history(DeviceRecord& record, const AllocatorSettings& se
 }
 
 // A live recording: the start is listed, everything after it is in the events. Lost events show as
-// gaps, and what follows one is exact again only where nothing live then could have been lost,
-// which nobody knows.
+// gaps, and figures after a gap are exact again only once nothing live then could have been lost,
+// which cannot be known.
 DeviceReplay play_from_listed_start(DeviceRecord& record, const AllocatorSettings& settings) {
   Player player(record, settings, Player::Mode::tolerant);
   const bool fits = player.begin_with(listed_history_start(record.start_state));
@@ -116,7 +116,7 @@ DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settin
     return result;
   }
   Player whole(record, settings, Player::Mode::strict);
-  // Most histories begin with the process: played from nothing they end in what the segments say.
+  // Most histories begin with the process: played from nothing, they end in the listed segments.
   if (whole.play() && (!has_end || whole.end_matches(record.final_state))) {
     result = whole.summary();
     if (has_end) result.exact_from_event = 0;

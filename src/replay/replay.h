@@ -1,12 +1,12 @@
-// Replay: a device's events played through the allocator's rules, so that every block's true size
+// Replay: plays a device's events through the allocator's rules, so that every block's true size
 // and every total is known after every event.
 //
 // A trace stores what was requested; blocks are larger. A block's size follows from where it was
 // placed: the request, rounded, or the whole free block where the rules do not split it.
 //
-// A history that starts late is completed from the segments listed at the end, played backwards.
-// Where that leaves a block's size open, or events are missing, `exact_from_event` says from which
-// event on every figure is exact.
+// A history that starts late is completed by playing backwards from the segments listed at the end.
+// Where that leaves a block's size unknown, or events are missing, `exact_from_event` gives the
+// event from which every figure is exact.
 #pragma once
 
 #include <optional>
@@ -43,14 +43,14 @@ struct EventCounters {
   std::uint64_t segment_maps = 0;
   std::uint64_t segment_unmaps = 0;
   // How often the pool was flushed because a request was refused. No event marks it, and
-  // empty_cache() leaves the same events behind: unknown where nothing tells the two apart.
+  // empty_cache() leaves the same events: unknown where the two cannot be distinguished.
   std::optional<std::uint64_t> alloc_retries = 0;
-  bool are_retries_counted = false;  // by torch itself; else they follow from the events
+  bool are_retries_counted = false;  // by torch itself; otherwise derived from the events
   std::uint64_t ooms = 0;
 };
 
 struct DeviceReplay {
-  // The moment of most allocated bytes. No event: it was already so when the history began.
+  // The moment with the most allocated bytes. No event: already reached when the history began.
   MemoryTotals peak;
   std::uint32_t peak_event = kNoEvent;
   std::uint64_t peak_reserved_bytes = 0;
@@ -63,8 +63,8 @@ struct DeviceReplay {
   EventCounters counters;
 
   bool has_history = false;  // false: only the end is known
-  bool has_end = false;      // false: the file broke off, `end` is the last state it tells of
-  std::optional<std::uint32_t> exact_from_event;  // none: no event on
+  bool has_end = false;      // false: the file was cut off, `end` is the last state in it
+  std::optional<std::uint32_t> exact_from_event;  // none: never exact
   std::uint64_t contradictions = 0;               // events that did not fit the state before them
   std::uint64_t blocks_from_before = 0;           // live when the history began
 };

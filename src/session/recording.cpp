@@ -19,7 +19,7 @@
 namespace gpumemprof {
 namespace {
 
-// A file takes no more memory than recordings of its size do, unless the user says so.
+// A file may use no more memory than recordings of its size do, unless the user allows it.
 Result<std::uint64_t> allowed_memory() {
   const char* text = std::getenv("GPUMEMPROF_MAX_MEMORY");
   if (text == nullptr || text[0] == '\0') return std::uint64_t{0};
@@ -30,7 +30,7 @@ Result<std::uint64_t> allowed_memory() {
                "", "name a size"};
 }
 
-// Live recordings carry torch's own count of retries, which no event tells.
+// Live recordings carry torch's own count of retries, which no event reports.
 void take_counted_retries(const Origin& origin, DeviceIndex device, DeviceReplay& replay) {
   const std::string name = "device " + std::to_string(device) + " num_alloc_retries";
   for (const auto& [fact, value] : origin.facts) {
@@ -42,14 +42,14 @@ void take_counted_retries(const Origin& origin, DeviceIndex device, DeviceReplay
   }
 }
 
-// What a file is follows from its first bytes, not from its name.
+// A file's type follows from its first bytes, not from its name.
 Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
                                                  const OpenOptions& options) {
   const Result<std::uint64_t> allowed = allowed_memory();
   if (!allowed) return allowed.error();
   std::array<std::byte, 8> start{};
   std::size_t got = 0;
-  // What is read from a pipe is gone; only snapshots are read from pipes.
+  // Bytes read from a pipe are gone; only snapshots are read from pipes.
   if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
     Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
     if (!file) return file.error();

@@ -1,5 +1,5 @@
-// Recording: any input, opened and replayed. The one façade of the command line and the Python
-// package.
+// Recording: any input, opened and replayed. The single façade used by the command line and the
+// Python package.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace gpumemprof {
 
 struct OpenOptions {
-  // Called now and then with the bytes read so far and in all.
+  // Called occasionally with the bytes read so far and the total.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
@@ -37,13 +37,13 @@ class Recording {
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
-  // `other`: the same program with another batch, or nullptr.
+  // `other`: the same program with a different batch size, or nullptr.
   [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},
                                       const Recording* other = nullptr) const;
-  // Writes the first of the options' runs as a recording of its own.
+  // Writes the first of the options' runs as a separate recording.
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;
-  // A sentence where the file broke off; nothing where it is whole.
+  // A sentence where the file was cut off; nothing where it is complete.
   [[nodiscard]] std::optional<Error> cut() const;
 
  private:

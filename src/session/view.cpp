@@ -65,7 +65,7 @@ std::vector<GroupBy> DeviceView::group_bys() const {
   }
   if (!are_sources_known_ && has(GroupBy::source)) {
     std::erase(bys, GroupBy::source);
-    // Where modules are not known either, lines are.
+    // Where modules are not known either, lines are used.
     bys.insert(bys.end(), GroupBy::source);
     std::erase(bys, GroupBy::line);
     bys.insert(bys.begin(), GroupBy::line);
@@ -151,7 +151,7 @@ Result<std::string> View::report(std::size_t file) const {
   if (!overview) return overview.error();
   const std::string text =
       overview_text(overview.value(), recording.store(), {86, false, 10, true, false, ""});
-  // The page draws these itself; of a long run they are megabytes.
+  // The page draws these itself; for a long run they are megabytes.
   for (DeviceOverview& device : overview.value().devices) {
     device.sources.series = {};
     device.sources.steps.clear();

@@ -1,7 +1,7 @@
-// View: recordings opened for looking at: indexes built once, every question of the viewer's page
-// answered as JSON from them.
+// View: recordings opened for viewing. Indexes are built once, and every question of the viewer's
+// page is answered from them as JSON.
 //
-// Any number of threads may ask.
+// Safe to query from any number of threads.
 #pragma once
 
 #include <array>
@@ -38,11 +38,11 @@ class DeviceView {
   [[nodiscard]] const std::vector<PhaseSpan>& phases() const {
     return recording_->phases()[index_];
   }
-  // Those that tell most first: by source, unless most of it is unknown.
+  // The most informative first: by source, unless most of it is unknown.
   [[nodiscard]] std::vector<GroupBy> group_bys() const;
   [[nodiscard]] bool has(GroupBy by) const;
 
-  // Made when first asked for.
+  // Built on first use.
   struct Grouped {
     Grouped(const DeviceView& view, GroupBy by);
     Grouping grouping;
@@ -56,7 +56,7 @@ class DeviceView {
   std::size_t index_;
   Timeline timeline_;
   LiveRows live_;
-  bool are_sources_known_ = false;  // of more than half the bytes
+  bool are_sources_known_ = false;  // for more than half the bytes
   mutable std::array<std::once_flag, std::size(kGroupBys)> is_grouped_;
   mutable std::array<std::unique_ptr<Grouped>, std::size(kGroupBys)> grouped_;
   mutable std::once_flag has_spans_;
@@ -84,15 +84,15 @@ struct CompareQuestion {
 
 class View {
  public:
-  // Of each recording at most so many devices, those with the highest peaks.
+  // At most this many devices of each recording, those with the highest peaks.
   static constexpr std::size_t kAllDevices = ~std::size_t{0};
   explicit View(std::vector<std::shared_ptr<const Recording>> recordings,
                 std::size_t most_devices = kAllDevices);
 
-  // Builds what questions need on first use, in a thread of its own, the most likely first.
+  // Builds what questions need ahead of time, in a separate thread, the most likely first.
   void prepare_in_background();
 
-  // An Error where the page asks for what is not there.
+  // An Error where the page asks for something that does not exist.
   [[nodiscard]] std::string meta() const;
   [[nodiscard]] Result<std::string> report(std::size_t file) const;
   [[nodiscard]] Result<std::string> groups(DeviceName device, GroupBy by) const;
@@ -100,10 +100,10 @@ class View {
                                          GroupBy by) const;
   [[nodiscard]] Result<std::string> marks(DeviceName device) const;
   [[nodiscard]] Result<std::string> spans(DeviceName device, const TileAddress& address) const;
-  // What each group holds at a moment.
+  // What each group holds at a given moment.
   [[nodiscard]] Result<std::string> held(DeviceName device, Position position, GroupBy by) const;
   [[nodiscard]] Result<std::string> moment(DeviceName device, Position position) const;
-  // Of a moment that is there.
+  // For a moment that exists.
   [[nodiscard]] view::MomentFacts facts(DeviceName device, Position position) const;
   [[nodiscard]] Result<std::string> flame(DeviceName device, Position position, FlameBy by) const;
   [[nodiscard]] Result<std::string> segments(DeviceName device, Position position,
@@ -111,7 +111,7 @@ class View {
   [[nodiscard]] Result<std::string> allocations(DeviceName device,
                                                 AllocationsQuestion question) const;
   [[nodiscard]] Result<std::string> allocation(DeviceName device, std::size_t row) const;
-  // The allocations that take most room on a screen that shows these positions, as rows.
+  // The allocations that take the most room on a screen that shows these positions, as rows.
   [[nodiscard]] Result<std::string> bands(DeviceName device, Position from, Position to,
                                           std::size_t most) const;
   [[nodiscard]] Result<std::string> compare(const CompareQuestion& question) const;
@@ -121,7 +121,7 @@ class View {
     return files_[file].devices.size();
   }
   [[nodiscard]] Result<const DeviceView*> device(DeviceName name) const;
-  // Of that file, because of most_devices.
+  // In that file, because of most_devices.
   [[nodiscard]] std::size_t devices_left_out(std::size_t file) const {
     return files_[file].recording->store().devices().size() - files_[file].devices.size();
   }
@@ -136,7 +136,7 @@ class View {
   [[nodiscard]] Result<const DeviceView*> device_by(DeviceName name, GroupBy by) const;
 
   std::vector<File> files_;
-  std::jthread preparing_;  // last: it ends before what it works on does
+  std::jthread preparing_;  // last: it ends before the data it works on is destroyed
 };
 
 }  // namespace gpumemprof

@@ -12,10 +12,10 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kFirstLevels = 3;      // 0 to 2 are always there
-constexpr std::uint32_t kDeepestLevel = 6;     // 32,768 stretches: more than any screen has pixels
-constexpr std::uint32_t kDeepestSpans = 10;    // of devices whose whole history is there
-constexpr std::size_t kMostHistory = 250'000;  // allocations, as a browser reads them at once
+constexpr std::uint32_t kFirstLevels = 3;      // levels 0 to 2 are always included
+constexpr std::uint32_t kDeepestLevel = 6;     // 32,768 buckets: more than any screen has pixels
+constexpr std::uint32_t kDeepestSpans = 10;    // for devices whose whole history is included
+constexpr std::size_t kMostHistory = 250'000;  // allocations that a browser reads at once
 constexpr std::size_t kMostAllocations = 20'000;
 constexpr std::size_t kFewestAllocations = 500;
 constexpr std::size_t kMostMoments = 64;  // besides the peak, the end and errors
@@ -32,7 +32,7 @@ std::string list_of(const std::set<Position>& positions) {
   return text + "]";
 }
 
-// Everything here was asked of devices and moments that are there.
+// Everything here was asked about devices and moments that exist.
 std::string good(Result<std::string> answer) {
   GMP_CHECK(answer.ok());
   return std::move(answer).value();
@@ -99,8 +99,8 @@ class HtmlWriter {
     return true;
   }
 
-  // Devices of which every event is kept answer everything themselves; devices_ is left with those
-  // that are too large for it.
+  // Devices whose every event is included answer everything themselves; devices_ keeps those that
+  // are too large for that.
   void add_histories() {
     std::vector<DeviceName> large;
     for (const DeviceName name : all_devices_) {
@@ -129,7 +129,7 @@ class HtmlWriter {
     return !writer.is_full() && try_keep(writer.finish());
   }
 
-  // The deepest level of spans: that at which a bucket is an event, of devices that are whole.
+  // The deepest level of spans: the one at which a bucket is an event, for devices included whole.
   [[nodiscard]] std::uint32_t span_levels(DeviceName name) const {
     const Timeline& timeline = device(name).timeline();
     std::uint32_t level = 0;
@@ -139,7 +139,7 @@ class HtmlWriter {
     return level;
   }
 
-  // What fits of devices whose history does not.
+  // What fits of devices whose whole history does not.
   void add_parts() {
     deepest_ = std::min(kFirstLevels - 1, deepest_level());
     for (std::uint32_t level = 0; level <= deepest_; ++level) {
@@ -159,8 +159,8 @@ class HtmlWriter {
     keep(known_section());
   }
 
-  // The moments the cursor can go to: in each stretch of the deepest level the fullest, with when
-  // it is and what is reserved then; what is allocated, and by which group, is in the level itself.
+  // The moments the cursor can go to: the fullest in each bucket of the deepest level, with its
+  // time and what is reserved then; what is allocated, and by which group, is in the level itself.
   view::Section known_section() const {
     view::SectionWriter writer("known");
     for (const DeviceName name : devices_) {
@@ -190,7 +190,7 @@ class HtmlWriter {
     }
   }
 
-  // One section for each grouping, so that a browser unpacks what it shows, and the spans.
+  // One section for each grouping, so that a browser unpacks only what it shows, and the spans.
   [[nodiscard]] std::vector<view::Section> level_sections(std::uint32_t level) const {
     std::vector<view::Section> sections;
     for (const GroupBy by : kGroupBys) {
@@ -317,7 +317,7 @@ class HtmlWriter {
     return writer.finish();
   }
 
-  // Moments spread over the run: in each stretch the fullest.
+  // Moments spread over the run: the fullest in each stretch.
   [[nodiscard]] std::set<Position> spread_moments(DeviceName name, std::size_t count) const {
     const LiveChanges& allocated = device(name).timeline().allocated();
     const std::uint64_t positions = std::uint64_t{allocated.last_position()} + 1;
@@ -383,7 +383,7 @@ class HtmlWriter {
   std::string_view page_;
   std::size_t most_bytes_;
   std::vector<DeviceName> all_devices_;
-  std::vector<DeviceName> devices_;  // those whose whole history is not there
+  std::vector<DeviceName> devices_;  // those whose whole history is not included
   std::vector<view::Section> sections_;
   std::size_t bytes_ = 0;
   std::uint32_t deepest_ = 0;

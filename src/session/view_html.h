@@ -1,5 +1,5 @@
-// A View written down: the viewer's page with enough of the answers in it to be looked at without a
-// server, within a bound on its size.
+// Writes a View to a file: the viewer's page with enough of the answers in it to be viewed without
+// a server, within a size limit.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace gpumemprof {
 
-// A page holds so many devices of each recording at most: the View for it is made with this.
+// A page holds at most this many devices of each recording: create its View with this.
 inline constexpr std::size_t kMostHtmlDevices = 16;
 
 struct ViewHtmlOptions {

@@ -1,5 +1,5 @@
-// Where fresh segments come to lie. Addresses decide ties between blocks of equal size, so a run
-// that follows a recording takes them from it; a what-if run invents them.
+// Where new segments are placed. Addresses decide ties between blocks of equal size, so a run that
+// follows a recording takes them from it; a what-if run invents them.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ class AddressSource {
   virtual ~AddressSource() = default;
 
   virtual std::uint64_t place_segment(std::uint64_t size_bytes) = 0;
-  // size_bytes of addresses for an expandable segment.
+  // An address range of size_bytes for an expandable segment.
   virtual std::uint64_t place_range(std::uint64_t size_bytes) = 0;
 };
 
-// Every new segment lies above all earlier ones.
+// Places every new segment above all earlier ones.
 class RisingAddresses final : public AddressSource {
  public:
   std::uint64_t place_segment(std::uint64_t size_bytes) override { return take(size_bytes); }

@@ -7,8 +7,8 @@
 namespace gpumemprof::sim {
 namespace {
 
-// Addresses reserved by an expandable segment when the device's size is not known: more than any
-// device has.
+// Address range reserved by an expandable segment when the device's size is not known: more than
+// any device has.
 constexpr std::uint64_t kUnknownDeviceRangeBytes = 256 * kGiB;
 
 }  // namespace
@@ -102,7 +102,7 @@ FreeSet::Position Allocator::find_cached(const Demand& demand) const {
   };
   if (block_at(position).is_expandable) {
     if (options_.settings.expandable_segments) {
-      // A block that can grow counts as large as it can become: a larger block that cannot grow
+      // A block that can grow counts with the size it can grow to: a larger block that cannot grow
       // fits better.
       const auto room = [this](const Block& block) {
         const bool grows = !block.next.is_none() && !blocks_[block.next.index].is_mapped;
@@ -114,7 +114,7 @@ FreeSet::Position Allocator::find_cached(const Demand& demand) const {
         position = next;
       }
     } else {
-      // The mode was switched off while expandable segments lived on: they are passed over.
+      // The mode was switched off while expandable segments were still live: skip them.
       do {
         position = set.next(position);
       } while (position != set.end() && block_at(position).is_expandable);
@@ -138,7 +138,7 @@ bool Allocator::splits(const Demand& demand, const Block& block) const {
   return demand.block_bytes < options_.settings.max_split_bytes && rest > kSmallPoolMaxBytes;
 }
 
-// Returns what was split off, which is free and not yet in its set; none where nothing was.
+// Returns what was split off, which is free and not yet in its set; none where nothing was split.
 BlockId Allocator::hand_out(BlockId id, const Demand& demand, std::uint64_t requested_bytes,
                             AllocationId owner) {
   const PoolHalf half = demand.half;
@@ -199,8 +199,8 @@ void Allocator::let_go_pending(BlockId id) {
   Block& block = blocks_[id.index];
   let_go(block);
   block.use = BlockUse::pending;
-  // Completed ones are dropped once they are the majority, so that the list stays as long as what
-  // it is about.
+  // Completed ones are dropped once they are the majority, so that the list stays proportional to
+  // what is pending.
   if (pending_.size() > 64 + 2 * pending_count_) {
     std::erase_if(pending_, [this](AllocationId pending) { return find_owned(pending).is_none(); });
   }

@@ -1,10 +1,10 @@
-// Allocator: PyTorch's native caching allocator for one device, simulated. It decides every
-// placement, every segment and every counter as torch does, from nothing but what the program asked
-// for.
+// Allocator: simulates PyTorch's native caching allocator for one device. It decides every
+// placement, every segment and every counter as torch does, from the program's requests alone.
 //
 // Owns blocks, segments and free sets; touches no device. Callers name allocations by dense ids
-// (AllocationId) and say where requests come from by lane (stream and pool). Bytes throughout. Not
-// thread-safe. In debug builds the structure checks itself after every operation (is_valid).
+// (AllocationId) and give the origin of requests as a lane (stream and pool). All sizes are in
+// bytes. Not thread-safe. In debug builds the structure checks itself after every operation
+// (is_valid).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AllocatorOptions {
   AllocatorRules rules;
   MemoryLimit limit;
   std::uint64_t device_total_bytes =
-      0;  // 0: unknown; sets how many addresses an expandable segment reserves
+      0;  // 0: unknown; sets the address range an expandable segment reserves
 };
 
 struct Placement {
@@ -38,7 +38,7 @@ struct Placement {
   std::uint64_t block_bytes = 0;
 };
 
-// Something the allocator did by itself while it served a request.
+// Something the allocator did on its own while serving a request.
 struct DeviceCall {
   Action action = Action::other;  // segment_*, or free_completed when it waited for a stream
   std::uint64_t address = 0;
@@ -58,14 +58,14 @@ class Allocator {
   // addresses must outlive the allocator.
   Allocator(const AllocatorOptions& options, AddressSource& addresses);
 
-  PoolIndex add_pool(PoolKind kind);  // the default pool is there from the start
+  PoolIndex add_pool(PoolKind kind);  // the default pool always exists
   LaneId add_lane(const LaneKey& key);
   void reserve_allocations(std::size_t count);
 
-  // False: out of memory; the id then names nothing, and what is later said of it is ignored.
+  // False: out of memory; the id then names nothing, and later calls with it are ignored.
   bool allocate(AllocationId id, std::uint64_t requested_bytes, LaneId lane);
   void free(AllocationId id);
-  // The owner lets go, but another stream still uses the block: record_stream.
+  // The owner freed the block, but another stream still uses it: record_stream.
   void request_free(AllocationId id);
   void complete_free(AllocationId id);
   void empty_cache();
@@ -83,10 +83,10 @@ class Allocator {
   [[nodiscard]] const std::vector<DeviceCall>& calls() const { return calls_; }
   void clear_calls() { calls_.clear(); }
 
-  // For following a recording: what would happen, and making happen what the recording says.
+  // For following a recording: query what would happen, and make happen what the recording says.
   [[nodiscard]] ReleasePlan plan_release(std::uint64_t requested_bytes, LaneId lane) const;
   [[nodiscard]] std::vector<DeviceCall> plan_empty_cache() const;
-  // Whether the request would find room in what these pending frees leave, once they completed.
+  // Whether the request would fit in the memory these pending frees leave once they completed.
   [[nodiscard]] bool fits_after(std::span<const AllocationId> completing,
                                 std::uint64_t requested_bytes, LaneId lane) const;
   bool allocate_at(AllocationId id, std::uint64_t requested_bytes, LaneId lane,
@@ -94,11 +94,11 @@ class Allocator {
   bool release_segment_at(std::uint64_t address);
   void empty_cache_as_retry();
   [[nodiscard]] std::size_t pending_count() const { return pending_count_; }
-  // The order in which an empty_cache is to complete the pending frees: these first. Torch's own
-  // order is that of a hash table, and the running totals of inactive_split show it.
+  // The order in which an empty_cache completes the pending frees: these first. Torch's own order
+  // is that of a hash table, and it is visible in the running totals of inactive_split.
   void complete_first(std::span<const AllocationId> ids);
-  // A segment that was there before, with all its blocks; its active blocks get consecutive ids
-  // from first_id on.
+  // Adds a segment that existed before, with all its blocks; its active blocks get consecutive ids
+  // starting at first_id.
   void adopt_segment(const SegmentState& state, std::span<const BlockState> blocks, LaneId lane,
                      AllocationId first_id);
 
@@ -130,7 +130,7 @@ class Allocator {
 
   [[nodiscard]] Demand demand_for(std::uint64_t requested_bytes, LaneId lane) const;
 
-  // Finding and cutting (allocator.cpp).
+  // Finding and splitting (allocator.cpp).
   [[nodiscard]] FreeSet::Position find_cached(const Demand& demand) const;
   [[nodiscard]] bool is_acceptable(const Demand& demand, const Block& block) const;
   [[nodiscard]] bool splits(const Demand& demand, const Block& block) const;
@@ -175,8 +175,8 @@ class Allocator {
   void retire_segment(SegmentId segment);
   void release_segment(BlockId block);
   [[nodiscard]] std::vector<BlockId> find_garbage() const;
-  // The oversize blocks to return so that demand fits; nothing where they do not suffice, with the
-  // rest still to go. Blocks in gone count as returned already.
+  // Finds the oversize blocks to return so that demand fits; false where they are not enough, and
+  // found then holds those there are. Blocks in gone count as already returned.
   bool find_oversize(const Demand& demand, std::span<const BlockId> gone,
                      std::vector<BlockId>& found) const;
   void flush();
@@ -211,7 +211,7 @@ class Allocator {
   std::vector<SegmentId> retired_segments_;
   std::vector<LaneState> lanes_;
   std::vector<PoolState> pools_;
-  std::vector<AllocationId> pending_;  // may name allocations that completed since
+  std::vector<AllocationId> pending_;  // may include allocations that have completed since
   std::size_t pending_count_ = 0;
   Column<BlockId> block_of_;  // by allocation
   Counters counters_;
@@ -219,7 +219,7 @@ class Allocator {
   std::uint64_t segments_created_ = 0;
   std::uint64_t range_bytes_ = 0;
   bool collects_garbage_ = false;
-  bool has_adopted_ = false;  // what was there before may exceed the limit
+  bool has_adopted_ = false;  // adopted memory may exceed the limit
   bool keeps_calls_ = false;
   std::vector<DeviceCall> calls_;
   std::uint64_t operations_ = 0;

@@ -1,4 +1,4 @@
-// Blocks as rows: made, cut, joined, and kept in the sets of free blocks.
+// Blocks as rows: created, split, merged, and kept in the sets of free blocks.
 #include "base/error.h"
 #include "sim/allocator.h"
 
@@ -21,7 +21,7 @@ void Allocator::retire_block(BlockId id) {
   retired_blocks_.push_back(id);
 }
 
-// The block keeps its front; the new block behind it takes the rest. Neither is in a set.
+// The block keeps its front; the new block after it takes the rest. Neither is in a set.
 BlockId Allocator::split_tail(BlockId id, std::uint64_t front_bytes) {
   Block tail = blocks_[id.index];
   tail.address += front_bytes;

@@ -14,8 +14,8 @@ constexpr bool kChecksItself = false;
 constexpr bool kChecksItself = true;
 #endif
 
-// The check looks at everything; past this many blocks it is made now and then, so that debug
-// builds still end.
+// The check looks at everything; above this many blocks it runs only occasionally, so that debug
+// builds still finish.
 constexpr std::size_t kAlwaysCheckedBlocks = 2000;
 constexpr std::uint64_t kCheckInterval = 512;
 
@@ -169,7 +169,7 @@ std::string Allocator::find_counter_fault(const Tally& tally) const {
     return "reserved bytes disagree with their counter";
   if (has_adopted_) return {};
   if (reserved_bytes_ > options_.limit.device_bytes) return "more is reserved than the device has";
-  // The limit is tested with a segment's size, but whole pages are mapped: torch goes over it by
+  // The limit is checked with a segment's size, but whole pages are mapped: torch exceeds it by
   // part of a page.
   const bool may_exceed = options_.settings.expandable_segments;
   const std::uint64_t slack = may_exceed ? options_.settings.large_segment_bytes : 0;

@@ -1,4 +1,4 @@
-// Memory taken from the device and given back: new segments, garbage collection, the retry,
+// Memory taken from and returned to the device: new segments, garbage collection, the retry,
 // empty_cache.
 #include <algorithm>
 
@@ -26,7 +26,7 @@ BlockId Allocator::take_fresh(const Demand& demand) {
   return grow(demand);
 }
 
-// With throw_on_cudamalloc_oom a request above the process's limit fails at once.
+// With throw_on_cudamalloc_oom a request above the process's limit fails immediately.
 bool Allocator::is_rejected(const Demand& demand, std::uint64_t reserved_bytes) const {
   return options_.settings.throw_on_device_oom && exceeds_limit(demand, reserved_bytes);
 }
@@ -43,7 +43,7 @@ bool Allocator::expands(const Demand& demand) const {
          (!is_private || options_.rules.private_pools_expand);
 }
 
-// The process's own limit is tested with a whole segment even where only some pages are missing.
+// The process's own limit is checked with a whole segment even where only some pages are missing.
 bool Allocator::exceeds_limit(const Demand& demand, std::uint64_t reserved_bytes) const {
   const std::uint64_t allowed_bytes = options_.limit.allowed_bytes;
   return demand.segment_bytes > allowed_bytes ||
@@ -82,7 +82,7 @@ BlockId Allocator::grow_plain(const Demand& demand) {
   return segments_[id.index].first;
 }
 
-// Makes the segment and the one block that covers it, free and in no set.
+// Creates the segment and the one block that covers it, free and in no set.
 SegmentId Allocator::new_segment(const Segment& wanted) {
   SegmentId id;
   if (retired_segments_.empty()) {
@@ -130,8 +130,8 @@ void Allocator::release_segment(BlockId id) {
   retire_block(id);
 }
 
-// Whole segments of the default large pool, oldest first by passes over the mean age, until
-// reserved memory is below the threshold. A pass is never cut short.
+// Whole segments of the default large pool, in passes that take those of at least the mean age,
+// until reserved memory is below the threshold. A pass is never cut short.
 std::vector<BlockId> Allocator::find_garbage() const {
   const auto threshold =
       static_cast<std::uint64_t>(options_.settings.garbage_collection_threshold *
@@ -173,7 +173,7 @@ std::vector<BlockId> Allocator::find_garbage() const {
 }
 
 // Blocks of max_split_size or more were never split, unless a forged file states a size that torch
-// does not allow. One that suffices is returned alone; else the largest first.
+// does not allow. If one block is enough, it alone is returned; otherwise the largest first.
 bool Allocator::find_oversize(const Demand& demand, std::span<const BlockId> gone,
                               std::vector<BlockId>& found) const {
   const FreeSet& set = lanes_[demand.lane.index].free[static_cast<std::size_t>(demand.half)];

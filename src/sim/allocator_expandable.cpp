@@ -1,6 +1,6 @@
-// Expandable segments: a range of addresses of which pages are mapped as they are needed and
-// unmapped when they are returned. Unmapped stretches are blocks too; they are whole pages, and
-// never next to each other.
+// Expandable segments: an address range whose pages are mapped as they are needed and unmapped when
+// they are returned. Unmapped stretches are blocks too; they consist of whole pages and are never
+// adjacent.
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,8 +15,8 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 
 }  // namespace
 
-// The lowest unmapped stretch that, with a free block right before it and whatever free follows,
-// has room.
+// The lowest unmapped stretch that has room, together with a free block right before it and any
+// free blocks after it.
 Allocator::ExpansionSite Allocator::find_site(const Demand& demand) const {
   const LaneState& lane = lanes_[demand.lane.index];
   for (const BlockId unmapped : lane.unmapped[static_cast<std::size_t>(demand.half)]) {
@@ -100,8 +100,8 @@ BlockId Allocator::map(BlockId id, std::uint64_t bytes) {
   return id;
 }
 
-// The pages that lie wholly inside the block, as [first, last) addresses. The grid starts at the
-// segment.
+// The pages that are entirely inside the block, as [first, last) addresses. The page grid starts at
+// the segment.
 std::pair<std::uint64_t, std::uint64_t> Allocator::whole_pages(const Block& block) const {
   const Segment& segment = segments_[block.segment.index];
   const std::uint64_t offset = block.address - segment.address;
@@ -110,7 +110,7 @@ std::pair<std::uint64_t, std::uint64_t> Allocator::whole_pages(const Block& bloc
   return {segment.address + first, segment.address + std::max(first, last)};
 }
 
-// Gives back the pages inside a cached block; what remains of it on either side stays cached.
+// Returns the pages inside a cached block; what remains of it on either side stays cached.
 void Allocator::unmap(BlockId id) {
   const auto [first, last] = whole_pages(blocks_[id.index]);
   if (first == last) return;
@@ -144,7 +144,7 @@ void Allocator::unmap(BlockId id) {
   if (block.is_split()) {
     insert_unmapped(id);
   } else {
-    // Nothing of the range is mapped any more: it is given up.
+    // Nothing in the range is mapped any more: release it.
     retire_segment(block.segment);
     retire_block(id);
   }

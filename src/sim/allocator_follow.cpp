@@ -126,7 +126,7 @@ void Allocator::empty_cache_as_retry() {
 void Allocator::complete_first(std::span<const AllocationId> ids) {
   std::vector<AllocationId> ordered(ids.begin(), ids.end());
   ordered.insert(ordered.end(), pending_.begin(),
-                 pending_.end());  // a second mention finds nothing to do
+                 pending_.end());  // a duplicate finds nothing to do
   pending_ = std::move(ordered);
 }
 
@@ -169,20 +169,20 @@ void Allocator::adopt_segment(const SegmentState& state, std::span<const BlockSt
     const Stat splits = counters_.inactive_split;
     const Stat split_bytes = counters_.inactive_split_bytes;
     hand_out(id, demand, block.requested_bytes, first_id);
-    // It was never an inactive block, so nothing of that kind becomes active.
+    // It was never an inactive block, so no inactive block becomes active.
     counters_.inactive_split = splits;
     counters_.inactive_split_bytes = split_bytes;
     if (block.state == BlockStateKind::active_pending_free) let_go_pending(id);
     first_id = AllocationId(first_id.index + std::size_t{1});
   }
-  // The listed blocks need not fill the last page under settings that are not the recording's.
+  // The listed blocks need not fill the last page under settings other than the recording's.
   if (has_rest) cache(rest);
   check_self();
 }
 
-// Maps a run of pages inside the expandable segment it belongs to, which is made where it is not
-// there yet. Where that segment starts is not known; the first run of a lane is taken for its
-// start, which keeps the grid of pages.
+// Maps a run of pages inside its expandable segment, which is created if it does not exist yet.
+// Where that segment starts is not known; the first run of a lane is taken as its start, which
+// preserves the page grid.
 BlockId Allocator::adopt_run(const SegmentState& state, LaneId lane, PoolHalf half) {
   const auto covers = [&](BlockId id) {
     const Block& block = blocks_[id.index];

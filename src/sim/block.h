@@ -1,9 +1,8 @@
-// The pieces the simulated allocator is made of: blocks that tile segments, and lanes that own
+// The building blocks of the simulated allocator: blocks that tile segments, and lanes that own
 // them.
 //
-//   segment  |  block  |  block (free)  |  block  |        plain: one cudaMalloc
-//   segment  |  block  |  block (free)  |  unmapped … |    expandable: a range of addresses, partly
-//   mapped
+//   segment  |  block  |  block (free)  |  block  |       plain: one cudaMalloc
+//   segment  |  block  |  block (free)  |  unmapped … |   expandable: a partly mapped range
 //
 // Blocks of a segment form a doubly linked list by address, through indexes into one vector.
 #pragma once
@@ -27,8 +26,8 @@ inline constexpr PoolIndex kDefaultPool{std::size_t{0}};
 enum class BlockUse : std::uint8_t {
   free,  // cached, in a FreeSet; or unmapped, in the lane's list of unmapped blocks
   handed_out,
-  pending,  // its owner let go of it, another stream still uses it
-  retired,  // no block: the row waits to be reused
+  pending,  // freed by its owner, another stream still uses it
+  retired,  // not a block: the row waits to be reused
 };
 
 struct Block {
@@ -52,7 +51,7 @@ struct Block {
 
 struct Segment {
   std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;  // of an expandable segment: the range of addresses, mapped or not
+  std::uint64_t size_bytes = 0;  // of an expandable segment: the address range, mapped or not
   std::uint64_t page_bytes = 0;  // 0: plain
   std::uint64_t order = 0;       // how many segments were created before it
   BlockId first;
@@ -63,12 +62,12 @@ struct Segment {
   [[nodiscard]] bool is_expandable() const { return page_bytes != 0; }
 };
 
-// Block sizes as the free sets count them.
+// Block sizes in the units of the free sets.
 constexpr std::uint32_t size_units(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(bytes / kMinBlockBytes);
 }
 
-// What one stream may use of one pool. Blocks never change lanes.
+// The part of one pool that one stream may use. Blocks never change lanes.
 struct LaneKey {
   std::uint32_t stream = 0;
   PoolIndex pool = kDefaultPool;
@@ -76,9 +75,9 @@ struct LaneKey {
 };
 
 enum class PoolKind : std::uint8_t {
-  standard,  // where everything goes by default
-  graph,     // made by a graph capture
-  user,      // made by the user
+  standard,  // used by default
+  graph,     // created by a graph capture
+  user,      // created by the user
 };
 
 struct LaneState {
@@ -89,7 +88,7 @@ struct LaneState {
 
 struct PoolState {
   PoolKind kind = PoolKind::standard;
-  bool is_released = false;  // a private pool nobody uses any more: its memory may be returned
+  bool is_released = false;  // a private pool no longer in use: its memory may be returned
   std::array<std::uint64_t, 2> searches{};  // by half
   std::vector<LaneId> lanes;
 };

@@ -27,7 +27,7 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t Counters::*>, 5> 
     {"num_device_free", &Counters::num_device_free},
 }};
 
-// Whatever was added and is no longer there was freed, so torch's fourth figure needs no storage.
+// Whatever was added and is no longer live was freed, so torch's fourth figure needs no storage.
 std::optional<std::uint64_t> stat_value(const Stat& stat, std::string_view half,
                                         std::string_view figure) {
   const bool is_all = half.empty() || half == "all";

@@ -1,5 +1,5 @@
 // The counters of torch.cuda.memory_stats(), kept by the simulated allocator with torch's own
-// meaning and moments.
+// definitions and update order.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Stat {
   void decrease(PoolHalf half, std::uint64_t amount) {
     current_[static_cast<std::size_t>(half)] -= amount;
   }
-  // Torch books the net effect of a merge in one step, which its totals show.
+  // Torch records the net effect of a merge in one step, which is visible in its totals.
   void change(PoolHalf half, std::int64_t amount) {
     if (amount > 0) increase(half, static_cast<std::uint64_t>(amount));
     if (amount < 0) decrease(half, static_cast<std::uint64_t>(-amount));

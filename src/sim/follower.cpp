@@ -7,7 +7,7 @@
 namespace gpumemprof::sim {
 namespace {
 
-// Times are in whole microseconds: two events of one call differ by one at most.
+// Times are in whole microseconds: two events of one call differ by at most one.
 constexpr std::int64_t kSameCallNs = 1000;
 
 }  // namespace
@@ -42,8 +42,8 @@ Follower::Follower(const RecordedRun& run, const VerifyOptions& options, const M
   result_.limit = limit;
 }
 
-// The requests get the blocks that were live as allocations made before the first event, in address
-// order.
+// The requests get the blocks that were live at the start as allocations made before the first
+// event, in address order.
 Status Follower::adopt_start() {
   for (std::size_t row = 0; row < run_.start.segments.size(); ++row) {
     const SegmentState& segment = run_.start.segments[row];
@@ -141,10 +141,10 @@ void Follower::read_free_requested(std::uint32_t row) {
   told_completion_ = row + 1;
 }
 
-// A completion right behind its request is most often the same call. It can also be the next
-// allocation's, for another stream used the block: another stack or a later time tells. Without
-// times, it is left open before an event that only such an allocation makes, for the burst to
-// settle; taking the one for the other changes nothing but what is active in between.
+// A completion right after its request is usually part of the same call. It can also belong to the
+// next allocation, if another stream used the block: a different stack or a later time shows that.
+// Without times, it is left open before an event that only such an allocation makes, for the burst
+// to settle; confusing the two changes only what is active in between.
 bool Follower::completes_at_once(std::uint32_t row) const {
   const std::uint32_t completion = row + 1;
   if (completion >= events_.size() || events_.action[completion] != Action::free_completed ||
@@ -197,7 +197,7 @@ LaneId Follower::lane_of(std::uint32_t row) {
   return last_lane_;
 }
 
-// An address is handed out while somebody still has it: its free was not recorded.
+// An address is handed out while it is still in use: its free was not recorded.
 void Follower::forget_address(std::uint32_t row) {
   const std::uint32_t* found = allocation_at_.find(events_.address[row]);
   if (found == nullptr) return;
@@ -241,7 +241,7 @@ void Follower::place(std::uint32_t row, AllocationId id, LaneId lane, bool faile
   ++result_.address_mismatches;
   note_mismatch(row);
   allocator_.free(id);
-  // From here on as recorded, so that one difference is counted once.
+  // Continue as recorded from here, so that one difference is counted once.
   if (failed) return;
   if (!allocator_.allocate_at(id, requested_bytes, lane, events_.address[row]) && succeeds) {
     allocator_.allocate(id, requested_bytes, lane);

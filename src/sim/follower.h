@@ -1,7 +1,7 @@
-// Follower: walks through a recorded run with a simulated allocator beside it.
+// Follower: walks through a recorded run in step with a simulated allocator.
 //
 // Events come in bursts: what an allocation made the allocator do (frees that completed, segments
-// returned and taken) precedes the allocation itself. The follower holds a burst back until the
+// returned and taken) precedes the allocation itself. The follower holds back a burst until the
 // event that explains it.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace gpumemprof::sim {
 
-// Fresh segments come to lie where the recording has them.
+// Places new segments where the recording has them.
 class RecordedAddresses final : public AddressSource {
  public:
   void offer(Action action, std::uint64_t address, std::uint64_t size_bytes);
@@ -62,7 +62,7 @@ class Follower {
   [[nodiscard]] bool has_releases() const { return !releases_.empty(); }
   void settle_burst_without_allocation();
   void settle_burst_before(std::uint32_t row, std::uint64_t requested_bytes, LaneId lane);
-  // Whether a retry is to be expected before the allocation, and what it is left to complete.
+  // Whether a retry preceded the allocation, or is left to the allocator to perform.
   enum class Retry : std::uint8_t { unlikely, possible, left_to_allocator };
   Retry prepare_retry(std::uint32_t row, std::uint64_t requested_bytes, LaneId lane);
   void apply_completions(std::size_t count);
@@ -81,7 +81,7 @@ class Follower {
   RecordedAddresses addresses_;
   Allocator allocator_;
   Verification result_;
-  FlatMap<std::uint32_t> allocation_at_;      // recorded address → allocation that lives there
+  FlatMap<std::uint32_t> allocation_at_;      // recorded address → allocation live there
   std::uint32_t told_completion_ = kNoEvent;  // the event that a free already accounts for
   std::vector<PoolIndex> pool_of_row_;
   std::uint32_t last_stream_ = 0;

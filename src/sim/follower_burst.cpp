@@ -1,4 +1,4 @@
-// Explaining what was returned to the device: the program's doing, or the allocator's own.
+// Explaining why memory was returned to the device: by the program, or by the allocator itself.
 #include <algorithm>
 #include <tuple>
 
@@ -30,8 +30,8 @@ std::vector<Call> sorted_rows(const EventColumns& events, std::span<const std::u
 
 }  // namespace
 
-// Outside an allocation only the program returns memory. Fresh segments stay: their allocation is
-// still to come (with release_lock_on_cudamalloc another thread's events fall between).
+// Outside an allocation only the program returns memory. New segments stay: their allocation is
+// still to come (with release_lock_on_cudamalloc another thread's events can come in between).
 void Follower::settle_burst_without_allocation() {
   if (completions_.empty() && releases_.empty()) return;
   apply_completions(completions_before_release_);
@@ -49,8 +49,7 @@ void Follower::settle_burst_before(std::uint32_t row, std::uint64_t requested_by
   if (explicit_count > 0) {
     release_as_recorded(explicit_count, Cause::program);
   } else if (has_releases() && !is_planned(allocator_.plan_release(requested_bytes, lane))) {
-    // With stacks this was the allocation's own doing, for a reason the settings given do not
-    // explain.
+    // With stacks, we know the allocation did this, for a reason the given settings do not explain.
     Cause cause = has_stacks ? Cause::allocation : Cause::program;
     if (retry == Retry::possible) cause = Cause::retry;
     release_as_recorded(releases_.size(), cause);
@@ -60,7 +59,7 @@ void Follower::settle_burst_before(std::uint32_t row, std::uint64_t requested_by
 
 // The retry waits for every stream, so frees complete in the middle of an allocation. Completing
 // them before it could make a cached block fit that did not fit then. A retry is possible only
-// where the allocation got fresh memory or none, and where nothing is pending any more after it.
+// where the allocation got new memory or none, and where nothing is pending after it.
 Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t requested_bytes,
                                         LaneId lane) {
   const bool got_cached_block = fresh_.empty() && events_.action[row] == Action::alloc;
@@ -75,9 +74,9 @@ Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t request
     if (id == nullptr) return Retry::unlikely;
     order.emplace_back(*id);
   }
-  // Garbage collection and the return of oversize blocks come before the retry and see what
-  // completed when the allocation began. That cannot be told from what completed in the retry,
-  // unless the request would then have fitted.
+  // Garbage collection and the return of oversize blocks come before the retry and see what had
+  // completed when the allocation began. That cannot be distinguished from what completed in the
+  // retry, unless the request would then have fit.
   const std::size_t at_start =
       has_releases() ? completions_before_first_release_ : completions_.size();
   if (at_start > 0 &&
@@ -96,7 +95,7 @@ Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t request
   return Retry::left_to_allocator;
 }
 
-// How many of the releases the program asked for, as far as stacks tell: those not made on the
+// How many of the releases the program asked for, as far as stacks show: those not made on the
 // allocation's behalf.
 std::size_t Follower::count_explicit(std::uint32_t row) const {
   const StackId stack = events_.stack[row];
@@ -128,7 +127,7 @@ void Follower::apply_completions(std::size_t count) {
       continue;
     }
     const AllocationId id(*found);
-    // A free whose request was not recorded is a free all the same.
+    // A free whose request was not recorded is still a free.
     if (allocator_.is_live(id)) {
       allocator_.free(id);
       allocator_.complete_free(id);
@@ -160,7 +159,7 @@ void Follower::release_as_recorded(std::size_t count, Cause cause) {
         return events_.action[release] == Action::segment_free;
       });
   if (is_part) {
-    // Some of what could be returned, and not all: nothing known does that. Counted, and done as
+    // Some of what could be returned, but not all: nothing known does that. Count it and do as
     // recorded.
     for (const std::uint32_t release : rows)
       allocator_.release_segment_at(events_.address[release]);
@@ -180,8 +179,8 @@ void Follower::release_as_recorded(std::size_t count, Cause cause) {
   compare_calls(releases_, count);
 }
 
-// A private pool's memory is returned only when nobody uses the pool any more. Nothing records that
-// moment: it is taken to be the one before the first such release. True where the pools alone were
+// A private pool's memory is returned only when the pool is no longer in use. No event records that
+// moment: it is assumed to be right before the first such release. True where only the pools were
 // emptied: nothing else was returned that could have been.
 bool Follower::release_private_pools(std::span<const std::uint32_t> rows, Cause cause) {
   std::vector<PoolIndex> pools;
@@ -218,7 +217,7 @@ PoolIndex Follower::private_pool_at(std::uint64_t address) const {
   return found;
 }
 
-// Compares the first count recorded calls with what the allocator did since, and drops both.
+// Compares the first count recorded calls with what the allocator has done since, and drops both.
 void Follower::compare_calls(Calls& recorded, std::size_t count) {
   const std::vector<Call> told = sorted_rows(events_, std::span(recorded.data(), count));
   const std::vector<Call> done = sorted_calls(allocator_.calls());

@@ -12,7 +12,7 @@ void move_entries(FreeEntry* to, const FreeEntry* from, std::size_t count) {
   std::memmove(static_cast<void*>(to), from, count * sizeof(FreeEntry));
 }
 
-// Branch-free: the outcome of each compare is data, not a jump the processor has to guess.
+// Branch-free: the result of each compare is data, not a branch to predict.
 template <typename Less>
 std::uint32_t lower_bound(const FreeEntry* entries, std::uint32_t count, Less is_less) {
   const FreeEntry* base = entries;
@@ -25,7 +25,7 @@ std::uint32_t lower_bound(const FreeEntry* entries, std::uint32_t count, Less is
          static_cast<std::uint32_t>(count == 1 && is_less(*base));
 }
 
-// By size first, which is one compare; blocks of equal size are few, or are searched by both.
+// By size first, which is one compare; blocks of equal size are few, or are searched by both keys.
 std::uint32_t place_of(const FreeEntry* entries, std::uint32_t count, const FreeEntry& entry) {
   constexpr std::uint32_t kFewEqual = 4;
   std::uint32_t slot = lower_bound(

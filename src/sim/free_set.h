@@ -1,9 +1,9 @@
 // FreeSet: the cached blocks one stream may reuse, ordered by size and then by the allocator's
 // tie-break.
 //
-// A sorted array cut into chunks: the usual set of some dozens of blocks is one chunk, so a search
-// is a few compares and a change moves a few cache lines; a set of a hundred thousand blocks still
-// costs no more than one chunk each. No entry moves to the heap; chunks are reused.
+// A sorted array split into chunks: the usual set of a few dozen blocks is one chunk, so a search
+// is a few compares and a change moves a few cache lines; even with a hundred thousand blocks an
+// operation costs no more than one chunk. Entries are not allocated one by one; chunks are reused.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct FreeEntry {
 
   friend bool operator<(const FreeEntry& a, const FreeEntry& b) {
     if (a.size_units != b.size_units) return a.size_units < b.size_units;
-    // Two blocks in one place are there in a forged recording alone.
+    // Only a forged recording has two blocks at the same place.
     return a.tie != b.tie ? a.tie < b.tie : a.block < b.block;
   }
 };
@@ -47,12 +47,12 @@ class FreeSet {
     return chunks_[position.chunk]->entries[position.slot];
   }
 
-  // Where the entry with this size, tie and block is; end() where it is not there.
+  // The position of the entry with this size, tie and block; end() where there is none.
   [[nodiscard]] Position find(const FreeEntry& entry) const;
 
   void insert(const FreeEntry& entry);
   void erase(Position position);
-  // Puts entry in the place of the one at position; cheaper than erase and insert.
+  // Replaces the entry at position; cheaper than erase and insert.
   void replace(Position position, const FreeEntry& entry);
 
   template <typename Visit>
@@ -81,8 +81,8 @@ class FreeSet {
   void split_chunk(std::uint32_t index);
   void join_small_chunk(std::uint32_t index);
 
-  std::vector<std::unique_ptr<Chunk>> chunks_;  // none empty
-  std::unique_ptr<Chunk> spare_;  // a set that empties and fills again takes nothing from the heap
+  std::vector<std::unique_ptr<Chunk>> chunks_;  // none is empty
+  std::unique_ptr<Chunk> spare_;  // a set that empties and refills needs no heap allocation
   std::size_t size_ = 0;
 };
 

@@ -73,10 +73,10 @@ class LimitFinder {
   }
 
   void read_success(std::size_t row, std::uint64_t segment_bytes) {
-    // The limit is tested with the whole segment even where only pages were missing.
+    // The limit is checked with the whole segment even where only pages were missing.
     if (is_growing_) low_bytes_ = std::max(low_bytes_, before_fresh_bytes_ + segment_bytes);
     if (!is_growing_ || release_row_ == kNoEvent) return;
-    // Garbage collection and oversize blocks are returned for other reasons than the limit of one
+    // Garbage collection and oversize blocks are returned for reasons other than the limit of one
     // request.
     if (settings_.garbage_collection_threshold > 0 || settings_.max_split_bytes != kNoSplitLimit)
       return;

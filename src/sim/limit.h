@@ -1,4 +1,4 @@
-// The memory limit a recording ran under, where nothing says it: what its out-of-memory events and
+// The memory limit a recording ran under, where it is not stated: what its out-of-memory events and
 // retries prove.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace gpumemprof::sim {
 
 struct InferredLimit {
   MemoryLimit
-      limit;  // the most that the recording agrees with; a device's is told by what it had free
-  std::uint64_t low_bytes = 0;     // as much was reserved, or asked for with success
+      limit;  // the highest consistent with the recording; a device's follows from its free memory
+  std::uint64_t low_bytes = 0;     // this much was reserved, or requested successfully
   std::uint64_t high_bytes = 0;    // with one byte more, what failed would have succeeded
   std::uint32_t event = kNoEvent;  // the first event that proves there was a limit
   bool is_from_oom = false;        // false: from a retry

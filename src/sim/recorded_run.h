@@ -1,5 +1,5 @@
-// One device's recorded run, as the simulator reads it. Nothing is copied: the views must outlive
-// their use.
+// One device's recorded run, as the simulator reads it. Nothing is copied: the viewed data must
+// outlive it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct SegmentList {
   }
 };
 
-// A counter as torch.cuda.memory_stats() gave it at the end: "num_ooms",
+// A counter as reported by torch.cuda.memory_stats() at the end: "num_ooms",
 // "allocated_bytes.all.peak".
 struct NamedCounter {
   std::string name;

@@ -1,9 +1,9 @@
-// What a program asked of its allocator, and nothing the allocator decided: the input of every
+// What a program asked of its allocator, without anything the allocator decided: the input of every
 // what-if run.
 //
-// Requests are rows in time order; allocations have columns of their own, indexed by AllocationId,
-// which is dense and in order of allocation. Tens of millions of rows: 9 bytes a request and 12 an
-// allocation.
+// Requests are rows in time order; allocations have their own columns, indexed by AllocationId,
+// which is dense and in order of allocation. There are tens of millions of rows: 9 bytes per
+// request and 12 per allocation.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ namespace gpumemprof::sim {
 enum class RequestKind : std::uint8_t {
   allocate,         // operand: allocation
   free,             // the block can be reused at once
-  request_free,     // the owner let go; another stream still uses the block
+  request_free,     // freed by its owner; another stream still uses the block
   complete_free,    // and now no stream does
-  failed_allocate,  // ran out of memory when it was recorded: tried, and given back at once where
-                    // it succeeds now
+  failed_allocate,  // ran out of memory when recorded: tried again, and freed at once if it
+                    // succeeds now
   empty_cache,
-  release_pool,  // operand: pool; nobody uses it any more
-  empty_pool,    // operand: pool; its memory is returned, the others' is not
+  release_pool,  // operand: pool; no longer in use
+  empty_pool,    // operand: pool; only its memory is returned
 };
 
 struct RequestColumns {
   Column<RequestKind> kind;
   Column<std::uint32_t> operand;
   Column<std::uint32_t>
-      event;  // the recorded event it comes from; kNoEvent for what was there before
+      event;  // the recorded event it comes from; kNoEvent if it precedes the first event
   // ---
   Column<std::uint64_t> size_bytes;  // requested, by allocation
   Column<LaneId> lane;               // by allocation
@@ -46,10 +46,10 @@ struct RequestColumns {
   [[nodiscard]] std::size_t allocation_count() const { return size_bytes.size(); }
 
   PoolIndex add_pool(PoolKind kind);
-  LaneId add_lane(const LaneKey& key);  // the lane with this key, made where it is not there yet
+  LaneId add_lane(const LaneKey& key);  // the lane with this key, created if it does not exist
   AllocationId add_allocation(std::uint64_t requested_bytes, LaneId lane);
   void add(RequestKind kind, std::uint32_t operand, std::uint32_t event);
-  // Makes the pools and lanes of these requests in an allocator that has none yet; ids stay the
+  // Creates the pools and lanes of these requests in an allocator that has none yet; ids stay the
   // same.
   void declare_lanes(Allocator& allocator) const;
 };

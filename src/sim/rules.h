@@ -1,7 +1,7 @@
-// What differs between the allocators of torch 2.4 to 2.13, and the sizes that do not.
+// What differs between the allocators of torch 2.4 to 2.13, and the sizes that do not differ.
 //
-// Every version difference of the simulator is a field here; no other file of this room asks for a
-// version.
+// Every version difference of the simulator is a field here; no other file in this folder checks
+// the version.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ inline constexpr std::uint64_t kSegmentRoundingBytes = 2 * kMiB;
 inline constexpr std::uint64_t kSmallPageBytes =
     2 * kMiB;  // of expandable segments; large ones: large_segment_bytes
 inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-// Larger requests fail without being tried: no device has as much, and offsets stay within 31 bits
-// of 512 bytes.
+// Larger requests fail without being tried: no device has that much, and offsets stay within 31
+// bits of 512-byte units.
 inline constexpr std::uint64_t kMaxRequestBytes = 1ULL << 39;
 
 // Among free blocks of equal size, which one is taken.
@@ -41,8 +41,8 @@ struct AllocatorRules {
 
 AllocatorRules rules_for(TorchVersion version);
 
-// How much memory there is. The two are tested differently: the process's own limit before the
-// driver is asked, and with the size of a whole segment even where only a page is missing; the
+// How much memory there is. The two limits are checked differently: the process's own limit before
+// the driver is called, and with the size of a whole segment even where only a page is missing; the
 // device's by the driver itself.
 struct MemoryLimit {
   std::uint64_t allowed_bytes = kNoLimit;

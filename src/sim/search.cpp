@@ -16,7 +16,7 @@ struct Trial {
   TorchVersion since;
 };
 
-// Garbage collection leaves expandable segments alone, so the two are not combined.
+// Garbage collection skips expandable segments, so the two are not combined.
 constexpr std::array kTrials = {
     Trial{"", {2, 0}},
     Trial{"expandable_segments:True", {2, 0}},
@@ -46,10 +46,10 @@ class Bisection {
     options_.limit = {};
   }
 
-  // least_bytes: what is active at once, and so must fit. Runs that fail end early, so the search
-  // comes from below. More memory can fail where less survives: another segment is then split
-  // another way. So limits somewhat above the one found are tried too, and where one fails the
-  // search goes on from there.
+  // least_bytes: the peak of active bytes, which must fit. Runs that fail end early, so the search
+  // starts from below. More memory can fail where less survives, because segments are then split
+  // differently. So limits somewhat above the one found are tried too, and where one fails the
+  // search continues from there.
   std::optional<MinMemory> find(std::uint64_t least_bytes) {
     std::uint64_t low = least_bytes / unit_ * unit_;
     if (!survives(low)) {

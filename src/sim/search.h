@@ -1,4 +1,4 @@
-// Which settings would serve this run best: the sensible ones tried, each with the least memory it
+// Which settings would serve this run best: tries the sensible ones, each with the least memory it
 // survives on.
 #pragma once
 
@@ -14,22 +14,22 @@ namespace gpumemprof::sim {
 
 struct MinMemory {
   std::uint64_t limit_bytes = 0;
-  std::uint64_t num_alloc_retries = 0;  // under that limit: many mean a slow run
+  std::uint64_t num_alloc_retries = 0;  // under that limit: many retries mean a slow run
 };
 
-// The least limit on reserved memory under which the run never runs out, found by bisection to the
-// granularity. Survival is taken to be monotone in the limit, which best fit nearly always is.
-// Nothing where even no limit does not help: a request larger than any device.
+// The lowest limit on reserved memory under which the run never runs out, found by bisection to the
+// granularity. Survival is assumed to be monotone in the limit, which is nearly always true of best
+// fit. Nothing where the run fails even without a limit: a request larger than any device.
 std::optional<MinMemory> find_min_memory(const RequestColumns& requests,
                                          const SimulationOptions& options,
                                          std::uint64_t granularity_bytes = 2 * kMiB);
 
-// A dozen or more settings worth trying, the defaults first; only what the version knows.
+// A dozen or more settings worth trying, the defaults first; only those the version supports.
 std::vector<AllocConf> sensible_settings(TorchVersion version);
 
 struct Candidate {
   AllocConf conf;
-  SimulationResult result;  // under the limit asked for
+  SimulationResult result;  // under the requested limit
   std::optional<MinMemory> min_memory;
 };
 

@@ -20,7 +20,7 @@ Status check_first_segment(const RequestColumns& requests, const SimulationOptio
                "", "give a larger limit"};
 }
 
-// Writes the events of a simulated run; does nothing where nobody asked for them.
+// Writes the events of a simulated run; does nothing if they were not requested.
 class EventWriter {
  public:
   EventWriter(EventColumns* events, const EventColumns* recorded)
@@ -123,7 +123,7 @@ class Run {
     const bool fits = allocator_.allocate(id, requested_bytes, lane);
     if (allocator_.reserved_bytes() > result_.peak_reserved_bytes) note_peak(row);
     if (!fits && result_.first_oom_event == kNoEvent) {
-      // What was there before the first event can only be missed from the first event on.
+      // Memory from before the first event can only be missing from the first event on.
       result_.first_oom_event = requests_.event[row] == kNoEvent ? 0 : requests_.event[row];
     }
     if (!writer_.is_on()) return fits;

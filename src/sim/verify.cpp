@@ -66,8 +66,8 @@ void Follower::compare_end() {
     if (ours != theirs) ++result_.counter_mismatches;
   };
   for (const NamedCounter& counter : run_.counters) {
-    // An empty_cache that found nothing to return leaves no event, and counts as a synchronisation
-    // all the same.
+    // An empty_cache that found nothing to return leaves no event, but still counts as a
+    // synchronisation.
     if (counter.name == "num_sync_all_streams") continue;
     if (const auto value = simulated.value(counter.name)) compare(*value, counter.value);
   }

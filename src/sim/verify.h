@@ -1,12 +1,12 @@
-// The simulator proves itself: a recorded run is simulated under the settings it was recorded with,
-// and every placement, segment and counter is compared. What the program asked for is taken from
-// the recording on the way; it is the input of every what-if run.
+// Verifies the simulator: a recorded run is simulated under the settings it was recorded with, and
+// every placement, segment and counter is compared. The program's requests are extracted from the
+// recording on the way; they are the input of every what-if run.
 //
-// Memory returned to the device is in the recording, but not why. Where the simulated allocator, at
-// that point, would return the same by itself (garbage collection, oversize blocks, the retry), it
-// was its doing; otherwise the program called empty_cache, and that becomes a request. Stacks,
-// where they were recorded, settle doubtful cases: what a request made the allocator return carries
-// that request's stack.
+// The recording shows that memory was returned to the device, but not why. Where the simulated
+// allocator would return the same memory on its own at that point (garbage collection, oversize
+// blocks, the retry), the allocator did it; otherwise the program called empty_cache, and that
+// becomes a request. Recorded stacks settle doubtful cases: memory that the allocator returned
+// because of a request carries that request's stack.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Verification {
   std::uint32_t first_mismatch_event = kNoEvent;
 
   std::uint64_t empty_caches = 0;   // calls of empty_cache that were recognised
-  std::uint64_t unknown_frees = 0;  // of memory nobody had allocated: the history has gaps
+  std::uint64_t unknown_frees = 0;  // of memory that was never allocated: the history has gaps
   std::uint64_t implied_frees = 0;  // never recorded, but the address was handed out again
 
   MemoryLimit limit;
@@ -55,7 +55,7 @@ struct Verification {
 
 Result<Verification> verify(const RecordedRun& run, const VerifyOptions& options);
 
-// Only what the program did, for callers that need no proof.
+// Only the program's requests, for callers that need no verification.
 Result<RequestColumns> extract_requests(const RecordedRun& run, const VerifyOptions& options);
 
 }  // namespace gpumemprof::sim

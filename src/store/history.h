@@ -1,8 +1,8 @@
-// What replay makes of a device's events: every allocation and every piece of reserved memory, with
-// its lifetime.
+// What replay derives from a device's events: every allocation and every piece of reserved memory,
+// with its lifetime.
 //
-// A lifetime is a pair of event rows: the thing exists after `birth` and no longer after `death`.
-// kNoEvent as a birth means "before the history began", as a death "still there at the end".
+// A lifetime is a pair of event rows: the object exists after `birth` and no longer after `death`.
+// kNoEvent as a birth means "before the history began", as a death "still live at the end".
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Moment {
   static constexpr Moment end() { return Moment(kNoEvent - 1); }
   static constexpr Moment after(std::uint32_t event) { return Moment(event); }
 
-  // Whether something with this lifetime exists then.
+  // Whether something with this lifetime exists at this moment.
   [[nodiscard]] constexpr bool is_within(std::uint32_t birth, std::uint32_t death) const {
     if (event_ == kNoEvent) return birth == kNoEvent;
     return (birth == kNoEvent || birth <= event_) && death > event_;
@@ -40,18 +40,18 @@ struct AllocationColumns {
   Column<std::uint32_t> free_completed_event;
   Column<std::uint32_t> stream;
   Column<StackId> stack;
-  Column<SegmentId> segment;  // the reserved piece it lies in (or starts in)
-  // Let go before the first event but still in use by a stream then: their free_requested_event is
+  Column<SegmentId> segment;  // the reserved piece that contains it (or its start)
+  // Freed before the first event but still in use by a stream then: their free_requested_event is
   // 0. Few if any.
   Column<AllocationId> pending_at_start;
 
   [[nodiscard]] std::size_t size() const { return address.size(); }
-  // Handed out and not yet let go.
+  // Allocated and not yet freed.
   [[nodiscard]] bool is_allocated_at(std::size_t row, Moment moment) const {
     return moment.is_within(alloc_event[row], free_requested_event[row]) &&
            !(moment == Moment::start() && was_pending_at_start(row));
   }
-  // Not reusable: allocated, or let go but still in use by a stream.
+  // Not reusable: allocated, or freed but still in use by a stream.
   [[nodiscard]] bool is_active_at(std::size_t row, Moment moment) const {
     return moment.is_within(alloc_event[row], free_completed_event[row]);
   }
@@ -61,13 +61,13 @@ struct AllocationColumns {
 };
 
 // What each allocation is for: one row for each row of the device's allocations. Empty until
-// analysis/sources made it.
+// analysis/sources fills it.
 struct AllocationLabels {
-  static constexpr std::uint8_t kMeasured = 1;  // a label of the recording says so
-  static constexpr std::uint8_t kBuffer = 2;    // of parameters: a module's buffer
+  static constexpr std::uint8_t kMeasured = 1;  // a label in the recording says so
+  static constexpr std::uint8_t kBuffer = 2;    // for parameters: a module's buffer
   Column<MemorySource> source;
   Column<std::uint8_t> flags;
-  // "h.3.mlp.c_fc.weight", with ".grad" or " exp_avg" behind it; empty column: no row has a name.
+  // "h.3.mlp.c_fc.weight", followed by ".grad" or " exp_avg"; empty column: no row has a name.
   Column<StringId> name;
   bool has_recorded = false;  // the recording itself has labels
 
@@ -81,7 +81,7 @@ struct SegmentColumns {
   Column<std::uint32_t> birth_event;
   Column<std::uint32_t> death_event;
   Column<std::uint32_t> stream;
-  Column<std::uint32_t> pool;  // kNoPool where it is not known
+  Column<std::uint32_t> pool;  // kNoPool if it is not known
   Column<std::uint8_t> is_expandable;
   Column<std::uint8_t> is_small;
   Column<StackId> stack;

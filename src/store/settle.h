@@ -1,12 +1,12 @@
-// Puts what a file says of positions in order before anything is made of it.
+// Sorts what a file says about positions before anything uses it.
 #pragma once
 
 #include "store/store.h"
 
 namespace gpumemprof {
 
-// Labellings, phase marks and losses in order of their position, none of them behind the last
-// event. A recorder writes them so; a damaged or forged file need not.
+// Labellings, phase marks and losses in order of their position, none of them past the last event.
+// A recorder writes them this way; a damaged or forged file may not.
 void settle_positions(DeviceRecord& record);
 
 }  // namespace gpumemprof

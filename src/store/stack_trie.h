@@ -1,8 +1,7 @@
 // StackTrie: every distinct call stack once, as a path from the outermost frame to the innermost.
 //
-//   main ── train ── forward ── linear      a StackId names a node; its path to the root is the
-//   stack
-//                 └─ backward
+//   main ── train ── forward ── linear      a StackId names a node; its path to the root is
+//                 └─ backward               the stack
 #pragma once
 
 #include <vector>

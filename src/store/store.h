@@ -68,7 +68,7 @@ class Store final : public EventSink {
   void add_module(const ModuleLabel& module) override;
   void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
   void set_origin(const Origin& origin) override { origin_ = origin; }
-  // Where the main script lies, as analysis/code finds it; files are shown relative to it.
+  // The folder of the main script, as analysis/code finds it; files are shown relative to it.
   void set_program_folder(std::string folder) { program_folder_ = std::move(folder); }
 
   [[nodiscard]] std::string_view text(StringId id) const override {
@@ -91,12 +91,12 @@ class Store final : public EventSink {
     return labels_.span().subspan(first_label_[row], first_label_[row + 1] - first_label_[row]);
   }
   [[nodiscard]] const std::vector<ModuleLabel>& modules() const { return modules_; }
-  // The module that events name by this number; null where it was not described.
+  // The module that events refer to by this number; null if it was not described.
   [[nodiscard]] const ModuleLabel* module(std::uint32_t number) const {
     const bool is_known = number < module_rows_.size() && module_rows_[number] != kNoModule;
     return is_known ? &modules_[module_rows_[number]] : nullptr;
   }
-  // Whether events name the modules they were made in, and some of those have a path.
+  // Whether events refer to the modules they were made in, and some of those have a path.
   [[nodiscard]] bool has_module_numbers() const { return has_named_modules_; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
@@ -121,12 +121,12 @@ class Store final : public EventSink {
   FlatMap<std::uint32_t> streams_by_handle_;
   Column<PoolId> pools_;
   std::map<PoolId, std::uint32_t> pool_rows_;
-  std::uint32_t last_pool_ = 0;  // most events are of the same pool as the one before
+  std::uint32_t last_pool_ = 0;  // most events use the same pool as the one before
   std::vector<std::unique_ptr<DeviceRecord>> devices_;
   std::vector<Annotation> annotations_;
   std::vector<DeviceSample> samples_;
   Column<Label> labels_;
-  std::vector<std::size_t> first_label_ = {0};  // of each set, and one behind the last
+  std::vector<std::size_t> first_label_ = {0};  // of each set, plus one past the last
   std::vector<ModuleLabel> modules_;
   std::vector<std::uint32_t> module_rows_;  // by number; kNoModule: none
   bool has_named_modules_ = false;

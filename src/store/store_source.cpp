@@ -44,7 +44,7 @@ void StoreSource::deliver_definitions(EventSink& sink) {
   const StackTrie& stacks = store_.stacks();
   for (std::size_t row = 0; row < stacks.size(); ++row) {
     const StackId id(row);
-    // A caller always has a lower number than what it calls, so it is known already.
+    // A caller always has a lower number than what it calls, so it is already known.
     stacks_.push_back(sink.add_stack(stack(stacks.caller(id)), frames_[stacks.frame(id).index]));
   }
   for (std::uint32_t row = 0; row < store_.stream_count(); ++row) {
@@ -56,7 +56,7 @@ void StoreSource::deliver_definitions(EventSink& sink) {
 }
 
 void StoreSource::deliver_label_definitions(EventSink& sink) {
-  // Replaced events are other rows at other addresses: no label is theirs.
+  // Replaced events are other rows at other addresses: labels do not apply to them.
   if (!replaced_.empty()) return;
   std::vector<Label> labels;
   for (std::uint32_t row = 0; row < store_.label_set_count(); ++row) {

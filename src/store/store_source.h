@@ -1,5 +1,5 @@
 // StoreSource: delivers what a store holds into another sink, so that any recording can be written
-// again, as it is or with other events in the place of its own.
+// again, unchanged or with its events replaced.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ class StoreSource final : public EventSource {
   // The origin to deliver; the store's own unless set.
   void set_origin(Origin origin) { origin_ = std::move(origin); }
   void set_settings(const AllocatorSettings& settings) { settings_ = settings; }
-  // Events that refer to this store's stacks, streams and pools. Devices without replacement
-  // deliver their own; once any device's events are replaced, no state at the start or the end is
-  // delivered: it would not be theirs.
+  // Events that refer to this store's stacks, streams and pools. Devices without a replacement
+  // deliver their own events; once any device's events are replaced, no state at the start or the
+  // end is delivered: it would not match them.
   void replace_events(DeviceIndex device, EventColumns events);
 
   Status deliver(EventSink& sink) override;

@@ -11,8 +11,8 @@
 namespace gpumemprof::trace {
 namespace {
 
-constexpr std::size_t kSignedHeaderBytes = 20;  // what the checksum covers
-// Below this a part is too small to pay for statistics of its own.
+constexpr std::size_t kSignedHeaderBytes = 20;  // bytes the checksum covers
+// A part smaller than this does not pay for its own statistics.
 constexpr std::size_t kOwnStatisticsBytes = 2048;
 // What ending a zstd block early may add to its bound, for every part.
 constexpr std::size_t kPartOverheadBytes = 32;
@@ -23,7 +23,7 @@ std::size_t total_bytes(std::span<const std::span<const std::uint8_t>> parts) {
   return bytes;
 }
 
-// Room for the content, compressed or not.
+// Space for the content, compressed or not.
 std::size_t bound_bytes(std::size_t content_bytes, std::size_t parts) {
   return ZSTD_compressBound(content_bytes) + parts * kPartOverheadBytes;
 }
@@ -149,7 +149,7 @@ BlockReader::Outcome BlockReader::next(Block& block) {
   stored_.resize(stored_bytes);
   const std::size_t got = fill(stored_.data(), stored_bytes);
   if (!damage_.empty()) return Outcome::damage;
-  // A header that lies about its size looks the same as a file that is cut; both end here.
+  // A header with a wrong size looks the same as a truncated file; both end here.
   if (got < stored_bytes) return broken("the file breaks off inside a block");
   if (block_checksum(header, stored_) != expected)
     return broken("a block does not match its checksum");

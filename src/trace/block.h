@@ -5,7 +5,7 @@
 //        4  1      kind
 //        5  1      encoding: 0 stored, 1 one zstd frame
 //        6  2      zero
-//        8  4      number: 0 for the first block of the file, then one more each
+//        8  4      number: 0 for the first block of the file, incremented for each block
 //       12  4      content bytes, at most 16 MiB
 //       16  4      stored bytes
 //       20  8      checksum: XXH64 of the stored bytes, seeded with the XXH64 of bytes 0 to 19
@@ -38,18 +38,18 @@ class BlockPacker {
   BlockPacker& operator=(const BlockPacker&) = delete;
   ~BlockPacker();
 
-  // Appends a block whose content is the parts one after the other. Parts of different nature are
+  // Appends a block whose content is the parts one after the other. Parts of different kinds are
   // compressed with different statistics.
   void pack(BlockKind kind, std::span<const std::span<const std::uint8_t>> parts, OutBytes& out);
   void pack(BlockKind kind, std::span<const std::uint8_t> content, OutBytes& out) {
     pack(kind, std::span(&content, 1), out);
   }
-  // Blocks are numbered; those that never reached the file give their numbers back.
+  // Blocks are numbered; the numbers of those that never reached the file are reused.
   [[nodiscard]] std::uint32_t next_number() const { return next_number_; }
   void set_next_number(std::uint32_t number) { next_number_ = number; }
 
  private:
-  // The size of the compressed content, or 0 where it would not be smaller.
+  // The size of the compressed content, or 0 if it would not be smaller.
   std::size_t compress(std::span<const std::span<const std::uint8_t>> parts,
                        std::size_t content_bytes, std::uint8_t* to);
 
@@ -67,7 +67,7 @@ class BlockReader {
  public:
   enum class Outcome : std::uint8_t { block, end_of_file, damage };
 
-  // The source stands behind the file header.
+  // The source is positioned after the file header.
   explicit BlockReader(ByteSource& source);
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;
@@ -81,7 +81,7 @@ class BlockReader {
 
  private:
   Outcome broken(std::string reason);
-  // As many bytes as there are, up to size.
+  // As many bytes as are available, up to size.
   std::size_t fill(std::uint8_t* to, std::size_t size);
   bool unpack(Encoding encoding, std::size_t content_bytes);
 

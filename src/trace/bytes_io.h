@@ -1,8 +1,8 @@
-// OutBytes and InBytes: numbers and texts to bytes and back.
+// OutBytes and InBytes: numbers and strings to bytes and back.
 //
-// A varint has seven bits a byte, lowest first, the top bit saying that more follow. A signed
-// number is zigzagged first (0, −1, 1, −2 …), so that small ones stay short. InBytes never reads
-// past its end: after a read that would, ok() is false and every further read gives 0.
+// A varint has seven bits per byte, lowest first; the top bit means that more follow. A signed
+// number is zigzag-encoded first (0, −1, 1, −2 …), so that small ones stay short. InBytes never
+// reads past its end: after a read that would, ok() is false and every further read gives 0.
 #pragma once
 
 #include <bit>
@@ -54,7 +54,7 @@ class OutBytes {
   [[nodiscard]] std::span<const std::uint8_t> span() const { return {data_.get(), size_}; }
   void clear() { size_ = 0; }
 
-  // Where the next bytes go, with room for `more` of them; say with end_at() how far they went.
+  // Where the next bytes go, with room for `more` of them; call end_at() with where they end.
   std::uint8_t* room(std::size_t more) {
     if (capacity_ - size_ < more) grow(size_ + more);
     return data_.get() + size_;
@@ -133,7 +133,7 @@ class InBytes {
     fail();
     return 0;
   }
-  // How many records follow; each takes at least one byte, so that a wrong count cannot ask for
+  // How many records follow; each takes at least one byte, so that a wrong count cannot request
   // much memory.
   std::size_t count() {
     const std::uint64_t value = varint();

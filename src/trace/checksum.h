@@ -1,5 +1,5 @@
-// XXH64, the checksum of blocks: fast enough to be free beside compression, and catches every
-// flipped bit and torn write. It is no defence against a forged file; the decoders are.
+// XXH64, the checksum of blocks: its cost is negligible next to compression, and it catches every
+// flipped bit and torn write. It does not protect against a forged file; the decoders do.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ constexpr std::uint8_t kWasClosed = 4;  // not set in a copy of a recording that
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// Facts are few and short; what would not fit the block is left out.
+// Facts are few and short; those that would not fit the block are left out.
 constexpr std::size_t kMaxNameBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxPairsBytes = std::size_t{4} << 20;
 
@@ -162,7 +162,7 @@ void encode_marks(OutBytes& out, const Marks& marks) {
   for (const DeviceSample& sample : marks.samples) {
     out.signed_varint(sample.device);
     out.signed_varint(sample.time_ns);
-    // One more than the bytes, so that unknown is 0.
+    // The bytes plus one, so that unknown is 0.
     out.varint(sample.total_bytes + 1);
     out.varint(sample.used_bytes + 1);
     out.varint(sample.process_bytes + 1);

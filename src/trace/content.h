@@ -1,5 +1,5 @@
 // The blocks besides definitions and events: what the recording is about, the allocator's state at
-// its edges, marks, and the end.
+// its start and end, marks, and the end.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace gpumemprof::trace {
 void encode_about(OutBytes& out, const Origin& origin, const AllocatorSettings& settings);
 bool decode_about(InBytes in, Origin& origin, AllocatorSettings& settings);
 
-// A run of segments at one edge, being put together. A segment with very many blocks takes several
-// records.
+// A run of segments at one edge of the recording, being assembled. A segment with very many blocks
+// takes several records.
 class StateEncoder {
  public:
   explicit StateEncoder(StateEdge edge) : edge_(edge) {}
@@ -28,10 +28,10 @@ class StateEncoder {
   // them unless there are very many.
   std::size_t add(const SegmentState& segment, std::span<const BlockState> blocks,
                   std::size_t first);
-  // Something waits to be written, if only that the list is whole.
+  // Something is waiting to be written, if only that the list is complete.
   [[nodiscard]] bool is_due() const { return count_ != 0 || owes_whole_; }
   [[nodiscard]] bool is_full() const { return records_.size() >= kBytesPerBlock; }
-  // Appends the block's content and starts afresh. `is_whole`: no further segment of this edge is
+  // Appends the block's content and starts over. `is_whole`: no further segment of this edge is
   // waiting.
   void encode(OutBytes& out, bool is_whole);
 
@@ -45,8 +45,8 @@ class StateEncoder {
 
 class StateDecoder {
  public:
-  // Hands every whole segment to the sink. False where the content is not what it should be; what
-  // came before is good.
+  // Passes every complete segment to the sink. False if the content is malformed; what came before
+  // is valid.
   bool decode(InBytes in, const DefinitionMap& definitions, EventSink& sink);
   // The last block of this edge said that nothing was left out.
   [[nodiscard]] bool is_whole(StateEdge edge) const {
@@ -64,7 +64,7 @@ class StateDecoder {
   std::uint64_t memory_bytes_ = 0;
 };
 
-// Devices are numbered from kHostDevice on.
+// Devices are numbered starting at kHostDevice.
 DeviceIndex take_device(InBytes& in);
 
 struct Marks {
@@ -79,10 +79,10 @@ struct Marks {
 };
 
 void encode_marks(OutBytes& out, const Marks& marks);
-// As a file of that version has them.
+// As stored in a file of that version.
 bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Marks& marks);
 
-// `events`: rows in the file, of all devices.
+// `events`: rows in the file, over all devices.
 void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events);
 bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events);
 

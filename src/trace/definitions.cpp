@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kStringBytesPerBlock = std::size_t{1} << 20;
 constexpr std::size_t kRowsPerBlock = std::size_t{1} << 16;
 
-// Rows of a column that climbs slowly: the zigzagged step from the row before. None counts as −1.
+// Rows of a slowly increasing column: the zigzag-encoded step from the row before. None counts as
+// −1.
 class RowSteps {
  public:
   std::int64_t step_to(std::uint32_t row) {
@@ -22,7 +23,7 @@ class RowSteps {
     last_ = value;
     return step;
   }
-  // The row a step leads to; past the limit where it leads nowhere.
+  // The row a step leads to; past the limit if the step is invalid.
   std::uint64_t take(std::int64_t step) {
     last_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(last_) +
                                       static_cast<std::uint64_t>(step));
@@ -33,7 +34,7 @@ class RowSteps {
   std::int64_t last_ = 0;
 };
 
-constexpr std::uint64_t kNoRow = ~std::uint64_t{0};  // −1, as RowSteps::take() gives it
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0};  // −1, as RowSteps::take() returns it
 
 }  // namespace
 
@@ -79,7 +80,7 @@ bool DefinitionTable::has_unwritten() const {
          written_.pools < pools_.size();
 }
 
-// What refers to something waits until that is written, in this block or an earlier one.
+// A row that refers to something waits until that is written, in this block or an earlier one.
 bool DefinitionTable::encode_next(OutBytes& out) {
   if (!has_unwritten()) return false;
   written_.strings += encode_strings(out);

@@ -1,11 +1,11 @@
 // What events refer to, on both sides of the file.
 //
 // DefinitionTable (writer): gives each distinct string, frame, stack, stream and pool a row, and
-// writes the rows that came since the last time. Its memory grows with what is distinct, never with
-// the number of events. DefinitionMap (reader): the file's rows → the sink's ids. Every row a block
-// names is checked against it.
+// writes the rows added since the last time. Its memory grows with what is distinct, never with the
+// number of events. DefinitionMap (reader): the file's rows → the sink's ids. Every row a block
+// refers to is checked against it.
 //
-// Row 0 of the strings is the empty text and stands in no file.
+// Row 0 of the strings is the empty string and is never written to a file.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class DefinitionTable {
 
   [[nodiscard]] bool has_unwritten() const;
   // Appends the content of one definitions block and returns true, or returns false when all is
-  // written. A block holds about a mebibyte; call it until all is written.
+  // written. A block holds about a mebibyte; call this until all is written.
   bool encode_next(OutBytes& out);
 
  private:
@@ -70,7 +70,7 @@ class DefinitionMap {
  public:
   explicit DefinitionMap(EventSink& sink) : sink_(sink) { strings_.push_back(sink.add_string("")); }
 
-  // False where the content names what was not defined, or is no definitions block.
+  // False if the content refers to something undefined, or is not a definitions block.
   bool decode(InBytes in);
 
   [[nodiscard]] const std::vector<StringId>& strings() const { return strings_; }

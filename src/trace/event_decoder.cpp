@@ -5,7 +5,7 @@
 namespace gpumemprof::trace {
 namespace {
 
-// Follows the steps of the encoder's IdSteps.
+// Reverses the encoder's IdSteps.
 class IdWalk {
  public:
   explicit IdWalk(std::size_t known) : known_(known) {}
@@ -75,7 +75,7 @@ bool EventDecoder::take_columns(InBytes& head, std::size_t count) {
     columns_[index] = InBytes(bytes);
     if (index == static_cast<std::size_t>(EventColumn::operation)) operations_ = bytes;
   }
-  // One operation is one event or two.
+  // One operation stands for one or two events.
   return head.is_spent() && operations_.size() <= count && operations_.size() >= (count + 1) / 2;
 }
 
@@ -133,7 +133,7 @@ bool EventDecoder::decode_place(EventColumns& events, std::uint8_t operation,
   if (!is_same)
     last_stream_ = static_cast<std::uint32_t>(
         column(EventColumn::stream).below(definitions_.streams().size()));
-  // Also where no stream was defined at all.
+  // Also covers the case where no stream was defined at all.
   if (last_stream_ >= definitions_.streams().size()) return false;
   event.stream = definitions_.streams()[last_stream_];
   return true;
@@ -185,7 +185,7 @@ bool EventDecoder::decode_times(EventColumns& events, std::uint64_t mode, std::i
   return true;
 }
 
-// Modules are named later, if at all: any number below the limit is one.
+// Modules are named later, if at all: any number below the limit is valid.
 bool EventDecoder::decode_modules(Column<std::uint32_t>& modules, std::size_t count) {
   InBytes& bytes = column(EventColumn::module);
   if (bytes.left() == 0) return true;

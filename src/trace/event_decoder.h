@@ -19,7 +19,7 @@ class EventDecoder {
       : definitions_(definitions),
         column_count_(version < kModulesVersion ? kEventColumnCountBefore3 : kEventColumnCount) {}
 
-  // False where the content is not what it should be; then nothing of it may be used.
+  // False if the content is malformed; then none of it may be used.
   bool decode(InBytes head, DeviceIndex& device, EventColumns& events);
 
  private:
@@ -38,7 +38,7 @@ class EventDecoder {
   bool decode_modules(Column<std::uint32_t>& modules, std::size_t count);
 
   const DefinitionMap& definitions_;
-  std::size_t column_count_;  // of the file's version
+  std::size_t column_count_;  // for the file's version
   std::array<InBytes, kEventColumnCount> columns_;
   std::span<const std::uint8_t> operations_;
   std::vector<std::uint32_t> anchors_;  // their rows

@@ -8,16 +8,16 @@
 namespace gpumemprof::trace {
 namespace {
 
-constexpr std::size_t kMaxShortVarintBytes = 5;  // of a 32-bit number, or of the step between two
+constexpr std::size_t kMaxShortVarintBytes = 5;  // for a 32-bit number, or the step between two
 
-// Addresses are multiples of something; its bits need not be written.
+// Addresses share an alignment; its zero bits need not be written.
 unsigned common_shift(std::span<const std::uint64_t> addresses) {
   std::uint64_t any = 0;
   for (const std::uint64_t address : addresses) any |= address;
   return any == 0 ? 0U : static_cast<unsigned>(std::countr_zero(any));
 }
 
-// The steps are whole multiples of this; torch's own times are microseconds.
+// The steps are multiples of this; torch's own times are in microseconds.
 std::int64_t common_unit(std::span<const std::int64_t> steps) {
   for (const std::int64_t unit : {std::int64_t{1000}, std::int64_t{100}}) {
     if (std::all_of(steps.begin(), steps.end(),
@@ -27,7 +27,7 @@ std::int64_t common_unit(std::span<const std::int64_t> steps) {
   return 1;
 }
 
-// An id or none: 0 for none, else one more than the zigzagged step from the last id.
+// An id or none: 0 for none, otherwise one more than the zigzag-encoded step from the last id.
 class IdSteps {
  public:
   std::uint8_t* put(std::uint8_t* at, std::uint32_t id) {
@@ -46,8 +46,8 @@ class IdSteps {
 
 }  // namespace
 
-// One pass over the events; writes through bare pointers, the columns having room for the longest
-// codes.
+// One pass over the events; writes through raw pointers, since the columns have room for the
+// longest codes.
 class EventEncoder::OperationLoop {
  public:
   OperationLoop(EventEncoder& encoder, const EventColumns& events, std::size_t first,
@@ -80,7 +80,7 @@ class EventEncoder::OperationLoop {
   }
   void close(EventColumn which, const std::uint8_t* end) { encoder_.column(which).end_at(end); }
 
-  // Returns how many events it took.
+  // Returns how many events it consumed.
   std::size_t put_event() {
     const Action action = events_.action[row_];
     const StackId stack = events_.stack[row_];
@@ -106,7 +106,7 @@ class EventEncoder::OperationLoop {
            events_.stack[next] == events_.stack[row_];
   }
 
-  // Address, size and stream: by reference where an anchor of this block has the address.
+  // Address, size and stream: by reference if an anchor of this block has the address.
   std::uint8_t put_place(Action action) {
     const std::uint64_t address = events_.address[row_];
     const std::uint64_t size_bytes = events_.size_bytes[row_];
@@ -143,7 +143,7 @@ class EventEncoder::OperationLoop {
     return 0;
   }
 
-  // A row of the table of sizes; the row behind its end adds the size that follows.
+  // A row in the table of sizes; the row one past its end adds the size that follows.
   void put_size(std::uint64_t size_bytes) {
     if (size_bytes != FlatMap<std::uint32_t>::kEmpty) {
       const std::uint32_t row = encoder_.sizes_.find_or_insert(size_bytes, size_count_);

@@ -2,16 +2,16 @@
 //
 // What an event repeats is not written again. Every event makes an anchor (address, size, stream),
 // except a free that refers to one; an event at the address of an anchor of the same block and
-// stream says only how many anchors ago that was. So a free costs no address and no size, nor does
-// an allocation that reuses a block. A training step repeats itself, and then so do all columns but
-// the times, which is what the compression feeds on.
+// stream only says how many anchors ago that was. So a free costs no address and no size, and
+// neither does an allocation that reuses a block. A training step repeats itself, and then so do
+// all columns but the times, which is what makes the compression effective.
 //
 //   alloc  A 1 KiB     explicit: address, size           anchor 0
 //   alloc  B 4 KiB     explicit                          anchor 1
 //   free   A           2 anchors ago, same size
 //   alloc  A 1 KiB     2 anchors ago, same size          anchor 2
 //
-// Nothing is carried from one block to the next.
+// Nothing is carried over from one block to the next.
 #pragma once
 
 #include <array>

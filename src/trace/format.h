@@ -1,8 +1,8 @@
 // The .gmp file in numbers: magic, versions, block kinds, limits. docs/format.md describes every
 // bit of it.
 //
-//   file header | block | block | …        each block: header (28 bytes), then its content, stored
-//   or compressed
+//   file header | block | block | …        each block: header (28 bytes), then its content,
+//                                          stored or compressed
 //
 // All fixed-width numbers are little-endian.
 #pragma once
@@ -18,9 +18,9 @@ inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r'
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
 // Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. Version 3: how
-// the recording ended, with counts of what was made and lost, and more about each gap; the
-// module of each event. A change that an older reader would misread takes the next number, and the
-// decoders keep the old way under its own.
+// the recording ended, with counts of what was made and lost, and more about each gap; the module
+// of each event. A change that an older reader would misread takes the next number, and the
+// decoders keep reading each older version as before.
 inline constexpr std::uint16_t kOldestVersion = 1;
 inline constexpr std::uint16_t kLabelsVersion = 2;
 inline constexpr std::uint16_t kCountsVersion = 3;
@@ -36,7 +36,7 @@ enum class BlockKind : std::uint8_t {
   end = 6,          // closed cleanly; the last block
   labels = 7,       // what storages are, modules, phases; from version 2 on
 };
-// A reader passes over a kind from here on that it does not know; any other unknown kind is damage.
+// A reader skips unknown kinds from here on; any other unknown kind is damage.
 inline constexpr std::uint8_t kFirstOptionalKind = 0x80;
 
 enum class Encoding : std::uint8_t { stored = 0, zstd = 1 };
@@ -46,7 +46,7 @@ inline constexpr std::size_t kBlockHeaderBytes = 28;
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{16}
                                               << 20;  // of content, before compression
 inline constexpr std::size_t kMaxBlockEvents = std::size_t{1} << 17;
-// Longer texts are cut, so that every block keeps to its limit.
+// Longer strings are truncated, so that every block stays within its limit.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;
 
 // The columns of an events block, in file order.
@@ -75,11 +75,11 @@ inline constexpr std::size_t kEventColumnCountBefore3 = 16;
 // An operation is an action in the low four bits, and these.
 inline constexpr std::uint8_t kActionMask = 0x0F;
 inline constexpr std::uint8_t kByReference = 0x10;  // address and stream are those of an anchor
-inline constexpr std::uint8_t kSameStack = 0x20;    // as the event before
+inline constexpr std::uint8_t kSameStack = 0x20;    // as for the event before
 inline constexpr std::uint8_t kSame =
-    0x40;  // by reference: the anchor's size; else: the stream of the last explicit one
+    0x40;  // by reference: the anchor's size; otherwise: the stream of the last explicit one
 inline constexpr std::uint8_t kPair =
-    0x80;  // free_requested, and the same block's free_completed right behind
+    0x80;  // free_requested, followed directly by the same block's free_completed
 
 constexpr std::string_view block_kind_name(BlockKind kind) {
   switch (kind) {

@@ -91,7 +91,7 @@ bool LabelDecoder::decode_set(InBytes& in, const DefinitionMap& definitions, Eve
     label.kind = static_cast<LabelKind>(kind);
     address += static_cast<std::uint64_t>(in.signed_varint());
     label.address = address;
-    // Unsigned, so that no number of a forged file overflows.
+    // Unsigned, so that no number from a forged file overflows.
     name = static_cast<std::int64_t>(static_cast<std::uint64_t>(name) +
                                      static_cast<std::uint64_t>(in.signed_varint()));
     if (name < -1 || name >= std::ssize(definitions.strings())) {

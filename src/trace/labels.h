@@ -1,4 +1,4 @@
-// The labels block: sets of labels, modules, and at which events they hold.
+// The labels block: sets of labels, modules, and the events at which they apply.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gpumemprof::trace {
 
-// What waits to be written. Sets are rows of the file from the first block on.
+// What is waiting to be written. Set rows are numbered across the whole file.
 class LabelEncoder {
  public:
   std::uint32_t add_set(std::span<const Label> labels);
@@ -24,9 +24,9 @@ class LabelEncoder {
   [[nodiscard]] bool is_due() const {
     return sets_in_block_ + labellings_.size() + marks_.size() + modules_.size() != 0;
   }
-  // A block of about a mebibyte waits.
+  // A block of about a mebibyte is waiting.
   [[nodiscard]] bool is_full() const;
-  // Appends the block's content and starts afresh.
+  // Appends the block's content and starts over.
   void encode(OutBytes& out);
 
  private:
@@ -40,8 +40,7 @@ class LabelEncoder {
 
 class LabelDecoder {
  public:
-  // Hands everything to the sink. False where the content is not what it should be; what came
-  // before is good.
+  // Passes everything to the sink. False if the content is malformed; what came before is valid.
   bool decode(InBytes in, int version, const DefinitionMap& definitions, EventSink& sink);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
 

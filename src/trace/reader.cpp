@@ -13,17 +13,17 @@
 namespace gpumemprof {
 namespace {
 
-// What a file of that size may take once it is open: a forged one must not fill the machine. A
-// recorded event takes half a byte and more in the file, because of its time, and 80 bytes in
-// memory; this allows for ten times as much, and for small files whose events have no time and
-// repeat themselves, which compress without end.
+// The memory a file of that size may take once it is open: a forged one must not exhaust the
+// machine. A recorded event takes half a byte or more in the file, because of its time, and 80
+// bytes in memory; this allows for ten times as much, and for small files whose events have no time
+// and repeat themselves, whose compression ratio has no limit.
 std::uint64_t memory_limit_bytes(std::uint64_t file_bytes) {
   constexpr std::uint64_t kBase = std::uint64_t{256} << 20;
   constexpr std::uint64_t kPerFileByte = 2048;
   return kBase + file_bytes * kPerFileByte;
 }
 
-// With what replay makes of them.
+// Including what replay derives from them.
 std::uint64_t memory_of(const EventColumns& events) {
   constexpr std::uint64_t kPerEvent = 80;
   const std::uint64_t optional = events.compile_context.size() + events.user_metadata.size() +
@@ -86,7 +86,7 @@ class TraceReader::Delivery {
     }
     origin_.has_traces |= event_count_ > 0;
     if (cut_) {
-      // A list that breaks off says nothing of the whole state; events behind it prove it whole.
+      // An incomplete list says nothing about the whole state; events after it prove it complete.
       origin_.has_start =
           origin_.has_start && (event_count_ > 0 || state_.is_whole(StateEdge::start));
       origin_.has_segments = origin_.has_segments && state_.is_whole(StateEdge::end);

@@ -1,8 +1,8 @@
-// TraceReader: a .gmp file → events, block by block, as far as it is whole.
+// TraceReader: a .gmp file → events, block by block, as far as it is intact.
 //
-// A file that is cut or damaged is delivered up to its last whole block; the origin's cut says
-// where and why. A file that nobody closed (the process was killed, or still runs) is whole all the
-// same: the fact "ended" then says "not closed", else the reason it was closed with.
+// A truncated or damaged file is delivered up to its last whole block; the origin's cut says where
+// and why. A file that nobody closed (the process was killed, or is still running) still counts as
+// whole: the fact "ended" then says "not closed", otherwise the reason it was closed with.
 #pragma once
 
 #include <functional>
@@ -15,26 +15,26 @@
 
 namespace gpumemprof {
 
-// Whether a file that starts so is a .gmp file; the first 8 bytes decide.
+// Whether a file that starts with these bytes is a .gmp file; the first 8 bytes decide.
 bool looks_like_trace(std::span<const std::byte> start);
 
 inline constexpr std::string_view kEndedFact = "ended";
 
 class TraceReader final : public EventSource {
  public:
-  // Called now and then with the bytes read so far and in all.
+  // Called now and then with the bytes read so far and in total.
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-  // Fails where the file cannot be read, is no .gmp file, or is newer than this reader.
+  // Fails if the file cannot be read, is not a .gmp file, or is newer than this reader.
   static Result<std::unique_ptr<TraceReader>> open(const std::string& path, Progress progress = {});
   // Bytes that must outlive the reader.
   static Result<std::unique_ptr<TraceReader>> from_bytes(std::span<const std::byte> bytes,
                                                          std::string name);
 
-  // Memory beyond what a file of its size may take, for one that is trusted.
+  // Allows more memory than a file of its size may normally take, for a trusted file.
   void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
 
-  // Once.
+  // Call once.
   Status deliver(EventSink& sink) override;
 
   [[nodiscard]] int version() const { return version_; }

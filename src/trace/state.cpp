@@ -11,11 +11,11 @@ constexpr std::size_t kBlocksPerRecord = std::size_t{1} << 15;
 constexpr std::uint8_t kIsSmall = 1;
 constexpr std::uint8_t kIsExpandable = 2;
 constexpr std::uint8_t kContinues = 4;  // the same segment as the record before
-constexpr std::uint8_t kGoesOn = 8;     // its other blocks are in the next record
+constexpr std::uint8_t kGoesOn = 8;     // its remaining blocks are in the next record
 
 constexpr std::uint8_t kStateMask = 3;
-constexpr std::uint8_t kFollows = 4;  // lies where the block before it ends
-constexpr std::uint8_t kIsExact = 8;  // requested bytes are those of the block
+constexpr std::uint8_t kFollows = 4;  // starts where the block before it ends
+constexpr std::uint8_t kIsExact = 8;  // requested bytes equal the block's size
 
 std::uint64_t row_or_none(std::uint32_t row) {
   return row == StackId::kNone ? 0 : std::uint64_t{row} + 1;

@@ -16,7 +16,7 @@ constexpr std::size_t kMarksPerBlock = std::size_t{1} << 14;
 // For the end block of a file on a full disk.
 constexpr std::uint64_t kReservedBytes = std::uint64_t{16} << 10;
 
-// Whether every row is less than the limit or none. None is the largest number there is.
+// Whether every row is below the limit or none. None is the largest value.
 template <typename T, typename RowOf>
 bool all_below(const Column<T>& column, std::size_t first, std::size_t count, std::size_t limit,
                RowOf row_of) {
@@ -358,7 +358,7 @@ void TraceWriter::write_end(const Ending& ending) {
   if (!written) fail(written.error());
 }
 
-// Out of memory, a block may be half packed: it never reaches the file.
+// If memory runs out, a block may be half packed: it never reaches the file.
 template <typename Work>
 void TraceWriter::guarded(Work&& work) {
   try {

@@ -1,15 +1,15 @@
 // TraceWriter: a recording → a .gmp file, as it happens.
 //
-// It is an EventSink, so any EventSource can be written by delivering into it; a live recorder adds
-// batches again and again and calls flush() as often as it can bear to lose what came since. What
-// is added is written in whole blocks, at the latest when a block is full: the file is valid at
-// every moment, and memory is bounded by one block of events a device and by what is distinct
+// It is an EventSink, so any EventSource can be written by delivering into it; a live recorder
+// keeps adding batches and calls flush() often enough that losing what came since is acceptable.
+// What is added is written in whole blocks, at the latest when a block is full: the file is valid
+// at every moment, and memory is bounded by one block of events per device and by what is distinct
 // (strings, frames, stacks).
 //
 // The first failure (a full disk, say) is kept: later calls do nothing and status(), flush() and
-// close() tell it. The file then ends with the last whole block, and with the end block, for which
-// room is reserved. One thread at a time. A forked
-// child that inherits a writer cannot write with it.
+// close() report it. The file then ends with the last whole block, and with the end block, for
+// which space is reserved. One thread at a time. A forked child that inherits a writer cannot write
+// with it.
 #pragma once
 
 #include <memory>
@@ -36,19 +36,19 @@ struct TraceOptions {
   int compression_level = 1;                // zstd's; 0 stores blocks as they are
   std::size_t events_per_block = 1U << 16;  // at most 1 << 17
   FileSink::Existing existing = FileSink::Existing::refuse;
-  // A live recording is there from the start, so that it survives its process.
+  // A live recording exists from the start, so that it survives its process.
   FileSink::Appears appears = FileSink::Appears::at_once;
-  bool waits_for_events = false;  // no file is made before there is an event to write
+  bool waits_for_events = false;  // no file is created before there is an event to write
 };
 
 class TraceWriter final : public EventSink {
  public:
-  // The file then holds what is known of the recording: kind, device type, facts, settings.
+  // The file then holds what is known about the recording: kind, device type, facts, settings.
   // set_origin() and set_settings() replace it later.
   static Result<std::unique_ptr<TraceWriter>> open(const std::string& path, const Origin& origin,
                                                    const AllocatorSettings& settings = {},
                                                    const TraceOptions& options = {});
-  // Writes what is pending, but does not close the recording: a reader sees that nobody did.
+  // Writes what is pending, but does not close the recording: a reader sees that it was not closed.
   ~TraceWriter() override;
 
   StringId add_string(std::string_view text) override;
@@ -71,7 +71,7 @@ class TraceWriter final : public EventSink {
   void set_settings(const AllocatorSettings& settings) override;
   void set_origin(const Origin& origin) override;
 
-  // As add_events(), for a caller who keeps the columns.
+  // Like add_events(), for a caller that keeps the columns.
   void append_events(DeviceIndex device, const EventColumns& events);
 
   // Writes everything pending.
@@ -79,16 +79,16 @@ class TraceWriter final : public EventSink {
   // Writes everything pending and how the recording ended ("exit 0", "exception"), and closes the
   // file.
   Status close(std::string_view reason);
-  // The same, with what was made and lost. Where something failed before, the file says so, if it
-  // can still be written to: room for that is reserved.
+  // The same, with what was made and lost. If something failed before, the file says so, provided
+  // it can still be written to: space for that is reserved.
   Status close(const Ending& ending);
   [[nodiscard]] Status status() const;
-  // What is in the file of a device's events.
+  // How many of a device's events are in the file.
   [[nodiscard]] EventCounts written(DeviceIndex device) const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
-  // Events in the file, once it is closed; before, also those that wait to be written.
+  // Events in the file, once it is closed; before that, also those waiting to be written.
   [[nodiscard]] std::uint64_t event_count() const;
 
  private:
@@ -104,7 +104,7 @@ class TraceWriter final : public EventSink {
   DeviceQueue& queue_of(DeviceIndex device);
   template <typename Work>
   void guarded(Work&& work);
-  // Does the work unless something failed before, and writes labels out when many wait.
+  // Does the work unless something failed before, and writes labels out when many are waiting.
   template <typename Work>
   void add_to_labels(Work&& work);
   void take_events(DeviceIndex device, const EventColumns& events);
@@ -139,7 +139,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::StateEncoder> states_[2];
   std::unique_ptr<trace::Marks> marks_;
   std::unique_ptr<trace::LabelEncoder> labels_;
-  std::unique_ptr<trace::OutBytes> content_;  // of the block being made
+  std::unique_ptr<trace::OutBytes> content_;  // of the block being assembled
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
   std::uint32_t sent_blocks_ = 0;

@@ -132,7 +132,7 @@ def test_attention_that_is_written_out_stays_fp32_inside(tmp_path: Path, length:
 
 def test_a_fit_names_the_modules_it_checkpoints(tmp_path: Path) -> None:
     recording = record(tmp_path / "plain.gmp", lambda: train_images(recompute=False))
-    # Which sets are cheapest hangs on how long the phases took here, so several limits are asked.
+    # Which sets are cheapest depends on how long the phases took here, so several limits are asked.
     fits = [recording.advise(fit=peak(recording) * tenths // 10)["fit"] for tenths in range(3, 10)]
     sets = [entry for fit in fits for entry in [fit, *fit["alternatives"]]]
     named = [entry["checkpointing"] for entry in sets if entry["checkpointing"] is not None]

@@ -101,7 +101,16 @@ def test_finds_paths_and_links_that_lead_nowhere(tmp_path):
     assert [line for line, _ in check_docs.check_paths(text, tmp_path)] == [1, 2]
 
 
-@pytest.mark.parametrize("text", ["cd " + "/work" + "/main", "https://pypi" + ".org/x", "a\x1bb"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cd " + "/work" + "/main",
+        "https://pypi" + ".org/x",
+        "a\x1bb",
+        "memory that was let go",
+        "Where it hangs on the order",
+    ],
+)
 def test_finds_what_must_not_stand_in_the_tree(text):
     assert len(list(check_tree.check_text("file", f"fine\n{text}\n"))) == 1
 

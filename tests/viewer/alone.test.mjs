@@ -179,10 +179,13 @@ describe("a file without the whole history", () => {
       for (const [x] of clicks) {
         await page.mouse.click(x, 600);
         await complete(page);
-        const rows = await page.locator(".groups li").evaluateAll((all) => all.map((row) => row.dataset.bytes));
-        assert.ok(rows.length > 0 && rows.every((bytes) => bytes !== ""), rows.join());
-        const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);
-        await expectExact(page, "cursor-allocated", total);
+        // The legend and the panel may be drawn one after the other.
+        await until(page, () => {
+          const rows = [...document.querySelectorAll(".groups li")].map((row) => row.dataset.bytes);
+          const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);
+          const shown = document.querySelector("[data-testid=cursor-allocated]")?.dataset.bytes;
+          return rows.length > 0 && rows.every((bytes) => bytes !== "") && shown === String(total);
+        });
         // Within a pixel of where the click was.
         const share = (x - 66) / (960 - 66 - 12);
         const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));

@@ -12,12 +12,12 @@
 namespace gpumemprof {
 namespace {
 
-// What is left at least of a step's own memory, and of the weights, under a remedy: lower bounds
-// that hold whatever the part of a step that was not recorded does.
+// The least that remains of a step's own memory, and of the weights, under a remedy: lower bounds
+// that hold whatever the unrecorded part of a step does.
 struct LeastShares {
   double step = 1;
   double weights = 1;
-  // False: of what the optimizer takes, and of gradients, nothing may be left.
+  // False: optimizer memory and gradients may drop to nothing.
   bool keeps_optimizer = true;
 };
 
@@ -37,7 +37,7 @@ LeastShares least_shares(RemedyId id) {
     case RemedyId::pure_bf16:
       return {0.5, 0.5};
     case RemedyId::micro_batch_x0_25:
-    case RemedyId::sequence_x0_5:  // attention goes with the square
+    case RemedyId::sequence_x0_5:  // attention scales with the square
       return {0.25, 1};
     case RemedyId::micro_batch_x0_125:
       return {0.125, 1};
@@ -101,7 +101,7 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
   remedy.why = why(advisor, change, remedy, prediction.value());
 }
 
-// Of one remedy, or of several together: then the first that cannot be predicted decides.
+// For one remedy, or for several together: then the first that cannot be predicted decides.
 Remedy study(const Advisor& advisor, const std::vector<const RemedyFacts*>& remedies) {
   Remedy remedy;
   Change change;
@@ -127,7 +127,7 @@ Remedy study(const Advisor& advisor, const std::vector<const RemedyFacts*>& reme
   return remedy;
 }
 
-// The remedies of one set; an Error where one of them is none, or two do not go together.
+// The remedies of one set; an Error if a name is not a remedy, or two cannot be combined.
 Result<std::vector<const RemedyFacts*>> find_set(const std::vector<std::string>& names) {
   std::vector<const RemedyFacts*> set;
   for (const std::string& name : names) {

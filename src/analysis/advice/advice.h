@@ -1,8 +1,8 @@
-// Advice: what each remedy would save in this very run, and what it costs.
+// Advice: what each remedy would save in this particular run, and what it costs.
 //
 // A remedy rewrites the recorded run as the changed program would run, and the simulated allocator
-// serves the rewritten run. Where the recording does not say all that a rewrite needs, the
-// prediction has a wider band. A predicted peak is never given without its band.
+// serves the rewritten run. Where the recording lacks something a rewrite needs, the prediction has
+// a wider band. A predicted peak is never given without its band.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace gpumemprof {
 
-// Another recording of the same program, with another batch or sequences of another length.
+// Another recording of the same program, with a different batch size or sequence length.
 struct OtherRun {
   const Store* store = nullptr;
   const std::vector<std::vector<PhaseSpan>>* phases = nullptr;
@@ -31,12 +31,12 @@ struct OtherRun {
 
 struct AdviceOptions {
   std::optional<DeviceIndex> device;       // none: the one with the highest peak
-  std::optional<std::uint64_t> fit_bytes;  // find the cheapest way under this limit
-  std::optional<std::uint64_t> batch;      // samples in a recorded batch: recordings do not say
-  std::optional<std::uint64_t> sequence;   // tokens in a recorded sequence: the same
+  std::optional<std::uint64_t> fit_bytes;  // find the cheapest way to stay under this limit
+  std::optional<std::uint64_t> batch;      // samples in a recorded batch: not in the recording
+  std::optional<std::uint64_t> sequence;   // tokens in a recorded sequence: likewise
   // Remedies to predict together, by their names: {"autocast_bf16", "micro_batch_x0.5"}.
   std::vector<std::vector<std::string>> together;
-  std::optional<OtherRun> other;  // sharpens what is said of batches or sequences
+  std::optional<OtherRun> other;  // sharpens predictions about batches or sequences
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 
@@ -46,7 +46,7 @@ struct PredictedBytes {
   std::uint64_t high_bytes = 0;
 };
 
-// A moment of most allocated bytes: where it lies and what holds it.
+// A moment of most allocated bytes: when it occurs and what holds the memory.
 struct PeakPicture {
   std::uint64_t bytes = 0;
   Phase phase = Phase::other;
@@ -56,8 +56,8 @@ struct PeakPicture {
 // What a remedy costs its user.
 enum class RemedyCost : std::uint8_t {
   free,              // the same results, no slower
-  slower,            // the same results, later
-  changes_training,  // other numbers: precision, optimizer, batch, sequences; also of inference
+  slower,            // the same results, but slower
+  changes_training,  // different numbers: precision, optimizer, batch, sequences; inference too
 };
 inline constexpr std::size_t kRemedyCostCount = 3;
 
@@ -71,26 +71,26 @@ struct Remedy {
   std::string name;   // "checkpointing"
   std::string title;  // "activation checkpointing of every block"
   RemedyCost cost = RemedyCost::free;
-  // None where it cannot be predicted from this recording, or does not apply: `why` says which.
+  // None if it cannot be predicted from this recording, or does not apply: `why` says which.
   std::optional<PredictedBytes> peak_allocated;
   std::optional<PredictedBytes> peak_reserved;
-  // Instead of a prediction, where only a part of a step is known: it takes this and more.
+  // Instead of a prediction, where only part of a step is known: it takes at least this much.
   std::optional<std::uint64_t> at_least_bytes;
   Provenance provenance = Provenance::simulated;
   std::int64_t saving_bytes = 0;  // of allocated bytes; negative: it takes more
   std::optional<double> slowdown_pct;
   bool is_slowdown_measured = false;  // from the recorded phases; else a rule of thumb
   std::string why;
-  std::string how;          // plain PyTorch
-  std::string how_trainer;  // transformers' Trainer; empty: it has no switch
+  std::string how;          // for plain PyTorch
+  std::string how_trainer;  // for transformers' Trainer; empty: it has no option for it
   PeakPicture after;
 };
 
 // Which blocks of a pass are checkpointed.
 struct CheckpointedBlocks {
-  std::uint32_t of = 0;              // so many blocks run one behind the other
+  std::uint32_t of = 0;              // this many blocks run in sequence
   std::vector<std::uint32_t> which;  // in the order they run, from 0
-  // The module of each, "transformer.h.0"; empty where the recording does not tell instances apart.
+  // The module of each, "transformer.h.0"; empty if the recording does not distinguish instances.
   std::vector<std::string> modules;
   std::string how;  // the code that checkpoints these
 };
@@ -99,7 +99,7 @@ struct CheckpointedBlocks {
 struct RemedyCode {
   std::string name;
   std::string how;
-  std::string how_trainer;  // empty: it has no switch
+  std::string how_trainer;  // empty: Trainer has no option for it
 };
 
 // Remedies together, in the order to apply them.
@@ -117,24 +117,24 @@ struct FitPlan {
   std::uint64_t limit_bytes = 0;
   bool fits_already = false;
   bool is_found = false;
-  std::string refusal;                  // a sentence, where the recording cannot tell what fits
-  std::optional<RemedySet> least;       // where nothing fits: what takes least
+  std::string refusal;                  // a sentence, if the recording cannot show what fits
+  std::optional<RemedySet> least;       // if nothing fits: the set that takes the least memory
   std::uint64_t least_limit_bytes = 0;  // and the lowest limit it survives
   RemedySet set;                        // the cheapest
   std::vector<RemedySet> alternatives;  // others that fit, cheapest first
-  // How many times the recorded batch then fits; below 1 where micro-batches were made smaller.
+  // How many times the recorded batch fits then; below 1 if micro-batches were made smaller.
   double largest_batch_factor = 1;
   std::optional<std::uint64_t> largest_batch;  // in samples, where the recorded batch is known
-  // The same of sequences, at the recorded batch; none where the recording has no sequences.
+  // The same for sequences, at the recorded batch; none if the recording has no sequences.
   std::optional<double> largest_sequence_factor;
   std::optional<std::uint64_t> largest_sequence;  // in tokens, where the recorded length is known
 };
 
-// A run that ran out of memory, continued as far as its own facts lead.
+// A run that ran out of memory, continued as far as its own data allows.
 struct CompletedPeak {
   std::uint64_t peak_allocated_bytes = 0;
   std::uint64_t peak_reserved_bytes = 0;
-  std::string how;  // a sentence: from what
+  std::string how;  // a sentence: what it was derived from
 };
 
 struct Advice {
@@ -145,13 +145,13 @@ struct Advice {
   std::string device_name;
   std::uint64_t peak_allocated_bytes = 0;  // as recorded
   std::uint64_t peak_reserved_bytes = 0;
-  bool has_pool = true;                    // false: CPU tensors, of which nothing is reserved
-  std::optional<CompletedPeak> completed;  // savings are counted from its peak then
-  std::string partial;  // a sentence, where only a part of a step is known and cannot be completed
+  bool has_pool = true;                    // false: CPU tensors, for which nothing is reserved
+  std::optional<CompletedPeak> completed;  // if set, savings are relative to its peak
+  std::string partial;  // a sentence, if only part of a step is known and it cannot be completed
   Growth growth;
   bool has_module_names = false;  // the code names the program's own modules
   PeakPicture baseline;
-  std::vector<Remedy> remedies;  // what saves most first
+  std::vector<Remedy> remedies;  // largest saving first
   std::optional<FitPlan> fit;
   std::vector<std::string> missing;  // which recording would say more
 };

@@ -21,7 +21,7 @@ PredictedBytes banded(std::uint64_t bytes, double below, double above) {
           static_cast<std::uint64_t>(value * (1 + above))};
 }
 
-// What a second recording at another batch makes sharper.
+// What a second recording at another batch size predicts more precisely.
 bool changes_batch(RemedyId id) {
   switch (id) {
     case RemedyId::batch_x0_5:
@@ -35,7 +35,7 @@ bool changes_batch(RemedyId id) {
   }
 }
 
-// It makes what a step allocates smaller or larger, and so may change what is kept of it.
+// It changes how much a step allocates, and so may change how much of it is kept.
 bool is_resizing(RemedyId id) {
   return changes_batch(id) || id == RemedyId::sequence_x0_5 || id == RemedyId::sequence_x2 ||
          id == RemedyId::autocast_bf16 || id == RemedyId::autocast_fp16 ||
@@ -74,7 +74,7 @@ Advisor::Advisor(const AdvisorInput& input)
     segment_requests_ = run.value().counters.num_device_alloc;
   }
   if (end_.completed) {
-    // Nothing recorded says what the whole run would have taken.
+    // Nothing in the recording says what the whole run would have taken.
     peak_allocated_ = rounding() == nullptr ? baseline_.bytes : simulated_allocated_;
     peak_reserved_ = simulated_reserved_;
   }
@@ -86,13 +86,13 @@ Advisor::Advisor(const AdvisorInput& input)
     step_seconds_ = *forward_seconds_ + *backward + *step;
 }
 
-// What the program asked of the allocator after it had run out.
+// What the program asked of the allocator after it ran out of memory.
 void Advisor::drop_commands_behind(std::uint32_t event) {
   std::erase_if(recorded_.commands,
                 [&](const TapeCommand& command) { return command.key >= at_event(event); });
 }
 
-// Where loops lie inside loops, those whose checkpoints lower the peak most.
+// For nested loops, picks those whose checkpoints lower the peak most.
 void Advisor::choose_blocks() {
   constexpr std::uint32_t kDeepest = 3;
   std::uint64_t least = 0;
@@ -133,7 +133,7 @@ std::vector<std::uint32_t> Advisor::blocks_by_saving() const {
   }
   std::vector<std::uint32_t> order(saved.size());
   for (std::uint32_t index = 0; index < order.size(); ++index) order[index] = index;
-  // Of blocks that save about the same, the first: backward reaches it last, when most is gone.
+  // Among blocks that save about the same, the first: backward reaches it last, when most is freed.
   const auto rank = [&](std::uint32_t ordinal) {
     return std::lround(8 * std::log2(static_cast<double>(saved[ordinal] + 1)));
   };
@@ -193,7 +193,7 @@ double Advisor::band_of(const Change& change) const {
   }
   if (change.batch_factor != 1) sum += facts_of(RemedyId::batch_x2).band;
   if (change.sequence_factor != 1) sum += facts_of(RemedyId::sequence_x2).band;
-  // A step that another one completed: where they differ is not seen.
+  // A step completed from another one: any difference between them cannot be seen.
   constexpr double kCompleted = 0.02;
   constexpr double kCompletedInAnotherSize = 0.06;
   if (end_.completed) sum += end_.completed->is_scaled ? kCompletedInAnotherSize : kCompleted;
@@ -241,7 +241,7 @@ void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint6
                        Prediction& prediction) const {
   prediction.allocated =
       banded(shifted(run.peak_allocated_bytes, peak_allocated_, simulated_allocated_), band, band);
-  // Where memory lies in the pool hangs on the order of every request.
+  // Where memory is placed in the pool depends on the order of every request.
   constexpr double kReservedBand = 0.05;
   PredictedBytes reserved =
       banded(shifted(run.peak_reserved_bytes, peak_reserved_, simulated_reserved_),

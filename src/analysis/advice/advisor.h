@@ -40,27 +40,26 @@ class Advisor {
  public:
   explicit Advisor(const AdvisorInput& input);
 
-  // What the same program with another batch, or with sequences of another length, teaches. False
-  // where the two do not make the same allocations.
+  // Learns from the same program with another batch size or sequence length. False if the two do
+  // not make the same allocations.
   bool compare(const RunFacts& other);
-  // A sentence where the remedy cannot be predicted or would change nothing by its nature.
+  // A sentence if the remedy cannot be predicted or would by its nature change nothing.
   [[nodiscard]] std::optional<std::string> obstacle(RemedyId id) const;
   [[nodiscard]] Result<Prediction> predict(const Change& change,
                                            std::uint64_t limit_bytes = sim::kNoLimit) const;
-  // What the run's memory takes under a change, with room for the band; of the pool nothing but the
-  // rounding of each request is counted.
+  // How much memory the run needs under a change, with room for the band; of the pool's overhead,
+  // only the rounding of each request is counted.
   [[nodiscard]] std::uint64_t needed_bytes(const Change& change) const;
   // Whether the run survives a limit on reserved memory, with room for the band.
   [[nodiscard]] bool fits(const Change& change, std::uint64_t limit_bytes) const;
-  // What the change adds to a step's time; none where nothing says it.
+  // What the change adds to a step's time; none if there is no evidence.
   [[nodiscard]] std::optional<Slowdown> slowdown(const Change& change) const;
-  // Blocks of a pass in an order to checkpoint them by: what is saved most by first, or as they
-  // run.
+  // Blocks of a pass in the order to checkpoint them: largest saving first, or as they run.
   [[nodiscard]] std::vector<std::uint32_t> blocks_by_saving() const;
-  // Of the run as it was, or, where it was completed, as it would have been.
+  // Of the run as recorded, or, if it was completed, as it would have been.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return peak_allocated_; }
   [[nodiscard]] std::uint64_t reserved_bytes() const { return peak_reserved_; }
-  // It ran out of memory and could not be completed: every peak is one up to there.
+  // It ran out of memory and could not be completed: every peak covers only the part up to there.
   [[nodiscard]] bool is_partial() const { return end_.is_cut_short && !end_.completed; }
   [[nodiscard]] bool has_run_out() const { return has_run_out_; }
   [[nodiscard]] const RunEnd& end() const { return end_; }
@@ -71,9 +70,9 @@ class Advisor {
   [[nodiscard]] const RunFacts& facts() const { return facts_; }
   [[nodiscard]] const SequenceFacts& sequence() const { return sequence_; }
   [[nodiscard]] std::size_t blocks_per_pass() const;
-  // The path of each block's module; empty where the recording does not say it.
+  // The path of each block's module; empty if the recording does not have it.
   [[nodiscard]] const std::vector<std::string>& block_modules() const { return block_modules_; }
-  // The code that names the list of these blocks; none where the recording has no names.
+  // The code that names the list of these blocks; none if the recording has no names.
   [[nodiscard]] const std::optional<std::string>& block_list() const { return block_list_; }
   [[nodiscard]] double band_of(const Change& change) const;
   [[nodiscard]] std::uint64_t recorded_segment_requests() const { return segment_requests_; }
@@ -81,13 +80,13 @@ class Advisor {
  private:
   void choose_blocks();
   void drop_commands_behind(std::uint32_t event);
-  // What the growth may take less or more under a change that resizes a step.
+  // How much less or more the growth may take under a change that resizes a step.
   void doubt_growth(const Change& change, Rewrite& changed) const;
   [[nodiscard]] Rewrite rewrite(const Change& change) const;
   void take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
                 Prediction& prediction) const;
   [[nodiscard]] sim::SimulationOptions simulation(const Change& change) const;
-  // The rounding of the allocator; nullptr where nothing is rounded.
+  // The allocator's rounding; nullptr if nothing is rounded.
   [[nodiscard]] const AllocatorSettings* rounding() const;
   [[nodiscard]] PeakPicture picture(const Tape& tape) const;
   [[nodiscard]] std::optional<std::string> batch_obstacle(std::uint64_t parts) const;
@@ -115,7 +114,7 @@ class Advisor {
   bool has_run_out_ = false;
   std::uint64_t peak_allocated_ = 0;
   std::uint64_t peak_reserved_ = 0;
-  std::uint64_t simulated_allocated_ = 0;  // of the tape as it was
+  std::uint64_t simulated_allocated_ = 0;  // of the original tape
   std::uint64_t simulated_reserved_ = 0;
   std::uint64_t segment_requests_ = 0;
   std::optional<double> forward_seconds_;

@@ -14,8 +14,8 @@ std::uint64_t scaled(std::uint64_t bytes, double factor) {
   return static_cast<std::uint64_t>(std::llround(result));
 }
 
-// Memory of backward that has neither a result's size nor a parameter's may be made of either (a
-// layer's weights packed together, say). It is taken to grow; the band has room for the largest
+// Backward memory that has neither a result's size nor a parameter's may derive from either (a
+// layer's weights packed together, say). It is assumed to grow; the band has room for the largest
 // that does not.
 void doubt_growth(Rewrite& rewrite, std::uint64_t bytes, double factor) {
   const std::uint64_t change = scaled(bytes, std::abs(factor - 1));
@@ -26,9 +26,9 @@ void doubt_growth(Rewrite& rewrite, std::uint64_t bytes, double factor) {
 
 }  // namespace
 
-// What a step makes of its batch grows with it; what it makes of parameters does not. In backward,
-// memory of a parameter's size that no result of forward has is a part of a gradient. Where a
-// second recording says how each allocation grows, that decides.
+// What a step derives from its batch grows with it; what it derives from parameters does not. In
+// backward, memory of a parameter's size that matches no forward result is part of a gradient. If a
+// second recording shows how each allocation grows, that decides.
 void scale_batch(Rewrite& rewrite, double factor) {
   const RunFacts& facts = rewrite.facts;
   const BatchGrowth& growth = facts.growth();
@@ -74,7 +74,7 @@ namespace {
 
 double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
                 std::uint32_t other_row) {
-  // A request for nothing has no ratio.
+  // A zero-byte request has no ratio.
   return static_cast<double>(std::max<std::uint64_t>(other.bytes(other_row), 1)) /
          static_cast<double>(std::max<std::uint64_t>(one.bytes(row), 1));
 }
@@ -89,7 +89,7 @@ const ForwardPass* RunFacts::last_whole_pass() const {
   return last;
 }
 
-// The batches' ratio is that which most bytes have of what changed at all.
+// The ratio of the batches is the one shared by most of the bytes that changed at all.
 void RunFacts::compare_batches(const RunFacts& other) {
   const ForwardPass* one = last_whole_pass();
   const ForwardPass* two = other.last_whole_pass();
@@ -123,7 +123,7 @@ void accumulate(Rewrite& rewrite) {
       const std::uint32_t event = event_of(gradient->birth);
       const std::uint64_t bytes = gradient->size_bytes;
       gradient->birth = before_event(pass.first_event, event - pass.first_event);
-      // The new part, added to what is there.
+      // The new part, added to the existing gradient.
       rewrite.tape.insert(at_event(event), after_event(event + 1, 0), bytes,
                           MemorySource::temporaries);
     }

@@ -28,14 +28,14 @@ bool is_list_element(std::string_view path) {
          std::ranges::all_of(last, [](char letter) { return letter >= '0' && letter <= '9'; });
 }
 
-// The innermost module that most of a block's allocations were made in. Not all: a block goes on to
-// where the next one begins, so it may have some of the loop around it.
+// The innermost module that most of a block's allocations were made in. Not all: a block extends to
+// where the next one begins, so it may include some of the loop around it.
 class BlockPaths {
  public:
   explicit BlockPaths(const RunFacts& facts) : facts_(facts), index_(facts.store()) {}
 
   [[nodiscard]] std::optional<std::string_view> of(const RepeatedBlock& block) const {
-    std::map<std::string_view, std::size_t> rows;  // by module, with those inside it
+    std::map<std::string_view, std::size_t> rows;  // by module, including those inside it
     std::size_t all = 0;
     const ForwardPass& pass = facts_.passes()[block.pass];
     for (std::uint32_t place = block.first; place < block.end; ++place) {
@@ -51,7 +51,7 @@ class BlockPaths {
     }
     std::optional<std::string_view> found;
     for (const auto& [path, count] : rows) {
-      // Paths of most rows lie inside each other, and the map has the outer ones first.
+      // Paths that cover most rows are nested, and the map has the outer ones first.
       if (4 * count >= 3 * all) found = path;
     }
     return found;
@@ -62,8 +62,8 @@ class BlockPaths {
   ModuleIndex index_;
 };
 
-// A block may allocate in one of its modules alone, "h.0.mlp" of "h.0": of the modules around that
-// which no other block is in, the outermost element of a list.
+// A block may allocate in only one of its modules, "h.0.mlp" of "h.0": of the enclosing modules
+// that no other block is in, take the outermost element of a list.
 std::string_view block_around(std::string_view path, const std::vector<std::string_view>& all) {
   std::string_view found = path;
   for (std::string_view around = path; !around.empty(); around = path_around(around)) {

@@ -1,4 +1,4 @@
-// Blocks: what one turn of a loop over a model's modules computes.
+// Blocks: what one iteration of a loop over a model's modules computes.
 #include <algorithm>
 #include <map>
 #include <ranges>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-// Finds the lines of a model's code that call modules again and again: a block is what one turn of
-// such a loop computes. Loops may lie inside others; `depth` says which are taken: 0 the outermost.
+// Finds the lines of a model's code that call modules repeatedly: a block is what one iteration of
+// such a loop computes. Loops may be nested; `depth` says which are taken: 0 the outermost.
 class BlockFinder {
  public:
   BlockFinder(const RunFacts& facts, std::uint32_t depth)
@@ -45,19 +45,19 @@ class BlockFinder {
     StackId first_stack;         // of the first allocation under it
     std::uint32_t last = kNone;  // the latest place under it
     StackId last_stack;
-    std::vector<std::uint32_t> turns;   // places where a turn begins
+    std::vector<std::uint32_t> turns;   // places where an iteration begins
     std::vector<StackId> operations;    // one for each run of the same stack
     std::vector<std::uint32_t> places;  // where each of them begins
-    std::vector<std::uint32_t> starts;  // into operations: where each turn begins
+    std::vector<std::uint32_t> starts;  // into operations: where each iteration begins
     FrameId callee;                     // what it calls; the first
     bool is_uniform = true;             // it calls modules of one class
     std::uint32_t depth = 0;            // repeated lines around it
-    bool has_inner = false;             // there are repeated lines inside
+    bool has_inner = false;             // has repeated lines inside it
     std::size_t turns_around = 1;       // of the repeated line around it
-    std::uint32_t first_line = 0;       // of the called forward(), where the first turn begins
+    std::uint32_t first_line = 0;       // of the called forward(), where the first iteration begins
     std::uint32_t last_line = 0;        // and at the latest place
 
-    // In each turn of what is around it.
+    // In each iteration of the loop around it.
     [[nodiscard]] bool is_repeated() const { return turns.size() >= kFewestTurns * turns_around; }
   };
 
@@ -80,7 +80,7 @@ class BlockFinder {
     return line;
   }
 
-  // Walks from a line to the one around it.
+  // Moves from a line to the one around it.
   std::uint32_t line_around(std::uint32_t line) {
     const StackId caller = stacks_.caller(StackId(line));
     return caller.is_none() ? kNone : caller_line(caller);
@@ -114,9 +114,9 @@ class BlockFinder {
     }
   }
 
-  // The end of an expression over several lines may lie on an earlier line than its beginning, and
-  // then looks like a turn of its own. So turns are also counted by how often the same operations
-  // run: where those are fewer, a turn begins behind the last operation that all turns have.
+  // A multi-line expression may end on an earlier line than it begins, and then looks like an
+  // iteration of its own. So iterations are also counted by how often the same operations run: if
+  // those are fewer, an iteration begins after the last operation that all iterations have.
   static void settle_turns(Line& line) {
     std::map<StackId, std::size_t> runs;
     for (const StackId operation : line.operations) ++runs[operation];
@@ -125,7 +125,7 @@ class BlockFinder {
     const auto is_of_all = [&](StackId operation) { return runs[operation] == count; };
     const auto anchor = std::find_if(line.operations.begin(), line.operations.end(), is_of_all);
     std::vector<std::uint32_t> starts;
-    std::size_t next = 0;  // behind the last operation that all turns have
+    std::size_t next = 0;  // after the last operation that all iterations have
     for (std::size_t index = 0; index < line.operations.size(); ++index) {
       if (line.operations[index] == *anchor) starts.push_back(static_cast<std::uint32_t>(next));
       if (is_of_all(line.operations[index])) next = index + 1;
@@ -135,10 +135,10 @@ class BlockFinder {
     for (const std::uint32_t start : line.starts) line.turns.push_back(line.places[start]);
   }
 
-  // How often operations run: the least number that many of them have in common. Some blocks have
+  // How often operations run: the smallest count that many of them share. Some blocks have
   // operations of their own; loops inside blocks run theirs more often.
   static std::size_t usual_count(const std::map<StackId, std::size_t>& runs) {
-    constexpr std::size_t kMany = 4;  // one of so many
+    constexpr std::size_t kMany = 4;  // one in this many
     std::map<std::size_t, std::size_t> operations;
     for (const auto& [stack, count] : runs) ++operations[count];
     for (const auto& [count, number] : operations) {
@@ -147,8 +147,8 @@ class BlockFinder {
     return 0;
   }
 
-  // A block may run its first operation more than once: a turn then is as many of them as make all
-  // turns alike. 1 where nothing does.
+  // A block may run its first operation more than once: an iteration then spans as many of them as
+  // make all iterations alike. 1 if nothing does.
   static std::size_t starts_per_turn(const Line& line) {
     constexpr std::size_t kMost = 8;
     for (std::size_t step = 1; step <= kMost && 2 * step <= line.starts.size(); ++step) {
@@ -165,8 +165,8 @@ class BlockFinder {
     return true;
   }
 
-  // A turn begins where the called forward() goes back to its beginning: to the stack of the first
-  // allocation, or to a line before that (blocks of one class need not all run every line).
+  // An iteration begins where the called forward() goes back to its beginning: to the stack of the
+  // first allocation, or to an earlier line (blocks of one class need not all run every line).
   static void note(Line& line, std::uint32_t place, StackId stack, std::uint32_t callee_line) {
     if (line.turns.empty()) {
       line.first_stack = stack;
@@ -188,8 +188,8 @@ class BlockFinder {
     line.last_line = callee_line;
   }
 
-  // A loop over modules of one class; a Sequential of different ones only where it is outermost and
-  // the model has no other loop: where its turns begin is a guess.
+  // A loop over modules of one class; a Sequential of different ones only if it is outermost and
+  // the model has no other loop: where its iterations begin is a guess.
   [[nodiscard]] bool is_loop(const Line& line) const {
     return line.is_repeated() && (line.is_uniform || (line.depth == 0 && !has_uniform_));
   }
@@ -212,7 +212,7 @@ class BlockFinder {
     has_uniform_ = std::any_of(lines.begin(), lines.end(), [](const auto& entry) {
       return entry.second.is_uniform && entry.second.is_repeated();
     });
-    // Callers are older than what they call, so a line comes behind those around it.
+    // Callers precede what they call, so a line comes after those around it.
     for (auto& [stack, line] : lines) {
       for (std::uint32_t around = line_around(stack); around != kNone;
            around = line_around(around)) {
@@ -230,7 +230,7 @@ class BlockFinder {
   std::uint32_t depth_;
   const StackTrie& stacks_;
   std::vector<std::uint32_t> calls_;  // by stack: the innermost call of a module at or above it
-  bool has_uniform_ = false;          // in the pass at hand
+  bool has_uniform_ = false;          // in the current pass
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Checkpointing: blocks save only their input and are computed again when backward reaches them.
+// Checkpointing: blocks save only their input and are recomputed when backward reaches them.
 #include <algorithm>
 
 #include "analysis/advice/rewrite.h"
@@ -41,7 +41,7 @@ class Recomputation {
            facts_.is_saved(pass_, row(place)) && facts_.death(row(place)) < pass_.backward_end;
   }
 
-  // A run that ended in forward: what the block would have saved is not there.
+  // A run that ended in forward: what the block would have saved is not live.
   void drop_in_forward(std::uint32_t output) {
     for (std::uint32_t place = block_.first; place < block_.end; ++place) {
       TapeRow* recorded = rewrite_.find(row(place));
@@ -52,7 +52,7 @@ class Recomputation {
     }
   }
 
-  // What the next block gets: the last result that lives on, and no mere statistics.
+  // What the next block receives: the last result that stays live and is not just statistics.
   [[nodiscard]] std::uint32_t find_output() const {
     std::uint64_t largest = 0;
     for (std::uint32_t place = block_.first; place < block_.end; ++place)
@@ -65,7 +65,7 @@ class Recomputation {
     return kNone;
   }
 
-  // Backward reaches the block: before the first request of the operation that first lets go of
+  // Backward reaches the block: before the first request of the operation that first frees
   // something the block saved.
   [[nodiscard]] std::uint32_t find_start(std::uint32_t output) const {
     std::uint32_t first = kNone;
@@ -86,7 +86,7 @@ class Recomputation {
     return operation.kind == OpKind::matmul && place == result_of(operation);
   }
 
-  // What lives longest of what a layer makes: the rest are copies in another layout.
+  // The longest-lived of what a layer allocates: the rest are copies in another layout.
   [[nodiscard]] std::uint32_t result_of(const Operation& operation) const {
     std::uint32_t result = operation.first;
     for (std::uint32_t place = operation.first; place < operation.first + operation.count;
@@ -96,7 +96,7 @@ class Recomputation {
     return result;
   }
 
-  // All of a fused kernel's results; else its two products, the scores and what comes of them.
+  // All of a fused kernel's results; otherwise its two products, the scores and the output.
   [[nodiscard]] bool is_kept_of_attention(const Operation& operation, std::uint32_t place) const {
     const std::uint64_t scores = facts_.scores_bytes(pass_, operation);
     if (scores == 0) return true;
@@ -108,8 +108,8 @@ class Recomputation {
     return false;
   }
 
-  // It is not computed again, so it is there until the recomputation asks for it, even where
-  // backward has no use for it.
+  // It is not recomputed, so it stays live until the recomputation needs it, even if backward does
+  // not use it.
   void keep(std::uint32_t place, std::uint32_t start) {
     TapeRow* recorded = rewrite_.find(row(place));
     if (recorded == nullptr || !recorded->is_there() || is_recomputed(place)) return;
@@ -154,7 +154,7 @@ class Recomputation {
     }
   }
 
-  // In forward the result goes as soon as the operations behind it are done with it.
+  // In forward the result is freed as soon as the operations after it have used it.
   [[nodiscard]] TapeKey drop_key(std::uint32_t place) const {
     constexpr std::uint32_t kSoon = 3;
     const std::uint32_t user = std::min(place + kSoon, block_.end);
@@ -162,7 +162,7 @@ class Recomputation {
     return pass_.has_backward() ? before_event(pass_.backward_first, 0) : kTapeEnd;
   }
 
-  // What forward itself lets go of: at the same place of the sequence.
+  // What forward itself frees: at the same point of the sequence.
   [[nodiscard]] TapeKey transient_death(std::uint32_t place, std::uint32_t start) const {
     const std::uint32_t end = facts_.death(row(place));
     std::uint32_t user = place + 1;
@@ -178,8 +178,8 @@ class Recomputation {
   Kept kept_;
 };
 
-// Lines of the model's own that make another size than the line before: products, maybe, which are
-// kept. In bytes of the pass that has most.
+// Lines of the model's own code whose result differs in size from the line before: possibly
+// products, which are kept. In bytes, for the pass that has the most.
 std::uint64_t may_be_products(const RunFacts& facts, const std::vector<RepeatedBlock>& blocks) {
   std::uint64_t most = 0;
   std::uint64_t sum = 0;
@@ -202,7 +202,7 @@ std::uint64_t may_be_products(const RunFacts& facts, const std::vector<RepeatedB
 }  // namespace
 
 void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& blocks, Kept kept) {
-  std::vector<std::uint32_t> added;  // activations that no row of the recording is, by birth
+  std::vector<std::uint32_t> added;  // activations without a row in the recording, by birth
   const std::vector<TapeRow>& rows = rewrite.tape.rows;
   for (std::uint32_t place = 0; place < rows.size(); ++place) {
     if (rows[place].origin == TapeRow::kInserted && rows[place].source == MemorySource::activations)

@@ -1,4 +1,4 @@
-// A loss that is computed from a part of the tokens at a time: the logits are often the peak.
+// A loss computed on part of the tokens at a time: the logits are often the peak.
 #include <algorithm>
 
 #include "analysis/advice/rewrite.h"

@@ -11,7 +11,7 @@ namespace {
 
 // A list of modules: "transformer.h" of "transformer.h.0", "transformer.h.1", …
 struct ModuleList {
-  std::set<std::size_t> indexes;  // a model that was made again has the same ones
+  std::set<std::size_t> indexes;  // a model that was created again has the same ones
   [[nodiscard]] std::size_t size() const { return indexes.size(); }
   [[nodiscard]] bool is_whole() const { return size() >= 2 && *indexes.rbegin() + 1 == size(); }
 };
@@ -32,7 +32,7 @@ std::map<std::string, ModuleList> lists_of(const Store& store) {
   return lists;
 }
 
-// "h[0]" is a name that Python reads; "h.0" is none.
+// "h[0]" is valid Python; "h.0" is not.
 std::string as_code(std::string_view path) {
   std::string code = "model";
   while (!path.empty()) {
@@ -46,7 +46,7 @@ std::string as_code(std::string_view path) {
   return code;
 }
 
-// "number < 5" where the first are meant, else "number in {0, 3, 4}".
+// "number < 5" for the first five, else "number in {0, 3, 4}".
 std::string condition_of(const std::vector<std::uint32_t>& which) {
   if (!which.empty() && which.back() + 1 == which.size())
     return "number < " + std::to_string(which.size());
@@ -65,7 +65,7 @@ constexpr std::string_view kSelectiveContext =
     "        aten._scaled_dot_product_efficient_attention.default]\n"
     "context = partial(create_selective_checkpoint_contexts, kept)\n";
 
-// "[a, b]", on a line for each where they are many.
+// "[a, b]", one per line if there are many.
 std::string as_list(const std::vector<std::string>& names) {
   constexpr std::size_t kWidest = 60;
   std::string line;
@@ -77,13 +77,13 @@ std::string as_list(const std::vector<std::string>& names) {
   return line.size() <= kWidest ? "[" + line + "]" : "[\n" + lines + "]";
 }
 
-// A module that runs several times, or modules of several models: a wrapped forward() could not
-// tell one block from the other.
+// False for a module that runs several times, or modules of several models: a wrapped forward()
+// could not distinguish the blocks.
 bool are_unique(const std::vector<std::string>& modules) {
   return std::set<std::string>(modules.begin(), modules.end()).size() == modules.size();
 }
 
-// The lists that these modules are all elements of, in order; empty where they are of none.
+// The lists that together consist of these modules, in order; empty if there are none such.
 std::vector<std::string> lists_run(const Store& store, const std::vector<std::string>& modules) {
   const std::map<std::string, ModuleList> lists = lists_of(store);
   std::vector<std::string> found;
@@ -102,7 +102,7 @@ std::vector<std::string> lists_run(const Store& store, const std::vector<std::st
   return found;
 }
 
-// "[*model.encoder, *model.decoder]"; a list alone is itself.
+// "[*model.encoder, *model.decoder]"; a single list stays as it is.
 std::string one_list(const std::vector<std::string>& names) {
   if (names.size() == 1) return names.front();
   std::string code;
@@ -121,7 +121,7 @@ std::optional<std::string> named_blocks(const std::vector<std::string>& modules,
   return as_list(names);
 }
 
-// From outside of the model: no line of its own has to change.
+// From outside the model: none of its own lines have to change.
 std::string wrapped_blocks(const std::string& list, const std::optional<std::string>& condition,
                            bool is_selective) {
   std::string code =
@@ -136,7 +136,7 @@ std::string wrapped_blocks(const std::string& list, const std::optional<std::str
   return code + (is_selective ? ", context_fn=context)" : ")");
 }
 
-// Inside the model's own forward(), of a list whose name is not known.
+// Inside the model's own forward(), for a list whose name is not known.
 std::string blocks_in_forward(const std::string& condition) {
   return "from torch.utils.checkpoint import checkpoint\n"
          "for number, block in enumerate(self.blocks):\n"

@@ -1,5 +1,5 @@
-// The code that a person writes to use a remedy, with the names of the program's own modules where
-// the recording has them.
+// The code a user writes to apply a remedy, with the names of the program's own modules if the
+// recording has them.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace gpumemprof {
 
-// The list of modules that the model's loop runs, as code: "model.transformer.h". By the modules
-// that its blocks are (find_block_modules); where the recording does not say them, the list that
-// has as many. None where there is no such list.
+// The list of modules that the model's loop runs, as code: "model.transformer.h". Found by the
+// modules of its blocks (find_block_modules); if the recording does not have those, the list with
+// as many elements. None if there is no such list.
 std::optional<std::string> find_block_list(const Store& store, std::size_t blocks,
                                            const std::vector<std::string>& modules);
 
-// The code of one remedy of a change; of checkpointing, for the blocks of the change.
+// The code of one remedy of a change; for checkpointing, for the change's blocks.
 std::string code_of(const Advisor& advisor, const Change& change, RemedyId id);
 
 }  // namespace gpumemprof

@@ -55,7 +55,7 @@ class Completion {
   }
 
  private:
-  // Behind the last error whole steps were run: the program helped itself.
+  // Whole steps ran after the last error: the program recovered by itself.
   [[nodiscard]] bool goes_on() const {
     return std::any_of(steps_.begin(), steps_.end(), [&](const StepRange& step) {
       return step.has_backward && step.events.first > last_failed_;
@@ -84,7 +84,7 @@ class Completion {
     }
   }
 
-  // Whether the optimizer's step of the step that failed was over; evaluation may follow it.
+  // Whether the failed step was past its optimizer step; evaluation may follow it.
   [[nodiscard]] bool is_behind_its_step() const {
     if (!broken_->has_optimizer || !optimizer_file(store_, failed_stack()).empty()) return false;
     Phase last = Phase::other;
@@ -106,7 +106,7 @@ class Completion {
     return rows_.free_requested_event[row];
   }
 
-  // --- From a whole step before ---
+  // --- From an earlier whole step ---
 
   std::optional<CompletedRun> from_whole_step() {
     const std::optional<StepAlignment> found = align_steps(record_, whole_->events, broken_events_);
@@ -114,7 +114,7 @@ class Completion {
     const EventRange rest{found->resume_event, whole_->events.end};
     RunExtension extension(record_, spans_, failed_);
     find_gradient_sizes(whole_->events);
-    // What the first step makes for good is there already.
+    // What the first step allocates permanently is already live.
     const auto takes = [&](std::uint32_t row) {
       const bool is_for_good = death(row) >= rest.end;
       const bool is_made_once =
@@ -134,7 +134,7 @@ class Completion {
     resumed_ = extension.next_event();
     const bool is_in_place = keeps_gradients(*found);
     for (const std::uint32_t row : extension.repeat(rest, step, spans_, takes, resize)) {
-      // Added to a gradient that is there.
+      // Added to an existing gradient.
       if (is_in_place && extension.source(row) == MemorySource::gradients)
         extension.bury(row, extension.birth(row) + 1);
     }
@@ -155,7 +155,7 @@ class Completion {
     return run;
   }
 
-  // What was not loaded yet of the step's batch; returns the new rows.
+  // Loads what was not yet loaded of the step's batch; returns the new rows.
   [[nodiscard]] std::vector<std::uint32_t> load_batch(RunExtension& extension,
                                                       const StepAlignment& found,
                                                       std::uint32_t step) const {
@@ -178,7 +178,7 @@ class Completion {
     return event < rest.first ? resumed_ : resumed_ + (event - rest.first);
   }
 
-  // Gradients of the step before are there in backward: they are zeroed in place.
+  // Gradients of the previous step are live in backward: they are zeroed in place.
   [[nodiscard]] bool keeps_gradients(const StepAlignment& found) const {
     if (failed_ == 0 || phase_at(failed_ - 1) != Phase::backward) return false;
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
@@ -200,7 +200,7 @@ class Completion {
     }
   }
 
-  // What was live when memory ran out is freed where the whole step freed the like of it.
+  // What was live when memory ran out is freed where the whole step freed its counterpart.
   void bury_as_before(RunExtension& extension, const StepAlignment& found, EventRange rest) {
     const std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> older =
         freed_from_step_before(rest);
@@ -219,13 +219,13 @@ class Completion {
       if (same != older.end()) {
         extension.bury(row, moment(same->second, rest));
       } else if (source(row) == MemorySource::gradients && backward != kNoEvent) {
-        // The whole step was the first: zeroed before the next backward, as is usual.
+        // The whole step was the first: assume zeroing before the next backward, as is usual.
         extension.bury(row, backward);
       }
     }
   }
 
-  // When the whole step, from `rest` on, freed what the step before it had left.
+  // When the whole step, from `rest` on, freed what the step before it left live.
   [[nodiscard]] std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> freed_from_step_before(
       EventRange rest) const {
     std::map<std::pair<StackId, std::uint64_t>, std::uint32_t> freed;
@@ -249,8 +249,8 @@ class Completion {
 
   // --- From the first step's forward and backward ---
 
-  // Where the optimizer's first step failed. Its state follows from the gradients it steps by; then
-  // another step is run, with the state there from its beginning.
+  // If the optimizer's first step failed. Its state follows from the gradients it steps with; then
+  // another step is run, with the state live from its beginning.
   std::optional<CompletedRun> from_first_backward() {
     const StackId stack = failed_stack();
     const std::uint32_t states = states_of_optimizer(optimizer_file(store_, stack));
@@ -271,7 +271,7 @@ class Completion {
     run.how =
         "The run ran out of memory in its first optimizer step; the rest of the optimizer's "
         "state follows from the parameters, and a second step from the first.";
-    // Only the default way of stepping, over all parameters at once, takes these temporaries.
+    // Only the default stepping mode, over all parameters at once, allocates these temporaries.
     run.doubtful_low_bytes = sum;
     run.record = extension.take_record();
     run.spans = extension.take_spans();
@@ -288,7 +288,7 @@ class Completion {
     return gradients;
   }
 
-  // What the step made so far is state first, then temporaries.
+  // What the step allocated so far is state first, then temporaries.
   void add_missing_states(RunExtension& extension, const std::vector<std::uint32_t>& gradients,
                           std::uint32_t states, StackId stack) const {
     std::map<std::uint64_t, std::uint32_t> wanted;
@@ -334,7 +334,7 @@ class Completion {
     };
     const auto resize = [&](std::uint32_t row) { return rows_.requested_bytes[row]; };
     extension.begin_span(Phase::other, step);
-    std::vector<std::uint32_t> batch;  // of the second step, as that of the first
+    std::vector<std::uint32_t> batch;  // of the second step, same as that of the first
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
       const std::uint32_t birth = rows_.alloc_event[row];
       const bool is_batch = birth != kNoEvent && birth < pass.first && death(row) >= pass.first &&

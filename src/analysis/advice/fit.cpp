@@ -11,7 +11,7 @@ namespace {
 using Remedies = std::vector<RemedyId>;
 
 constexpr std::size_t kAlternatives = 3;
-constexpr std::size_t kMostTried = 24;  // sets behind the first that fits
+constexpr std::size_t kMostTried = 24;  // sets after the first that fits
 constexpr double kUnknownSlowdownPct = 25;
 
 // At most one of each family.
@@ -105,13 +105,13 @@ class Search {
       std::stable_sort(found_.begin(), found_.end(),
                        [](const Found& a, const Found& b) { return a.cost < b.cost; });
       if (found_.size() > kAlternatives + 1) found_.pop_back();
-      if (candidate.remedies.empty()) break;  // nothing is needed
+      if (candidate.remedies.empty()) break;  // nothing has to change
     }
     return std::move(found_);
   }
 
  private:
-  // By a set that does with fewer remedies what this does with more.
+  // By a set that achieves with fewer remedies what this one does with more.
   [[nodiscard]] bool is_beaten(const Remedies& remedies, double cost) const {
     return std::any_of(found_.begin(), found_.end(), [&](const Found& other) {
       const auto is_here = [&](RemedyId id) {
@@ -122,7 +122,7 @@ class Search {
     });
   }
 
-  // The set with as few blocks checkpointed as the limit needs; none where it does not fit at all.
+  // The set with as few checkpointed blocks as the limit requires; none if it does not fit at all.
   [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) {
     Change whole = change_of(remedies);
     if (found_.empty()) note_least(whole);
@@ -150,7 +150,7 @@ class Search {
       std::sort(change.blocks->begin(), change.blocks->end());
       return change;
     };
-    std::size_t low = 0;  // does not fit, or is no checkpointing
+    std::size_t low = 0;  // does not fit, or no checkpointing
     std::size_t high = order.size();
     while (high - low > 1) {
       const std::size_t middle = (low + high) / 2;
@@ -166,7 +166,7 @@ class Search {
   std::uint64_t least_bytes_ = kUnknownBytes;
 };
 
-// The largest factor that `set` puts into the change and that still fits.
+// The largest factor that still fits; `set` puts it into the change.
 template <typename Set>
 double largest_factor(const Advisor& advisor, Change change, std::uint64_t limit_bytes, Set&& set) {
   const auto fits = [&](double factor) {
@@ -242,9 +242,9 @@ void find_largest(const Advisor& advisor, const Change& change,
   if (sequence) plan.largest_sequence = times(*sequence, *plan.largest_sequence_factor);
 }
 
-// The lowest limit that a change survives, to one part in 128.
+// The lowest limit that a change survives, to within 1/128.
 std::uint64_t lowest_limit(const Advisor& advisor, const Change& change) {
-  std::uint64_t low = advisor.needed_bytes(change);  // lower ones do not do
+  std::uint64_t low = advisor.needed_bytes(change);  // anything lower does not fit
   std::uint64_t high = low;
   while (!advisor.fits(change, high)) {
     low = high;

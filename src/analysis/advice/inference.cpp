@@ -31,7 +31,8 @@ Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, const Advice
   return told;
 }
 
-// Remedies by their names, as one; an Error where one of them is none, or two do not go together.
+// Remedies by name, combined into one; an Error if a name is not a remedy, or two cannot be
+// combined.
 Result<InferenceRemedy> find_set(const std::vector<InferenceRemedy>& remedies,
                                  const std::vector<std::string>& names) {
   std::vector<const InferenceRemedy*> set;

@@ -1,9 +1,9 @@
-// Advice for a run without backward: what weights, the cache of keys and values and activations
-// would take if they were smaller.
+// Advice for a run without backward: what weights, the KV cache and activations would take if they
+// were smaller.
 //
-// Each remedy is a set of factors on the sources. The recorded run is followed once, and the peak
+// Each remedy is a set of factors on the sources. The recorded run is traversed once, and the peak
 // of every remedy is that of the scaled sums, at its own moment. Rounding and what a remedy leaves
-// as it is (embeddings, scales, a window kept in full precision) make the band.
+// unchanged (embeddings, scales, a window kept in full precision) make up the band.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace gpumemprof {
 
-// Out of memory, and no model was called again behind it.
+// Out of memory, and no model was called again after it.
 bool is_inference_cut_short(const Store& store, const DeviceRecord& record);
 
 Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,

@@ -8,7 +8,7 @@ namespace {
 using Chosen = std::vector<const InferenceRemedy*>;
 
 Scale together(const Scale& one, const Scale& other, bool share_precision) {
-  // Two precisions of the cache: the smaller one holds.
+  // Two cache precisions: the smaller one wins.
   const double cache = share_precision ? std::min(one.cache, other.cache) : one.cache * other.cache;
   return {one.weights * other.weights,
           cache,
@@ -28,8 +28,8 @@ RemedyCost cost_of(const Chosen& chosen) {
   return cost;
 }
 
-// Every set of remedies that apply and go together, the cheapest first: by what it costs, then by
-// how many they are.
+// Every set of remedies that apply and can be combined, cheapest first: by cost, then by number of
+// remedies.
 std::vector<Chosen> sets_of(const std::vector<InferenceRemedy>& remedies) {
   std::vector<Chosen> sets = {{}};
   for (const InferenceRemedy& remedy : remedies) {

@@ -17,7 +17,7 @@ class RemedyList {
  private:
   // Half of what is in full precision; the rest stays.
   [[nodiscard]] double halved() const { return 1 - run_.precision().full_share() / 2; }
-  // Bytes of a weight now, on average.
+  // Current bytes per weight, on average.
   [[nodiscard]] double weight_bytes() const { return 2 + 2 * run_.precision().full_share(); }
 
   [[nodiscard]] std::string if_full() const {
@@ -50,10 +50,10 @@ class RemedyList {
     remedy.cost = RemedyCost::changes_training;
     remedy.changes_precision = true;
     const double factor = bits / 8 / weight_bytes();
-    constexpr double kScales = 1.07;  // a scale for every 64 weights or for every row
+    constexpr double kScales = 1.07;  // one scale per 64 weights or per row
     remedy.scale.weights = std::min(1.0, factor * kScales);
     remedy.least.weights = std::min(1.0, factor);
-    // Embeddings, norms and the last layer are left as they are, in 16 bits.
+    // Embeddings, norms and the last layer stay in 16 bits.
     constexpr double kLeft = 0.25;
     remedy.most.weights =
         std::min(1.0, (1 - kLeft) * factor * kScales + kLeft * 2 / weight_bytes());
@@ -109,7 +109,7 @@ class RemedyList {
     remedy.title = "half as many tokens or positions at once";
     remedy.cost = RemedyCost::changes_training;
     remedy.scale = remedy.most = {1, 0.5, 0.5, 0.5, false, false};
-    remedy.least = {1, 0.5, 0.25, 0.5, false, false};  // scores of attention are quadratic
+    remedy.least = {1, 0.5, 0.25, 0.5, false, false};  // attention scores are quadratic
     remedy.most.activations = 0.6;
     remedy.why = "Cache and activations grow with the length, attention's scores with its square.";
     remedy.how =

@@ -31,7 +31,7 @@ Precision precision_of(const Store& store) {
 
 }  // namespace
 
-// Live bytes at a moment, by what a remedy scales.
+// Live bytes at a moment, grouped by what a remedy scales.
 struct InferenceRun::Held {
   double weights = 0;
   double cache = 0;
@@ -58,7 +58,7 @@ void InferenceRun::follow(const Visit& visit) const {
   }
 }
 
-// An event hands out one block; it may end several where the history is damaged.
+// An event allocates one block; it may free several if the history is damaged.
 void InferenceRun::sort_lifetimes() {
   const AllocationColumns& rows = record_.allocations;
   const std::size_t events = record_.events.size();
@@ -106,9 +106,9 @@ InferenceRun::InferenceRun(const Store& store, const DeviceRecord& record)
 }
 
 void InferenceRun::find_settled_cache() {
-  double floor = 0;  // the most that was left where some of it was freed
+  double floor = 0;  // the most that stayed live when some of it was freed
   double last = 0;
-  std::size_t growths = 0;  // to more than ever, after some of it was freed
+  std::size_t growths = 0;  // beyond the previous maximum, after some of it was freed
   bool has_dropped = false;
   follow([&](const Held& held) {
     most_weights_ = std::max(most_weights_, held.weights);

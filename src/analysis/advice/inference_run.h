@@ -14,14 +14,14 @@
 
 namespace gpumemprof {
 
-// What a remedy leaves of each source.
+// The share of each source that remains under a remedy.
 struct Scale {
   double weights = 1;
   double cache = 1;
   double activations = 1;
   double inputs = 1;
-  bool is_cache_settled = false;   // no copy of the cache beside the one that replaces it
-  bool is_cache_constant = false;  // all of it, from the start on
+  bool is_cache_settled = false;   // no copy of the cache next to the one that replaces it
+  bool is_cache_constant = false;  // all of it is live from the start
 };
 
 struct InferenceRemedy {
@@ -30,20 +30,20 @@ struct InferenceRemedy {
   RemedyCost cost = RemedyCost::free;
   Scale scale;
   Scale least;  // the band's lower end
-  Scale most;   // and its upper one
+  Scale most;   // and its upper end
   bool changes_precision = false;
-  double batch_factor = 1;  // samples at once, of those that were recorded
+  double batch_factor = 1;  // samples at once, relative to those recorded
   std::string why;
   std::string how;
-  std::string obstacle;  // a sentence where it does not apply
+  std::string obstacle;  // a sentence if it does not apply
 };
 
-// How much of the parameters is in which precision, where the recording says it.
+// How much of the parameters is in which precision, if the recording says so.
 struct Precision {
   std::optional<std::uint64_t> full_bytes;
   std::optional<std::uint64_t> half_bytes;
   [[nodiscard]] bool is_known() const { return full_bytes || half_bytes; }
-  // The share of the weights that takes four bytes each; all of them where nothing says it.
+  // The share of the weights that take four bytes each; all of them if nothing says otherwise.
   [[nodiscard]] double full_share() const {
     const auto full = static_cast<double>(full_bytes.value_or(0));
     const auto half = static_cast<double>(half_bytes.value_or(0));
@@ -55,13 +55,13 @@ class InferenceRun {
  public:
   InferenceRun(const Store& store, const DeviceRecord& record);
 
-  // The peak under each of them, in one pass over the run.
+  // The peak under each scale, in one pass over the run.
   [[nodiscard]] std::vector<std::uint64_t> peaks(const std::vector<Scale>& scales) const;
 
   [[nodiscard]] const Precision& precision() const { return precision_; }
   [[nodiscard]] bool has_weights() const { return most_weights_ > 0; }
   [[nodiscard]] bool has_cache() const { return most_cache_ > 0; }
-  // The cache grows by copies, so that old and new are there at once.
+  // The cache grows by copying, so old and new are live at once.
   [[nodiscard]] bool is_cache_copied() const { return is_cache_copied_; }
 
  private:
@@ -76,15 +76,15 @@ class InferenceRun {
   const DeviceRecord& record_;
   Precision precision_;
   std::vector<std::uint32_t> birth_row_;    // by event
-  std::vector<std::uint32_t> first_death_;  // by event: a row that ends there
-  std::vector<std::uint32_t> next_death_;   // by row: another that ends at the same event
+  std::vector<std::uint32_t> first_death_;  // by event: a row that is freed there
+  std::vector<std::uint32_t> next_death_;   // by row: another one freed at the same event
   double most_weights_ = 0;
   double most_cache_ = 0;
-  double settled_cache_ = 0;  // without the copies that are made while it grows
+  double settled_cache_ = 0;  // without the copies made while it grows
   bool is_cache_copied_ = false;
 };
 
-// All remedies there are for inference, whether they apply or not.
+// All remedies for inference, whether they apply or not.
 std::vector<InferenceRemedy> inference_remedies(const InferenceRun& run);
 
 }  // namespace gpumemprof

@@ -1,4 +1,4 @@
-// Why a remedy cannot be predicted from a recording, or would change nothing by its nature.
+// Why a remedy cannot be predicted from a recording, or would by its nature change nothing.
 #include "analysis/advice/advisor.h"
 #include "analysis/sources/code_kind.h"
 
@@ -46,7 +46,7 @@ bool is_of_step(RemedyId id) {
          id == RemedyId::zero_grad_early || id == RemedyId::empty_cache;
 }
 
-// Into how many parts a remedy cuts the batch; 0: it does not.
+// How many parts a remedy splits the batch into; 0: it does not.
 std::uint64_t parts_of(RemedyId id) {
   switch (id) {
     case RemedyId::micro_batch_x0_5:
@@ -63,7 +63,7 @@ std::uint64_t parts_of(RemedyId id) {
 
 }  // namespace
 
-// Copies of weights in half precision, made in forward: half a parameter's size, at a product.
+// Half-precision copies of weights, made in forward: half a parameter's size, at a product.
 bool Advisor::is_autocast_already() const {
   std::size_t products = 0;
   std::size_t copies = 0;
@@ -90,7 +90,7 @@ bool Advisor::is_checkpointed_already() const {
   return false;
 }
 
-// Many parts need a batch that can be cut so; two and four are taken for granted.
+// Many parts need a batch that can be split that way; two and four are assumed to work.
 std::optional<std::string> Advisor::batch_obstacle(std::uint64_t parts) const {
   constexpr std::uint64_t kUsualParts = 4;
   if (!batch_ && parts > kUsualParts)
@@ -113,7 +113,7 @@ std::optional<std::string> Advisor::gradient_obstacle(RemedyId id) const {
   return std::nullopt;
 }
 
-// What the model itself has not, or has already.
+// What the model itself lacks, or already has.
 std::optional<std::string> Advisor::model_obstacle(RemedyId id) const {
   if (is_checkpointing(id) && is_checkpointed_already())
     return "The run recomputes activations in backward already.";

@@ -1,4 +1,4 @@
-// What lives in the host's memory until it is needed.
+// What is kept in host memory until it is needed.
 #include "analysis/advice/rewrite.h"
 
 namespace gpumemprof {

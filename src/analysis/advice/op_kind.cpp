@@ -55,7 +55,7 @@ OpKind kind_of_frame(std::string_view file, std::string_view full_name, bool& is
     return is_open ? OpKind::unknown : kind_of_module_file(file);
   }
   if (file.find("/torch/") != std::string_view::npos) {
-    is_open = true;  // torch's own machinery: what called it says more
+    is_open = true;  // torch's own machinery: its caller says more
     return OpKind::unknown;
   }
   return name.find("attention") != std::string_view::npos ? OpKind::attention : OpKind::unknown;

@@ -1,4 +1,4 @@
-// Other optimizers, other ways of stepping.
+// Other optimizers and other stepping modes.
 #include <algorithm>
 #include <map>
 
@@ -7,7 +7,7 @@
 namespace gpumemprof {
 namespace {
 
-// bitsandbytes keeps small parameters' state in fp32 and one scale for every block of the rest.
+// bitsandbytes keeps the state of small parameters in fp32 and one scale per block of the rest.
 constexpr std::uint64_t kSmallest8BitElements = 4096;
 constexpr std::uint64_t kBlockElements = 256;
 constexpr std::uint64_t kFloatBytes = 4;
@@ -26,7 +26,7 @@ void drop_step_temporaries(Rewrite& rewrite) {
   }
 }
 
-// One parameter at a time, `count` temporaries of its size at once.
+// One parameter at a time, with `count` temporaries of its size live at once.
 void add_step_temporaries(Rewrite& rewrite, std::uint32_t count) {
   for (const EventRange& step : rewrite.facts.optimizer_steps()) {
     std::uint64_t order = kTapeMaxOrder / 2;
@@ -40,7 +40,8 @@ void add_step_temporaries(Rewrite& rewrite, std::uint32_t count) {
   }
 }
 
-// When state is made: at the first step, where the recording has it; before, where it began later.
+// When state is allocated: at the first step, if the recording has it; earlier, if the recording
+// began later.
 TapeKey birth_of_states(const Rewrite& rewrite) {
   bool is_from_before = false;
   bool is_born = false;
@@ -67,7 +68,7 @@ void add_states(Rewrite& rewrite, TapeKey birth, const std::vector<std::uint64_t
   }
 }
 
-// One buffer of each parameter's size: of the state that was recorded as much is kept.
+// One buffer of each parameter's size: that much of the recorded state is kept.
 void keep_one_state(Rewrite& rewrite) {
   const TapeKey birth = birth_of_states(rewrite);
   std::map<std::uint64_t, std::uint32_t> wanted;
@@ -86,16 +87,16 @@ void keep_one_state(Rewrite& rewrite) {
   add_states(rewrite, birth, missing);
 }
 
-// Elements of what Adafactor keeps for a matrix: its rows and columns, as near to a square as any,
-// for its shape is not in the recording.
+// Elements that Adafactor keeps for a matrix: its rows and columns, as close to square as possible,
+// since its shape is not in the recording.
 std::uint64_t rows_and_columns(std::uint64_t elements) {
   std::uint64_t root = 1;
   while (root * root < elements) root *= 2;
   return 3 * root;
 }
 
-// Of a convolution's weights it takes the last two dimensions, the window's, for the matrix: rows
-// and columns of each window. With windows of one element that is twice the weights.
+// For a convolution's weights it takes the last two dimensions, the kernel window, as the matrix:
+// rows and columns of each window. For one-element windows that is twice the weights.
 std::uint64_t windows_rows_and_columns(std::uint64_t elements) {
   for (const std::uint64_t side : {7U, 5U, 3U}) {
     if (elements % (side * side) == 0) return 2 * elements / side;
@@ -103,7 +104,7 @@ std::uint64_t windows_rows_and_columns(std::uint64_t elements) {
   return 2 * elements;
 }
 
-// How a model's weights are used: convolutions, and linear layers behind the last of them.
+// How a model's weights are used: convolutions, and linear layers after the last of them.
 struct LayerCount {
   std::size_t convolutions = 0;
   std::size_t products = 0;
@@ -124,9 +125,9 @@ LayerCount count_layers(const RunFacts& facts) {
   return count;
 }
 
-// Gradients come in the reverse order of the layers.
+// Gradients are computed in the reverse order of the layers.
 std::vector<std::uint64_t> adafactor_states(const RunFacts& facts) {
-  constexpr std::uint64_t kVectorElements = 4096;  // a bias or a scale is not larger, as a rule
+  constexpr std::uint64_t kVectorElements = 4096;  // a bias or a scale is usually no larger
   const LayerCount layers = count_layers(facts);
   const bool is_of_windows = 2 * layers.convolutions > layers.products;
   std::size_t matrices = 0;
@@ -189,7 +190,7 @@ void use_optimizer(Rewrite& rewrite, OptimizerChoice choice) {
 
 void use_stepping(Rewrite& rewrite, SteppingMode mode) {
   drop_step_temporaries(rewrite);
-  // Without a second moment there is no root to take of it.
+  // Without a second moment no square root is taken.
   const bool has_two_states = rewrite.facts.states_per_parameter().value_or(2) > 1.5;
   if (mode == SteppingMode::foreach_off) add_step_temporaries(rewrite, has_two_states ? 2 : 1);
 }

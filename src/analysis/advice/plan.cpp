@@ -6,7 +6,7 @@
 
 namespace gpumemprof {
 
-// Bands were chosen by hand, wider than the errors found on the recorded pairs of docs/accuracy.md
+// Bands were chosen by hand, wider than the errors found on the recorded pairs in docs/accuracy.md
 // and never below 1 %: a judgement, not a derivation.
 const std::vector<RemedyFacts>& all_remedies() {
   static const std::vector<RemedyFacts> kRemedies = {

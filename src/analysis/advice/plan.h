@@ -25,7 +25,7 @@ enum class RemedyId : std::uint8_t {
   batch_x2,
   accumulate_x4,
   expandable_segments,
-  // Beyond the names every version has:
+  // Beyond the names that every version has:
   micro_batch_x0_5,
   micro_batch_x0_25,
   micro_batch_x0_125,
@@ -43,16 +43,16 @@ enum class RemedyId : std::uint8_t {
 };
 inline constexpr std::size_t kRemedyCount = 28;
 
-// What is done to a run: remedies together, and batches and sequences of another size.
+// What is done to a run: combined remedies, and other batch sizes and sequence lengths.
 struct Change {
   std::vector<RemedyId> remedies;
-  // Of each pass's blocks, which are checkpointed, by the order they run in, sorted; none: all.
+  // Which of each pass's blocks are checkpointed, by the order they run in, sorted; none: all.
   std::optional<std::vector<std::uint32_t>> blocks;
   double batch_factor = 1;
   double sequence_factor = 1;
 
   [[nodiscard]] bool has(RemedyId id) const;
-  // Whether checkpointing is of this block.
+  // Whether checkpointing applies to this block.
   [[nodiscard]] bool recomputes(std::uint32_t ordinal) const;
 };
 
@@ -64,20 +64,20 @@ struct RemedyFacts {
   std::string_view how_trainer;
   // Half the width of the band, as a share of the peak.
   double band = 0;
-  // What it costs beyond time, for choosing the cheapest: 0 the same result, more: other numerics,
-  // other training.
+  // What it costs besides time, for choosing the cheapest: 0 for the same result, more for other
+  // numerics or other training.
   double cost = 0;
-  RemedyCost costs = RemedyCost::free;  // what a person is told of it
+  RemedyCost costs = RemedyCost::free;  // as reported to the user
 };
 
 const std::vector<RemedyFacts>& all_remedies();
 const RemedyFacts& facts_of(RemedyId id);
-// By its name; nullptr where there is none.
+// By name; nullptr if there is none.
 const RemedyFacts* find_remedy(std::string_view name);
 // Whether both change the same thing, so that they cannot be used together.
 bool excludes(RemedyId one, RemedyId other);
 
-// Applies them in the order that lets each see what the others did.
+// Applies them in an order that lets each see what the others did.
 void apply(Rewrite& rewrite, const Change& change, const std::vector<RepeatedBlock>& blocks);
 
 }  // namespace gpumemprof

@@ -1,10 +1,10 @@
 // Autocast to half precision.
 //
 // Autocast runs matrix products in half precision, norms and losses in fp32, and lets the rest
-// follow its inputs. So the precision of every result of forward is followed from operation to
+// follow its inputs. So the precision of every forward result is tracked from operation to
 // operation: the input of one is the main result of the one before. Where an operation's input has
-// the other precision a copy is made; it is saved for backward in the place of the input, which
-// then goes when the program drops it.
+// the other precision a copy is made; it is saved for backward instead of the input, which is then
+// freed when the program drops it.
 #include "analysis/advice/precision.h"
 
 #include <algorithm>
@@ -61,14 +61,14 @@ void fuse_attention(Rewrite& rewrite, const ForwardPass& pass, const Operation& 
     TapeRow* row = rewrite.find(place);
     if (row != nullptr && facts.bytes(place) == scores) row->size_bytes = 0;
   }
-  // Other reasons may keep the kernel away.
+  // The kernel may be unavailable for other reasons.
   rewrite.doubtful_high_bytes += dropped;
 }
 
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
-constexpr std::uint32_t kFormulaLength = 5;  // results of one line; see is_formula
+constexpr std::uint32_t kFormulaLength = 5;  // results on one line; see is_formula
 constexpr std::size_t kRecentResults = 8;
 constexpr std::uint32_t kDropAfter = 8;  // allocations until the program drops what is not saved
 
@@ -151,7 +151,7 @@ class PassPrecision {
         compute(operation);
         break;
     }
-    // Small results (statistics, scalars, positions) are no input of what follows.
+    // Small results (statistics, scalars, positions) are not inputs of what follows.
     if (input_ == kNone || 64 * bytes(operation.output) >= bytes(input_)) {
       const bool is_weights =
           operation.kind == OpKind::softmax || (is_of_softmax_ && operation.kind == OpKind::follow);
@@ -163,7 +163,7 @@ class PassPrecision {
     if (recent_.size() > kRecentResults) recent_.pop_front();
   }
 
-  // Without a fused kernel torch computes it in fp32 and turns the result back.
+  // Without a fused kernel torch computes it in fp32 and converts the result back.
   void attend(const Operation& operation) {
     const std::uint64_t scores = facts_.scores_bytes(pass_, operation);
     set(operation, !(is_cpu_ ? facts_.is_attention_written_out(pass_, operation) : scores > 0));
@@ -180,7 +180,7 @@ class PassPrecision {
     }
   }
 
-  // Layers with nothing between them have the same input: two products in a row would be one.
+  // Layers with nothing between them share an input: two products in a row would be one.
   void multiply(std::uint32_t index) {
     const Operation& operation = pass_.operations[index];
     set(operation, true);
@@ -197,8 +197,8 @@ class PassPrecision {
     copy_input(input_, operation.first, bytes(input_));
   }
 
-  // The loss over half-precision logits: their log-softmax is half too, and a copy of it in fp32 is
-  // saved, unless the program turned the logits into fp32 before.
+  // The loss over half-precision logits: their log-softmax is half too, and an fp32 copy of it is
+  // saved, unless the program converted the logits to fp32 first.
   void lose(const Operation& operation) {
     set(operation, false);
     const std::uint64_t size = bytes(operation.output);
@@ -216,7 +216,7 @@ class PassPrecision {
     }
     is_half_[operation.output] = 1;
     half_loss_bytes_ = size;
-    // A program may turn the logits into fp32 by itself; in fp32 that leaves no trace.
+    // A program may convert the logits to fp32 itself; in an fp32 run that leaves no trace.
     rewrite_.doubtful_high_bytes = std::max(rewrite_.doubtful_high_bytes, size);
     rewrite_.tape
         .insert(after_event(event, 1), first_gradient_of_loss(size), size,
@@ -224,7 +224,7 @@ class PassPrecision {
         .lane = lane;
   }
 
-  // The fp32 copy is done with when backward made the first gradient of its size.
+  // The fp32 copy is no longer needed once backward has computed the first gradient of its size.
   [[nodiscard]] TapeKey first_gradient_of_loss(std::uint64_t size) const {
     for (const std::uint32_t row : pass_.backward) {
       if (facts_.bytes(row) == size) return after_event(facts_.birth(row), 1);
@@ -232,12 +232,12 @@ class PassPrecision {
     return pass_.has_backward() ? after_event(pass_.backward_first, 1) : kTapeEnd;
   }
 
-  // A line of the user's own. One that makes many results of a size is a formula, and nearly every
-  // formula has a power, a root or a logarithm in it, which autocast computes in fp32. Else the
+  // A line of user code. One that produces many results of one size is a formula, and nearly every
+  // formula contains a power, a root or a logarithm, which autocast computes in fp32. Otherwise the
   // result has the higher precision of the inputs; one of them may be an earlier result of the same
   // size, as in a residual connection.
   void compute(const Operation& operation) {
-    // Autocast for CPU tensors computes no power in fp32.
+    // Autocast on the CPU does not compute powers in fp32.
     if (is_formula(operation) && is_cpu_) {
       set(operation, is_input_half());
       return;
@@ -250,7 +250,7 @@ class PassPrecision {
         copy_input(input_, operation.first + 1, bytes(input_));
       return;
     }
-    // What softmax made is multiplied by the values of attention.
+    // The softmax result is multiplied by the values of attention.
     if (is_of_softmax_ && input_ != kNone && bytes(operation.output) != bytes(input_)) {
       set(operation, true);
       const bool is_softmax = input_kind_ == OpKind::softmax;
@@ -298,14 +298,14 @@ class PassPrecision {
     if (alike != kNone ? is_half_[alike] != 0 : is_before_matmul(place)) halve(row);
   }
 
-  // Of a weight that is used twice: kept until the other part is there.
+  // For a weight that is used twice: kept until the other part is computed.
   [[nodiscard]] bool is_part_of_gradient(std::uint32_t row) const {
     const std::uint32_t half = (pass_.backward_end - pass_.backward_first) / 2;
     return facts_.is_parameter_size(facts_.bytes(row)) && facts_.death(row) != kNoEvent &&
            facts_.death(row) - facts_.birth(row) > half;
   }
 
-  // The operation whose gradient is computed when the results up to `place` are still needed.
+  // The operation whose gradient is computed while the results up to `place` are still needed.
   [[nodiscard]] const Operation* operation_behind(std::uint32_t place) const {
     const std::size_t next = place == kNone ? 0 : pass_.operation_of[place] + 1;
     return next < pass_.operations.size() ? &pass_.operations[next] : nullptr;
@@ -315,8 +315,8 @@ class PassPrecision {
     return operation != nullptr && operation->kind == OpKind::matmul;
   }
 
-  // Autocast keeps a copy of each weight until its gradient is computed; the gradient is made in
-  // half precision first.
+  // Autocast keeps a copy of each weight until its gradient is computed; the gradient is computed
+  // in half precision first.
   void copy_weight(std::uint32_t row, std::uint32_t place) {
     if (!is_before_matmul(place)) return;
     const std::uint32_t event = facts_.birth(row);
@@ -345,12 +345,12 @@ class PassPrecision {
   const RunFacts& facts_;
   const ForwardPass& pass_;
   std::vector<char> is_half_;  // by place
-  // Autocast for CPU tensors has no fp32 list for norms and softmax: they follow their input.
+  // Autocast on the CPU has no fp32 list for norms and softmax: they follow their input.
   bool is_cpu_ = facts_.store().origin().device_type == "cpu";
   std::uint32_t input_ = kNone;
   std::uint32_t shared_input_ = kNone;
   OpKind input_kind_ = OpKind::unknown;
-  bool is_of_softmax_ = false;  // the input: weights of attention
+  bool is_of_softmax_ = false;  // the input is attention weights
   std::deque<std::uint32_t> recent_;
   std::uint64_t half_loss_bytes_ = 0;
   std::uint32_t loss_gradients_ = 0;

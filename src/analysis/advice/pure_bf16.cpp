@@ -1,4 +1,4 @@
-// A model that is bf16 throughout: weights, gradients and the optimizer's state too.
+// A model that is bf16 throughout: weights, gradients and optimizer state too.
 #include <algorithm>
 #include <set>
 
@@ -8,9 +8,9 @@
 namespace gpumemprof {
 namespace {
 
-// A norm that the model's code writes out: the squares, which go at once, with their small mean,
-// then the scaled result and that times the weights, both saved. Such code turns its input into
-// fp32 first, which leaves no trace in a run that is fp32 throughout.
+// A norm implemented in the model's own code: the squares, which are freed at once, with their
+// small mean, then the scaled result and its product with the weights, both saved. Such code
+// converts its input to fp32 first, which leaves no trace in a run that is fp32 throughout.
 bool is_written_norm(const RunFacts& facts, const ForwardPass& pass, std::size_t index) {
   if (index + 2 >= pass.operations.size()) return false;
   const Operation& squares = pass.operations[index];
@@ -29,7 +29,7 @@ bool is_written_norm(const RunFacts& facts, const ForwardPass& pass, std::size_t
 }
 
 // The same on one line: squares, means, roots and the scaled result, then the weights on the next
-// line or in the function around it.
+// line or in the calling function.
 bool is_norm_on_one_line(const RunFacts& facts, const ForwardPass& pass, std::size_t index) {
   if (index + 1 >= pass.operations.size()) return false;
   const Operation& norm = pass.operations[index];
@@ -44,13 +44,13 @@ bool is_norm_on_one_line(const RunFacts& facts, const ForwardPass& pass, std::si
   const std::uint64_t bytes = facts.bytes(squares);
   if (norm.output == norm.first || facts.bytes(scaled) != bytes) return false;
   if (facts.bytes(pass.forward[weighted.output]) != bytes) return false;
-  constexpr std::uint64_t kNarrowest = 16;  // elements that one mean is of
+  constexpr std::uint64_t kNarrowest = 16;  // elements per mean
   const bool has_means = kNarrowest * facts.bytes(pass.forward[norm.first + 1]) <= bytes;
   return has_means && !facts.is_saved(pass, squares) && facts.is_saved(pass, scaled);
 }
 
-// The fp32 copy of the input and the squares stay fp32; the scaled result is made in fp32 and
-// turned back.
+// The fp32 copy of the input and the squares stay fp32; the scaled result is computed in fp32 and
+// converted back.
 void keep_norm_fp32(Rewrite& rewrite, std::uint32_t squares, std::uint32_t scaled) {
   const RunFacts& facts = rewrite.facts;
   const std::uint32_t end = facts.death(scaled);
@@ -61,8 +61,8 @@ void keep_norm_fp32(Rewrite& rewrite, std::uint32_t squares, std::uint32_t scale
                       bytes, MemorySource::temporaries);
 }
 
-// The copy is saved for backward instead of the norm's input, which then goes when the program
-// drops it: behind the next sum, about.
+// The copy is saved for backward instead of the norm's input, which is then freed when the program
+// drops it: about after the next sum.
 void drop_input_of_norm(Rewrite& rewrite, const ForwardPass& pass, std::size_t index) {
   if (index == 0) return;
   constexpr std::uint32_t kDropAfter = 12;  // allocations
@@ -89,7 +89,7 @@ void use_pure_bf16(Rewrite& rewrite) {
   std::vector<char> is_in_pass(facts.record().allocations.size(), 0);
   bool has_embedding = false;
   for (const ForwardPass& pass : facts.passes()) {
-    std::set<std::uint64_t> fp32_sizes;  // of losses and attention that is written out
+    std::set<std::uint64_t> fp32_sizes;  // of losses and of attention without a fused kernel
     std::uint64_t norms_bytes = 0;
     std::uint64_t softmax_bytes = 0;
     for (std::size_t index = 0; index < pass.operations.size(); ++index) {
@@ -100,14 +100,14 @@ void use_pure_bf16(Rewrite& rewrite) {
                        pass.forward[pass.operations[index + 1].output]);
         drop_input_of_norm(rewrite, pass, index);
       } else if (is_norm_on_one_line(facts, pass, index)) {
-        // Most such code computes in fp32; in a run that is fp32 throughout nothing shows it.
+        // Most such code computes in fp32; a run that is fp32 throughout does not show it.
         keep_norm_fp32(rewrite, pass.forward[operation.first], pass.forward[operation.output]);
         drop_input_of_norm(rewrite, pass, index);
         norms_bytes += facts.bytes(pass.forward[operation.first]);
       }
       const bool is_loss =
           operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
-      // Without a fused kernel torch computes attention in fp32 and turns the result back.
+      // Without a fused kernel torch computes attention in fp32 and converts the result back.
       const std::uint64_t scores = facts.scores_bytes(pass, operation);
       const bool is_cpu = facts.store().origin().device_type == "cpu";
       if (scores > 0 && !is_cpu) fuse_attention(rewrite, pass, operation);

@@ -13,7 +13,7 @@ RunExtension::RunExtension(const DeviceRecord& recorded, const std::vector<Phase
   }
 }
 
-// Rows that are born later are dropped: rows are in the order of their birth.
+// Rows born later are dropped: rows are in order of birth.
 void RunExtension::copy_rows(std::uint32_t end) {
   const AllocationColumns& from = recorded_.allocations;
   AllocationColumns& to = record_.allocations;
@@ -107,7 +107,7 @@ std::vector<std::uint32_t> RunExtension::repeat(
   }
   std::vector<std::uint32_t> outliving;
   const AllocationColumns& rows = recorded_.allocations;
-  // The times go on from where they are.
+  // Times continue from the last event.
   const std::int64_t last = record_.events.empty() ? kUnknownTime : record_.events.time_ns.back();
   const std::int64_t first = recorded_.events.time_ns[events.first];
   const auto row_count = static_cast<std::uint32_t>(rows.size());

@@ -1,4 +1,4 @@
-// RunExtension: a recorded run up to an event, and what is added behind it.
+// RunExtension: a recorded run up to an event, and what is added after it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace gpumemprof {
 
 class RunExtension {
  public:
-  // Keeps the events before `end`. Rows that live on then live to the end until bury() says
+  // Keeps the events before `end`. Rows still live then live to the end until bury() says
   // otherwise.
   RunExtension(const DeviceRecord& recorded, const std::vector<PhaseSpan>& spans,
                std::uint32_t end);
@@ -31,13 +31,13 @@ class RunExtension {
                                     const std::vector<PhaseSpan>& spans,
                                     const std::function<bool(std::uint32_t row)>& takes,
                                     const std::function<std::uint64_t(std::uint32_t row)>& resize);
-  // The row is freed at an event that repeat() made or will make.
+  // The row is freed at an event that repeat() created or will create.
   void bury(std::uint32_t row, std::uint32_t event);
   [[nodiscard]] std::uint32_t birth(std::uint32_t row) const {
     return record_.allocations.alloc_event[row];
   }
   [[nodiscard]] MemorySource source(std::uint32_t row) const { return record_.labels.source[row]; }
-  // A recorded row is for what the other one is for: what follows on it is known there.
+  // Gives a recorded row the label of its counterpart, for which what followed is known.
   void relabel(std::uint32_t row, std::uint32_t like) {
     record_.labels.source[row] = recorded_.labels.source[like];
     record_.labels.flags[row] = recorded_.labels.flags[like];

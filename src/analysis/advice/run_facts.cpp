@@ -9,7 +9,7 @@ namespace gpumemprof {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
-// Smaller gradients are biases and scales as a rule: they say nothing about a matrix.
+// Smaller gradients are usually biases and scales: they say nothing about a matrix.
 constexpr std::uint64_t kMatrixBytes = 64 * kKiB;
 
 }  // namespace
@@ -22,7 +22,7 @@ RunFacts::RunFacts(const Store& store, const DeviceRecord& record,
       steps_.push_back({spans_.first(run), spans_.end(run)});
   }
   find_passes(grown);
-  // A step that allocates nothing leaves no event: it lies behind backward.
+  // A step that allocates nothing leaves no event: it comes after backward.
   const bool is_silent = allocates_no_step();
   for (const ForwardPass& pass : passes_) {
     if (!is_silent) break;
@@ -42,7 +42,7 @@ Phase RunFacts::phase_at(std::uint32_t event) const {
                                                              : spans_.phase(spans_.run_of(event));
 }
 
-// No event of an optimizer, and yet gradients that were made.
+// No optimizer event, although gradients were computed.
 bool RunFacts::allocates_no_step() const {
   for (std::size_t run = 0; run < spans_.count(); ++run) {
     if (spans_.phase(run) == Phase::optimizer_step) return false;
@@ -112,9 +112,8 @@ void RunFacts::find_operations(ForwardPass& pass) {
   }
 }
 
-// Backward lets go of what forward saved in the reverse order. The latest of it that is still there
-// tells how far backward has come; results that live on for other reasons (the loss, say) are left
-// out.
+// Backward frees, in reverse order, what forward saved. The latest of it that is still live shows
+// how far backward has come; results that stay live for other reasons (the loss, say) are left out.
 void RunFacts::find_mirror(ForwardPass& pass) const {
   std::vector<std::uint32_t> saved;  // places in forward
   std::uint64_t largest = 0;
@@ -127,7 +126,7 @@ void RunFacts::find_mirror(ForwardPass& pass) const {
   std::erase_if(saved,
                 [&](std::uint32_t place) { return bytes(pass.forward[place]) < largest / 4096; });
   std::uint64_t total = 0;
-  std::vector<std::uint64_t> expected;  // bytes there when it goes, if all went in order
+  std::vector<std::uint64_t> expected;  // bytes still live at its free, if all were freed in order
   expected.reserve(saved.size());
   for (const std::uint32_t place : saved) expected.push_back(total += bytes(pass.forward[place]));
   std::vector<std::uint32_t> by_death(saved.size());
@@ -153,7 +152,7 @@ void RunFacts::find_mirror(ForwardPass& pass) const {
   }
 }
 
-// A line of the user's own that has a matrix of weights to itself multiplies by it.
+// A line of user code that has a weight matrix to itself multiplies by it.
 void RunFacts::find_matmuls_by_gradient(ForwardPass& pass) {
   std::map<StackId, std::uint32_t> gradients;
   for (std::size_t index = 0; index < pass.backward.size(); ++index) {
@@ -182,7 +181,7 @@ void RunFacts::find_matmuls_by_gradient(ForwardPass& pass) {
   }
 }
 
-// Products, softmax and dropout have that size one behind the other; a fused kernel makes its
+// Products, softmax and dropout have that size one after the other; a fused kernel allocates its
 // result and small statistics.
 std::uint64_t RunFacts::scores_bytes(const ForwardPass& pass, const Operation& operation) const {
   constexpr std::uint32_t kFewest = 4;
@@ -203,7 +202,7 @@ std::uint64_t RunFacts::scores_bytes(const ForwardPass& pass, const Operation& o
 bool RunFacts::is_attention_written_out(const ForwardPass& pass, const Operation& operation) const {
   if (operation.kind != OpKind::attention) return false;
   if (scores_bytes(pass, operation) > 0) return true;
-  // A fused kernel makes its result, and may copy queries, keys and values before.
+  // A fused kernel allocates its result, and may copy queries, keys and values first.
   constexpr std::uint32_t kMostOfKernel = 4;
   const std::uint64_t result = bytes(pass.forward[operation.first + operation.count - 1]);
   std::uint32_t alike = 0;
@@ -267,7 +266,7 @@ std::optional<double> RunFacts::states_per_parameter() const {
 std::optional<double> RunFacts::seconds_in(Phase phase) const {
   const Column<std::int64_t>& times = record_.events.time_ns;
   if (passes_.empty() || times.empty()) return std::nullopt;
-  // The first step warms up.
+  // The first step is warm-up.
   const std::uint32_t from = passes_.size() > 1 ? passes_[1].first_event : 0;
   double sum_ns = 0;
   for (std::size_t run = 0; run < spans_.count(); ++run) {
@@ -308,7 +307,7 @@ Tape RunFacts::tape(const sim::RequestColumns& proven, std::uint32_t first_event
     if (death(row) != kNoEvent && death(row) < first_event) continue;
     if (death(row) != kNoEvent) entry.death = at_event(death(row));
     const std::uint32_t completed = rows.free_completed_event[row];
-    // Let go and reusable in the next event, as a rule: one moment for the tape.
+    // Usually freed and reusable at the next event: one moment for the tape.
     const bool is_plain = completed == kNoEvent || completed <= death(row) + 1;
     entry.reusable = is_plain ? entry.death : at_event(completed);
     entry.size_bytes = bytes(row);

@@ -1,9 +1,9 @@
-// RunFacts: what a recording says of its training steps, as remedies need it: forward passes with
-// the backward behind them, which operation allocated what, which forward operation a moment of
-// backward belongs to, the trainable parameters, the optimizer's steps.
+// RunFacts: what a recording says about its training steps, as remedies need it: forward passes
+// with the backward that follows them, which operation allocated what, which forward operation a
+// moment of backward belongs to, the trainable parameters, the optimizer's steps.
 //
-// Rows are rows of the device's allocations. Nothing is copied of the recording; it must outlive
-// this.
+// Rows are rows of the device's allocations. The recording is not copied; it must outlive this
+// object.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace gpumemprof {
 
-// Consecutive allocations with the same stack: one operation, mostly.
+// Consecutive allocations with the same stack: usually one operation.
 struct Operation {
   std::uint32_t first = 0;  // into ForwardPass::forward
   std::uint32_t count = 0;
-  std::uint32_t output = 0;  // the same: its main result
+  std::uint32_t output = 0;  // likewise: its main result
   OpKind kind = OpKind::unknown;
   StackId stack;
 };
@@ -31,7 +31,7 @@ struct Operation {
 struct ForwardPass {
   std::uint32_t first_event = 0;
   std::uint32_t backward_first = kNoEvent;  // kNoEvent: no backward followed
-  std::uint32_t backward_end = kNoEvent;    // behind its last event
+  std::uint32_t backward_end = kNoEvent;    // after its last event
   std::vector<std::uint32_t> forward;       // rows born in forward, in order
   std::vector<std::uint32_t> backward;      // rows born in backward, in order
   // For each row of `backward`: the latest place in `forward` whose result backward still needs.
@@ -42,8 +42,8 @@ struct ForwardPass {
   [[nodiscard]] bool has_backward() const { return backward_first != kNoEvent; }
 };
 
-// How a pass's allocations grow with the batch, found by a second recording of the same program
-// with another batch: by place, 1 in proportion, 0 not at all. Empty where the two do not match.
+// How a pass's allocations grow with the batch, found from a second recording of the same program
+// with another batch: by place, 1 in proportion, 0 not at all. Empty if the two do not match.
 struct BatchGrowth {
   std::vector<double> forward;
   std::vector<double> backward;
@@ -51,8 +51,8 @@ struct BatchGrowth {
   [[nodiscard]] bool is_known() const { return !forward.empty() || !backward.empty(); }
 };
 
-// How they grow with the length of sequences: by place, the exponent, 1 in proportion, 2 with the
-// square. Empty where no other length was recorded.
+// How they grow with sequence length: by place, the exponent, 1 in proportion, 2 with the square.
+// Empty if no other length was recorded.
 struct SequenceGrowth {
   std::vector<double> forward;
   std::vector<double> backward;
@@ -62,12 +62,12 @@ struct SequenceGrowth {
 
 struct EventRange {
   std::uint32_t first = 0;
-  std::uint32_t end = 0;  // behind the last
+  std::uint32_t end = 0;  // after the last
 };
 
 class RunFacts {
  public:
-  // `grown`: rows that are kept from step to step, sorted; no pass has them.
+  // `grown`: rows that are kept from step to step, sorted; no pass includes them.
   RunFacts(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
            const std::vector<std::uint32_t>& grown = {});
 
@@ -75,17 +75,17 @@ class RunFacts {
   [[nodiscard]] const DeviceRecord& record() const { return record_; }
   [[nodiscard]] const std::vector<ForwardPass>& passes() const { return passes_; }
   [[nodiscard]] const std::vector<EventRange>& optimizer_steps() const { return steps_; }
-  // Bytes of each trainable parameter, by its gradient.
+  // Bytes of each trainable parameter, from its gradient.
   [[nodiscard]] const std::vector<std::uint64_t>& parameters() const { return parameters_; }
-  // The size of the matrices of tokens by tokens that attention makes where no fused kernel serves
-  // it; 0 where the operation makes none.
+  // The size of the token-by-token matrices that attention allocates if no fused kernel runs it; 0
+  // if the operation allocates none.
   [[nodiscard]] std::uint64_t scores_bytes(const ForwardPass& pass,
                                            const Operation& operation) const;
-  // Attention that no fused kernel serves. Its scores may have the size of its result, where there
-  // are as many tokens as numbers in a head; then it is known by how much it makes.
+  // Attention without a fused kernel. Its scores may have the size of its result, if there are as
+  // many tokens as elements in a head; then it is recognized by how much it allocates.
   [[nodiscard]] bool is_attention_written_out(const ForwardPass& pass,
                                               const Operation& operation) const;
-  // Whether it may be weights in another layout, which recurrent layers make for a while.
+  // Whether it may be weights in another layout, which recurrent layers create temporarily.
   [[nodiscard]] bool may_be_weights(const ForwardPass& pass, std::size_t place) const;
   [[nodiscard]] bool is_parameter_size(std::uint64_t bytes) const;
 
@@ -100,28 +100,28 @@ class RunFacts {
     return record_.allocations.free_requested_event[row];
   }
   [[nodiscard]] Phase phase_at(std::uint32_t event) const;
-  // Made by this pass's forward and still there when its backward begins.
+  // Allocated by this pass's forward and still live when its backward begins.
   [[nodiscard]] bool is_saved(const ForwardPass& pass, std::uint32_t row) const {
     return pass.has_backward() && death(row) >= pass.backward_first;
   }
-  // State of the optimizer divided by the parameters it is for; none where there are no parameters.
+  // Optimizer state divided by the parameters it belongs to; none if there are no parameters.
   [[nodiscard]] std::optional<double> states_per_parameter() const;
   [[nodiscard]] std::uint64_t parameter_bytes() const;
   [[nodiscard]] bool has_stacks() const { return has_stacks_; }
   // Learns from the same program with another batch.
   void compare_batches(const RunFacts& other);
   [[nodiscard]] const BatchGrowth& growth() const { return growth_; }
-  // Learns from the same program with sequences of another length; false where nothing shows that
-  // it is the length that differs.
+  // Learns from the same program with another sequence length; false if nothing shows that it is
+  // the length that differs.
   bool compare_sequences(const RunFacts& other);
   [[nodiscard]] const SequenceGrowth& sequence_growth() const { return sequence_growth_; }
-  // The last pass that has a backward; nullptr where there is none.
+  // The last pass that has a backward; nullptr if there is none.
   [[nodiscard]] const ForwardPass* last_whole_pass() const;
-  // Seconds of a phase over all its spans, behind the first step where there are more; none where
+  // Seconds of a phase over all its spans, excluding the first step if there are more; none if
   // events have no times.
   [[nodiscard]] std::optional<double> seconds_in(Phase phase) const;
 
-  // The run as it was: lanes and commands are those of the simulator's proof.
+  // The run as recorded: lanes and commands are those of the simulator's proof.
   [[nodiscard]] Tape tape(const sim::RequestColumns& proven, std::uint32_t first_event) const;
 
  private:

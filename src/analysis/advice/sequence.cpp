@@ -1,5 +1,5 @@
-// Longer and shorter sequences. What is made of tokens grows with their number; matrices of tokens
-// by tokens, which attention makes where it is written out, with its square.
+// Longer and shorter sequences. What is allocated per token grows with the number of tokens;
+// token-by-token matrices, which attention allocates without a fused kernel, grow with its square.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,7 +9,7 @@
 namespace gpumemprof {
 namespace {
 
-// The size that most results of a pass have: that of the hidden states, as a rule.
+// The size that most results of a pass have: usually that of the hidden states.
 std::uint64_t usual_size(const RunFacts& facts, const ForwardPass& pass) {
   std::map<std::uint64_t, std::uint64_t> bytes_of_size;
   for (const std::uint32_t row : pass.forward) {
@@ -21,8 +21,8 @@ std::uint64_t usual_size(const RunFacts& facts, const ForwardPass& pass) {
   return most == bytes_of_size.end() ? 0 : most->first;
 }
 
-// Marks attention's matrices: a softmax's results and the operations before and behind it that make
-// the same size (products, masks, dropout with its mask of one byte an element).
+// Marks attention's matrices: a softmax's results and the operations before and after it that
+// produce the same size (products, masks, dropout with its mask of one byte per element).
 class SquareFinder {
  public:
   SquareFinder(const RunFacts& facts, const ForwardPass& pass, SequenceFacts& found)
@@ -37,7 +37,7 @@ class SquareFinder {
         mark(index, scores);
       }
       if (operation.kind != OpKind::softmax) continue;
-      // A softmax over a few classes or experts is small beside the hidden states.
+      // A softmax over a few classes or experts is small compared to the hidden states.
       constexpr std::uint64_t kFew = 8;
       const std::uint64_t size = facts_.bytes(pass_.forward[operation.output]);
       if (kFew * size >= usual && !is_last(index)) spread(index, size);
@@ -47,12 +47,12 @@ class SquareFinder {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
-  // A softmax over classes at the end has no product behind it.
+  // A softmax over classes at the end has no product after it.
   [[nodiscard]] bool is_last(std::size_t index) const {
     return index + 2 >= pass_.operations.size() || pass_.operations[index + 1].kind == OpKind::loss;
   }
 
-  // Norms, linear layers and embeddings never make such a matrix, also where their results have its
+  // Norms, linear layers and embeddings never produce such a matrix, even if their results have its
   // size.
   [[nodiscard]] static bool may_be_square(OpKind kind) {
     return kind == OpKind::softmax || kind == OpKind::attention || kind == OpKind::follow ||
@@ -165,9 +165,9 @@ double most_usual(const std::map<double, std::uint64_t>& bytes_by_ratio) {
       ->first;
 }
 
-// The ratio of the two lengths: that which most bytes have, or, where that is the square of what
-// many others have, its root. None where nothing grows with a square: then it may as well be the
-// batch that was another.
+// The ratio of the two lengths: the one most bytes have, or, if that is the square of what many
+// others have, its root. None if nothing grows with a square: then it may just as well be the batch
+// that differs.
 std::optional<double> ratio_of_lengths(const std::map<double, std::uint64_t>& bytes_by_ratio) {
   if (bytes_by_ratio.empty()) return std::nullopt;
   const double most = most_usual(bytes_by_ratio);
@@ -187,8 +187,8 @@ std::optional<double> ratio_of_lengths(const std::map<double, std::uint64_t>& by
   return std::nullopt;
 }
 
-// Embeddings of positions have one row for all samples: they grow with the length and not with the
-// batch. True where embeddings of several sizes all grew by the same.
+// Position embeddings have one row for all samples: they grow with the length and not with the
+// batch. True if embeddings of several sizes all grew by the same factor.
 bool do_positions_grow(const RunFacts& facts, const ForwardPass& pass, const RunFacts& other,
                        const ForwardPass& other_pass) {
   std::set<std::uint64_t> sizes;

@@ -6,10 +6,10 @@
 namespace gpumemprof {
 namespace {
 
-// Of the article everybody reads: 20 to 30 % of a step. Only where the recording has no times.
+// From the widely cited article: 20 to 30 % of a step. Only if the recording has no times.
 constexpr double kCheckpointingRuleOfThumb = 25;
-// What a PCIe 4.0 link with 16 lanes moves from and to pinned memory: which link the machine has is
-// not recorded.
+// What a PCIe 4.0 x16 link transfers to and from pinned memory: which link the machine has is not
+// recorded.
 constexpr double kLinkBytesPerSecond = 25e9;
 
 std::uint64_t saved_bytes(const RunFacts& facts) {
@@ -28,8 +28,9 @@ std::uint64_t saved_bytes(const RunFacts& facts) {
 
 }  // namespace
 
-// Which part of forward the chosen blocks take: by the times of its requests, or, without times, by
-// their number. Behind the last request a program may wait for the device: that is no part.
+// The share of forward that the chosen blocks take: by the times of its requests, or, without
+// times, by their number. After the last request a program may wait for the device: that is not
+// counted.
 double Advisor::forward_share(const Change& change) const {
   const Column<std::int64_t>& times = record_.events.time_ns;
   double in_blocks = 0;
@@ -47,7 +48,7 @@ double Advisor::forward_share(const Change& change) const {
     const bool is_known = first != kUnknownTime && last != kUnknownTime;
     return is_known ? static_cast<double>(last - first) : 0.0;
   };
-  // The first step warms up.
+  // The first step is warm-up.
   const std::uint32_t first_pass = facts_.passes().size() > 1 ? 1 : 0;
   const auto is_timed = [&](std::uint32_t index) {
     const ForwardPass& pass = facts_.passes()[index];
@@ -79,7 +80,7 @@ std::optional<Slowdown> Advisor::checkpointing_slowdown(const Change& change) co
   return Slowdown{kCheckpointingRuleOfThumb * of_blocks, false};
 }
 
-// As if nothing was computed meanwhile. Only a device has a link.
+// As if nothing was computed in the meantime. Only a GPU has a link.
 std::optional<Slowdown> Advisor::transfer_slowdown(std::uint64_t bytes_per_pass) const {
   if (!step_seconds_ || *step_seconds_ <= 0 || rounding() == nullptr) return std::nullopt;
   const std::size_t passes = facts_.passes().size();
@@ -88,7 +89,7 @@ std::optional<Slowdown> Advisor::transfer_slowdown(std::uint64_t bytes_per_pass)
   return Slowdown{100 * seconds / *step_seconds_, false};
 }
 
-// The sum of what is known; none where nothing is.
+// The sum of what is known; none if nothing is.
 std::optional<Slowdown> Advisor::slowdown(const Change& change) const {
   std::optional<Slowdown> sum;
   const auto add = [&](const std::optional<Slowdown>& part) {
@@ -97,9 +98,9 @@ std::optional<Slowdown> Advisor::slowdown(const Change& change) const {
     sum = Slowdown{(sum ? sum->pct : 0) + part->pct, is_measured};
   };
   if (change.has(RemedyId::checkpointing)) add(checkpointing_slowdown(change));
-  // There and back.
+  // To the host and back.
   if (change.has(RemedyId::offload_activations)) add(transfer_slowdown(2 * saved_bytes(facts_)));
-  // Gradients there, weights back; what the host's step takes comes on top and is not known.
+  // Gradients to the host, weights back; the time of the host's step comes on top and is not known.
   if (change.has(RemedyId::offload_optimizer)) add(transfer_slowdown(2 * facts_.parameter_bytes()));
   return sum;
 }

@@ -9,7 +9,7 @@
 namespace gpumemprof {
 namespace {
 
-// Rows that one step has and the other has not: workspaces, state, the batch's own loading.
+// Rows that only one of the steps has: workspaces, state, loading of the batch.
 constexpr std::size_t kFarthest = 512;
 constexpr std::uint64_t kSmallBytes = 4096;  // scalars and statistics do not grow with a batch
 
@@ -38,7 +38,7 @@ class Aligner {
            (death < whole.end || record_.labels.source[row] == MemorySource::inputs);
   }
 
-  // State and workspaces that the first step makes for good.
+  // State and workspaces that the first step allocates permanently.
   [[nodiscard]] bool is_made_once(std::uint32_t row, std::uint32_t end) const {
     const MemorySource source = record_.labels.source[row];
     return rows_.free_requested_event[row] >= end &&
@@ -52,7 +52,7 @@ class Aligner {
     for (std::size_t index = 0; index < broken_.size(); ++index) {
       const std::uint32_t row = broken_[index];
       const std::size_t next = find(row, at);
-      // Of this step alone, or part of the setup where the whole step is the first.
+      // Only in this step, or part of the setup if the whole step is the first.
       const bool is_alone = next == whole_.size() || (next > at && continues(index, at));
       if (!is_alone || !is_of_setup(rows_.stack[row])) all_bytes += rows_.requested_bytes[row];
       if (is_alone) {
@@ -78,7 +78,7 @@ class Aligner {
   [[nodiscard]] bool is_same(std::uint32_t row, std::uint32_t other) const {
     const StackId stack = rows_.stack[row];
     if (stack != rows_.stack[other]) return false;
-    // Threads of autograd's own have no stack: sizes tell their requests apart.
+    // Autograd's own threads have no stack: sizes distinguish their requests.
     if (!stack.is_none()) return true;
     const auto size = static_cast<double>(rows_.requested_bytes[row]);
     const auto before = static_cast<double>(rows_.requested_bytes[other]);
@@ -94,7 +94,7 @@ class Aligner {
     return whole_.size();
   }
 
-  // Loaded by the line that loaded a part of the first step's batch.
+  // Loaded by the line that loaded part of the first step's batch.
   void pair_with_batch(std::uint32_t row) {
     const auto same = std::find_if(batch_.begin(), batch_.end(), [&](std::uint32_t other) {
       return rows_.stack[other] == rows_.stack[row];
@@ -109,7 +109,7 @@ class Aligner {
     return !stack.is_none() && before_.contains(stack.index);
   }
 
-  // Whether one of the next rows continues where the whole step stands.
+  // Whether one of the next rows continues at the current point of the whole step.
   [[nodiscard]] bool continues(std::size_t index, std::size_t at) const {
     constexpr std::size_t kSoon = 4;
     const std::size_t end = std::min(broken_.size(), index + 1 + kSoon);
@@ -133,7 +133,7 @@ class Aligner {
   }
   [[nodiscard]] double factor() const { return factor_; }
 
-  // Where the request that failed lies in the whole step: its stack is known.
+  // Where the failed request is in the whole step: its stack is known.
   [[nodiscard]] std::optional<std::uint32_t> find_failed(std::size_t at) const {
     if (at >= whole_.size()) return std::nullopt;
     const StackId stack = record_.events.stack[failed_at_];
@@ -144,17 +144,17 @@ class Aligner {
     return std::nullopt;
   }
 
-  // The first step's batch is loaded before it: the request that failed loads a part of the next.
+  // The first step's batch is loaded before it: the failed request loads part of the next.
   std::optional<std::uint32_t> find_failed_batch() {
     const StackId stack = record_.events.stack[failed_at_];
     const auto first = std::find_if(batch_.begin(), batch_.end(),
                                     [&](std::uint32_t row) { return rows_.stack[row] == stack; });
     if (whole_.empty() || first == batch_.end()) return std::nullopt;
     found_.missing_batch.assign(first, batch_.end());
-    // Where nothing else tells, the request says whether this batch is of another size.
+    // If nothing else does, the request shows whether this batch has another size.
     const std::uint64_t before = rows_.requested_bytes[*first];
     const std::uint64_t asked = record_.events.size_bytes[failed_at_];
-    constexpr std::uint64_t kRounding = 512;  // an error has the size of the block
+    constexpr std::uint64_t kRounding = 512;  // an error reports the size of the block
     const bool is_same = asked >= before && asked < before + kRounding;
     if (most_bytes_ == 0 && before >= kSmallBytes && !is_same)
       factor_ = static_cast<double>(asked) / static_cast<double>(before);
@@ -166,7 +166,7 @@ class Aligner {
   std::vector<std::uint32_t> whole_;
   std::vector<std::uint32_t> broken_;
   std::vector<std::uint32_t> batch_;          // of the whole step, loaded before it; not paired yet
-  std::unordered_set<std::uint32_t> before_;  // stacks of what was made before the whole step
+  std::unordered_set<std::uint32_t> before_;  // stacks of what was allocated before the whole step
   std::uint32_t failed_at_ = 0;
   std::map<double, std::uint64_t> bytes_by_factor_;
   std::uint64_t most_bytes_ = 0;

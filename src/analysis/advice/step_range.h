@@ -14,11 +14,11 @@ struct StepRange {
   std::uint32_t step = 0;
   EventRange events;
   bool has_forward = false;
-  bool has_backward = false;   // behind a forward
-  bool has_optimizer = false;  // behind a backward
+  bool has_backward = false;   // after a forward
+  bool has_optimizer = false;  // after a backward
 };
 
-// The steps of a run in order, without what lies before the first. `events`: how many it has.
+// The steps of a run in order, without what precedes the first. `events`: how many events it has.
 std::vector<StepRange> find_steps(const std::vector<PhaseSpan>& spans, std::size_t events);
 
 }  // namespace gpumemprof

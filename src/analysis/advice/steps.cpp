@@ -1,4 +1,4 @@
-// What a program does between its steps: gradients let go of, the cache emptied.
+// What a program does between its steps: freeing gradients, emptying the cache.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-// Where one gradient stands to the steps behind it.
+// How one gradient relates to the steps after it.
 class GradientLife {
  public:
   GradientLife(const RunFacts& facts, std::uint32_t row) : facts_(facts), row_(row) {
@@ -24,7 +24,7 @@ class GradientLife {
     step_ = static_cast<std::size_t>(found - steps.begin());
   }
 
-  // The first step that uses it; the number of steps where none does.
+  // The first step that uses it; the number of steps if none does.
   [[nodiscard]] std::size_t step() const { return step_; }
   [[nodiscard]] bool lives_at(std::uint32_t event) const { return facts_.death(row_) > event; }
 
@@ -34,7 +34,7 @@ class GradientLife {
   std::size_t step_ = 0;
 };
 
-// The first pass behind a step; nullptr where there is none.
+// The first pass after a step; nullptr if there is none.
 const ForwardPass* pass_behind(const RunFacts& facts, const EventRange& step) {
   const std::vector<ForwardPass>& passes = facts.passes();
   const auto found =
@@ -62,8 +62,8 @@ void for_each_gradient(const RunFacts& facts, Visit&& visit) {
   }
 }
 
-// Where each gradient was made in its own backward: the same place of a later backward makes what
-// is added to it.
+// Where each gradient was allocated in its own backward: the same place of a later backward
+// allocates what is added to it.
 std::map<std::uint32_t, std::size_t> places_in_backward(const RunFacts& facts) {
   std::map<std::uint32_t, std::size_t> places;
   for (const ForwardPass& pass : facts.passes()) {
@@ -75,7 +75,7 @@ std::map<std::uint32_t, std::size_t> places_in_backward(const RunFacts& facts) {
   return places;
 }
 
-// The parts of gradients that one backward makes and adds to what is there.
+// The parts of gradients that one backward allocates and adds to existing gradients.
 class Parts {
  public:
   Parts(const RunFacts& facts, const ForwardPass& pass) : facts_(facts), pass_(pass) {
@@ -84,7 +84,7 @@ class Parts {
     }
   }
 
-  // At that place, or else the next of that size that is not taken; kNone where there is none.
+  // At that place, or else the next one of that size that is not taken; kNone if there is none.
   std::uint32_t take(std::optional<std::size_t> place, std::uint64_t bytes) {
     if (place && *place < pass_.backward.size()) {
       const std::uint32_t row = pass_.backward[*place];
@@ -135,8 +135,8 @@ void zero_early(Rewrite& rewrite) {
   });
 }
 
-// A gradient that was zeroed in place goes behind each step; what the next backward added to it is
-// the gradient then, and lives until the step behind that.
+// A gradient that was zeroed in place is freed after each step; what the next backward added to it
+// is then the gradient, and lives until the step after that.
 void zero_to_none(Rewrite& rewrite) {
   const RunFacts& facts = rewrite.facts;
   const std::vector<EventRange>& steps = facts.optimizer_steps();
@@ -159,7 +159,7 @@ void zero_to_none(Rewrite& rewrite) {
       const std::uint32_t part = made->second.take(
           place == places.end() ? std::nullopt : std::optional(place->second), facts.bytes(row));
       TapeRow* reborn = part == kNone ? nullptr : rewrite.find(part);
-      if (reborn == nullptr || !reborn->is_there()) return;  // nothing tells when it comes back
+      if (reborn == nullptr || !reborn->is_there()) return;  // nothing shows when it comes back
       current->die_at(end_of(steps[step]));
       reborn->die_at(last);
       reborn->source = MemorySource::gradients;

@@ -12,7 +12,7 @@ struct Edge {
   std::uint32_t row = 0;
   EdgeKind kind = EdgeKind::birth;
 
-  // At one moment memory is let go of before more is asked for.
+  // At the same moment, frees come before new requests.
   bool operator<(const Edge& other) const {
     if (key != other.key) return key < other.key;
     if (kind != other.kind) return kind < other.kind;

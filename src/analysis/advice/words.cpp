@@ -49,7 +49,7 @@ std::string describe_peak(const PeakPicture& peak) {
 
 namespace {
 
-// Where one recording cannot tell how memory grows with the length, it is said.
+// Says so if one recording cannot show how memory grows with the length.
 std::string sequence_words(const Advisor& advisor) {
   if (advisor.facts().sequence_growth().is_known())
     return "How each allocation grows was measured by the other recording. ";
@@ -77,7 +77,7 @@ std::string empty_cache_words(const Advisor& advisor, const Remedy& remedy,
          " segments must be asked for again in each step, which the GPU waits for.";
 }
 
-// What must be said before the peaks are compared.
+// What has to be said before the peaks are compared.
 std::string preface(const Advisor& advisor, RemedyId id) {
   const std::string blocks = std::to_string(advisor.blocks_per_pass());
   switch (id) {

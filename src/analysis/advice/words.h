@@ -1,4 +1,4 @@
-// The sentences of the advice, from the run's own figures.
+// The sentences of the advice, built from the run's own figures.
 #pragma once
 
 #include <string>
@@ -13,9 +13,10 @@ std::string describe_peak(const PeakPicture& peak);
 // Why the remedy helps in this run, or why it does not.
 std::string why(const Advisor& advisor, const Change& change, const Remedy& remedy,
                 const Prediction& prediction);
-// What is not known of a run that ran out of memory and could not be completed, and what to do.
+// What is unknown about a run that ran out of memory and could not be completed, and what to do.
 std::string why_partial(const Advisor& advisor);
-// Whether more than the allocator's rules decides: shapes and precisions that are not recorded.
+// Whether it depends on more than the allocator's rules: shapes and precisions that are not
+// recorded.
 bool is_estimated(RemedyId id);
 // Which recording would say more.
 std::vector<std::string> missing_facts(const Advisor& advisor);

@@ -18,14 +18,13 @@ std::string_view folder_of(std::string_view file) {
   return slash == std::string_view::npos ? std::string_view() : file.substr(0, slash + 1);
 }
 
-// A command that pip installed (bin/torchrun) only starts a package: it is no program's main
+// A command installed by pip (bin/torchrun) only starts a package: it is not a program's main
 // script.
 bool is_program_file(std::string_view file) {
   return file.starts_with('/') && !is_library_file(file) && !folder_of(file).ends_with("/bin/");
 }
 
-// "torch/nn/modules/linear.py" and "threading.py": what follows the folder that Python imports
-// from.
+// "torch/nn/modules/linear.py" and "threading.py": the part after the folder Python imports from.
 std::optional<std::string_view> import_name(std::string_view file) {
   for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
     const std::size_t at = file.rfind(folder);
@@ -40,13 +39,13 @@ std::optional<std::string_view> import_name(std::string_view file) {
   return file.substr(end + 1);
 }
 
-// "../lib/net.py" for a file in a folder beside the program's or beside its parent.
+// "../lib/net.py" for a file in a folder next to the program's or next to its parent.
 std::optional<std::string> from_folders_above(std::string_view file, std::string_view folder) {
   std::string up;
   for (std::size_t level = 0; level < kMostFoldersUp; ++level) {
     folder.remove_suffix(1);
     folder = folder_of(folder);
-    if (folder.size() < 2) break;  // everything lies in the root
+    if (folder.size() < 2) break;  // everything is below the root
     up += "../";
     if (!file.starts_with(folder)) continue;
     std::string shown = up + std::string(file.substr(folder.size()));
@@ -67,7 +66,7 @@ class FolderVotes {
     std::vector<std::uint32_t> root_of(stacks.size(), kNobody);
     std::vector<std::uint32_t> roots;
     std::vector<std::uint64_t> votes;
-    // A caller has a lower number than what it calls.
+    // A caller has a lower number than its callee.
     for (std::uint32_t node = 0; node < stacks.size(); ++node) {
       const StackId caller = stacks.caller(StackId{node});
       if (!caller.is_none()) root_of[node] = root_of[caller.index];
@@ -94,7 +93,7 @@ class FolderVotes {
     return known == kYes;
   }
 
-  // Threads start in functions; only a script's own lines say which one is the main script.
+  // Threads start in functions; only a script's own lines show which one is the main script.
   void count(FrameId id, std::uint64_t stacks) {
     const Frame& frame = store_.frame(id);
     Votes& votes = store_.text(frame.name) == "<module>" ? by_module_ : by_function_;

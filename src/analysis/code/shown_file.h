@@ -1,4 +1,4 @@
-// How the file of a frame is shown to a person: the program's own files relative to the folder of
+// How the file of a frame is shown to the user: the program's own files relative to the folder of
 // its main script, files of packages and of the standard library by the name they are imported by.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace gpumemprof {
 
-// The folder of the main script with a slash at its end: that of the outermost frame outside of
-// libraries. Empty where no stack tells it.
+// The folder of the main script with a trailing slash: that of the outermost frame outside
+// libraries. Empty if no stack shows it.
 std::string program_folder(const Store& store);
 
-// `file` as it is shown; a file elsewhere keeps its whole path.
+// `file` as it is shown; a file elsewhere keeps its full path.
 std::string shown_file(std::string_view file, std::string_view program_folder);
 
 }  // namespace gpumemprof

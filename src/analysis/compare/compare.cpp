@@ -12,8 +12,8 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint64_t kNothing = 1;     // the key of what has no stack
-constexpr std::uint64_t kInBackward = 2;  // mixed into the keys of what backward allocated
+constexpr std::uint64_t kNothing = 1;     // the key for no stack
+constexpr std::uint64_t kInBackward = 2;  // mixed into the keys of backward allocations
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t more) {
   hash = (hash ^ more) * 0x9E3779B97F4A7C15ULL;
@@ -21,7 +21,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t more) {
   return hash == FlatMap<std::uint32_t>::kEmpty ? 0 : hash;
 }
 
-// What a group reads like, as a number that is the same on both sides.
+// Turns a group's displayed text into a number that is the same on both sides.
 class Keys {
  public:
   Keys(const ComparedSide& side, GroupBy by) : side_(side), by_(by) {
@@ -41,7 +41,7 @@ class Keys {
     }
   }
 
-  // Fills in what the group is called.
+  // Fills in the group's name.
   std::uint64_t key(AllocationId row, ComparedGroup& group) {
     const DeviceRecord& record = *side_.record;
     const StackId forward = backward_stack(record, row.index);
@@ -82,7 +82,7 @@ class Keys {
   GroupBy by_;
   std::vector<std::uint64_t> frame_keys_;
   std::vector<std::uint64_t> stack_keys_;
-  std::optional<ModuleIndex> modules_;  // by module, where they are told apart
+  std::optional<ModuleIndex> modules_;  // by module, if modules are distinguished
 };
 
 class Comparer {
@@ -122,7 +122,7 @@ class Comparer {
   }
 
  private:
-  // By source it is nobody's.
+  // By source, rounding belongs to no source.
   void add_rounding(std::uint64_t bytes, bool is_first) {
     ComparedGroup named;
     named.name = "rounding";

@@ -1,6 +1,6 @@
 // Compare: what is live at two moments, of one run or of two, side by side.
 //
-// Groups of the two sides are one where their frames read the same: name, file and line.
+// Groups of the two sides are the same if their frames read the same: name, file and line.
 #pragma once
 
 #include <string>
@@ -20,10 +20,10 @@ struct ComparedSide {
 };
 
 struct ComparedGroup {
-  std::string name;          // of a source or size class; else empty, and a stack of one side tells
+  std::string name;          // of a source or size class; else empty: see the stack of one side
   FrameId frame;             // the line or module
-  StackId stack;             // by stack: the whole of it
-  bool is_of_first = true;   // whose store the ids are of
+  StackId stack;             // by stack: the full stack
+  bool is_of_first = true;   // which store the ids belong to
   bool is_backward = false;  // allocated in backward; the line or stack is that of the forward
   std::uint64_t first_bytes = 0;
   std::uint64_t first_blocks = 0;

@@ -5,7 +5,7 @@
 namespace gpumemprof {
 namespace {
 
-// Since which a device's times are told.
+// The origin of the times reported for a device.
 std::int64_t first_time(const DeviceRecord& record) {
   return record.events.empty() ? kUnknownTime : record.events.time_ns[0];
 }
@@ -15,7 +15,7 @@ EventCounts recorded_events(const Store& store) {
   for (const auto& record : store.devices()) {
     for (const Action action : record->events.action) rows.add(action);
   }
-  // A CPU tensor's free has two rows, but is one event: nothing else happens to it.
+  // A free of a CPU tensor has two rows but is one event: nothing else happens to it.
   if (store.origin().device_type == "cpu") rows.others = 0;
   return rows;
 }
@@ -25,14 +25,14 @@ std::int64_t since(std::int64_t start_ns, std::int64_t time_ns) {
   return std::max<std::int64_t>(time_ns - start_ns, 0);
 }
 
-// Files of version 2 and before have no time of a gap: that of the event behind it.
+// Files of version 2 and earlier have no time for a gap: use that of the event after it.
 std::int64_t time_of(const DeviceRecord& record, const Gap& gap) {
   if (gap.first_time_ns != kUnknownTime) return gap.first_time_ns;
   const auto& times = record.events.time_ns;
   return gap.before_event < times.size() ? times[gap.before_event] : kUnknownTime;
 }
 
-// How long the device's history is, of the longest.
+// The duration of the longest device history.
 std::int64_t duration_of(const Store& store) {
   std::int64_t longest = kUnknownTime;
   for (const auto& record : store.devices()) {

@@ -1,5 +1,5 @@
-// Completeness: how a recording ended, what of the program is missing in it, and since when its
-// figures are no longer exact.
+// Completeness: how a recording ended, what is missing from it, and from when on its figures are no
+// longer exact.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace gpumemprof {
 
-// A time in which events were lost.
+// A period in which events were lost.
 struct LostEvents {
   std::string device;
-  std::uint32_t from_event = 0;         // the first that was kept behind the first one lost
-  std::uint32_t to_event = 0;           // the first that was kept behind the last one lost
+  std::uint32_t from_event = 0;         // the first event kept after the first lost one
+  std::uint32_t to_event = 0;           // the first event kept after the last lost one
   std::int64_t from_ns = kUnknownTime;  // since the device's first event
   std::int64_t to_ns = kUnknownTime;
   std::optional<std::uint64_t> events;  // unknown: recording was paused
@@ -26,18 +26,18 @@ struct LostEvents {
 struct Completeness {
   bool is_recording = false;  // false: a snapshot, which does not say how it ended
   bool is_closed = false;
-  std::string reason;   // of its end
-  std::string problem;  // why recording stopped before it; empty: it did not
-  // What the program did; unknown where the file was not closed, recording was paused, or the file
-  // is of a version that did not count.
+  std::string reason;   // why it ended
+  std::string problem;  // why recording stopped early; empty: it did not
+  // What the program did; unknown if the file was not closed, recording was paused, or the file has
+  // a version that did not count.
   std::optional<EventCounts> made;
   std::optional<EventCounts> lost;
   EventCounts recorded;
-  std::uint64_t least_lost = 0;  // known to be lost, also where `lost` is not known
+  std::uint64_t least_lost = 0;  // known to be lost, even if `lost` is not known
   std::uint64_t inferred_frees = 0;
   bool was_paused = false;
   std::vector<LostEvents> gaps;  // in order of time
-  // Since the first event: what was lost, or not recorded any more, begins here.
+  // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
 
   // Nothing is known to be missing.

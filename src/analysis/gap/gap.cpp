@@ -20,7 +20,7 @@ Moment moment_before(std::uint32_t event) {
   return event == 0 ? Moment::start() : Moment::after(event - 1);
 }
 
-// Reserved bytes before any event, asked in order.
+// Reserved bytes before any event, queried in order.
 class ReservedBytes {
  public:
   explicit ReservedBytes(const DeviceRecord& record) {
@@ -56,7 +56,7 @@ bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// What one frame tells of the library behind it; kernels where it tells nothing.
+// What one frame reveals about the library it belongs to; kernels if it reveals nothing.
 OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
   if (has_part(file, "torch/distributed/") || has_part(file, "torch/nn/parallel/distributed"))
     return OutsideKind::nccl;
@@ -68,7 +68,7 @@ OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
   return OutsideKind::kernels;
 }
 
-// Explains growth by the allocations that were made meanwhile.
+// Explains growth by the allocations made in the meantime.
 class GrowthReader {
  public:
   GrowthReader(const Store& store, const EventColumns& events) : events_(events) {
@@ -83,8 +83,8 @@ class GrowthReader {
     }
   }
 
-  // Of the events [first, end) and the libraries taken up meanwhile. A library is taken up once;
-  // what comes after is other code.
+  // For the events [first, end) and the libraries first used in them. A library is attributed only
+  // once; what comes later is other code.
   OutsideGrowth explain(std::uint32_t first, std::uint32_t end, std::uint8_t new_libraries) {
     OutsideGrowth growth;
     growth.before_event = end;
@@ -110,7 +110,7 @@ class GrowthReader {
     for (const auto& [kind, library] : kLibraries) {
       const auto index = static_cast<std::size_t>(kind);
       const bool is_taken_up = is_seen[index] || (new_libraries & library) != 0;
-      const bool may_grow_again = kind == OutsideKind::nccl;  // a communicator more
+      const bool may_grow_again = kind == OutsideKind::nccl;  // another communicator
       if (!is_taken_up || (was_used_[index] && !may_grow_again)) continue;
       was_used_[index] = true;
       growth.kind = kind;
@@ -130,14 +130,14 @@ class GrowthReader {
 std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
   const auto count = static_cast<std::uint32_t>(events.size());
   if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);
-  // Files of the first version tell the time alone.
+  // Files of the first version have only the time.
   const auto after = std::upper_bound(events.time_ns.begin(), events.time_ns.end(), sample.time_ns);
   return static_cast<std::uint32_t>(after - events.time_ns.begin());
 }
 
 void take_from(std::vector<std::uint64_t>& kinds, const std::vector<OutsideGrowth>& growth,
                std::uint64_t bytes) {
-  // What was taken last is given back first.
+  // What was taken last is returned first.
   for (auto row = growth.rbegin(); row != growth.rend() && bytes > 0; ++row) {
     std::uint64_t& held = kinds[static_cast<std::size_t>(row->kind)];
     const std::uint64_t taken = std::min(held, bytes);

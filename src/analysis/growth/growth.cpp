@@ -11,8 +11,8 @@
 namespace gpumemprof {
 namespace {
 
-// The line of the user's own that made an allocation: the stack that ends there, and whether it was
-// made by the line's backward.
+// The line of user code that made an allocation: the stack that ends there, and whether the line's
+// backward made it.
 struct Site {
   StackId stack;
   bool is_backward = false;
@@ -71,7 +71,7 @@ class GrowthFinder {
     return {known->second, is_backward};
   }
 
-  // What was there before the first step is no growth.
+  // What was live before the first step is not growth.
   [[nodiscard]] bool is_of_steps(std::size_t row) const {
     const std::uint32_t birth = record_.allocations.alloc_event[row];
     return birth != kNoEvent && birth >= floors_.steps.front().first_event;
@@ -103,7 +103,7 @@ class GrowthFinder {
       line.grown_bytes = found.bytes;
       line.bytes_per_step =
           static_cast<double>(found.bytes) / static_cast<double>(count - found.first_floor);
-      // The floor of a step lies at its beginning as a rule: the step before left it behind.
+      // The floor of a step is usually at its beginning: the step before left it behind.
       line.since_step = floors_.steps[found.first_floor - 1].step;
       growth.since_step = std::min(growth.since_step, line.since_step);
       growth.bytes_per_step += line.bytes_per_step;
@@ -116,7 +116,7 @@ class GrowthFinder {
     join_lines(growth.lines);
   }
 
-  // One line of code may be reached by several ways.
+  // One line of code may be reached in several ways.
   static void join_lines(std::vector<GrowingLine>& lines) {
     std::vector<GrowingLine> joined;
     for (const GrowingLine& line : lines) {
@@ -134,8 +134,8 @@ class GrowthFinder {
     lines = std::move(joined);
   }
 
-  // The innermost line of the user's code above nearly all of what grows: a model's own lines may
-  // be many where one line of the training loop keeps what they made.
+  // The innermost line of user code above nearly all of what grows: many of a model's own lines may
+  // be involved where one line of the training loop keeps what they allocated.
   [[nodiscard]] FrameId common_line(std::uint64_t grown_bytes) const {
     std::map<std::uint32_t, std::uint64_t> bytes_under;
     for (const auto& [key, found] : growing_) {
@@ -144,7 +144,7 @@ class GrowthFinder {
         bytes_under[at.index] += found.bytes;
     }
     FrameId line;
-    // A caller is older than what it calls.
+    // A caller precedes its callee.
     for (const auto& [index, bytes] : bytes_under) {
       const FrameId frame = store_.stacks().frame(StackId(index));
       constexpr std::uint64_t kParts = 20;
@@ -161,7 +161,7 @@ class GrowthFinder {
       if (!is_of_steps(row)) continue;
       const std::uint32_t birth = rows.alloc_event[row];
       const std::uint32_t death = rows.free_requested_event[row];
-      // What the last step leaves behind sees no floor.
+      // What the last step leaves live sees no floor.
       const bool is_kept = cursor.sees_any(birth, death) || death >= floors_.end_of_work;
       if (is_kept && growing_.contains(site_of(row).key())) growth.rows.push_back(row);
     }
@@ -173,7 +173,7 @@ class GrowthFinder {
   StepFloors floors_;
   std::unordered_map<std::uint32_t, StackId> site_of_stack_;
   std::map<std::uint64_t, SiteSeries> series_;   // by site
-  std::map<std::uint64_t, SiteGrowth> growing_;  // the same
+  std::map<std::uint64_t, SiteGrowth> growing_;  // likewise
 };
 
 }  // namespace

@@ -5,14 +5,14 @@
 namespace gpumemprof {
 namespace {
 
-// The first steps warm up: optimizer state, workspaces and caches are made there.
+// The first steps are warm-up: they allocate optimizer state, workspaces and caches.
 constexpr std::size_t kWarmUpFloors = 2;
 constexpr std::size_t kFewestRises = 3;
-// One block that is replaced by a larger one each time (sequences of many lengths are a few times
-// in order by chance).
+// One block that is replaced by a larger one each time (sequences of varying length are sometimes
+// in ascending order by chance).
 constexpr std::size_t kFewestRisesOfOne = 6;
-constexpr std::int64_t kMostFalls = 20;   // one part of so many may be given back
-constexpr std::int64_t kSlowingDown = 3;  // a cache that fills up: the second half adds less
+constexpr std::int64_t kMostFalls = 20;   // one part in this many may be freed
+constexpr std::int64_t kSlowingDown = 3;  // a cache filling up: the second half adds less
 
 }  // namespace
 
@@ -45,7 +45,7 @@ std::optional<SiteGrowth> SiteSeries::growth(std::size_t count) const {
   const bool is_of_one = 2 * kept < rises;
   if (times < (is_of_one ? kFewestRisesOfOne : kFewestRises)) return std::nullopt;
   if (kMostFalls * falls > rises) return std::nullopt;
-  // It must go on until the end, at about the pace it had.
+  // It must continue to the end, at about the same pace.
   if (count - last > 2 * longest_pause) return std::nullopt;
   const std::size_t middle = (first + count) / 2;
   std::int64_t late = 0;
@@ -55,7 +55,7 @@ std::optional<SiteGrowth> SiteSeries::growth(std::size_t count) const {
   SiteGrowth found;
   found.bytes = static_cast<std::uint64_t>(rises - falls);
   found.first_floor = first;
-  // What the steps that warm up left behind as well, where it is the same again.
+  // What the warm-up steps left live as well, if it is the same again.
   const auto before = changes_.find(first - 1);
   const auto pace = (rises - falls) / static_cast<std::int64_t>(count - first);
   if (first == kWarmUpFloors && before != changes_.end() && before->second.bytes > 0 &&

@@ -18,7 +18,7 @@ class SiteSeries {
  public:
   // An allocation that is live at these floors.
   void add(FloorRange seen, std::uint64_t bytes);
-  // None where it does not grow, or no longer. `count`: floors in all.
+  // None if it does not grow, or no longer does. `count`: floors in total.
   [[nodiscard]] std::optional<SiteGrowth> growth(std::size_t count) const;
 
  private:
@@ -26,7 +26,7 @@ class SiteSeries {
     std::int64_t bytes = 0;
     std::int64_t kept_bytes = 0;  // by allocations that are live at more than one floor
   };
-  std::map<std::size_t, Change> changes_;  // by floor; sparse: most floors change nothing
+  std::map<std::size_t, Change> changes_;  // by floor; sparse: few floors change anything
 };
 
 }  // namespace gpumemprof

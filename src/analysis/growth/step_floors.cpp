@@ -6,7 +6,7 @@
 namespace gpumemprof {
 namespace {
 
-// Behind the last request of training: frees behind it may tear the program down. Or at the first
+// After the last request of training: frees after it may be the program's teardown. Or at the first
 // error in the last step.
 std::uint32_t find_end_of_work(const DeviceRecord& record, const std::vector<PhaseSpan>& spans) {
   std::uint32_t last_step = 0;
@@ -53,14 +53,14 @@ StepFloors find_floors(const DeviceRecord& record, const std::vector<PhaseSpan>&
     while (span < spans.size() && spans[span].first_event <= event) {
       const std::uint32_t step = spans[span].step;
       if (step > 0 && (floors.steps.empty() || floors.steps.back().step != step)) {
-        // The state that the step before left.
+        // The state that the previous step left.
         const std::uint32_t before = event == 0 ? 0 : event - 1;
         floors.steps.push_back({step, event, before});
         least = event == 0 ? std::numeric_limits<std::int64_t>::max() : live;
       }
       ++span;
     }
-    // A damaged file may claim any size: the sums wrap, and floors are at odd moments.
+    // A damaged file may claim any size: the sums wrap, and floors fall at odd moments.
     const auto size = static_cast<std::int64_t>(events.size_bytes[event] & (kUnknownBytes >> 8U));
     if (events.action[event] == Action::alloc) {
       live += size;

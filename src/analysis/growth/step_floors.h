@@ -1,4 +1,4 @@
-// StepFloors: in every training step the moment of least live memory.
+// StepFloors: the moment of least live memory in every training step.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace gpumemprof {
 struct StepFloor {
   std::uint32_t step = 0;
   std::uint32_t first_event = 0;  // of the step
-  std::uint32_t event = 0;        // the floor is behind it
+  std::uint32_t event = 0;        // the floor is after it
 };
 
 // Floors [first, end) of a device's steps.
@@ -24,14 +24,14 @@ struct FloorRange {
 struct StepFloors {
   std::vector<StepFloor> steps;
   std::uint64_t most_bytes = 0;   // that were live at any moment
-  std::uint32_t end_of_work = 0;  // behind the last event of training: what follows tears it down
+  std::uint32_t end_of_work = 0;  // after the last event of training: what follows is teardown
 
-  // The floors that an allocation with this lifetime is live at.
+  // The floors at which an allocation with this lifetime is live.
   [[nodiscard]] FloorRange seen_by(std::uint32_t birth, std::uint32_t death) const;
 };
 
-// Says for many allocations, asked for in the order of their births, whether they see a floor at
-// all: nearly all of them do not.
+// Says for many allocations, queried in order of birth, whether they see a floor at all: nearly all
+// of them do not.
 class FloorCursor {
  public:
   explicit FloorCursor(const StepFloors& floors) : floors_(floors) {}

@@ -31,13 +31,13 @@ void add_block(FlameNode& node, std::uint64_t bytes) {
   ++node.blocks;
 }
 
-// Of calls: all of them, the forward() frames alone, or all below the tag.
+// A tree of calls: all of them, the forward() frames only, or all below the tag.
 class CallTree {
  public:
   CallTree(const Store& store, const DeviceRecord& record, FlameBy by)
       : store_(store), record_(record), by_(by) {}
 
-  // The node of an allocation, made if it is not there yet.
+  // The node of an allocation, created if it does not exist yet.
   std::uint32_t place(std::size_t row) {
     const std::uint32_t root = by_ == FlameBy::tag ? tag_node(row) : FlameNode::kNoParent;
     if (by_ == FlameBy::module) return node_of(root, module_stack(record_, row));
@@ -53,7 +53,7 @@ class CallTree {
     return (std::uint64_t{parent} << 32) | index;
   }
 
-  // A loop, as stacks of strangers may be very deep.
+  // A loop, since untrusted stacks may be very deep.
   std::uint32_t node_of(std::uint32_t root, StackId stack) {
     path_.clear();
     std::uint32_t node = root;
@@ -118,7 +118,7 @@ class ModuleTree {
 
   std::uint32_t node_of(std::uint32_t entry) {
     if (entry == kNoModule) return known(entry, FlameNode::kNoParent);
-    // A loop, as the paths of strangers may be very deep.
+    // A loop, since untrusted paths may be very deep.
     path_.clear();
     std::uint32_t at = entry;
     for (; at != kNoModule && node_of_entry_[at] == kUnset; at = index_.around(at))
@@ -139,12 +139,12 @@ class ModuleTree {
 
   const DeviceRecord& record_;
   ModuleIndex index_;
-  std::vector<std::uint32_t> node_of_entry_;  // the last: of no module
+  std::vector<std::uint32_t> node_of_entry_;  // the last: allocations of no module
   std::vector<FlameNode> nodes_;
   std::vector<std::uint32_t> path_;
 };
 
-// Calls `use` with the tree that shows a device's memory by this.
+// Calls `use` with the tree that groups a device's memory by `by`.
 template <typename Use>
 auto with_tree(const Store& store, const DeviceRecord& record, FlameBy by, const Use& use) {
   if (by == FlameBy::module && store.has_module_numbers()) {
@@ -155,7 +155,7 @@ auto with_tree(const Store& store, const DeviceRecord& record, FlameBy by, const
   return use(tree);
 }
 
-// The largest nodes alone, siblings in order of size, parents first.
+// Keeps only the largest nodes, siblings in order of size, parents first.
 class Pruner {
  public:
   Pruner(std::vector<FlameNode> all, const FlameOptions& options)
@@ -168,7 +168,7 @@ class Pruner {
     std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       return all_[a].bytes > all_[b].bytes;
     });
-    // A parent has at least the bytes of its child and was made before it, so it comes first.
+    // A parent has at least the bytes of its child and was created before it, so it comes first.
     std::vector<std::uint32_t> kept(all_.size(), FlameNode::kNoParent);
     std::vector<std::uint32_t> depth(all_.size(), 0);
     for (const std::uint32_t index : order) {
@@ -189,7 +189,7 @@ class Pruner {
   }
 
  private:
-  // What would be a hair's breadth on the widest screen.
+  // What would be less than a pixel wide on the widest screen.
   [[nodiscard]] std::uint64_t least_bytes() const {
     constexpr std::uint64_t kFinestShare = 8000;
     std::uint64_t total = 0;

@@ -13,16 +13,16 @@ namespace gpumemprof {
 
 enum class FlameBy : std::uint8_t {
   stack,   // every frame
-  module,  // the modules it belongs to; where they are not told apart, the forward() frames alone,
+  module,  // the modules it belongs to; if not distinguished, the forward() frames only,
            // in backward those of the forward stack
-  tag,     // the tag it was made under (gpumemprof.tag), and below it every frame
+  tag,     // the tag it was allocated under (gpumemprof.tag), and below it every frame
 };
 inline constexpr FlameBy kFlameBys[] = {FlameBy::stack, FlameBy::module, FlameBy::tag};
 
 // "stack", "module", "tag".
 std::string_view flame_by_name(FlameBy by);
 std::optional<FlameBy> flame_by_from_name(std::string_view name);
-// By tag only where something was tagged.
+// By tag only if something was tagged.
 std::vector<FlameBy> flame_bys(const DeviceRecord& record);
 
 struct FlameNode {
@@ -31,8 +31,8 @@ struct FlameNode {
   // None: no stack was recorded, no module led to it, or it has no tag. Below another node:
   // allocated in backward of what that node called.
   FrameId frame;
-  StringId name;                 // of a module's instance or a tag, and then there is no frame
-  std::uint64_t bytes = 0;       // with those of its children
+  StringId name;                 // of a module instance or a tag; then there is no frame
+  std::uint64_t bytes = 0;       // including its children
   std::uint64_t self_bytes = 0;  // allocated by this frame itself
   std::uint64_t blocks = 0;
 };
@@ -41,7 +41,7 @@ struct Flame {
   std::vector<FlameNode> nodes;  // parents before children, siblings by bytes, most first
   std::uint64_t allocated_bytes = 0;
   std::uint64_t blocks = 0;
-  // Too small to be drawn: their bytes are those of their parents.
+  // Too small to be drawn: their bytes are counted in their parents.
   std::uint64_t nodes_left_out = 0;
 };
 
@@ -51,8 +51,8 @@ struct FlameOptions {
   std::size_t most_levels = 400;
 };
 
-// The tree of all calls of a device's history, and which of its nodes each allocation belongs to:
-// a flame graph of any moment is what is live then, added up over it.
+// The tree of all calls in a device's history, and which of its nodes each allocation belongs to: a
+// flame graph of any moment is what is live then, summed over it.
 struct FlameTree {
   FlameBy by = FlameBy::stack;
   std::vector<FlameNode> nodes;  // parents before children; without bytes

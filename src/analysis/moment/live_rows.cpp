@@ -24,7 +24,7 @@ void LiveRows::write_lists() {
     for (const std::size_t end = std::min(rows_.size(), row + births); row < end; ++row)
       active.push_back(static_cast<std::uint32_t>(row));
     if (row == rows_.size()) break;
-    // What dies with the birth of the last row or before it is not active after it.
+    // What is freed at or before the birth of the last row is not active after it.
     const Moment moment = moment_of(birth(row - 1));
     std::erase_if(active, [&](std::uint32_t born) { return !rows_.is_active_at(born, moment); });
     lists_.push_back({listed_.size(), row});
@@ -42,7 +42,7 @@ std::vector<AllocationId> LiveRows::active_at(Position position) const {
     for (std::size_t row = 0; row < rows_.size(); ++row) add(row);
     return active;
   }
-  // The last list whose births all lie at or before the position.
+  // The last list whose births are all at or before the position.
   std::size_t list = lists_.size() - 1;
   while (list > 0 && birth(lists_[list].next_row - 1) > position) --list;
   const std::size_t end = list + 1 < lists_.size() ? lists_[list + 1].first : listed_.size();

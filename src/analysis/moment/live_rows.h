@@ -1,8 +1,8 @@
 // LiveRows: which allocations are active at any position, without a scan of the whole history.
 //
-// Now and then the rows that are active are written down; what is active later is what is left of
-// them, and what was born since. Between two such lists lie as many births as the first is long, so
-// all lists together are at most a few times as long as there are allocations.
+// From time to time the active rows are stored as a list; what is active later is what remains of
+// them, plus what was born since. Between two lists there are as many births as the first is long,
+// so all lists together are at most a few times as long as there are allocations.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ class LiveRows {
   void write_lists();
 
   const AllocationColumns& rows_;
-  bool is_sorted_ = true;  // by birth; else every question is a scan
+  bool is_sorted_ = true;  // by birth; otherwise every query is a scan
   Column<std::uint32_t> listed_;
   std::vector<List> lists_;
 };

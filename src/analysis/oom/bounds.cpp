@@ -29,7 +29,7 @@ std::string of_device(const DeviceRecord& record, std::string_view key) {
   return "device " + std::to_string(record.device) + " " + std::string(key);
 }
 
-// Where the sample lies among the events; files of the first version say the time alone.
+// Where the sample falls among the events; files of the first version have only the time.
 std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
   const auto count = static_cast<std::uint32_t>(events.size());
   if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);
@@ -37,7 +37,7 @@ std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events
   return static_cast<std::uint32_t>(after - events.time_ns.begin());
 }
 
-// The last sample before the event, or the first behind it.
+// The last sample before the event, or the first after it.
 const DeviceSample* nearest_sample(const Store& store, const DeviceRecord& record,
                                    std::uint32_t event) {
   const DeviceSample* found = nullptr;
@@ -55,11 +55,11 @@ void attribute(const Store& store, const DeviceRecord& record, const DeviceSampl
   const std::uint32_t position = position_of(sample, record.events);
   const Moment moment = position == 0 ? Moment::start() : Moment::after(position - 1);
   const std::uint64_t reserved = free_memory_at(record, store, moment).reserved_bytes;
-  if (sample.process_bytes < reserved) return;  // the pool changed while the driver was asked
+  if (sample.process_bytes < reserved) return;  // the pool changed while the driver was queried
   card.others_bytes = sample.other_processes_bytes;
   card.outside_bytes = sample.process_bytes - reserved;
   if (!card.taken_bytes) return;
-  // The driver itself keeps some MiB that no process owns.
+  // The driver itself holds some MiB that no process owns.
   constexpr std::uint64_t kTolerance = 256 * kMiB;
   const std::uint64_t explained = *card.others_bytes + *card.outside_bytes;
   const std::uint64_t difference =
@@ -95,7 +95,7 @@ std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& rec
   const Result<TorchVersion> version = parse_torch_version(fact(store, "torch"));
   const std::optional<std::uint64_t> total =
       whole_number(fact(store, of_device(record, "total_bytes")));
-  // A program may change its limit on the way: the one that it ended with comes first.
+  // A program may change its limit during the run: the final one comes first.
   constexpr std::array<std::string_view, 2> kStated = {"memory_fraction_at_end", "memory_fraction"};
   for (const std::string_view key : kStated) {
     const std::string fraction(fact(store, of_device(record, key)));
@@ -105,13 +105,13 @@ std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& rec
     if (stated.allowed_bytes < refused && stated.allowed_bytes >= oom.memory.reserved_bytes)
       return ProcessLimit{{stated.allowed_bytes, stated.allowed_bytes}, true};
   }
-  // The card had no room either: nothing says that there was a limit.
+  // The card had no room either: nothing shows that there was a limit.
   if (oom.device_free_bytes == kUnknownBytes || oom.device_free_bytes < segment)
     return std::nullopt;
   const RecordedDevice recorded(store, record, replay);
   const std::optional<sim::InferredLimit> inferred = sim::infer_limit(recorded.run(), settings);
   std::uint64_t low = oom.memory.reserved_bytes;
-  // A limit that was changed on the way proves nothing of this failure.
+  // A limit that was changed during the run proves nothing about this failure.
   if (inferred && inferred->low_bytes < refused) low = std::max(low, inferred->low_bytes);
   return ProcessLimit{{low, refused - 1}, false};
 }

@@ -1,5 +1,5 @@
 // The bounds on a pool at the moment a request failed: the limit on the process, and what the card
-// had left, as far as the recording tells.
+// had left, as far as the recording shows.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@ namespace gpumemprof {
 
 // The card at one event, seen from a process whose pool holds `reserved_bytes`.
 struct CardState {
-  std::optional<std::uint64_t> total_bytes;    // that processes can have
-  std::optional<std::uint64_t> taken_bytes;    // by anything but the pool
+  std::optional<std::uint64_t> total_bytes;    // available to processes
+  std::optional<std::uint64_t> taken_bytes;    // by anything other than the pool
   std::optional<std::uint64_t> others_bytes;   // of these, by other processes
-  std::optional<std::uint64_t> outside_bytes;  // by this process, outside of its pool
+  std::optional<std::uint64_t> outside_bytes;  // by this process, outside its pool
   bool is_attributed = false;  // a sample near the event says which process held what
 };
 CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom);
 
-// The limit on the process: as the recording states it where that agrees with the failure, else
-// what the failure and the successes before it prove.
+// The limit on the process: as the recording states it if that agrees with the failure, else what
+// the failure and the earlier successes prove.
 struct ProcessLimit {
   ByteRange bytes;
   bool is_stated = false;

@@ -6,7 +6,7 @@
 namespace gpumemprof {
 namespace {
 
-// A report must not take minutes longer because it ends in a failure.
+// A report must not take minutes longer because the run ended in a failure.
 constexpr std::size_t kMostEvents = 10'000'000;
 constexpr std::size_t kEventsForAll = 500'000;
 

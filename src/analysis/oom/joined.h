@@ -1,5 +1,5 @@
-// Would the run have survived with its gaps joined: the recorded requests, simulated under the same
-// limit with other settings of the allocator.
+// Whether the run would have survived with its gaps joined: the recorded requests, simulated under
+// the same limit with other allocator settings.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@ namespace gpumemprof {
 
 class JoinedRuns {
  public:
-  // All must outlive it. Nothing is simulated before it is asked for.
+  // All arguments must outlive it. Nothing is simulated before it is asked for.
   JoinedRuns(const Store& store, const DeviceRecord& record, const DeviceReplay& replay)
       : store_(store), record_(record), replay_(replay) {}
 
   struct Answer {
     bool is_tried = false;  // false: there is nothing to simulate, or too much
-    bool is_exact = false;  // the simulator repeats the recording
+    bool is_exact = false;  // the simulator reproduces the recording
     std::vector<std::string> surviving_confs;
   };
   // The settings under which the event's request, and all before it, would have succeeded.

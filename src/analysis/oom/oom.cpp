@@ -8,7 +8,7 @@
 namespace gpumemprof {
 namespace {
 
-// What a process takes for CUDA itself, its kernels and the usual libraries: nobody can save it.
+// What a process takes for CUDA itself, its kernels and the usual libraries: it cannot be avoided.
 constexpr std::uint64_t kUsualOutsideBytes = kGiB;
 
 std::uint64_t capped_sum(std::uint64_t one, std::uint64_t other) {
@@ -74,7 +74,7 @@ class Verdict {
     return room;
   }
 
-  // Enough was there for certain, or perhaps: then only where gaps were no mere remainder.
+  // There was enough for certain, or perhaps: then only if gaps were more than a small remainder.
   bool is_fragmented(const ByteRange& room) {
     const bool is_certain = needed_bytes_ <= room.low;
     constexpr std::uint64_t kParts = 20;
@@ -99,7 +99,7 @@ class Verdict {
     return true;
   }
 
-  // The card had room. Where one line fills whatever it is given, a higher limit changes nothing.
+  // The card had room. If one line fills whatever it is given, a higher limit changes nothing.
   void blame_limit() {
     oom_.hoarded_blocks = hoarded_blocks();
     const bool is_hoard = oom_.hoarded_blocks > 0;
@@ -107,8 +107,8 @@ class Verdict {
     oom_.contributing.push_back(is_hoard ? OomCause::limit : OomCause::shortage);
   }
 
-  // Blocks of the size asked for, made where the request was made, that fill the pool and of which
-  // none was ever freed. 0 where memory is held otherwise.
+  // Blocks of the requested size, allocated where the request was made, that fill the pool and none
+  // of which was ever freed. 0 if memory is held in another way.
   [[nodiscard]] std::uint64_t hoarded_blocks() const {
     constexpr std::uint64_t kFew = 8;
     const AllocationColumns& rows = record_.allocations;
@@ -127,7 +127,7 @@ class Verdict {
     return blocks >= kFew && fills ? blocks : 0;
   }
 
-  // The card itself had no room: who holds what would have sufficed?
+  // The card itself had no room: who holds memory that would have sufficed?
   void blame_card() {
     oom_.cause = OomCause::shortage;
     if (!oom_.short_bytes || !card_.total_bytes) {
@@ -139,7 +139,7 @@ class Verdict {
     const std::uint64_t outside = above(card_.outside_bytes.value_or(0), kUsualOutsideBytes);
     if (!card_.others_bytes && card_.taken_bytes)
       others = above(*card_.taken_bytes, kUsualOutsideBytes);
-    // Only a verdict of shortage can do without knowing who held what.
+    // Only a shortage verdict can be reached without knowing who held what.
     const bool can_suffice = capped_sum(others, outside) >= short_bytes;
     if (!card_.is_attributed) doubt(OomDoubt::processes);
     if (!can_suffice) return;

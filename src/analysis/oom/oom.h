@@ -1,10 +1,10 @@
-// Why an allocation failed: which of the bounds on memory bound it, how much was short, and what
-// would have served it.
+// Why an allocation failed: which limit on memory it hit, how much was missing, and what would have
+// served it.
 //
-// Two bounds hold at once: what the process is allowed, and what the card has left. The verdict
-// names the one that bound. "Fragmentation" is said only where memory would have sufficed in one
-// piece; whether a setting of the allocator provides that is simulated. What could not be proven
-// carries its doubts.
+// Two limits apply at once: what the process is allowed, and what the card has left. The verdict
+// names the one that was hit. "Fragmentation" is reported only if memory would have sufficed in one
+// piece; whether an allocator setting provides that is simulated. What could not be proven carries
+// its doubts.
 #pragma once
 
 #include <optional>
@@ -23,24 +23,24 @@ enum class OomCause : std::uint8_t {
   limit,             // a limit on this process refused it while the card had room
   other_processes,   // they hold what would have sufficed
   outside_pool,      // this process holds what would have sufficed, but not in PyTorch's pool
-  fragmentation,     // enough was there, but in pieces
+  fragmentation,     // enough was free, but in pieces
   shortage,          // even in one piece, there was not enough
 };
 std::string_view oom_cause_name(OomCause cause);
 
 // Why a verdict is only probable.
 enum class OomDoubt : std::uint8_t {
-  history,     // events are missing before it, so what the pool held is inferred
-  limit,       // the recording does not say the limit; it lies in a range
+  history,     // events before it are missing, so what the pool held is inferred
+  limit,       // the recording does not state the limit; it lies in a range
   card,        // the recording does not say what else was on the card
-  processes,   // the driver did not say which process held what, or it changed since
-  simulation,  // the simulator does not repeat the recording exactly
-  no_setting,  // no setting that was simulated avoids it
+  processes,   // the driver did not report which process held what, or it changed since
+  simulation,  // the simulator does not reproduce the recording exactly
+  no_setting,  // no simulated setting avoids it
   not_tried,   // nothing was simulated
 };
 std::string_view oom_doubt_name(OomDoubt doubt);
 
-// What is known of a figure: equal ends where it is exact.
+// What is known about a figure: both ends are equal if it is exact.
 struct ByteRange {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -50,25 +50,25 @@ struct ByteRange {
 struct OomReport {
   std::uint32_t event = kNoEvent;
   std::uint64_t wanted_bytes = 0;                   // rounded
-  std::uint64_t device_free_bytes = kUnknownBytes;  // as the driver said
-  std::uint64_t largest_free_bytes = 0;             // one piece, of the stream that asked
-  FreeMemory memory;  // when it failed, all that could be returned being returned
+  std::uint64_t device_free_bytes = kUnknownBytes;  // as reported by the driver
+  std::uint64_t largest_free_bytes = 0;             // one piece, of the requesting stream
+  FreeMemory memory;  // at the failure, with everything returnable returned
   StackId stack;
 
   OomCause cause = OomCause::shortage;
-  std::vector<OomCause> contributing;  // what held memory too, without binding
+  std::vector<OomCause> contributing;  // what also held memory, but was not the limit hit
   std::vector<OomDoubt> doubts;        // none: proven
-  std::optional<ByteRange> limit;      // on the process, where there was one
+  std::optional<ByteRange> limit;      // on the process, if there was one
   bool is_limit_stated = false;
-  std::optional<std::uint64_t> card_bytes;  // that processes can have
+  std::optional<std::uint64_t> card_bytes;  // available to processes
   std::optional<std::uint64_t> other_processes_bytes;
-  std::optional<std::uint64_t> outside_bytes;  // of this process, outside of its pool
-  std::optional<ByteRange> short_bytes;        // beyond what would have been there in one piece
-  // The line that asked had filled the memory by itself and freed nothing: this many blocks.
+  std::optional<std::uint64_t> outside_bytes;  // of this process, outside its pool
+  std::optional<ByteRange> short_bytes;        // beyond what would have been free in one piece
+  // The requesting line had filled the memory by itself and freed nothing: this many blocks.
   std::uint64_t hoarded_blocks = 0;
-  std::vector<std::string> surviving_confs;  // simulated: settings with which it does not happen
-  // What the program would still have needed follows from the recording, or it helped itself: then
-  // advice can name what fits.
+  std::vector<std::string> surviving_confs;  // simulated: settings that avoid the failure
+  // What the program would still have needed follows from the recording, or it recovered by itself:
+  // then advice can name what fits.
   bool is_need_known = false;
 
   [[nodiscard]] bool is_proven() const { return doubts.empty(); }
@@ -77,7 +77,7 @@ struct OomReport {
   }
 };
 
-// At most `limit` of them, the first ones: each is a sweep over the whole history.
+// At most the first `limit` of them: each is a sweep over the whole history.
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit);
 

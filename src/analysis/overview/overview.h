@@ -20,7 +20,7 @@
 
 namespace gpumemprof {
 
-// The moment a person asks about; the peak unless said otherwise.
+// The moment the user asks about; the peak by default.
 struct AskedMoment {
   enum class Kind : std::uint8_t { peak, end, event };
   Kind kind = Kind::peak;
@@ -32,13 +32,13 @@ struct OverviewOptions {
   std::optional<DeviceIndex> device;
 };
 
-// When something happened, as far as the recording tells.
+// When something happened, as far as the recording shows.
 struct When {
   std::uint32_t event = kNoEvent;
   std::int64_t time_ns = kUnknownTime;
   std::int64_t since_start_ns = kUnknownTime;
   std::optional<std::uint64_t> step;  // counted from 1; 0: before the first
-  std::optional<Phase> phase;         // none where none was recognised
+  std::optional<Phase> phase;         // none if none was recognized
   StringId annotation;                // the innermost one open then
 };
 
@@ -72,13 +72,13 @@ struct Overview {
   std::string path;
   Completeness completeness;
   std::uint64_t events = 0;
-  std::uint64_t allocations = 0;  // of all devices, as are the frees
+  std::uint64_t allocations = 0;  // of all devices, like the frees
   std::uint64_t frees = 0;
   std::vector<DeviceOverview> devices;
 };
 
-// `phases` are those of each device, as find_phases() has them; the records must have labels.
-// An Error where the options name a device or event that is not there.
+// `phases` are those of each device, as find_phases() returns them; the records must have labels.
+// An Error if the options name a device or event that does not exist.
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
                                const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
                                const OverviewOptions& options);

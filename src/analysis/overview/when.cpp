@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 
-// The span that `event` lies in says its phase and its step, numbered as in the table of steps.
+// The span that contains `event` gives its phase and its step, numbered as in the table of steps.
 void place_in_phases(const std::vector<PhaseSpan>& phases, std::uint32_t event, When& when) {
   const auto is_known = [](const PhaseSpan& span) { return span.phase != Phase::other; };
   const auto next = std::ranges::upper_bound(phases, event, {}, &PhaseSpan::first_event);
@@ -22,8 +22,8 @@ void place_in_phases(const std::vector<PhaseSpan>& phases, std::uint32_t event, 
   if (phases.back().step > 0) when.step = span.step;
 }
 
-// Where no step was recognised: steps as torch.profiler numbers them, else as optimizer steps are
-// counted: an event before the end of the n-th optimizer step belongs to step n. Annotations are in
+// If no step was recognized: steps as torch.profiler numbers them, else by counting optimizer
+// steps: an event before the end of the n-th optimizer step belongs to step n. Annotations are in
 // order of time.
 std::optional<std::uint64_t> step_at(const Store& store, DeviceIndex device, std::int64_t time_ns) {
   std::optional<std::uint64_t> profiler_step;

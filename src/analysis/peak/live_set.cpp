@@ -9,7 +9,7 @@
 namespace gpumemprof {
 namespace {
 
-// Where an allocation came from: its own stack, or that of the forward op it serves.
+// Where an allocation came from: its own stack, or that of the forward op it belongs to.
 struct Whence {
   StackId stack;
   bool is_backward = false;

@@ -15,7 +15,7 @@ struct LiveGroup {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t requested_bytes = 0;
-  std::vector<StringId> tags;  // under which its blocks were made (gpumemprof.tag), each once
+  std::vector<StringId> tags;  // that its blocks were allocated under (gpumemprof.tag), each once
 };
 
 struct LiveSet {
@@ -34,7 +34,7 @@ struct LivePlace {
   std::uint64_t blocks = 0;
 };
 
-// A line of the user's own code with the places, mostly in libraries, where it led to allocations.
+// A line of user code with the places, mostly in libraries, where it led to allocations.
 struct LiveLine {
   LivePlace line;
   std::vector<LivePlace> places;  // by innermost frame, most bytes first

@@ -1,4 +1,4 @@
-// Which frame of a stack is the user's own: the place a person can change.
+// Which frame of a stack is user code: the place the user can change.
 #pragma once
 
 #include <string_view>
@@ -10,14 +10,14 @@ namespace gpumemprof {
 // Installed packages, the standard library, generated code and C++ frames.
 bool is_library_file(std::string_view file);
 
-// A snapshot has native frames too unless it was recorded with stacks="python".
+// A snapshot also has native frames unless it was recorded with stacks="python".
 bool is_python(const Store& store, FrameId frame);
 
-// The innermost frame outside libraries as the stack that ends there; the stack itself where there
-// is none.
+// The innermost frame outside libraries, as the stack that ends there; the stack itself if there is
+// none.
 StackId user_part(const Store& store, StackId stack);
 
-// The innermost Python frame as the stack that ends there; none where all frames are native.
+// The innermost Python frame, as the stack that ends there; none if all frames are native.
 StackId python_part(const Store& store, StackId stack);
 
 }  // namespace gpumemprof

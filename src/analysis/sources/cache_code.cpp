@@ -21,7 +21,7 @@ bool has_any(std::string_view text, const auto& parts) {
   });
 }
 
-// "DynamicCache.update", "StaticLayer.lazy_initialization" of transformers' own file.
+// "DynamicCache.update", "StaticLayer.lazy_initialization" in transformers' own file.
 bool is_cache_frame(std::string_view file, std::string_view name) {
   if (file.ends_with("/cache_utils.py")) return true;
   const std::size_t dot = name.rfind('.');

@@ -1,5 +1,5 @@
-// Memory that a program itself calls a cache of keys and values: by the code that makes it, by a
-// tag, or by the name of a label.
+// Memory that the program itself identifies as a KV cache: by the code that allocates it, by a tag,
+// or by the name of a label.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ bool is_kv_cache_name(std::string_view name);
 
 class CacheCode {
  public:
-  // Looks at all frames once. The store must outlive it.
+  // Inspects all frames once. The store must outlive it.
   explicit CacheCode(const Store& store);
 
   // Whether the allocation was made by such code, or under such a tag.

@@ -11,7 +11,7 @@ namespace {
 
 enum class FrameKind : std::uint8_t {
   plain,
-  root,  // where the stack of a thread of Python's begins
+  root,  // where the stack of a Python thread begins
   constructor,
   make_parameters,
   make_buckets,
@@ -19,16 +19,17 @@ enum class FrameKind : std::uint8_t {
   communicate,
   load_data,
   forward,
-  module_call,  // torch's own: a forward for certain, whatever is named so
+  module_call,  // torch's own: certainly a forward, whatever else has that name
   backward,
-  named_backward,  // called that, but not torch's own: a custom function's, or a wrapper
+  named_backward,  // named so, but not torch's own: a custom function's, or a wrapper
   recompute,
   optimizer_step,
   optimizer_other,
   zero_grad,
 };
 
-// `part` is a path such as "torch/optim/": anywhere in the file's, from a separator on.
+// `part` is a path such as "torch/optim/": it may be anywhere in the file's path, after a
+// separator.
 bool lies_in(std::string_view file, std::string_view part) {
   for (std::size_t at = file.find(part); at != std::string_view::npos;
        at = file.find(part, at + 1)) {
@@ -56,7 +57,7 @@ bool is_optimizer_file(std::string_view file) {
          !lies_in(file, "torch/distributed/");
 }
 
-// Native frames, where a snapshot was recorded with them.
+// Native frames, if a snapshot was recorded with them.
 bool is_native_backward(std::string_view name) {
   return name.find("torch::autograd::Engine::") != std::string_view::npos ||
          name.find("torch::autograd::python::PythonEngine::") != std::string_view::npos;
@@ -100,7 +101,7 @@ bool is_module_call_name(std::string_view file, std::string_view name) {
   return file.ends_with("torch/nn/functional.py");
 }
 
-// A recording of our own has the qualified name, "Linear.forward"; a snapshot only "forward".
+// Our own recordings have the qualified name, "Linear.forward"; a snapshot only has "forward".
 std::string_view plain_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -113,7 +114,7 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
   if (is_root(name)) return FrameKind::root;
   if (is_optimizer_file(file)) {
     if (name == "zero_grad") return FrameKind::zero_grad;
-    // Every optimizer's step() is wrapped by its base class, whoever wrote it.
+    // Every optimizer's step() is wrapped by its base class, no matter who wrote it.
     const bool is_step = name == "step" || name == "profile_hook_step" || name == "wrapper";
     return is_step ? FrameKind::optimizer_step : FrameKind::optimizer_other;
   }
@@ -138,24 +139,24 @@ FrameKind frame_kind(std::string_view file, std::string_view full_name) {
   return name == "__init__" ? FrameKind::constructor : FrameKind::plain;
 }
 
-// The kind of a stack from that of its caller and its innermost frame: what is called last says
+// The kind of a stack from that of its caller and its innermost frame: the innermost call says
 // most, because an optimizer may call forward and backward through a closure.
 CodeKind called(CodeKind caller, FrameKind frame) {
   switch (frame) {
     case FrameKind::forward:
-      // Transforms of the data may be modules too.
+      // Data transforms may be modules too.
       if (caller == CodeKind::load_data) return caller;
-      // Compiled backward code names the forward it was made from.
+      // Compiled backward code names the forward it was generated from.
       return is_in_backward(caller) ? caller : CodeKind::forward;
     case FrameKind::module_call:
       if (caller == CodeKind::load_data) return caller;
       return is_in_backward(caller) ? CodeKind::recompute : CodeKind::forward;
     case FrameKind::backward:
-      // Native frames of autograd's thread may stand inside its Python ones.
+      // Native frames of autograd's thread may appear inside its Python ones.
       return caller == CodeKind::recompute ? caller : CodeKind::backward;
     case FrameKind::named_backward:
-      // Called by autograd it computes gradients; called by the program it prepares that, as when
-      // it scales the loss.
+      // Called by autograd it computes gradients; called by the program it prepares for that, as
+      // when it scales the loss.
       if (caller == CodeKind::none) return CodeKind::backward;
       return caller;
     case FrameKind::recompute:
@@ -204,13 +205,13 @@ std::vector<CodeKind> code_kinds(const Store& store) {
   kinds.reserve(stacks.size());
   bool has_roots = false;
   for (const FrameKind kind : frames) has_roots = has_roots || kind == FrameKind::root;
-  // A caller is added before what it calls.
+  // A caller is added before its callee.
   for (std::size_t index = 0; index < stacks.size(); ++index) {
     const StackId stack(index);
     const StackId caller = stacks.caller(stack);
     const FrameKind frame = frames[stacks.frame(stack).index];
-    // Threads of autograd's own call Python only for hooks, custom functions and recomputation:
-    // their stacks begin nowhere.
+    // Autograd's own threads call Python only for hooks, custom functions and recomputation: their
+    // stacks have no root.
     const CodeKind outside =
         has_roots && frame != FrameKind::root ? CodeKind::backward : CodeKind::none;
     kinds.push_back(called(caller.is_none() ? outside : kinds[caller.index], frame));

@@ -49,7 +49,7 @@ class EvaluationFinder {
   }
 
  private:
-  // Visits every row that a call made in a forward region that a backward follows.
+  // Visits every row that a call allocated in a forward region that a backward follows.
   template <typename Visit>
   void for_each_row(const Visit& visit) const {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -77,8 +77,8 @@ class EvaluationFinder {
     });
   }
 
-  // What a teacher or a frozen part made lives until the part that is trained has used it. A
-  // variable may hold it until the same line assigns it anew, in the next step.
+  // What a teacher or a frozen part allocated lives until the trained part has used it. A variable
+  // may hold it until the same line reassigns it, in the next step.
   void find_used_by_forward() {
     const std::vector<std::uint32_t> trained = first_needed_;
     const std::unordered_set<std::uint32_t> regular = sites_of_every_step(trained);
@@ -90,7 +90,7 @@ class EvaluationFinder {
     });
   }
 
-  // The lines that call a model before the part that is trained runs, in every step.
+  // The lines that call a model before the trained part runs, in every step.
   [[nodiscard]] std::unordered_set<std::uint32_t> sites_of_every_step(
       const std::vector<std::uint32_t>& trained) const {
     std::unordered_map<std::uint32_t, std::size_t> steps_of;
@@ -112,7 +112,7 @@ class EvaluationFinder {
     return found;
   }
 
-  // The last event of the next step's forward, or of this backward where there is none.
+  // The last event of the next step's forward, or of this backward if there is none.
   [[nodiscard]] std::uint32_t end_of_next_forward(std::size_t backward) const {
     for (std::size_t index = backward + 1; index < regions_.size(); ++index) {
       if (regions_[index].phase == Phase::forward) return regions_[index].last;
@@ -120,8 +120,8 @@ class EvaluationFinder {
     return regions_[backward].last;
   }
 
-  // The event at which a forward region turns from evaluation to training; its first where it is
-  // all for training, and behind its last where none is.
+  // The event at which a forward region changes from evaluation to training; its first if all of it
+  // is for training, and after its last if none is.
   [[nodiscard]] std::uint32_t first_for_training(std::size_t index, bool has_trained) const {
     const Region& region = regions_[index];
     std::unordered_set<std::uint32_t> needed_sites;
@@ -129,7 +129,7 @@ class EvaluationFinder {
       if (calls_[call].first_event > region.last) break;
       if (is_needed_[call]) needed_sites.insert(calls_[call].site.index);
     }
-    // Where nothing shows what backward used, all of the region may be for it.
+    // If nothing shows what backward used, all of the region may be for it.
     const bool is_last = index + 1 == regions_.size();
     if (needed_sites.empty() && !(is_last && has_trained)) return region.first;
     std::uint32_t split = region.first;
@@ -143,8 +143,8 @@ class EvaluationFinder {
     return region.last + 1;
   }
 
-  // Between two calls the program uses what the first one made and prepares the second: its part
-  // begins with the first block that is still there when it runs.
+  // Between two calls the program uses what the first one produced and prepares the second: the
+  // second's part begins with the first block that is still live when it runs.
   [[nodiscard]] std::uint32_t first_made_for(std::uint32_t call_event, std::uint32_t from) const {
     for (std::uint32_t event = from; event < call_event; ++event) {
       const std::uint32_t row = row_made_at_[event];
@@ -178,7 +178,7 @@ class EvaluationFinder {
   const AllocationColumns& rows_;
   const std::vector<Region>& regions_;
   std::vector<ForwardCall> calls_;
-  std::vector<bool> is_needed_;              // by call: training uses what it made
+  std::vector<bool> is_needed_;              // by call: training uses what it allocated
   std::vector<std::uint32_t> first_needed_;  // by region: the first call that training needs
   std::vector<std::uint32_t> row_made_at_;   // by event
   std::unordered_set<std::uint32_t> training_sites_;

@@ -1,4 +1,4 @@
-// Evaluation between training steps: forward code of which no backward uses anything.
+// Evaluation between training steps: forward code whose results no backward uses.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace gpumemprof {
 
-// Events that are plainly of one phase, from the first to the last.
+// Events that clearly belong to one phase, from the first to the last.
 struct Region {
   Phase phase = Phase::other;
   std::uint32_t first = 0;
@@ -19,7 +19,7 @@ struct Region {
 
 // The regions, with evaluation split from forward: calls that open a forward and keep nothing for
 // the backward that follows, made from a line that never calls a model for training, or by one that
-// goes on to call it for training. What a teacher makes is used by the model that is trained, so it
+// goes on to call it for training. What a teacher computes is used by the trained model, so it
 // stays forward.
 std::vector<Region> with_evaluation(const Store& store, const DeviceRecord& record,
                                     const std::vector<CodeKind>& kinds,

@@ -17,8 +17,9 @@ EventStacks find_event_stacks(const DeviceRecord& record) {
     if (death == kNoEvent) continue;
     ++(record.events.stack[death] == stack ? repeated : own);
   }
-  // A line that frees what it allocated has the same stack for both, so many may; but all of them
-  // (but for those that damaged histories match wrongly) only where no free has its own.
+  // A line that frees what it allocated has the same stack for both, so many frees may; but all of
+  // them (except those that damaged histories match wrongly) only if frees have no stacks of their
+  // own.
   constexpr std::size_t kNearlyAll = 1000;
   bool is_any_there = false;
   for (std::size_t event = 0; event < record.events.size() && !is_any_there; ++event) {

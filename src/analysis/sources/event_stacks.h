@@ -1,5 +1,5 @@
 // Which events of a history have stacks of their own. A snapshot may be recorded with stacks for
-// requests alone (a free then repeats the stack of its request), for both, or with none.
+// requests only (a free then repeats the stack of its request), for both, or with none.
 #pragma once
 
 #include "store/store.h"

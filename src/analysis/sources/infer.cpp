@@ -62,14 +62,14 @@ class Inference : private RowLives {
     if (is_from_before(row)) return kind;
     const Phase phase = spans_.phase(run_of(row));
     if (kind == CodeKind::none) {
-      // Where stacks are recorded, only autograd's own threads have none.
+      // If stacks are recorded, only autograd's own threads have none.
       return stacks_.requests ? CodeKind::backward : kind_by_phase(phase);
     }
     return kind == CodeKind::plain && phase == Phase::optimizer_step ? CodeKind::optimizer_step
                                                                      : kind;
   }
 
-  // Made before the first backward by code that may make parameters, and kept.
+  // Allocated before the first backward by code that may create parameters, and kept.
   [[nodiscard]] bool may_be_parameter(std::size_t row) const {
     switch (kind(row)) {
       case CodeKind::none:
@@ -111,12 +111,12 @@ class Inference : private RowLives {
     if (!lasts(row)) info.parameter_deaths.push_back(death(row));
   }
 
-  // Born in backward and still there behind it.
+  // Born in backward and still live after it.
   [[nodiscard]] bool survives_backward(std::size_t row, std::size_t run) const {
     return death(row) >= spans_.end(run);
   }
 
-  // How many gradients of each size there are at once; whether zeroing keeps them.
+  // How many gradients of each size are live at once; whether zeroing keeps them.
   void look_at_gradients() {
     std::uint64_t kept_bytes = 0;
     std::uint64_t dropped_bytes = 0;
@@ -141,7 +141,7 @@ class Inference : private RowLives {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const bool is_of_before = kind(row) == CodeKind::none && is_zeroed(row);
       if (!is_of_before && !is_gradient(row)) continue;
-      // Those that are zeroed together were there together, whichever backward made them.
+      // Those that are zeroed together were live together, whichever backward allocated them.
       const std::size_t generation =
           is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
       sizes_.at(size(row)).count_gradient(generation);
@@ -202,11 +202,11 @@ class Inference : private RowLives {
     if (is_from_before(row)) return false;
     const std::size_t run = run_of(row);
     if (death(row) < spans_.end(run)) return false;
-    // Without the stacks of frees the end of the step is not sharp.
+    // Without stacks for frees the end of the step is not sharp.
     return stays(row) || stacks_.frees || death(row) > next_work(run);
   }
 
-  // Nothing is kept for a backward: what a layer makes, the next one uses.
+  // Nothing is kept for a backward: the next layer uses what a layer allocates.
   MemorySource from_inference(std::size_t row) {
     if (!stays(row)) return MemorySource::activations;
     if (saw_forward(row)) return lasting(row);
@@ -227,7 +227,7 @@ class Inference : private RowLives {
     return stays(row) ? kept_by_forward(row, run) : MemorySource::activations;
   }
 
-  // Still there at the end: scratch memory of a library, or outputs that somebody holds.
+  // Still live at the end: scratch memory of a library, or outputs the program holds.
   MemorySource kept_by_forward(std::size_t row, std::size_t run) {
     if (!stays(row)) return MemorySource::activations;
     const bool is_old = outlives_next_backward(row, next_backward(run));
@@ -254,7 +254,7 @@ class Inference : private RowLives {
       if (is_usual_workspace(size(row))) return MemorySource::workspace;
       return outlives_next_backward(row, run) ? lasting(row) : MemorySource::unknown;
     }
-    // Without the stacks of frees the end of backward is not sharp.
+    // Without stacks for frees the end of backward is not sharp.
     if (!stacks_.frees && death(row) < next_work(run)) return MemorySource::temporaries;
     return is_kept_for_another_backward(row, run) ? MemorySource::activations
                                                   : MemorySource::unknown;
@@ -269,7 +269,7 @@ class Inference : private RowLives {
 
   MemorySource from_buckets(std::size_t row) {
     if (!stays(row) && death(row) < next_work(run_of(row))) return MemorySource::temporaries;
-    // Gradients are copied into the buckets, or are views of them when it comes to a step.
+    // Gradients are copied into the buckets, or are views of them by the time of a step.
     return has_gradients_in_steps_ ? MemorySource::workspace : MemorySource::gradients;
   }
 
@@ -287,7 +287,7 @@ class Inference : private RowLives {
         break;
     }
     const std::uint32_t work = next_work(run);
-    // Only gradients are let go of there, whoever made them.
+    // Only gradients are freed there, whoever allocated them.
     if (is_zeroed(row) && lives_through_a_step(row, run)) return MemorySource::gradients;
     if (work == kNoEvent) return stays(row) ? MemorySource::unknown : MemorySource::temporaries;
     if (death(row) < work) return MemorySource::temporaries;
@@ -296,13 +296,13 @@ class Inference : private RowLives {
     SizeInfo* info = sizes_.find(size(row));
     if (is_old && info != nullptr && info->takes_over(birth(row), work))
       return MemorySource::parameters;
-    // An optimizer of the user's own: as large as a parameter, and kept from step to step.
+    // A user-written optimizer: as large as a parameter, and kept from step to step.
     if (is_old && birth(row) > first_backward_ && info != nullptr && info->gradients > 0)
       return MemorySource::optimizer_state;
     return MemorySource::inputs;
   }
 
-  // The user's own lines inside forward: the loss, or another batch for another forward.
+  // User code inside forward: the loss, or another batch for another forward.
   MemorySource from_plain_forward(std::size_t row, std::size_t run) {
     const std::size_t backward = next_backward(run);
     const bool is_for_backward = backward < spans_.count() && death(row) > spans_.first(backward) &&
@@ -314,8 +314,8 @@ class Inference : private RowLives {
                                              : MemorySource::temporaries;
   }
 
-  // Made before training and kept: a parameter where backward makes a gradient of its size. Data
-  // otherwise, if the user's own line made it and nothing speaks against it.
+  // Allocated before training and kept: a parameter if backward allocates a gradient of its size.
+  // Otherwise data, if a line of user code allocated it and nothing contradicts that.
   MemorySource kept_by_user(std::size_t row) {
     SizeInfo* info = sizes_.find(size(row));
     if (info != nullptr && info->takes_parameter(!labels_.has_recorded)) {
@@ -334,9 +334,9 @@ class Inference : private RowLives {
 
   struct StackFacts {
     StringId constructor_file;  // of the innermost __init__
-    bool is_users_own = false;  // the innermost Python frame is outside of libraries
+    bool is_users_own = false;  // the innermost Python frame is outside libraries
   };
-  // All stacks are looked at when the first is asked for.
+  // All stacks are inspected when the first is requested.
   [[nodiscard]] const StackFacts& facts_of(std::size_t row) {
     if (facts_.empty()) find_stack_facts();
     return facts_[rows_.stack[row].index];
@@ -358,7 +358,7 @@ class Inference : private RowLives {
     constructor_files_.find_or_insert(facts_of(row).constructor_file.index, true);
   }
 
-  // Recorded without any stack and outside of all phases.
+  // Recorded without any stack and outside all phases.
   MemorySource from_nowhere(std::size_t row) {
     if (is_zeroed(row)) return MemorySource::gradients;
     SizeInfo* info = sizes_.find(size(row));
@@ -386,7 +386,8 @@ class Inference : private RowLives {
       if (is_zeroed(row)) return MemorySource::gradients;
       if (spans_.phase(spans_.run_of(death(row))) == Phase::backward)
         return MemorySource::activations;
-      // The history began inside a forward that ran out of memory: what went with it was its own.
+      // The history began inside a forward that ran out of memory: what was freed with it was its
+      // own.
       const bool is_unwound = !ooms_.empty() && ooms_.front() < death(row) &&
                               spans_.phase(0) == Phase::forward && ooms_.front() <= spans_.end(0);
       return is_unwound ? MemorySource::activations : MemorySource::unknown;
@@ -399,8 +400,8 @@ class Inference : private RowLives {
     return MemorySource::unknown;
   }
 
-  // Made inside an operation and never let go of. Made once: scratch memory of a library. Made
-  // again and again: something the program holds on to.
+  // Allocated inside an operation and never freed. Allocated once: scratch memory of a library.
+  // Allocated repeatedly: something the program keeps.
   MemorySource lasting(std::size_t row) {
     const std::uint64_t key =
         (std::uint64_t{rows_.stack[row].index} << 32U) ^ (size(row) * 0x9E3779B97F4A7C15ULL >> 32U);
@@ -416,7 +417,7 @@ class Inference : private RowLives {
       labels_.source[row.index] =
           kind(row.index) == CodeKind::backward ? MemorySource::unknown : MemorySource::activations;
     }
-    // A constructor that makes parameters makes buffers too.
+    // A constructor that creates parameters also creates buffers.
     for (const AllocationId row : open_constructors_) {
       if (constructor_files_.find(facts_of(row.index).constructor_file.index) != nullptr)
         labels_.source[row.index] = MemorySource::parameters;
@@ -436,13 +437,13 @@ class Inference : private RowLives {
   bool keeps_gradients_ = false;
   bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_made_parameters_ = false;
-  bool is_joined_late_ = false;  // something that lasts was there before the history
+  bool is_joined_late_ = false;  // something long-lived existed before the history
   SizeBook sizes_;
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;
-  FlatMap<bool> constructor_files_;  // of those that made a parameter
-  std::vector<StackFacts> facts_;    // by stack; made when first asked for
+  FlatMap<bool> constructor_files_;  // of those that created a parameter
+  std::vector<StackFacts> facts_;    // by stack; filled at the first request
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Inference: what allocations are for where no label says so, from stacks, sizes, lifetimes and
+// Inference: what allocations are for if no label says so, from stacks, sizes, lifetimes and
 // repetition.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace gpumemprof {
 
-// Gives a source to the rows of `labels` that are not measured; those that nothing tells stay
+// Gives a source to the rows of `labels` that are not measured; those without evidence stay
 // unknown.
 void infer_sources(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& spans, RunKind kind, AllocationLabels& labels);

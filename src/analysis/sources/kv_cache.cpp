@@ -41,7 +41,7 @@ class CacheFinder {
   }
 
  private:
-  // As many rows of one size in a row: one of each layer, mostly.
+  // Consecutive rows of one size: usually one per layer.
   struct Generation {
     std::size_t first = 0;
     std::size_t count = 0;
@@ -52,13 +52,13 @@ class CacheFinder {
   [[nodiscard]] std::uint32_t death(std::uint32_t row) const {
     return rows_.free_requested_event[row];
   }
-  // A call that began after the one it was made in, or made for, began while it was there.
+  // A call that began after the one it was allocated in, or for, began while it was live.
   [[nodiscard]] bool sees_a_later_call(std::uint32_t row) const {
     const auto next =
         static_cast<std::size_t>(birth(row) == kNoEvent ? 0 : call_at(calls_, birth(row)) + 1);
     const bool is_of_forward =
         !rows_.stack[row].is_none() && kinds_[rows_.stack[row].index] == CodeKind::forward;
-    // What was made outside of forward is there for the next call; it must see the one after.
+    // What was allocated outside forward is for the next call; it must see the one after that.
     const std::size_t needed = next + (is_of_forward ? 0 : 1);
     return needed < calls_.size() && death(row) > calls_[needed].first_event;
   }
@@ -79,7 +79,7 @@ class CacheFinder {
     return found;
   }
 
-  // Every row of `older` lives until its successor is there.
+  // Every row of `older` lives until its successor is allocated.
   [[nodiscard]] bool is_replaced(const std::vector<std::uint32_t>& rows, const Generation& older,
                                  const Generation& newer) const {
     const bool grows = newer.size_bytes > older.size_bytes &&
@@ -109,8 +109,8 @@ class CacheFinder {
     find_replaced_by(rows[first.first], rows[first.first + first.count - 1]);
   }
 
-  // Where the first call hands over the projections themselves, the first of the chain replace
-  // those: made in the call before, and gone soon after their successors are there.
+  // If the first call passes on the projections themselves, the first of the chain replace those:
+  // allocated in the previous call, and freed soon after their successors are allocated.
   void find_replaced_by(std::uint32_t first_row, std::uint32_t last_row) {
     constexpr std::uint32_t kSoon = 6;  // events
     const std::ptrdiff_t call = call_at(calls_, birth(first_row));
@@ -125,7 +125,7 @@ class CacheFinder {
     }
   }
 
-  // Made in one call only, at least a pair of one size, and there for all calls that follow.
+  // Allocated in one call only, at least a pair of one size, and live for all calls that follow.
   void find_static(const std::vector<std::uint32_t>& rows) {
     if (calls_.size() < 3 || rows.size() < 2) return;
     const std::ptrdiff_t call = call_at(calls_, birth(rows.front()));
@@ -144,7 +144,7 @@ class CacheFinder {
   std::vector<CodeKind> kinds_;
   std::vector<ForwardCall> calls_;
   CacheCode code_;
-  std::vector<std::uint32_t> forward_rows_;  // made by forward, in order of birth
+  std::vector<std::uint32_t> forward_rows_;  // allocated by forward, in order of birth
   std::vector<bool> is_cache_;
 };
 

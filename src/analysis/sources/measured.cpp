@@ -24,8 +24,8 @@ MemorySource source_of(LabelKind kind) {
   return MemorySource::inputs;
 }
 
-// Where several labels name one allocation: what a module owns is a parameter even where it is fed
-// to another as input, and stays one where a gradient is computed into it.
+// If several labels name one allocation: what a module owns is a parameter even if it is fed to
+// another as input, and stays one if a gradient is computed into it.
 int rank(LabelKind kind) {
   switch (kind) {
     case LabelKind::parameter:
@@ -42,7 +42,7 @@ int rank(LabelKind kind) {
   return 0;
 }
 
-// Follows the allocations through the events, and gives each its labels.
+// Follows the allocations through the events, and assigns labels to each.
 class Labeller {
  public:
   Labeller(const Store& store, const DeviceRecord& record, AllocationLabels& labels)
@@ -51,7 +51,7 @@ class Labeller {
         labels_(labels),
         kinds_(code_kinds(store)) {
     ranks_.resize(allocations_.size(), kNoRank);
-    // A forged file could repeat a large set for ever; a real one says little more than there are
+    // A forged file could repeat a large set forever; a real one has few more label entries than
     // events.
     std::uint64_t defined = 0;
     for (std::uint32_t set = 0; set < store.label_set_count(); ++set)
@@ -66,7 +66,7 @@ class Labeller {
                              static_cast<std::uint32_t>(next_birth_));
       ++next_birth_;
     }
-    // Nothing new since this set was last applied: it has nothing new to say.
+    // No allocations since this set was last applied: it has nothing to add.
     std::size_t& births = last_births_[labelling.set];
     if (births == next_birth_) return;
     births = next_birth_;
@@ -92,7 +92,7 @@ class Labeller {
     const std::uint32_t death = allocations_.free_requested_event[*row];
     if (death != kNoEvent && death < before_event) return;
     if (label.kind == LabelKind::input && is_made_by_model(*row)) return;
-    // What is said later counts more: the program may know better by then.
+    // Later labels count more: the program may know better by then.
     if (rank(label.kind) < ranks_[*row]) return;
     ranks_[*row] = static_cast<std::int8_t>(rank(label.kind));
     labels_.source[*row] = source_of(label.kind);
@@ -102,8 +102,8 @@ class Labeller {
     labels_.name[*row] = label.name;
   }
 
-  // Outputs that are fed in again are no data of the program's: a cache of keys and values, what a
-  // generator made for its judge, features of a frozen model.
+  // Outputs that are fed in again are not program data: a KV cache, what a generator produced for
+  // its discriminator, features of a frozen model.
   [[nodiscard]] bool is_made_by_model(std::size_t row) const {
     const StackId stack = allocations_.stack[row];
     if (stack.is_none()) return false;
@@ -118,11 +118,11 @@ class Labeller {
   FlatMap<std::uint32_t> rows_;  // address → the newest allocation there
   std::size_t next_birth_ = 0;
   Column<std::int8_t> ranks_;
-  std::vector<std::size_t> last_births_;  // by set: allocations that were there when it was applied
+  std::vector<std::size_t> last_births_;  // by set: allocations that existed when it was applied
   std::uint64_t budget_ = 0;
 };
 
-// The phase of each event, asked in any order.
+// The phase of each event, queried in any order.
 class PhaseRuns {
  public:
   explicit PhaseRuns(const std::vector<PhaseSpan>& spans) {
@@ -147,7 +147,7 @@ class PhaseRuns {
 
 void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {
   const AllocationColumns& allocations = record.allocations;
-  FlatMap<std::uint32_t> names;  // stack → row of a labelled input made there
+  FlatMap<std::uint32_t> names;  // stack → row of a labelled input allocated there
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (labels.is_measured(row) && labels.source[row] == MemorySource::inputs &&
         !allocations.stack[row].is_none()) {
@@ -164,16 +164,16 @@ void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {
   }
 }
 
-// A buffer that every forward makes anew is labelled at some steps only. Its successors are made
-// where it was made, as large as it, and let go of by a forward, not by backward.
+// A buffer that every forward reallocates is labelled at some steps only. Its successors are
+// allocated at the same place with the same size, and freed by a forward, not by backward.
 void extend_buffers(const Store& store, const DeviceRecord& record, const PhaseRuns& runs,
                     AllocationLabels& labels) {
   const AllocationColumns& allocations = record.allocations;
-  // By the innermost frame: hooks may stand between the outer ones at the first steps only.
+  // By the innermost frame: hooks may appear between the outer ones at the first steps only.
   const auto place = [&](std::size_t row) {
     return store.stacks().frame(allocations.stack[row]).index;
   };
-  FlatMap<std::uint32_t> names;  // place → row of a labelled buffer made there in forward
+  FlatMap<std::uint32_t> names;  // place → row of a labelled buffer allocated there in forward
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const std::uint32_t birth = allocations.alloc_event[row];
     if ((labels.flags[row] & AllocationLabels::kBuffer) == 0 || birth == kNoEvent ||
@@ -205,7 +205,7 @@ bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabel
   Labeller labeller(store, record, labels);
   std::uint32_t last = 0;
   for (const Labelling& labelling : record.labellings) {
-    // Out of order in a damaged file: what is passed cannot be asked again.
+    // Out of order in a damaged file: earlier events cannot be revisited.
     if (labelling.before_event < last) continue;
     last = labelling.before_event;
     labeller.apply(labelling);
@@ -229,7 +229,7 @@ void settle_by_labels(const Store& store, const DeviceRecord& record,
     const bool is_gone_with_its_phase = death != kNoEvent && runs.run_of(death) == born_in;
     const bool is_kept_by_forward =
         runs.phase(born_in) == Phase::forward && !is_gone_with_its_phase;
-    // What backward computes again it uses at once.
+    // Backward uses at once what it recomputes.
     const bool is_recomputed = runs.phase(born_in) == Phase::backward && is_gone_with_its_phase;
     const MemorySource source = labels.source[row];
     if ((source == MemorySource::temporaries && is_gone_with_its_phase) ||
@@ -252,7 +252,7 @@ std::vector<MarkedStep> marked_optimizer_steps(const DeviceRecord& record) {
       is_open = false;
     }
   }
-  // A step that never ended: an exception, or the file breaks off.
+  // A step that never ended: an exception, or a truncated file.
   if (is_open) steps.back().end_event = static_cast<std::uint32_t>(record.events.size());
   return steps;
 }
@@ -267,7 +267,7 @@ std::vector<std::uint32_t> marked_step_begins(const DeviceRecord& record) {
 
 std::vector<std::uint32_t> marked_step_ends(const DeviceRecord& record) {
   std::vector<std::uint32_t> ends;
-  std::set<std::uint32_t> stepped;  // the optimizers that made a step since the last one ended
+  std::set<std::uint32_t> stepped;  // the optimizers that stepped since the last one ended
   std::uint32_t last_end = 0;
   for (const PhaseMark& mark : record.phase_marks) {
     if (mark.kind == PhaseMark::Kind::optimizer_end) last_end = mark.before_event;

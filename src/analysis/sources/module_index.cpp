@@ -6,7 +6,7 @@ namespace gpumemprof {
 
 ModuleIndex::ModuleIndex(const Store& store) : store_(store) {
   for (const ModuleLabel& module : store.modules()) {
-    // What a number stood for at last holds: it may have been named later than it was met.
+    // The last meaning of a number wins: a module may be named after it was first seen.
     if (module.number != kNoModule && store.module(module.number) != &module) continue;
     const bool is_named = !module.path.is_none();
     const std::string_view path = store.text(module.path);

@@ -1,10 +1,10 @@
-// ModuleIndex: the program's modules, where a live recording tells them apart, and to which of them
-// an allocation belongs.
+// ModuleIndex: the program's modules, if a live recording distinguishes them, and which of them an
+// allocation belongs to.
 //
-// A module is known by its path ("transformer.h.3.mlp"); a model that was made again has the same
-// paths. A module that nobody named is known by its class. Parameters, gradients and optimizer
-// state belong to the module that owns the parameter, everything else to the innermost module whose
-// forward made it, or, in backward, whose forward operation it belongs to.
+// A module is identified by its path ("transformer.h.3.mlp"); a model that was created again has
+// the same paths. A module without a name is identified by its class. Parameters, gradients and
+// optimizer state belong to the module that owns the parameter, everything else to the innermost
+// module whose forward allocated it, or, in backward, whose forward operation it belongs to.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ namespace gpumemprof {
 class ModuleIndex {
  public:
   struct Entry {
-    StringId name;  // the path; the class of a root without one, and where no one named it
+    StringId name;  // the path; the class for a root without one, or for a module without a name
     StringId path;  // none: not named
     bool is_root = false;
   };
 
   explicit ModuleIndex(const Store& store);
 
-  // False: modules are not told apart, and no allocation is of any.
+  // False: modules are not distinguished, and no allocation belongs to any.
   [[nodiscard]] bool has_modules() const { return store_.has_module_numbers(); }
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::string_view name(std::uint32_t entry) const {
     return store_.text(entries_[entry].name);
   }
-  // The name with "*" for each number in it, "transformer.h.*.mlp": that of all layers of a kind.
+  // The name with "*" for each number in it, "transformer.h.*.mlp": shared by all layers of a kind.
   [[nodiscard]] std::string layer_name(std::uint32_t entry) const;
-  // The entry of this path; kNoModule: there is none.
+  // The entry with this path; kNoModule: there is none.
   [[nodiscard]] std::uint32_t at_path(std::string_view path) const;
 
-  // The nearest module around it that the recording knows; kNoModule: it is in none.
+  // The nearest enclosing module that the recording knows; kNoModule: there is none.
   [[nodiscard]] std::uint32_t around(std::uint32_t entry) const;
 
   // Entries, or kNoModule.
@@ -48,7 +48,7 @@ class ModuleIndex {
                                  std::size_t allocation);
 
  private:
-  // Of the parameter that a label names, with what its gradient or state adds to the name.
+  // The owner of the parameter that a label names; a gradient's or state's suffix is ignored.
   std::uint32_t owner(StringId label);
 
   const Store& store_;

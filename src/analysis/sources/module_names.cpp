@@ -7,7 +7,7 @@
 namespace gpumemprof {
 namespace {
 
-// A forged file could describe any number; a real program has some thousand.
+// A forged file could describe any number; a real program has a few thousand.
 constexpr std::size_t kMostModules = 50'000;
 
 std::vector<std::string_view> parts_of(std::string_view path) {
@@ -53,7 +53,7 @@ ModuleNames::ModuleNames(const Store& store) : store_(store) {
   }
 }
 
-// The last one of the file that begins at the frame's line or above, if it reaches so far.
+// The last function in the file that begins at or above the frame's line, if it extends that far.
 const ModuleNames::Function* ModuleNames::function_of(const Frame& frame) const {
   const auto after = std::upper_bound(
       functions_.begin(), functions_.end(), std::pair(frame.file, frame.line),
@@ -84,7 +84,7 @@ std::string ModuleNames::name_of(const std::vector<std::uint32_t>& modules) cons
   std::vector<std::string> parts;
   for (const std::string_view part : parts_of(store_.text(first.path))) parts.emplace_back(part);
   if (parts.empty()) return std::string(store_.text(first.class_name));
-  bool is_open = false;  // they do not all have as many parts
+  bool is_open = false;  // they do not all have the same number of parts
   for (const std::uint32_t row : modules) {
     const std::vector<std::string_view> others = parts_of(store_.text(store_.modules()[row].path));
     is_open = is_open || others.size() != parts.size();

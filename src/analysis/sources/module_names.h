@@ -1,8 +1,8 @@
-// ModuleNames: which of the program's modules a stack leads to, where the recording describes them.
+// ModuleNames: which of the program's modules a stack leads to, if the recording describes them.
 //
-// A stack shows which forward() called which, by file and line; the modules' description says which
-// modules have that forward(), and paths say which lie inside which. Layers of one kind run the
-// same lines, so they share a name in which the parts that differ are "*".
+// A stack shows which forward() called which, by file and line; the description of the modules says
+// which modules have that forward(), and paths say which are inside which. Layers of one kind run
+// the same lines, so they share a name in which the parts that differ are "*".
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class ModuleNames {
   [[nodiscard]] bool empty() const { return modules_.empty(); }
 
   // The modules, by row of store.modules(), that a frame may belong to when it was called from one
-  // of these; all that have its forward() where `callers` is empty. Empty where none fits.
+  // of these; all that have its forward() if `callers` is empty. Empty if none matches.
   [[nodiscard]] std::vector<std::uint32_t> inside(const std::vector<std::uint32_t>& callers,
                                                   FrameId frame) const;
   // "transformer.h.*.mlp"; the class for a root.

@@ -12,7 +12,7 @@
 namespace gpumemprof {
 namespace {
 
-// Adds to every node what its children have; children were made after their parent.
+// Adds each node's children to it; children were created after their parent.
 void sum_up(std::vector<ModuleNode>& nodes) {
   for (std::size_t node = nodes.size(); node-- > 0;) {
     if (nodes[node].parent == ModuleNode::kNoParent) continue;
@@ -98,7 +98,7 @@ class InstanceTree {
 
  private:
   std::uint32_t node_of(std::uint32_t entry) {
-    // A loop, as the paths of a forged file may be very deep.
+    // A loop, since the paths of a forged file may be very deep.
     std::vector<std::uint32_t> missing;
     std::uint32_t parent = ModuleNode::kNoParent;
     for (std::uint32_t at = entry; at != kNoModule; at = index_.around(at)) {
@@ -152,8 +152,7 @@ class Tree {
   static constexpr std::uint32_t kNotAsked = ModuleNode::kNoParent - 1;
   static constexpr std::size_t kMostNamed = 20'000;
 
-  // What backward allocates belongs to the module whose gradient it computes, where that was
-  // recorded.
+  // What backward allocates belongs to the module whose gradient it computes, if that was recorded.
   [[nodiscard]] StackId stack_of(std::size_t row) const {
     const StackId own = rows_.stack[row];
     const std::uint32_t event = rows_.alloc_event[row];
@@ -176,9 +175,9 @@ class Tree {
     return node;
   }
 
-  // The line that calls a module, where it is not in a forward() itself.
+  // The line that calls a module, if it is not in a forward() itself.
   std::uint32_t child_of_caller(std::uint32_t parent, StackId call) {
-    constexpr int kMostNative = 32;  // frames of the interpreter between two of Python
+    constexpr int kMostNative = 32;  // interpreter frames between two Python ones
     StackId caller = store_.stacks().caller(call);
     for (int skipped = 0; skipped < kMostNative && !caller.is_none(); ++skipped) {
       const FrameId frame = store_.stacks().frame(caller);
@@ -205,7 +204,8 @@ class Tree {
         modules = names_.inside(callers, frame);
       made.name = names_.name_of(modules);
       nodes_.push_back(made);
-      // A forward() that another one of the same module calls, as by super(), is of that module.
+      // A forward() called by another one of the same module, as with super(), belongs to that
+      // module.
       candidates_.push_back(modules.empty() ? callers : modules);
     }
     return node;
@@ -213,7 +213,7 @@ class Tree {
 
   const Store& store_;
   const AllocationColumns& rows_;
-  const Column<StackId>& forward_stacks_;  // by event; empty where none was recorded
+  const Column<StackId>& forward_stacks_;  // by event; empty if none was recorded
   ModuleNames names_;
   std::vector<std::vector<std::uint32_t>> candidates_;  // by node: the modules it may be
   std::vector<std::uint32_t> node_of_stack_;
@@ -247,7 +247,7 @@ std::optional<std::size_t> main_module(const Store& store, const std::vector<Mod
     if (modules[node].parent != inside || 2 * modules[node].by_source[source] < source_bytes)
       continue;
     inside = node;
-    // A line of torch.nn is many modules: what calls them says more.
+    // A line of torch.nn stands for many modules: its callers say more.
     const bool is_named = !modules[node].name.empty();
     if (is_named || !is_torch_module(store, modules[node].frame)) main = node;
   }

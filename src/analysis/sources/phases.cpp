@@ -1,4 +1,4 @@
-// Phases from stacks. Events whose code is plainly forward, backward or an optimizer's step mark
+// Phases from stacks. Events whose code is clearly forward, backward or an optimizer step mark
 // regions; what lies between them is decided by its neighbours: from a forward to its backward it
 // is forward (the loss), otherwise it is something else (loading data, zeroing gradients, …).
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace gpumemprof {
 namespace {
 
-// The optimizer steps that a recording marks, by our own hooks or by torch's annotations, in order.
+// The optimizer steps that a recording marks, with our own hooks or torch's annotations, in order.
 std::vector<MarkedStep> marked_steps(const Store& store, const DeviceRecord& record) {
   std::vector<MarkedStep> steps = marked_optimizer_steps(record);
   if (!steps.empty()) return steps;
@@ -55,8 +55,8 @@ class PhaseFinder {
   }
 
  private:
-  // Threads of autograd's own have no Python stack; where stacks are recorded at all, an event
-  // without one is theirs.
+  // Autograd's own threads have no Python stack; if stacks are recorded at all, an event without
+  // one is theirs.
   [[nodiscard]] CodeKind kind_of(std::size_t event) const {
     if (!stacks_.has(record_.events.action[event])) return CodeKind::none;
     const StackId stack = record_.events.stack[event];
@@ -71,7 +71,7 @@ class PhaseFinder {
 
   void find_regions() {
     const EventColumns& events = record_.events;
-    bool is_parted = false;  // the user's own code allocated since the last mark
+    bool is_parted = false;  // user code allocated since the last mark
     const std::vector<MarkedStep> steps = marked_steps(store_, record_);
     std::size_t step = 0;
     for (std::uint32_t event = 0; event < events.size(); ++event) {
@@ -103,8 +103,8 @@ class PhaseFinder {
     drop_lone_frees();
   }
 
-  // Other threads without Python let go of memory too, as those of communication do: that is no
-  // backward, and does not part what it falls into.
+  // Other threads without Python, such as those for communication, free memory too: that is not
+  // backward, and does not split the region it falls into.
   void drop_lone_frees() {
     std::vector<Region> regions;
     bool has_dropped = false;
@@ -123,8 +123,8 @@ class PhaseFinder {
     regions_ = std::move(regions);
   }
 
-  // A forward that no module runs: the user's lines between two regions that make what the
-  // following backward lets go of.
+  // A forward that no module runs: user code between two regions that allocates what the following
+  // backward frees.
   void find_plain_forwards() {
     std::vector<std::uint32_t> first_birth(regions_.size(), kNoEvent);  // by backward region
     const AllocationColumns& allocations = record_.allocations;
@@ -171,7 +171,7 @@ class PhaseFinder {
     if (next < record_.events.size()) add_span(next, Phase::other);
   }
 
-  // Where frees carry no stack, those right behind a region are the region's own.
+  // If frees have no stack, those right after a region belong to the region.
   [[nodiscard]] std::uint32_t after_frees(std::uint32_t event) const {
     const EventColumns& events = record_.events;
     while (event < events.size() && (events.action[event] == Action::free_requested ||
@@ -185,9 +185,8 @@ class PhaseFinder {
     spans_.push_back({first, phase, 0});
   }
 
-  // The first step begins with the first phase; another begins where something is allocated again
-  // after a step was over. What is freed until then, gradients mostly, still belongs to the step
-  // before.
+  // The first step begins with the first phase; another begins at the first allocation after a step
+  // ended. What is freed before that, mostly gradients, still belongs to the previous step.
   void count_steps() {
     std::vector<std::uint32_t> begins = marked_step_begins(record_);
     if (!begins.empty()) return split_at(begins);
@@ -204,8 +203,8 @@ class PhaseFinder {
     split_at(begins);
   }
 
-  // Where the step behind the one that ended at this event begins. Evaluation right behind a step
-  // is not the next one's, and makes none by itself: kNoEvent where nothing else follows.
+  // Where the step after the one that ended at this event begins. Evaluation right after a step
+  // does not belong to the next one, and is not a step by itself: kNoEvent if nothing else follows.
   [[nodiscard]] std::uint32_t begin_of_step(std::uint32_t event) const {
     auto region = std::find_if(regions_.begin(), regions_.end(),
                                [&](const Region& each) { return each.last >= event; });
@@ -215,8 +214,8 @@ class PhaseFinder {
     return region == regions_.end() ? kNoEvent : first_request(std::prev(region)->last + 1);
   }
 
-  // The first event after each step: after the optimizer's, as annotations mark it or as its code
-  // shows outside of the time they cover, or after a backward where no optimizer was seen.
+  // The first event after each step: after the optimizer's step, as annotations mark it or, outside
+  // the time they cover, as its code shows it, or after a backward if no optimizer was seen.
   [[nodiscard]] std::vector<std::uint32_t> ends_of_steps() const {
     std::vector<std::uint32_t> ends = marked_step_ends(record_);
     if (!ends.empty()) return ends;
@@ -237,7 +236,7 @@ class PhaseFinder {
     return ends;
   }
 
-  // Numbers the spans by step, cutting them where a step begins.
+  // Numbers the spans by step, splitting them where a step begins.
   void split_at(const std::vector<std::uint32_t>& begins) {
     std::vector<PhaseSpan> spans;
     std::uint32_t step = 0;
@@ -275,7 +274,7 @@ class PhaseFinder {
 
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record) {
   std::vector<PhaseSpan> spans = PhaseFinder(store, record).run();
-  // Calls of a model are no training steps, unless the program marks them as steps.
+  // Calls of a model are not training steps, unless the program marks them as steps.
   const bool has_steps = !marked_step_begins(record).empty();
   if (!has_steps && find_run_kind(store, record, spans) == RunKind::inference) {
     for (PhaseSpan& span : spans) span.step = 0;

@@ -54,7 +54,7 @@ void RowLives::note_zeroing(std::uint32_t event) {
   is_zeroing_ = true;
 }
 
-// Forward code, as far as it goes without the user's own code allocating between.
+// Forward code, until user code allocates in between.
 void RowLives::note_forward(std::uint32_t event, CodeKind kind) {
   if (kind == CodeKind::forward) {
     if (!is_in_forward_) forwards_.push_back({event, event});
@@ -62,7 +62,7 @@ void RowLives::note_forward(std::uint32_t event, CodeKind kind) {
   }
   is_in_forward_ = kind == CodeKind::forward;
 }
-// Forward that backward runs again, as far as it goes without backward's own work between.
+// Forward rerun by backward, until backward does work of its own in between.
 void RowLives::note_recompute(std::uint32_t event, CodeKind kind) {
   if (kind == CodeKind::recompute) {
     if (!is_recomputing_) recomputes_.push_back({event, event});

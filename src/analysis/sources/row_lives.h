@@ -1,5 +1,5 @@
-// RowLives: what the events of a device tell of the lives of its allocations: which phases, steps,
-// zeroings of gradients and errors each one saw. What is concluded from it is infer.cpp's concern.
+// RowLives: what the events of a device say about the lives of its allocations: which phases,
+// steps, zeroings of gradients and errors each one saw. Drawing conclusions is left to infer.cpp.
 //
 // An allocation is its row; a run is an unbroken span of one phase (SpanIndex).
 #pragma once
@@ -22,7 +22,7 @@ class RowLives {
     std::uint32_t last = 0;
   };
 
-  // Everything named must outlive it.
+  // All arguments must outlive it.
   RowLives(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans);
 
   [[nodiscard]] std::uint32_t birth(std::size_t row) const { return rows_.alloc_event[row]; }
@@ -32,12 +32,12 @@ class RowLives {
   [[nodiscard]] std::uint64_t size(std::size_t row) const { return rows_.requested_bytes[row]; }
   [[nodiscard]] bool is_from_before(std::size_t row) const { return birth(row) == kNoEvent; }
   [[nodiscard]] bool stays(std::size_t row) const { return death(row) == kNoEvent; }
-  // There until the program's work is done, whether it ends by tearing everything down or not.
+  // Live until the program's work is done, whether or not it ends with a teardown.
   [[nodiscard]] bool lasts(std::size_t row) const { return death(row) >= end_of_work_; }
   [[nodiscard]] std::size_t run_of(std::size_t row) const {
     return is_from_before(row) ? 0 : spans_.run_of(birth(row));
   }
-  // Where the next backward behind the row's birth begins, and the one after that.
+  // Where the next backward after the row's birth begins, and the one after that.
   [[nodiscard]] std::size_t next_backward(std::size_t run) const {
     return run < spans_.count() ? spans_.next_backward(run) : run;
   }
@@ -50,15 +50,15 @@ class RowLives {
     const std::size_t next = next_backward(run);
     return next < spans_.count() && death(row) > spans_.first(next);
   }
-  // There for more than one iteration: for the second backward from its birth on, and for the one
-  // behind the next step of an optimizer, as some iterations go backward several times.
+  // Live for more than one iteration: for the second backward after its birth, and for the one
+  // after the next optimizer step, since some iterations run backward several times.
   [[nodiscard]] bool outlives_iteration(std::size_t row, std::size_t run) const {
     if (!outlives_next_backward(row, next_backward(run))) return false;
     const std::size_t step = run < next_step_.size() ? next_step_[run] : spans_.count();
     if (step == spans_.count()) return true;
     return lasts(row) || outlives_next_backward(row, step);
   }
-  // Let go of where gradients are zeroed.
+  // Freed where gradients are zeroed.
   [[nodiscard]] bool is_zeroed(std::size_t row) const {
     const std::uint32_t at = death(row);
     if (at >= events_.size()) return false;
@@ -68,7 +68,7 @@ class RowLives {
     const std::size_t zeroing = zeroing_at(at);
     return zeroing > 0 && at <= zeroings_[zeroing - 1].last;
   }
-  // How many times gradients had begun to be zeroed by then.
+  // How many zeroings of gradients had begun by then.
   [[nodiscard]] std::size_t zeroing_at(std::uint32_t event) const {
     const auto after =
         std::upper_bound(zeroings_.begin(), zeroings_.end(), event,
@@ -84,7 +84,7 @@ class RowLives {
     }
     return false;
   }
-  // The same whatever lies between, and where the recording has no steps at all.
+  // The same whatever happens in between, and also if the recording has no steps at all.
   [[nodiscard]] bool lives_through_next_step(std::size_t row) const {
     const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
     return step == spans_.count() || death(row) >= spans_.end(step);
@@ -93,7 +93,7 @@ class RowLives {
     const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
     return oom != ooms_.end() && *oom < death(row);
   }
-  // A forward began while the row was there: it may have read it.
+  // A forward began while the row was live: it may have read it.
   [[nodiscard]] bool saw_forward(std::size_t row) const {
     const auto after =
         std::upper_bound(forwards_.begin(), forwards_.end(), birth(row),
@@ -108,10 +108,10 @@ class RowLives {
   SpanIndex spans_;
   EventStacks stacks_;
   std::vector<CodeKind> kinds_of_stacks_;
-  std::vector<std::size_t> next_step_;  // by run: the next of an optimizer's step behind it
+  std::vector<std::size_t> next_step_;  // by run: the next optimizer step after it
   bool has_phases_ = false;
   std::uint32_t first_backward_ = kNoEvent;
-  std::uint32_t end_of_work_ = 0;  // behind the last phase
+  std::uint32_t end_of_work_ = 0;  // after the last phase
   std::vector<std::uint32_t> ooms_;
   std::vector<Stretch> recomputes_;
 

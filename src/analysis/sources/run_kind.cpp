@@ -20,7 +20,7 @@ bool trains(CodeKind kind) {
   }
 }
 
-// By stack. Checkpointing saves nothing where there is no backward.
+// By stack. Checkpointing saves nothing if there is no backward.
 std::vector<bool> checkpointed_stacks(const Store& store) {
   const StackTrie& stacks = store.stacks();
   std::vector<bool> found;
@@ -79,8 +79,8 @@ StackId caller_of_forward(const StackTrie& stacks, const std::vector<CodeKind>& 
   return site;
 }
 
-// Of what forward had made by the end of the work, or when memory ran out, the share that it still
-// held: little where every layer's output is dropped, much where a backward is to come.
+// The share of what forward had allocated by the end of the work, or when memory ran out, that it
+// still held: small if every layer's output is dropped, large if a backward is still to come.
 bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
                          const std::vector<CodeKind>& kinds,
                          const std::vector<ForwardCall>& calls) {

@@ -1,5 +1,5 @@
 // SizeBook: how many parameters and gradients of each size there are. Gradients have the sizes of
-// their parameters, and so has what most optimizers keep for them.
+// their parameters, and so does what most optimizers keep for them.
 #pragma once
 
 #include <algorithm>
@@ -12,37 +12,37 @@
 namespace gpumemprof {
 
 struct SizeInfo {
-  static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; what is beyond may be a copy
+  static constexpr std::uint32_t kStatesPerParameter = 2;  // Adam; anything beyond may be a copy
 
-  std::uint32_t made = 0;            // parameters by the code that made them
+  std::uint32_t made = 0;            // parameters, by the code that allocated them
   std::uint32_t possible = 0;        // other blocks that may be parameters
-  std::uint32_t gradients = 0;       // the most there were at once
-  std::uint32_t states_born = 0;     // the optimizer's state that was made while recording
+  std::uint32_t gradients = 0;       // the most live at once
+  std::uint32_t states_born = 0;     // optimizer state allocated while recording
   std::uint32_t kept_gradients = 0;  // survivors of a backward that outlive the next
   bool has_dropped_gradients = false;
-  std::vector<std::uint32_t> parameter_deaths;  // events before the work was done
+  std::vector<std::uint32_t> parameter_deaths;  // events before the end of the work
 
   // No gradient of this size is zeroed, though others may be: no optimizer uses them.
   [[nodiscard]] bool keeps_gradients() const {
     return kept_gradients > 0 && !has_dropped_gradients && kept_gradients <= made + possible;
   }
 
-  // `generation` is the same for gradients that are there together.
+  // `generation` is the same for gradients that are live together.
   void count_gradient(std::size_t generation) {
     if (generation != generation_) now_ = 0;
     generation_ = generation;
     gradients = std::max(gradients, ++now_);
   }
   // Whether one more block of this size is a parameter: there are more gradients than parameters,
-  // or an optimizer keeps state for what no module owns (where no labels would say so).
+  // or an optimizer keeps state for what no module owns (if no labels would say so).
   bool takes_parameter(bool by_states = false) {
     if (made + taken_ >= std::max(gradients, by_states && made == 0 ? states_born : 0))
       return false;
     ++taken_;
     return true;
   }
-  // Whether a block that was made at `birth` took the place of a parameter let go of before `end`.
-  // Asked in the order of births, so that each death is passed once.
+  // Whether a block allocated at `birth` replaced a parameter freed before `end`. Queried in order
+  // of birth, so that each death is passed once.
   bool takes_over(std::uint32_t birth, std::uint32_t end) {
     if (!is_sorted_) std::sort(parameter_deaths.begin(), parameter_deaths.end());
     is_sorted_ = true;
@@ -53,7 +53,7 @@ struct SizeInfo {
     ++next_death_;
     return true;
   }
-  // Whether one more block from before the recording is state of the optimizer.
+  // Whether one more block from before the recording is optimizer state.
   bool takes_state() {
     if (states_born > 0 || states_ >= kStatesPerParameter * gradients) return false;
     ++states_;
@@ -73,7 +73,7 @@ class SizeBook {
  public:
   SizeInfo& at(std::uint64_t size_bytes) {
     const auto fresh = static_cast<std::uint32_t>(infos_.size());
-    // The map cannot hold the key of all ones.
+    // The map cannot hold the all-ones key.
     const std::uint32_t row = rows_.find_or_insert(size_bytes & ~(std::uint64_t{1} << 63U), fresh);
     if (row == fresh) infos_.emplace_back();
     return infos_[row];

@@ -13,8 +13,9 @@
 namespace gpumemprof {
 namespace {
 
-// Memory that is kept from step to step, more and more of it, is not what it was made as: forward
-// may have made it, but no backward uses it. What a label of the recording names is left out.
+// Memory that is kept from step to step, in growing amounts, is not what it was allocated as:
+// forward may have allocated it, but no backward uses it. What a label of the recording names is
+// left out.
 std::vector<std::uint32_t> grown_rows(const Store& store, const DeviceRecord& record,
                                       const std::vector<PhaseSpan>& spans,
                                       const AllocationLabels& recorded) {
@@ -23,7 +24,7 @@ std::vector<std::uint32_t> grown_rows(const Store& store, const DeviceRecord& re
   return rows;
 }
 
-// What the program feeds in as a cache, or holds as a module's buffer, is one by its own word.
+// What the program feeds in under a cache's name, or holds as a module buffer with one, is a cache.
 void name_caches(const Store& store, AllocationLabels& labels) {
   for (std::size_t row = 0; row < labels.name.size(); ++row) {
     const bool may_be_cache = labels.source[row] == MemorySource::inputs ||
@@ -73,7 +74,7 @@ Moment peak_moment(const DeviceReplay& replay) {
   return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
 }
 
-// Of each source at a moment of its own: whether a label names every row.
+// For each source at its own moment: whether a label names every row.
 template <typename MomentOf>
 std::array<Provenance, kMemorySourceCount> provenance_at(const DeviceRecord& record,
                                                          const AllocationLabels& labels,
@@ -89,7 +90,7 @@ std::array<Provenance, kMemorySourceCount> provenance_at(const DeviceRecord& rec
   return found;
 }
 
-// A row that a figure does not count says nothing of it.
+// A row that a figure does not count has no effect on it.
 void find_provenance(const DeviceRecord& record, const AllocationLabels& labels, Moment peak,
                      DeviceSources& sources) {
   const auto at_peak = provenance_at(record, labels, [&](std::size_t) { return peak; });

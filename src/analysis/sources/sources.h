@@ -1,11 +1,11 @@
 // Sources: what the memory of a recording is used for, at every moment of the run: parameters,
-// gradients, optimizer state, activations, inputs, workspace, temporaries, and what is unknown.
+// gradients, optimizer state, activations, inputs, workspace, temporaries, and unknown.
 //
 // Every allocation has exactly one source. Figures are in requested bytes, so that they equal the
-// storages of the tensors; what the blocks are larger is told apart as rounding. At every moment
-// the sources and the rounding add up to the allocated bytes. Where the recording holds labels of
-// storages they decide (measured); everything else follows from stacks, sizes, lifetimes and
-// repetition (inferred). What nothing tells stays unknown.
+// storages of the tensors; the excess size of the blocks is reported separately as rounding. At
+// every moment the sources and the rounding add up to the allocated bytes. If the recording has
+// labels of storages they decide (measured); everything else follows from stacks, sizes, lifetimes
+// and repetition (inferred). What has no evidence stays unknown.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace gpumemprof {
 
-// Requested bytes by MemorySource, and what the blocks are larger.
+// Requested bytes by MemorySource, and the excess size of the blocks.
 struct SourceBytes {
   std::array<std::uint64_t, kMemorySourceCount> by_source{};
   std::uint64_t rounding = 0;
@@ -50,8 +50,8 @@ struct SourceBytes {
   bool operator==(const SourceBytes&) const = default;
 };
 
-// Whether the recorded program trains. A run without backward is inference; one that ended before
-// a first backward could come is unknown.
+// Whether the recorded program trains. A run without backward is inference; one that ended before a
+// first backward was possible is unknown.
 enum class RunKind : std::uint8_t { unknown, training, inference };
 constexpr std::string_view run_kind_name(RunKind kind) {
   constexpr std::array<std::string_view, 3> kNames = {"unknown", "training", "inference"};
@@ -59,7 +59,7 @@ constexpr std::string_view run_kind_name(RunKind kind) {
 }
 
 // What the program was doing. other: setting up, loading data, … evaluation: a forward between
-// training steps, of which no backward uses anything; it belongs to the step before it.
+// training steps whose results no backward uses; it belongs to the step before it.
 enum class Phase : std::uint8_t { other, forward, backward, optimizer_step, evaluation };
 inline constexpr std::size_t kPhaseCount = 5;
 
@@ -78,15 +78,15 @@ struct PhaseSpan {
 
 struct SourceFigure {
   std::uint64_t bytes_at_peak = 0;
-  std::uint64_t bytes_max = 0;  // the most it ever was; not at the peak of the whole, in general
+  std::uint64_t bytes_max = 0;  // its own maximum; generally not at the overall peak
   std::uint32_t max_event = kNoEvent;
-  // Measured only where a label names every row that the figure counts: of bytes_at_peak (of
-  // bytes_max where nothing was there then), and of bytes_max.
+  // Measured only if a label names every row that the figure counts: of bytes_at_peak (of bytes_max
+  // if nothing was live then), and of bytes_max.
   Provenance provenance = Provenance::inferred;
   Provenance max_provenance = Provenance::inferred;
 };
 
-// In each stretch of the history the moment of most allocated bytes: the peak is one of them.
+// The moment of most allocated bytes in each stretch of the history: the peak is one of them.
 struct SourceSeries {
   std::vector<std::uint32_t> event;
   std::vector<SourceBytes> bytes;
@@ -102,7 +102,7 @@ struct PhaseFigures {
   std::uint64_t peak_bytes = 0;  // the most allocated in it
   std::uint32_t peak_event = kNoEvent;
   SourceBytes at_peak{};  // of the phase
-  // At the end of a forward: activations that live on. None for other phases, and for a forward
+  // At the end of a forward: activations that stay live. None for other phases, and for a forward
   // that no backward follows.
   std::optional<std::uint64_t> saved_for_backward_bytes;
 };
@@ -120,17 +120,17 @@ struct StepFigures {
   std::uint32_t phase_count = 0;
 };
 
-// What was live at the peak by the module it belongs to: a tree, parents before children. From a
-// snapshot a module is known by the place of its code, so the layers of one kind are one node.
+// What was live at the peak by the module it belongs to: a tree, parents before children. In a
+// snapshot a module is identified by its place in the code, so the layers of one kind are one node.
 struct ModuleNode {
   static constexpr std::uint32_t kNoParent = 0xffffffffU;
   std::uint32_t parent = kNoParent;
-  std::string name;  // the module's path where it was recorded; else empty and `frame` says where
+  std::string name;  // the module's path if it was recorded; else empty and `frame` says where
   FrameId frame;     // the line of a forward() that led to the allocations
-  std::uint64_t bytes = 0;  // with those of its children
+  std::uint64_t bytes = 0;  // including its children
   std::uint64_t blocks = 0;
   SourceBytes by_source{};
-  std::uint64_t self_bytes = 0;  // its own alone
+  std::uint64_t self_bytes = 0;  // its own only
 };
 
 struct SourcesOptions {
@@ -144,21 +144,21 @@ struct DeviceSources {
   RunKind kind = RunKind::unknown;
   Phase peak_phase = Phase::other;
   std::uint32_t peak_step = 0;
-  // The peak lies in the last tenth of a forward, or in the first of the backward behind it.
+  // The peak is in the last tenth of a forward, or in the first tenth of the backward after it.
   bool is_end_of_forward = false;
   bool is_start_of_backward = false;
   std::array<SourceFigure, kMemorySourceCount> figures;  // by MemorySource
   SourceFigure rounding;
-  // Of parameters at the peak; none where it is not known which they are.
+  // Part of the parameters at the peak; none if it is not known which are buffers.
   std::optional<std::uint64_t> buffer_bytes_at_peak;
   bool has_labels = false;
-  bool has_stacks = false;  // false: everything follows from sizes and lifetimes alone
+  bool has_stacks = false;  // false: everything follows from sizes and lifetimes only
   std::vector<PhaseSpan> spans;
   std::vector<PhaseFigures> phases;
   std::vector<StepFigures> steps;
   SourceSeries series;
   std::vector<ModuleNode> modules;
-  // Each module is one node; else modules are known by the lines that call them.
+  // Each module is one node; otherwise modules are identified by the lines that call them.
   bool has_module_instances = false;
 
   [[nodiscard]] const SourceFigure& figure(MemorySource source) const {
@@ -170,7 +170,7 @@ struct DeviceSources {
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans);
 
-// The phases of a device's history, from stacks (and from marks where a recording has them).
+// The phases of a device's history, from stacks (and from marks if a recording has them).
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record);
 
 // What each source holds at a moment.

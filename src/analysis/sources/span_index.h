@@ -12,7 +12,7 @@ class SpanIndex {
   SpanIndex(const std::vector<PhaseSpan>& spans, std::size_t events);
 
   [[nodiscard]] std::size_t count() const { return first_.size(); }
-  // The run of spans of one phase that holds the event; step boundaries do not part a run.
+  // The run of spans of one phase that contains the event; step boundaries do not split a run.
   [[nodiscard]] std::size_t run_of(std::uint32_t event) const;
   [[nodiscard]] Phase phase(std::size_t run) const { return phase_[run]; }
   [[nodiscard]] std::uint32_t first(std::size_t run) const { return first_[run]; }
@@ -20,7 +20,7 @@ class SpanIndex {
   [[nodiscard]] std::uint32_t end(std::size_t run) const {
     return run + 1 < first_.size() ? first_[run + 1] : events_;
   }
-  // The next run of that phase behind this one; count() where there is none.
+  // The next run of that phase after this one; count() if there is none.
   [[nodiscard]] std::size_t next_forward(std::size_t run) const { return next_forward_[run]; }
   [[nodiscard]] std::size_t next_backward(std::size_t run) const { return next_backward_[run]; }
   // The first event of a run; the end of all events for count().

@@ -52,8 +52,8 @@ void Sweep::sort_lifetimes() {
   });
 }
 
-// What was there before the first event. Blocks that only a stream still used then are not
-// allocated; they die at event 0, so they are taken away there.
+// What was live before the first event. Blocks that only a stream still used then are not
+// allocated; they die at event 0, so they are subtracted there.
 void Sweep::start(DeviceSources& sources) {
   const AllocationColumns& rows = record_.allocations;
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -129,7 +129,7 @@ void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
   phase.at_peak = now_;
 }
 
-// What a forward holds at its end is saved for backward only where one follows.
+// What a forward holds at its end is saved for backward only if one follows.
 void Sweep::forget_unneeded(DeviceSources& sources) {
   bool goes_backward = false;
   for (PhaseFigures& phase : std::views::reverse(sources.phases)) {

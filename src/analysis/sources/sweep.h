@@ -1,4 +1,4 @@
-// Sweep: one pass over a device's history that follows what each source holds, for maxima, the
+// Sweep: one pass over a device's history that tracks what each source holds, for maxima, the
 // series over time, and the figures of phases and steps.
 #pragma once
 
@@ -40,7 +40,7 @@ class Sweep {
   const DeviceRecord& record_;
   const AllocationLabels& labels_;
   std::size_t series_points_;
-  Column<std::uint32_t> births_;       // rows in order of birth, those from before left out
+  Column<std::uint32_t> births_;       // rows in order of birth, excluding those from before
   std::size_t next_birth_ = 0;         // into births_
   Column<std::uint32_t> first_death_;  // by event: a row that dies there
   Column<std::uint32_t> next_death_;   // by row: another that dies at the same event

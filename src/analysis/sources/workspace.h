@@ -1,5 +1,5 @@
-// The scratch memory that torch gives to cuBLAS unless it is told otherwise: known by its size,
-// since no stack tells of it.
+// The scratch memory that torch gives cuBLAS by default: recognized by its size, since no stack
+// leads to it.
 #pragma once
 
 #include <cstdint>

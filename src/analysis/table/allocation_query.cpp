@@ -34,7 +34,7 @@ class Search {
       return found.begin() + static_cast<std::ptrdiff_t>(index);
     };
     const auto before = [this](const Found& a, const Found& b) { return comes_before(a, b); };
-    // Only the page asked for is put in order.
+    // Only the requested page is sorted.
     if (to < found.size()) std::nth_element(found.begin(), at(to), found.end(), before);
     if (from > 0 && from < to) std::nth_element(found.begin(), at(from), at(to), before);
     std::sort(at(from), at(to), before);
@@ -96,7 +96,7 @@ class Search {
     return rows_.size_bytes[row];
   }
 
-  // Equal ones in order of birth, so that pages never overlap.
+  // Ties are in order of birth, so that pages never overlap.
   [[nodiscard]] bool comes_before(const Found& a, const Found& b) const {
     if (a.key == b.key) return a.row < b.row;
     return query_.is_descending ? a.key > b.key : a.key < b.key;

@@ -1,4 +1,4 @@
-// AllocationQuery: a page of a device's allocations, sorted and filtered as a person asks for it.
+// AllocationQuery: a page of a device's allocations, sorted and filtered as the user asks.
 #pragma once
 
 #include <optional>
@@ -15,19 +15,19 @@ enum class AllocationOrder : std::uint8_t { size, birth, lifetime, rounding };
 std::optional<AllocationOrder> allocation_order_from_name(std::string_view name);
 
 struct AllocationFilter {
-  // Each word must be found, whatever its case: in the function or file of a frame, as "file:line"
-  // (train.py:19), in the source (gradients), in the tensor's name (blocks.1.down) or in the tag
-  // it was made under (kv_cache). Words may be found in different frames; in backward the frames of
-  // the forward stack count too. "file:", "function:", "source:", "name:" and "tag:" before a word
-  // look there alone, "-" before it leaves out what has it.
+  // Each word must be found, regardless of case: in the function or file of a frame, as "file:line"
+  // (train.py:19), in the source (gradients), in the tensor's name (blocks.1.down) or in the tag it
+  // was allocated under (kv_cache). Words may be found in different frames; in backward the frames
+  // of the forward stack count too. "file:", "function:", "source:", "name:" and "tag:" before a
+  // word search only there, "-" before it excludes what matches.
   std::string words;
   std::uint64_t min_size_bytes = 0;
   std::uint64_t max_size_bytes = kUnknownBytes;
-  // In time where the recording tells it, else in events. What never ends lives to the end.
+  // In time if the recording has it, else in events. What is never freed lives to the end.
   std::int64_t min_lifetime = 0;
   std::int64_t max_lifetime = kMostLifetime;
   std::optional<Position> live_at;
-  // Alive somewhere in [from, to).
+  // Live somewhere in [from, to).
   std::optional<Position> from;
   std::optional<Position> to;
   const Grouping* grouping = nullptr;  // with `group`: only what belongs to it
@@ -50,8 +50,8 @@ struct AllocationPage {
   std::uint64_t matching_bytes = 0;
 };
 
-// From birth to the moment its owner let go of it, or to the end: nanoseconds, or events where no
-// time is known.
+// From birth to the moment its owner freed it, or to the end: nanoseconds, or events if no time is
+// known.
 std::int64_t lifetime_of(const DeviceRecord& record, const EventTimes& times, std::size_t row);
 
 AllocationPage find_allocations(const Store& store, const DeviceRecord& record,

@@ -97,7 +97,7 @@ bool SearchWords::is_in_frame(const Word& word, const Store& store, const Frame&
   return word.line && frame.line == *word.line && ends_with_path(file, word.file);
 }
 
-// Each stack has its own frame's words and its callers', which come before it in the trie.
+// Each stack has its own frame's words and its callers', which precede it in the trie.
 void SearchWords::look_at_stacks() {
   std::vector<Mask> of_frame;
   of_frame.reserve(store_.frames().size());

@@ -16,10 +16,10 @@ namespace gpumemprof {
 
 class SearchWords {
  public:
-  // What words mean is said in AllocationFilter. The store must outlive it.
+  // AllocationFilter explains what words mean. The store must outlive it.
   SearchWords(const Store& store, const std::string& text);
 
-  // Whether everything wanted is there, and nothing that is to be left out.
+  // Whether everything wanted is found, and nothing excluded.
   [[nodiscard]] bool match(StackId stack, StackId forward_stack, std::optional<MemorySource> source,
                            StringId name, StringId tag);
 
@@ -27,19 +27,19 @@ class SearchWords {
   static constexpr std::size_t kMostWords = 16;
   enum class Field : std::uint8_t { any, file, function, source, name, tag };
   struct Word {
-    std::string text;  // in small letters
+    std::string text;  // in lower case
     Field field = Field::any;
     bool is_excluded = false;
-    std::string file;  // of "file:line": what the path ends with
+    std::string file;  // of "file:line": how the path ends
     std::optional<std::uint32_t> line;
   };
-  using Mask = std::uint32_t;  // one bit for each word
+  using Mask = std::uint32_t;  // one bit per word
 
   [[nodiscard]] static std::vector<Word> read(const std::string& text);
   [[nodiscard]] static bool is_in_frame(const Word& word, const Store& store, const Frame& frame);
   void look_at_stacks();
   [[nodiscard]] Mask of_stack(StackId stack) const;
-  // `field`: which words look there, besides those that look everywhere.
+  // `field`: which words search there, besides those that search everywhere.
   [[nodiscard]] Mask of_text(StringId text, Field field, FlatMap<Mask>& known) const;
 
   const Store& store_;

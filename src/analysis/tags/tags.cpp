@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kNamesKept = 100;
 
-// How much is live under each tag after each event, and the most of it. Births and deaths of tagged
-// allocations alone: a program tags few of them.
+// How much is live under each tag after each event, and its maximum. Uses only births and deaths of
+// tagged allocations: a program tags few of them.
 class MostEver {
  public:
   void add(std::uint32_t birth, std::uint32_t death, std::size_t tag, std::uint64_t bytes) {

@@ -1,4 +1,4 @@
-// What the program called its memory: the tags it allocated under (gpumemprof.tag) and the names of
+// How the program named its memory: the tags it allocated under (gpumemprof.tag) and the names of
 // its tensors, at one moment.
 #pragma once
 
@@ -32,10 +32,10 @@ struct TagReport {
   std::uint64_t named_blocks = 0;
 };
 
-// The tag under which an allocation was made; none where there was none.
+// The tag an allocation was made under; none if there was none.
 StringId tag_of(const DeviceRecord& record, std::size_t allocation);
 
-// Whether anything of this device was tagged.
+// Whether anything on this device was tagged.
 bool has_tags(const DeviceRecord& record);
 
 TagReport find_tags(const DeviceRecord& record, Moment moment);

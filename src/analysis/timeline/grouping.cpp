@@ -63,7 +63,7 @@ class Grouper {
   static constexpr std::uint32_t kUnset = FrameId::kNone - 1;
   static constexpr std::uint64_t kInBackward = std::uint64_t{1} << 32;
 
-  // Of each source, its number in kMemorySources.
+  // The index of each source in kMemorySources.
   static constexpr std::array<std::uint32_t, kMemorySourceCount> kSourcePlaces = [] {
     std::array<std::uint32_t, kMemorySourceCount> places{};
     for (std::uint32_t place = 0; place < kMemorySourceCount; ++place)
@@ -156,7 +156,7 @@ class Grouper {
       candidate.bytes_at_peak += allocations.size_bytes[row];
   }
 
-  // Fills `groups` and says where each candidate went.
+  // Fills `groups` and returns where each candidate went.
   std::vector<std::uint8_t> choose(std::vector<Group>& groups) const {
     std::vector<std::uint32_t> order(candidates_.size());
     for (std::uint32_t index = 0; index < order.size(); ++index) order[index] = index;
@@ -195,7 +195,7 @@ class Grouper {
   std::vector<Candidate> candidates_;
   FlatMap<std::uint32_t> by_key_;
   std::vector<std::uint32_t> frame_of_stack_;
-  std::optional<ModuleIndex> modules_;  // by module, where they are told apart
+  std::optional<ModuleIndex> modules_;  // by module, if modules are distinguished
   std::vector<std::uint32_t> candidate_of_module_;
   std::map<std::string, std::uint32_t> by_name_;
 };
@@ -235,7 +235,7 @@ StackId backward_stack(const DeviceRecord& record, std::size_t allocation) {
 
 unsigned size_class(std::uint64_t size_bytes) {
   constexpr unsigned kSmallest = 9;  // blocks are multiples of 512 bytes
-  // In steps of four: 512 B, 2 KiB, 8 KiB, …
+  // In factors of four: 512 B, 2 KiB, 8 KiB, …
   const auto bits = static_cast<unsigned>(std::bit_width(size_bytes > 0 ? size_bytes - 1 : 0));
   if (bits <= kSmallest) return kSmallest;
   return kSmallest + (bits - kSmallest + 1) / 2 * 2;

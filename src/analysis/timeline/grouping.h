@@ -1,9 +1,9 @@
 // Grouping: every allocation of a device in one of a few groups, so that live memory can be drawn
-// as a stack of bands: by line of the user's code, by whole stack, by module, by size, by source.
+// as a stack of bands: by line of user code, by full stack, by module, by size, by source.
 //
 // The groups are chosen once for the whole history, so that a group keeps its place and colour
-// wherever one looks: those that hold most at the peak and over the whole run. All others are one
-// group, the last, which says how many it stands for.
+// everywhere: those that hold most at the peak and over the whole run. All others form one group,
+// the last, which says how many it stands for.
 #pragma once
 
 #include <optional>
@@ -23,39 +23,39 @@ std::string_view group_by_name(GroupBy by);
 std::optional<GroupBy> group_by_from_name(std::string_view name);
 
 struct Group {
-  // Of a source, a size class or modules told apart by instance; else empty, and one of these says
-  // what it is:
+  // For a source, a size class or modules distinguished by instance; else empty, and one of these
+  // identifies the group:
   std::string name;
   FrameId frame;
   StackId stack;
-  std::uint64_t members = 1;  // of the group of all others: how many groups it stands for
+  std::uint64_t members = 1;  // for the group of all others: how many groups it stands for
   bool is_rest = false;
   bool is_backward = false;  // allocated in backward; `frame` or `stack` is of the forward
 };
 
 struct Grouping {
-  static constexpr std::size_t kMostGroups = 16;  // with the rest
+  static constexpr std::size_t kMostGroups = 16;  // including the rest
 
   GroupBy by = GroupBy::line;
   std::vector<Group> groups;
   Column<std::uint8_t> group_of_allocation;
-  // By source, what blocks have beyond what was requested belongs to a group of its own.
+  // By source, the bytes of blocks beyond the requested size have a group of their own.
   std::optional<std::uint8_t> rounding_group;
 };
 
-// The frame by which an allocation's module is known: the innermost forward() that led to it, in
-// backward that of the forward stack. None outside of modules.
+// The frame that identifies an allocation's module: the innermost forward() that led to it, in
+// backward that of the forward stack. None outside modules.
 FrameId module_frame(const Store& store, StackId stack);
 StackId module_stack(const DeviceRecord& record, std::size_t allocation);
-// Of memory allocated in backward by a thread without a stack: where its forward was called. None
+// For memory allocated in backward by a thread without a stack: where its forward was called. None
 // for all other memory.
 StackId backward_stack(const DeviceRecord& record, std::size_t allocation);
 
-// The power of two, at most 64, at or below which a size lies: "up to 512 KiB".
+// The exponent, at most 64, of the power of two at or below which a size lies: "up to 512 KiB".
 unsigned size_class(std::uint64_t size_bytes);
 std::string size_class_name(unsigned size_class);
 
-// `peak_event`: where the history is fullest; kNoEvent: before it began.
+// `peak_event`: where the most is live; kNoEvent: before the history began.
 Grouping make_grouping(const Store& store, const DeviceRecord& record, std::uint32_t peak_event,
                        GroupBy by);
 

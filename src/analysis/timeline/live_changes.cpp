@@ -15,7 +15,7 @@ void join(LiveRange& range, const LiveRange& later) {
   }
 }
 
-// A range that joins anything and has no maximum of its own yet.
+// A range that can be joined with anything and has no maximum of its own yet.
 LiveRange nothing_yet() { return {kUnknownBytes, 0, kNoEvent}; }
 
 void add_value(LiveRange& range, std::uint64_t bytes, Position position) {
@@ -43,7 +43,7 @@ LiveChanges::LiveChanges(const Lifetimes& lifetimes, std::size_t event_count)
   build_tree();
 }
 
-// By counting: one pass to count what each position has, one to put it there.
+// Counting sort: one pass to count the changes at each position, one to place them.
 void LiveChanges::sort_changes(const Lifetimes& lifetimes) {
   const std::size_t positions = std::size_t{last_position_} + 1;
   Column<std::uint32_t> next;
@@ -58,7 +58,7 @@ void LiveChanges::sort_changes(const Lifetimes& lifetimes) {
       if (birth > last_position_) continue;
       visit(birth, row * 2);
       const std::uint32_t death = lifetimes.death_events[row];
-      // Nothing dies before it is born; such a row of a damaged history never dies at all.
+      // Nothing dies before it is born; such a row in a damaged history never dies at all.
       if (death >= last_position_ || position_after(death) < birth) continue;
       visit(position_after(death), row * 2 + 1);
     }
@@ -111,7 +111,7 @@ void LiveChanges::build_tree() {
   }
 }
 
-// The positions [from, to) that lie in the block.
+// The positions of [from, to) that are in the block.
 void LiveChanges::scan_block(std::size_t block, Position from, Position to,
                              LiveRange& range) const {
   const auto start = static_cast<Position>(block * kBlockPositions);

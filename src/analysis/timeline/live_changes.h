@@ -5,7 +5,7 @@
 // history of n events has the positions 0 to n.
 //
 // Births and deaths are kept in order of position, in blocks of kBlockPositions with the sum before
-// each block; above the blocks lies a tree of minima and maxima. A sum costs one block, a range two
+// each block; above the blocks is a tree of minima and maxima. A sum costs one block, a range two
 // blocks and the height of the tree.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace gpumemprof {
 using Position = std::uint32_t;
 
 constexpr Position position_after(std::uint32_t event) { return event + 1; }
-// Of something that is born with this event, or was there before the first (kNoEvent).
+// Of something born with this event, or live before the first (kNoEvent).
 constexpr Position birth_position(std::uint32_t event) { return event == kNoEvent ? 0 : event + 1; }
 constexpr Moment moment_of(Position position) {
   return position == 0 ? Moment::start() : Moment::after(position - 1);
@@ -33,7 +33,7 @@ struct Lifetimes {
   std::span<const std::uint32_t> birth_events;
   std::span<const std::uint32_t> death_events;
   std::span<const std::uint64_t> sizes_bytes;
-  std::span<const AllocationId> never;  // rows to pass over, few, in order
+  std::span<const AllocationId> never;  // rows to skip, few, in order
 };
 
 struct LiveRange {
@@ -80,9 +80,9 @@ class LiveChanges {
   Position last_position_;
   Column<std::uint32_t> code_;                // row * 2 + (1: death)
   Column<std::uint8_t> offset_;               // position within the block
-  Column<std::uint32_t> first_change_;        // of each block, and behind the last
+  Column<std::uint32_t> first_change_;        // of each block, and after the last
   Column<std::uint64_t> bytes_before_;        // each block
-  std::vector<std::vector<LiveRange>> tree_;  // [0]: one for each block; [n]: kFanOut of [n - 1]
+  std::vector<std::vector<LiveRange>> tree_;  // [0]: one per block; [n]: kFanOut of [n - 1]
 };
 
 }  // namespace gpumemprof

@@ -1,5 +1,5 @@
-// Marks: what is drawn on a device's timeline beside its memory and its spans: out-of-memory
-// errors, the card and the limit on the process.
+// Marks: what is drawn on a device's timeline in addition to its memory and its spans:
+// out-of-memory errors, the card and the limit on the process.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct Marks {
   std::uint64_t ooms_left_out = 0;
   std::optional<std::uint64_t> card_bytes;   // all the memory the card has
   std::optional<std::uint64_t> limit_bytes;  // what the process may reserve
-  bool is_limit_inferred = false;            // from what failed, not stated
+  bool is_limit_inferred = false;            // from failures, not stated
 };
 
 struct MarksOptions {

@@ -14,7 +14,7 @@ class Spans::PhaseReader {
 
   void run() {
     usual_forward_ = median_forward();
-    // Without a backward or an optimizer there are no steps: forwards alone, in the first lane.
+    // Without a backward or an optimizer there are no steps: only forwards, in the first lane.
     is_training_ = std::any_of(phases_.begin(), phases_.end(), [](const PhaseSpan& span) {
       return span.phase == Phase::backward || span.phase == Phase::optimizer_step;
     });
@@ -67,7 +67,7 @@ class Spans::PhaseReader {
     add(0, SpanKind::evaluation, 0, end, end_of(past - 1));
   }
 
-  // The first evaluation behind all training of a step; `past` where there is none.
+  // The first evaluation after all training of a step; `past` if there is none.
   [[nodiscard]] std::size_t closing_evaluation(std::size_t first, std::size_t past) const {
     std::size_t index = past;
     while (index > first && (phases_[index - 1].phase == Phase::other ||
@@ -77,8 +77,8 @@ class Spans::PhaseReader {
     return index;
   }
 
-  // A step is what ends in a backward or in the optimizer. What its first forward does before that
-  // and keeps nothing of for a backward is an evaluation between two steps.
+  // A step is what ends in a backward or in the optimizer. Whatever its first forward does before
+  // that without keeping anything for a backward is an evaluation between two steps.
   [[nodiscard]] std::uint32_t training_begin(std::size_t first, std::size_t past) const {
     std::uint32_t begin = phases_[first].first_event;
     std::size_t index = first;
@@ -91,7 +91,7 @@ class Spans::PhaseReader {
       if (phases_[index].phase != Phase::forward) return begin;
       const std::uint32_t kept_from = last_return(index);
       const std::uint32_t end = end_of(index);
-      // What is left of the forward is its result.
+      // What remains of the forward is its result.
       if (kept_from + length_of(index) / kShare >= end) {
         begin = end;
         continue;
@@ -100,11 +100,11 @@ class Spans::PhaseReader {
       const bool is_longer = length_of(index) > usual_forward_ + usual_forward_ / 4;
       return is_longer && before > usual_forward_ / 4 ? kept_from : begin;
     }
-    // No backward follows and no optimizer's step: the end of it was evaluation too.
+    // Neither a backward nor an optimizer step follows: its end was evaluation too.
     return end_of(past - 1);
   }
 
-  // Where, in a forward, memory was last back at what it was when the forward began.
+  // Where, in a forward, memory was last back at its level from when the forward began.
   [[nodiscard]] std::uint32_t last_return(std::size_t index) const {
     const LiveChanges& live = spans_.timeline_.allocated();
     const Position from = phases_[index].first_event;
@@ -114,7 +114,7 @@ class Spans::PhaseReader {
     return last_at_most(from, to, before + (most - before) / kShare);
   }
 
-  // The last position of [from, to) with so many bytes or less; the first has.
+  // The last position of [from, to) with this many bytes or fewer; the first position qualifies.
   [[nodiscard]] Position last_at_most(Position from, Position to, std::uint64_t bytes) const {
     const LiveChanges& live = spans_.timeline_.allocated();
     while (to - from > 1) {
@@ -155,7 +155,7 @@ class Spans::PhaseReader {
     spans_.add(lane, row);
   }
 
-  static constexpr std::uint32_t kShare = 20;  // a twentieth of what a forward used may stay
+  static constexpr std::uint32_t kShare = 20;  // a twentieth of what a forward used may stay live
 
   Spans& spans_;
   const std::vector<PhaseSpan>& phases_;
@@ -211,12 +211,12 @@ class Spans::AnnotationReader {
   Position last_;
   std::vector<Row> rows_;
   std::vector<std::uint32_t> depth_;
-  FlatMap<std::uint32_t> innermost_;  // name → the span opened last, and not closed yet
+  FlatMap<std::uint32_t> innermost_;  // name → the most recently opened span that is not closed yet
   std::vector<std::uint32_t> outer_;  // of each span: the open one of the same name before it
   std::uint32_t open_count_ = 0;
 };
 
-// What of the lanes is drawn between two places of an axis.
+// Which parts of the lanes are drawn between two points of an axis.
 class Spans::TileWriter {
  public:
   TileWriter(const Spans& spans, Axis axis, long double from, long double to, long double bucket)
@@ -244,7 +244,7 @@ class Spans::TileWriter {
             ends.begin(), ends.end(),
             [&](std::int64_t latest) { return static_cast<long double>(latest) < from_; }) -
         ends.begin());
-    const Row* first = nullptr;  // of the run of narrow spans that is open
+    const Row* first = nullptr;  // of the current run of narrow spans
     const Row* last = nullptr;
     std::uint64_t count = 0;
     const auto close = [&] {

@@ -1,9 +1,9 @@
 // Spans: the steps, phases, evaluations and annotations of a device, in lanes above its timeline,
-// and what of them is drawn in a tile of the timeline.
+// and which of them are drawn in a tile of the timeline.
 //
-// Spans come by tile, as memory does. In a tile, spans narrower than a bucket that follow each
-// other in a lane are one merged span that says how many it stands for; at the deepest level every
-// span that has an event is there by itself.
+// Spans are served by tile, like memory. In a tile, consecutive spans of a lane that are narrower
+// than a bucket are merged into one that says how many it stands for; at the deepest level every
+// span that has an event appears by itself.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ namespace gpumemprof {
 enum class SpanKind : std::uint8_t { step, phase, evaluation, annotation };
 
 struct DrawnSpan {
-  std::string name;       // of the first of several
-  std::string last_name;  // of the last of several
+  std::string name;       // of the first, if merged
+  std::string last_name;  // of the last, if merged
   Position from = 0;
   Position to = 0;
   std::int64_t from_ns = kUnknownTime;
@@ -31,7 +31,7 @@ struct DrawnSpan {
 
 struct SpanTile {
   std::vector<DrawnSpan> spans;  // by lane, in order of time
-  std::uint64_t left_out = 0;    // of a recording in which very many spans overlap each other
+  std::uint64_t left_out = 0;    // for a recording in which very many spans overlap
 };
 
 class Spans {
@@ -39,7 +39,7 @@ class Spans {
   static constexpr std::uint32_t kMostLanes = 6;
   static constexpr std::size_t kMostInTile = 8192;
 
-  // All three must outlive it.
+  // All three arguments must outlive it.
   Spans(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
         const Timeline& timeline);
 
@@ -49,7 +49,7 @@ class Spans {
   [[nodiscard]] std::uint64_t span_count() const;
   // Nested deeper than there are lanes: not drawn.
   [[nodiscard]] std::uint64_t too_deep() const { return too_deep_; }
-  // An Error where there is no such tile.
+  // An Error if there is no such tile.
   [[nodiscard]] Result<SpanTile> tile(const TileAddress& address) const;
 
  private:
@@ -61,7 +61,7 @@ class Spans {
     SpanKind kind = SpanKind::annotation;
     std::uint32_t name = 0;  // number of the step, Phase, or StringId, by kind
   };
-  // Sorted by start. `latest_end` of a row is that of all rows before and with it.
+  // Sorted by start. `latest_end` of a row is the maximum over all rows up to and including it.
   struct Lane {
     std::vector<Row> rows;
     std::vector<std::int64_t> latest_end_event;

@@ -80,7 +80,7 @@ Timeline::Timeline(const DeviceRecord& record)
 
 std::uint32_t Timeline::deepest_level() const {
   std::uint32_t level = 0;
-  // Time is uneven: the busiest stretch wants some levels more than the average does.
+  // Time is uneven: the busiest stretch needs a few more levels than the average.
   const std::uint64_t wanted = (std::uint64_t{last_position()} + 1) * (times_.is_known() ? 64 : 1);
   while (level < kMostLevels && (std::uint64_t{kTileBuckets} << level) < wanted) ++level;
   return level;
@@ -93,7 +93,7 @@ Timeline::Bucket Timeline::event_bucket(std::uint64_t number, std::uint64_t coun
   return {static_cast<Position>(from), static_cast<Position>(std::max(to, from + 1))};
 }
 
-// From the state that holds when the bucket begins to the last event in it.
+// From the state in effect when the bucket begins to the last event in it.
 Timeline::Bucket Timeline::time_bucket(std::uint64_t number, std::uint64_t count) const {
   const long double duration =
       static_cast<long double>(times_.last_ns()) - static_cast<long double>(times_.first_ns()) + 1;

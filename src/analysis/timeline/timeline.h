@@ -17,13 +17,13 @@ namespace gpumemprof {
 
 enum class Axis : std::uint8_t { event, time };
 
-// When events happened, for searching: never falling, whatever the recording says.
+// When events happened, for searching: never decreasing, whatever the recording says.
 class EventTimes {
  public:
   // The events must outlive it.
   explicit EventTimes(const EventColumns& events);
 
-  // False: the recording does not tell when.
+  // False: the recording has no times.
   [[nodiscard]] bool is_known() const { return !times_.empty(); }
   [[nodiscard]] std::int64_t first_ns() const { return times_.front(); }
   [[nodiscard]] std::int64_t last_ns() const { return times_.back(); }
@@ -35,14 +35,14 @@ class EventTimes {
   [[nodiscard]] Position position_before(std::int64_t time_ns) const;
 
  private:
-  Column<std::int64_t> corrected_;  // only where the recording's own times fall
+  Column<std::int64_t> corrected_;  // only if the recording's own times decrease
   std::span<const std::int64_t> times_;
 };
 
 // What each group holds at any position.
 class GroupSums {
  public:
-  // All three must outlive it.
+  // All three arguments must outlive it.
   GroupSums(const Grouping& grouping, const LiveChanges& changes, const AllocationColumns& rows);
 
   [[nodiscard]] std::size_t group_count() const { return groups_; }
@@ -57,7 +57,7 @@ class GroupSums {
   std::span<const std::uint64_t> sizes_bytes_;
   std::span<const std::uint64_t> requested_bytes_;
   std::size_t groups_;
-  Column<std::uint64_t> before_;  // each block of changes: one sum for each group
+  Column<std::uint64_t> before_;  // each block of changes: one sum per group
 };
 
 struct TileAddress {
@@ -71,7 +71,7 @@ struct Tile {
   std::vector<std::uint64_t> max_bytes;
   std::vector<std::uint64_t> reserved_bytes;  // empty: the device has no pool
   std::vector<Position> max_position;
-  std::vector<std::vector<std::uint64_t>> group_bytes;  // of each group, one for each bucket
+  std::vector<std::vector<std::uint64_t>> group_bytes;  // for each group, one per bucket
 };
 
 class Timeline {
@@ -88,9 +88,9 @@ class Timeline {
   [[nodiscard]] std::uint64_t reserved_at(Position position) const {
     return reserved_.bytes_at(position);
   }
-  // The deepest level that tells more than the one above it.
+  // The deepest level that shows more than the one above it.
   [[nodiscard]] std::uint32_t deepest_level() const;
-  // An Error where there is no such tile.
+  // An Error if there is no such tile.
   [[nodiscard]] Result<Tile> tile(const TileAddress& address, const GroupSums& groups) const;
 
  private:

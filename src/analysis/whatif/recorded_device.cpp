@@ -27,8 +27,8 @@ RecordedDevice::RecordedDevice(const Store& store, const DeviceRecord& record,
   run_.counters = counters_;
 }
 
-// Which pool an event belongs to, where the trace itself does not say: that of the segment it
-// happened in.
+// Which pool an event belongs to, if the trace itself does not say: that of the segment it happened
+// in.
 void RecordedDevice::find_pools(const DeviceRecord& record) {
   if (!record.events.pool.empty()) return;
   bool has_private_pool = false;
@@ -54,7 +54,7 @@ void RecordedDevice::find_pools(const DeviceRecord& record) {
   run_.pool_of_event = pool_of_event_;
 }
 
-// Under torch's names. Only what the recording proves: retries, say, leave no event.
+// Under torch's names. Only what the recording proves: retries, for example, leave no event.
 void RecordedDevice::take_counters(const DeviceReplay& replay) {
   const EndState& end = replay.end;
   counters_ = {{"allocated_bytes.all.peak", replay.peak.allocated_bytes},

@@ -1,5 +1,5 @@
 // RecordedDevice: a device's recording as the simulator reads it: events, pools, the state it
-// starts from, and the counters to be met.
+// starts from, and the counters to match.
 #pragma once
 
 #include <string>

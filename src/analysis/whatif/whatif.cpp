@@ -8,8 +8,8 @@
 namespace gpumemprof {
 namespace {
 
-// Rules differ between these; a recording that does not say its version is held against each,
-// newest rules last because they are the rarest in recordings that say nothing.
+// Rules differ between these; a recording without a version is checked against each, newest rules
+// last because they are the rarest in recordings without one.
 constexpr TorchVersion kTriedVersions[] = {{2, 11}, {2, 13}, {2, 9}, {2, 4}};
 
 std::uint64_t mismatches(const sim::Verification& verified) {
@@ -114,7 +114,7 @@ class DeviceStudy {
     return best;
   }
 
-  // Recordings of our own say how much of the card the process was allowed.
+  // Our own recordings say how much of the card the process was allowed.
   [[nodiscard]] std::optional<sim::MemoryLimit> stated_limit() const {
     const std::string device = "device " + std::to_string(study_.device);
     const std::string total = fact(store_, device + " total_bytes");
@@ -140,8 +140,9 @@ class DeviceStudy {
     return {};
   }
 
-  // The proof has already played it, at the recorded addresses: ties between equal blocks, which go
-  // by address, came out as recorded, and near a limit everything after one of them may hang on it.
+  // The proof has already run it, at the recorded addresses: ties between equal blocks, which are
+  // broken by address, came out as recorded, and near a limit everything after such a tie may
+  // depend on it.
   Status add_recorded_run() {
     AllocConf conf;
     conf.settings = store_.settings();

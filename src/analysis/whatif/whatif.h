@@ -29,7 +29,7 @@ struct WhatIfOptions {
   std::optional<TorchVersion> version;                // none: the rules that fit the recording best
   std::optional<std::uint64_t> recorded_limit_bytes;  // the limit the recording ran under
   bool searches = false;                              // try the sensible settings and rank them
-  bool finds_min_memory = false;                      // also for the runs asked for
+  bool finds_min_memory = false;                      // also for the requested runs
   std::optional<DeviceIndex> device;
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
@@ -50,10 +50,10 @@ struct DeviceWhatIf {
   std::string recorded_conf;
   sim::Verification verified;
   std::uint32_t first_event =
-      0;                        // earlier events were passed over: their state is not known exactly
-  std::vector<WhatIfRun> runs;  // the recorded settings first; after a search, best first behind it
+      0;  // earlier events were skipped because their state is not known exactly
+  std::vector<WhatIfRun> runs;  // the recorded settings first; after a search, the rest best first
   bool is_ranked = false;
-  PinReport pins;  // when the recorded run had reserved most
+  PinReport pins;  // when the recorded run had the most reserved
 };
 
 struct WhatIf {
@@ -62,13 +62,13 @@ struct WhatIf {
   std::vector<DeviceWhatIf> devices;
 };
 
-// Why no run of it can be simulated: without PyTorch's pool nothing is placed by its rules.
+// Why the recording cannot be simulated: without PyTorch's pool nothing is placed by its rules.
 std::optional<Error> why_not_simulated(const Store& store, const std::string& path);
 
 Result<WhatIf> make_whatif(const Store& store, const std::vector<DeviceReplay>& replays,
                            std::string path, const WhatIfOptions& options);
 
-// The recording, held against the simulator: under its own settings and limit, by the rules that
+// The recording, checked against the simulator: under its own settings and limit, by the rules that
 // fit it best.
 struct VerifiedRun {
   TorchVersion version;

@@ -41,12 +41,12 @@ void Heap::append(Value list, Value item) {
   }
   if (!slot.is(Tag::general_list)) make_general(list);
   if (!slot.is(Tag::general_list))
-    return;  // a stack is complete; whatever is appended to it later is no frame
+    return;  // the stack is complete; whatever is appended to it later is not a frame
   general_lists_[slot.row()].push_back(item);
   ++general_values_;
 }
 
-// A list that holds records and something else: rare, and never a snapshot's own.
+// A list that holds records and something else: rare, and never in a real snapshot.
 void Heap::make_general(Value list) {
   Value& slot = list_slot(list);
   if (!slot.is(Tag::record_list)) return;
@@ -73,7 +73,7 @@ void Heap::set_item(Value dict, Value key, Value item) {
     }
   }
   if (!slot.is(Tag::general_dict))
-    return;  // already a record: fields added afterwards are passed over
+    return;  // already a record: fields that are added afterwards are ignored
   general_dicts_[slot.row()].emplace_back(key, item);
   general_values_ += 2;
 }
@@ -110,7 +110,7 @@ const DictItems* Heap::items_of(Value dict) const {
 }
 
 std::size_t Heap::memory_bytes() const {
-  // A record that is listed again and again becomes as many rows when it is delivered.
+  // A record that is listed several times becomes as many rows when it is delivered.
   constexpr std::size_t kRunBytes = 64;
   return lists_.capacity_bytes() + dicts_.capacity_bytes() + tuple_items_.capacity_bytes() +
          reals_.capacity_bytes() + wide_integers_.capacity_bytes() +

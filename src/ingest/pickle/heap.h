@@ -2,8 +2,8 @@
 // records.
 //
 // A list of records is kept as runs of consecutive rows: the millions of events of a trace are one
-// run. A list of frames becomes a stack at once. Everything is reached by row number, so nothing
-// nests and nothing recurses.
+// run. A list of frames becomes a stack immediately. Everything is accessed by row number, so
+// nothing nests and nothing recurses.
 #pragma once
 
 #include <optional>
@@ -63,7 +63,7 @@ class Heap {
   [[nodiscard]] Value list_slot(Value list) const { return lists_[list.row()]; }
   [[nodiscard]] Value dict_slot(Value dict) const { return dicts_[dict.row()]; }
 
-  // A dict that became a record stands for that record, a list that became a stack for that stack.
+  // Maps a dict that became a record to that record, and a list that became a stack to that stack.
   [[nodiscard]] Value resolve(Value value) const {
     if (value.is(Tag::dict)) {
       const Value slot = dict_slot(value);
@@ -79,7 +79,7 @@ class Heap {
   void set_item(Value dict, Value key, Value item);
 
   [[nodiscard]] std::span<const Value> tuple_items(Value tuple) const;
-  // Nothing where the value is no list, or a list of something else.
+  // Null where the value is not a list, or is a list of something else.
   [[nodiscard]] const RecordList* records_of(Value list) const;
   [[nodiscard]] const std::vector<Value>* values_of(Value list) const;
   [[nodiscard]] bool is_empty_list(Value list) const {
@@ -89,7 +89,7 @@ class Heap {
   [[nodiscard]] double real(Value value) const { return reals_[value.row()]; }
   [[nodiscard]] WideInteger wide_integer(Value value) const { return wide_integers_[value.row()]; }
 
-  // The general items of a dict that is about to become a record; the dict gives them up.
+  // The general items of a dict that is about to become a record; moved out of the dict.
   DictItems take_items(Value dict);
 
   [[nodiscard]] std::size_t memory_bytes() const;

@@ -9,16 +9,15 @@ namespace gpumemprof::pickle {
 namespace {
 
 // No opcode with its fixed operand is longer; LONG1 with eight bytes is the longest one read in one
-// go.
+// step.
 constexpr std::ptrdiff_t kLongestStep = 16;
 
 constexpr std::uint8_t kShortText = 7;
 
-// Python's pickle appends at most this many items at a time, and every item alone in protocol 0.
+// Python's pickle appends at most this many items at a time, and items one by one in protocol 0.
 constexpr std::size_t kFullBatch = 1000;
 
-// No record has as many fields; a larger dict need not be looked at each time something refers to
-// it.
+// No record has this many fields; a larger dict need not be inspected each time it is referenced.
 constexpr std::size_t kMostFields = 64;
 
 template <typename T>
@@ -49,8 +48,8 @@ bool Machine::refill() {
   return true;
 }
 
-// Reads on until `bytes` bytes from at_ are in the window; false where the file ends before, or
-// must be refused.
+// Reads on until `bytes` bytes from at_ are in the window; false where the file ends first, or must
+// be refused.
 bool Machine::make_available(std::uint64_t bytes) {
   if (static_cast<std::uint64_t>(window_.end() - at_) < bytes || window_.begin() == window_.end()) {
     const Status advanced = window_.advance(at_, bytes);
@@ -59,7 +58,7 @@ bool Machine::make_available(std::uint64_t bytes) {
       error_ = advanced.error();
       return false;
     }
-    // An opcode is at least one byte and pushes at most one value, so that pushing needs no check.
+    // An opcode is at least one byte and pushes at most one value, so pushing needs no check.
     const auto opcodes = static_cast<std::size_t>(window_.end() - window_.begin());
     stack_.reserve(stack_.size() + opcodes + 1);
     marks_.reserve(marks_.size() + opcodes + 1);
@@ -81,8 +80,8 @@ std::size_t Machine::memory_bytes() const {
 }
 
 void Machine::execute() {
-  // The loop keeps its place and the top of the stack in registers; members are brought up to date
-  // around calls.
+  // The loop keeps its position and the top of the stack in registers; members are updated around
+  // calls.
   const std::uint8_t* p = at_;
   const std::uint8_t* safe_end = window_.end() - kLongestStep;
   Value* top = stack_.end();
@@ -114,8 +113,8 @@ void Machine::execute() {
         break;
       case Opcode::binget:
       case Opcode::long_binget:
-        // Keys, and the frames of a stack, come in runs: going on here saves the processor a wrong
-        // guess each.
+        // Keys, and the frames of a stack, come in runs: continuing here saves a branch
+        // misprediction each.
         do {
           const std::size_t is_long = *p == static_cast<std::uint8_t>(Opcode::long_binget) ? 1 : 0;
           const Value value =
@@ -188,7 +187,7 @@ void Machine::execute() {
   }
 }
 
-// One opcode the loop did not do itself: found at at_, which is left behind it.
+// Runs one opcode that the loop does not handle itself: found at at_, which is advanced past it.
 Machine::Step Machine::step(Opcode opcode) {
   if (opcode == Opcode::setitems || opcode == Opcode::appends) {
     const std::optional<std::size_t> first = take_mark();
@@ -200,7 +199,7 @@ Machine::Step Machine::step(Opcode opcode) {
   return rare(opcode);
 }
 
-// Short texts repeat for every event: they are found again by their bytes alone.
+// Short texts repeat in every event: they are looked up by their bytes alone.
 Value Machine::short_text(std::uint64_t bytes, std::uint8_t length) {
   bytes &= (std::uint64_t{1} << (8 * length)) - 1;
   const std::uint64_t key = bytes | std::uint64_t{length} << 56;
@@ -237,7 +236,7 @@ Machine::Step Machine::damaged(std::string reason) {
   return Step::stop;
 }
 
-// A dict that was filled item by item becomes a record when something else takes it in.
+// A dict that was filled item by item becomes a record when it is put into another container.
 Value Machine::settled(Value value) {
   value = heap_.resolve(value);
   const DictItems* items = heap_.items_of(value);
@@ -270,8 +269,8 @@ Machine::Step Machine::append_items(std::size_t first) {
   if (first <= floor()) return damaged("items for a list, but no list");
   const std::span<const Value> items = stack_.span().subspan(first);
   Value& list = stack_[first - 1];
-  // A lone item or a full batch may have more to come: such a list becomes a stack when an event
-  // asks for it.
+  // A lone item or a full batch may be followed by more: such a list becomes a stack when an event
+  // needs it.
   const bool is_complete = items.size() > 1 && items.size() != kFullBatch;
   if (is_complete && list.is(Tag::list) && heap_.is_empty_list(list)) {
     bool only_frames = true;

@@ -2,8 +2,8 @@
 //
 // It understands every opcode of protocols 0 to 5 that makes None, numbers, text, bytes, lists,
 // tuples, dicts and sets; every opcode that could name or call code is refused. Dicts and lists of
-// a shape the RecordBuilder knows become records at once. Memory grows at most linearly with the
-// bytes read, whatever the file says of lengths and memo places, and stops at a limit.
+// a shape the RecordBuilder knows become records immediately. Memory grows at most linearly with
+// the bytes read, whatever lengths and memo indexes the file states, and stops at a limit.
 #pragma once
 
 #include <array>
@@ -32,14 +32,15 @@ class RecordBuilder {
 
   virtual StringId text(std::string_view text) = 0;
   [[nodiscard]] virtual std::string_view text_of(StringId id) const = 0;
-  // key, value, key, value …; absent where the dict has no shape of ours and stays a dict.
+  // key, value, key, value …; absent where the dict has no known shape and stays a dict.
   virtual Value make_record(std::span<const Value> keys_and_values) = 0;
-  // A list of nothing but frames, innermost first.
+  // A list of only frames, innermost first.
   virtual Value make_stack(std::span<const Value> frames) = 0;
 
-  // A shortcut for the dict that makes up nearly all of a file. `start` points at its EMPTY_DICT,
-  // MEMOIZE and MARK. Where the builder can read all of it at once, it stores in the memo what the
-  // opcodes would have stored; else it takes nothing and the machine goes on opcode by opcode.
+  // A fast path for the dict that makes up nearly all of a file. `start` points at its EMPTY_DICT,
+  // MEMOIZE and MARK. Where the builder can read the whole dict at once, it stores in the memo what
+  // the opcodes would have stored; otherwise it consumes nothing and the machine continues opcode
+  // by opcode.
   struct Shortcut {
     std::size_t bytes = 0;  // 0: not taken
     Value value;
@@ -54,8 +55,8 @@ struct Damage {
 };
 
 struct Outcome {
-  Value root;                    // absent where nothing could be made of the bytes
-  std::optional<Damage> damage;  // the file breaks off here; root holds what came before
+  Value root;                    // absent where the bytes produced no value
+  std::optional<Damage> damage;  // the file is cut off here; root holds what came before
 };
 
 class Machine {
@@ -67,7 +68,7 @@ class Machine {
         memory_limit_bytes_(memory_limit_bytes),
         memo_(heap) {}
 
-  // An Error means the file is refused as a whole; damage is part of the outcome.
+  // An Error means the whole file is refused; damage is part of the outcome.
   Result<Outcome> run();
 
  private:
@@ -86,7 +87,7 @@ class Machine {
 
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   [[nodiscard]] bool has(std::size_t count) const { return stack_.size() >= floor() + count; }
-  // The items above the last mark, which is taken away; nothing where there is no mark.
+  // The start of the items above the last mark, which is removed; nothing where there is no mark.
   std::optional<std::size_t> take_mark();
 
   Step damaged(std::string reason);

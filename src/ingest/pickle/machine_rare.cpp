@@ -1,5 +1,5 @@
-// The opcodes that do not occur once for every event: protocol 0's lines, long data, and everything
-// refused.
+// The opcodes that do not occur in every event: protocol 0's lines, long data, and everything that
+// is refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::string without_quotes(const std::string& text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-// A decimal integer of any length; more than 64 bits become the largest that fits.
+// A decimal integer of any length; values over 64 bits are clamped to the largest that fits.
 WideInteger parse_decimal(std::string_view text) {
   WideInteger number;
   if (!text.empty() && text.back() == 'L') text.remove_suffix(1);
@@ -77,7 +77,7 @@ WideInteger parse_decimal(std::string_view text) {
   return number;
 }
 
-// Little-endian two's complement of any length, cut to 64 bits of magnitude.
+// Little-endian two's complement of any length, clamped to 64 bits of magnitude.
 WideInteger parse_two_complement(std::span<const std::uint8_t> bytes) {
   WideInteger number;
   if (bytes.empty()) return number;
@@ -241,7 +241,7 @@ Machine::Step Machine::close_mark(Opcode opcode, std::size_t first) {
   const std::size_t count = stack_.size() - first;
   if (opcode == Opcode::dict && count % 2 != 0) return damaged("a dict key without a value");
   if (opcode == Opcode::list || opcode == Opcode::dict) {
-    // The container goes below its items, as if it had been there before them.
+    // The container goes below its items, as if it had been pushed before them.
     stack_.push_back(Value());
     for (std::size_t index = stack_.size() - 1; index > first; --index)
       stack_[index] = stack_[index - 1];
@@ -265,7 +265,7 @@ Machine::Step Machine::data(Opcode opcode, std::uint64_t length, bool is_text) {
     return Step::next;
   }
   if (is_text) return damaged(fmt::format("a text says it is {} long", plural_bytes(length)));
-  // Bytes mean nothing to us: they are passed over, window by window.
+  // Bytes carry nothing we need: skip them, window by window.
   const std::uint64_t start = window_.offset_of(at_);
   at_ += head;
   while (length > 0) {
@@ -356,7 +356,7 @@ Machine::Step Machine::refuse(Opcode opcode) {
   std::string what(refused_name(opcode));
   if (opcode == Opcode::global || opcode == Opcode::inst) {
     const std::optional<std::string> module = read_line();
-    if (module) --at_;  // read_line() takes the byte before the line for an opcode
+    if (module) --at_;  // read_line() treats the byte before the line as an opcode
     const std::optional<std::string> name = module ? read_line() : std::nullopt;
     if (module && name) what += dotted_name(*module, *name);
   } else if (opcode == Opcode::stack_global && has(2)) {

@@ -1,12 +1,12 @@
-// What can be saved of a pickle that breaks off: every container that was still open is closed with
-// what it has.
+// What can be recovered from a truncated pickle: every container that was still open is closed with
+// the items it has.
 #include "ingest/pickle/machine.h"
 
 namespace gpumemprof::pickle {
 
 // The opcodes that would have put items into the container never came. A pickle writes the
-// container first, then its items above it, so each open container lies right below its items. A
-// dict that was still being filled is given up, except the outermost: half an event is none.
+// container first, then its items above it, so each open container is right below its items. A dict
+// that was still being filled is dropped, except the outermost: half an event is not an event.
 void Machine::unwind() {
   while (!marks_.empty()) {
     const std::size_t first = marks_.back();
@@ -19,8 +19,8 @@ void Machine::unwind() {
   if (!stack_.empty()) root_ = settled(stack_[0]);
 }
 
-// Among the items above a mark only the last can be open: a list whose lone item was to be appended
-// after it.
+// Among the items above a mark only the last can be open: a list whose single item was still to be
+// appended.
 void Machine::close_above_mark(std::size_t first) {
   if (stack_.size() > first && stack_.back().is(Tag::dict)) stack_.pop_back();
   const bool are_siblings = first > 0 && stack_[first - 1].is(Tag::list);

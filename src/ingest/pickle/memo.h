@@ -1,5 +1,5 @@
-// Memo: what the pickle stored to refer to again, by place. Pickles number places in order; one
-// that does not is kept apart, so that a file cannot claim memory by naming a far place.
+// Memo: what the pickle stored for later reference, by index. Pickles number entries in order; an
+// index out of order is kept separately, so that a file cannot claim memory by naming a huge index.
 #pragma once
 
 #include <unordered_map>
@@ -14,8 +14,8 @@ class Memo {
  public:
   explicit Memo(const Heap& heap) : heap_(heap) {}
 
-  // Absent where nothing was stored. A dict or list that has become a record or a stack since is
-  // found as that.
+  // Absent where nothing was stored. A dict or list that has since become a record or a stack is
+  // returned as that.
   Value get(std::uint64_t place) {
     const Value value = place < places_.size() ? places_[place] : Value();
     if (value.is(Tag::absent)) [[unlikely]]
@@ -41,7 +41,8 @@ class Memo {
 
   void push(Value value) { places_.push_back(value); }
 
-  // How often a place got another value. No real pickle does that; who caches by place must look.
+  // How often an entry was overwritten. No real pickle does that; code that caches by index must
+  // check.
   [[nodiscard]] std::uint64_t overwrites() const { return overwrites_; }
 
   [[nodiscard]] std::size_t memory_bytes() const {
@@ -50,7 +51,7 @@ class Memo {
 
  private:
   static constexpr std::uint64_t kGap = 16;
-  static constexpr std::size_t kFarBytes = 64;  // about what a hash table spends on one
+  static constexpr std::size_t kFarBytes = 64;  // about what a hash table spends on one entry
 
   [[nodiscard]] Value far_value(std::uint64_t place) const {
     const auto found = far_.find(place);

@@ -77,7 +77,7 @@ enum class Opcode : std::uint8_t {
   readonly_buffer = 0x98,
 };
 
-// Bytes of the operand that come before any text or data whose length they give.
+// Bytes of the operand that precede any text or data whose length they give.
 constexpr std::size_t operand_bytes(Opcode opcode) {
   switch (opcode) {
     case Opcode::binint1:
@@ -110,7 +110,7 @@ constexpr std::size_t operand_bytes(Opcode opcode) {
   }
 }
 
-// The name of an opcode that could call code or reach outside the file; empty for the others.
+// The name of an opcode that could call code or reach outside the file; empty for all others.
 constexpr std::string_view refused_name(Opcode opcode) {
   switch (opcode) {
     case Opcode::global:

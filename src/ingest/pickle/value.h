@@ -1,7 +1,7 @@
-// Value: one unpickled object in eight bytes: a tag and 56 bits that hold it or say where it is.
+// Value: one unpickled object in eight bytes: a tag and 56 bits that hold it or its location.
 //
-// Beside Python's own types there are records: rows of our own columns that a RecordBuilder made of
-// a dict, so that a snapshot of millions of events never exists as millions of dicts.
+// Besides Python's own types there are records: rows of our own columns that a RecordBuilder made
+// from a dict, so that a snapshot of millions of events never exists as millions of dicts.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace gpumemprof::pickle {
 
 enum class Tag : std::uint8_t {
-  absent,  // no value: an unused memo place, a missing field
+  absent,  // no value: an unused memo entry, a missing field
   none,    // None
   boolean,
   integer,       // 56-bit signed, held inline
@@ -50,7 +50,7 @@ class Value {
   [[nodiscard]] constexpr bool is(Tag tag) const { return this->tag() == tag; }
   [[nodiscard]] constexpr std::uint64_t payload() const { return bits_ & kPayloadMask; }
   [[nodiscard]] constexpr std::uint32_t row() const { return static_cast<std::uint32_t>(bits_); }
-  // The inline integer, sign restored.
+  // The inline integer, sign-extended.
   [[nodiscard]] constexpr std::int64_t number() const {
     return static_cast<std::int64_t>(bits_ << (64 - kTagShift)) >> (64 - kTagShift);
   }

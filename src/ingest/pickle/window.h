@@ -1,7 +1,7 @@
 // Window: a sliding view of a ByteSource, so that the machine reads opcodes from plain memory.
 //
-// Behind the last byte there are always kPadding readable zero bytes; an operand may be loaded
-// before it is known to be whole.
+// The last byte is always followed by kPadding readable zero bytes; an operand may be loaded before
+// it is known to be complete.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class Window {
   [[nodiscard]] const std::uint8_t* end() const { return buffer_.data() + end_; }
   [[nodiscard]] bool at_end_of_source() const { return at_end_; }
 
-  // Drops what lies before `position` and reads on, until at least `wanted` bytes are there or the
-  // source ends. Grows at most as fast as bytes really arrive. Every pointer into the window
-  // becomes invalid.
+  // Drops everything before `position` and reads on until at least `wanted` bytes are available or
+  // the source ends. Grows no faster than bytes actually arrive. Invalidates every pointer into the
+  // window.
   Status advance(const std::uint8_t* position, std::size_t wanted);
 
-  // How far `position` lies from the start of the source.
+  // The offset of `position` from the start of the source.
   [[nodiscard]] std::uint64_t offset_of(const std::uint8_t* position) const {
     return begin_offset_ + static_cast<std::uint64_t>(position - begin());
   }

@@ -1,7 +1,7 @@
 // The Arrow C data and C stream interfaces: three structs that every Arrow library reads in memory.
 //
-// Names, layout and guards are the public ABI's, so that other copies of these declarations agree
-// with this one.
+// Names, layout and guards are those of the public ABI, so that other copies of these declarations
+// agree with this one.
 #pragma once
 
 #include <cstdint>

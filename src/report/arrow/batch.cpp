@@ -6,8 +6,8 @@
 namespace gpumemprof::arrow {
 namespace {
 
-// What an array owns. A reader may move children and dictionary out of it (their release is null
-// then), so each of them keeps the store alive by itself.
+// What an array owns. A reader may move children and the dictionary out of it (their release is
+// then null), so each of them keeps the store alive on its own.
 struct ArrayParts {
   std::shared_ptr<const Store> store;
   Values values;
@@ -31,7 +31,7 @@ void release_array(ArrowArray* array) {
 
 void finish(ArrowArray* out, std::unique_ptr<ArrayParts> parts) {
   for (const auto& child : parts->children) parts->child_pointers.push_back(child.get());
-  // Some readers take a null buffer of size 0 for a missing one.
+  // Some readers treat a null buffer of size 0 as missing.
   static constexpr std::array<std::int64_t, 1> kNothing = {0};
   for (std::size_t index = 1; index < parts->values.buffers.size(); ++index) {
     if (parts->values.buffers[index] == nullptr) parts->values.buffers[index] = kNothing.data();

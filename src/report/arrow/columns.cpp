@@ -17,7 +17,7 @@ namespace {
 
 constexpr bool kNullable = true;
 
-// In an oom event the address holds the bytes the device had free: one memory, told as two columns.
+// In an oom event the address holds the bytes the device had free: one field, two columns.
 Values event_addresses(const Store& /*store*/, const DeviceRecord* device) {
   const EventColumns& events = device->events;
   Values values = borrowed(events.address);
@@ -34,7 +34,7 @@ Values device_free_bytes(const Store& /*store*/, const DeviceRecord* device) {
   return values;
 }
 
-// Unknown where the store was not asked what its allocations are for.
+// Unknown where the allocations of the store were not classified by source.
 Values allocation_sources(const Store& /*store*/, const DeviceRecord* device) {
   const std::size_t rows = device->allocations.size();
   if (device->labels.source.size() == rows) return borrowed(device->labels.source);
@@ -60,7 +60,7 @@ Values allocation_tags(const Store& /*store*/, const DeviceRecord* device) {
   });
 }
 
-// The training step it was made in; null before the first one.
+// The training step it was made in; null before the first step.
 Values allocation_steps(const Store& store, const DeviceRecord* device) {
   const std::vector<PhaseSpan> spans = find_phases(store, *device);
   const Column<std::uint32_t>& births = device->allocations.alloc_event;
@@ -81,8 +81,8 @@ Values allocation_times(const Store& /*store*/, const DeviceRecord* device) {
   });
 }
 
-// Where in the program's own code each allocation was made: in backward, where its forward was
-// called. Asked once for each stack.
+// Where in the program's own code each allocation was made; for backward, where its forward was
+// called. Looked up once per stack.
 class Places {
  public:
   Places(const Store& store, const DeviceRecord& device)
@@ -119,7 +119,7 @@ Values module_names(const Store& store, std::size_t rows, EntryOf entry_of) {
   std::vector<bool> is_null(rows);
   for (std::size_t row = 0; row < rows; ++row) {
     is_null[row] = names[row] == StringId::kNone;
-    if (is_null[row]) names[row] = 0;  // readers look a code up before they ask whether it counts
+    if (is_null[row]) names[row] = 0;  // readers look up a code before they check the bitmap
   }
   mark_nulls(values, [&](std::size_t row) { return is_null[row]; });
   return values;
@@ -176,7 +176,7 @@ const Part& part_of(const DeviceRecord& device) {
   if constexpr (std::is_same_v<Part, SegmentColumns>) return device.segments;
 }
 
-// The column of a device's record that a pointer to a member names.
+// The column of a device's record given by a pointer to member.
 template <typename Part, typename T>
 const Column<T>& find(const DeviceRecord& device, Column<T> Part::* column) {
   return part_of<Part>(device).*column;

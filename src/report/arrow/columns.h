@@ -1,9 +1,8 @@
-// The columns of every table: each with its name, its type and the way its values are found in the
+// The columns of every table: each with its name, its type and how its values are found in the
 // store.
 //
-//   events ─ stack ──→ stacks ─ frame ──→ frames        stacks.caller leads outwards, to
-//   stacks.stack allocations ─ stack, segment ──→ segments           *_event ──→ events.event, of
-//   the same device
+//   events ─ stack ──→ stacks ─ frame ──→ frames      stacks.caller ──→ stacks.stack, outwards
+//   allocations ─ stack, segment ──→ segments         *_event ──→ events.event, same device
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@ namespace gpumemprof::arrow {
 namespace {
 
 // What a schema owns: its children and dictionary, which a reader may have moved out (release is
-// null then).
+// then null).
 struct SchemaParts {
   std::vector<std::unique_ptr<ArrowSchema>> children;
   std::vector<ArrowSchema*> child_pointers;

@@ -1,4 +1,4 @@
-// Field: the name and type of a column, and the ArrowSchema that says so.
+// Field: the name and type of a column, and the ArrowSchema that describes it.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct Stream {
 
 Stream& stream_of(ArrowArrayStream* stream) { return *static_cast<Stream*>(stream->private_data); }
 
-// Nothing may be thrown through C: an errno and a text instead.
+// No exception may cross into C: return an errno and a text instead.
 template <typename Work>
 int guarded(Stream& stream, Work work) {
   try {

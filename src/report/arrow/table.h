@@ -1,5 +1,5 @@
-// Table: one table of a recording, read by any Arrow library without copying: a stream of one batch
-// a device.
+// Table: one table of a recording, readable by any Arrow library without copying: a stream with one
+// batch per device.
 //
 // Columns point straight into the store. A batch, and each column a reader takes out of it, keeps
 // the store alive. Reading is safe from any thread.
@@ -22,7 +22,7 @@ class Table {
   [[nodiscard]] std::size_t rows() const;
   [[nodiscard]] std::vector<std::string> column_names() const;
 
-  // Both write to memory of the caller's, who then owns what was written and ends it by its
+  // Both write to the caller's memory; the caller then owns what was written and frees it with
   // release().
   void export_schema(ArrowSchema* out) const;
   void export_stream(ArrowArrayStream* out) const;

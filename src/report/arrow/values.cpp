@@ -6,7 +6,7 @@
 namespace gpumemprof::arrow {
 
 Buffer zeroed_buffer(std::size_t size_bytes) {
-  // Never null: some readers take a null buffer of size 0 for a missing one.
+  // Never null: some readers treat a null buffer of size 0 as missing.
   Buffer buffer(std::calloc(std::max<std::size_t>(size_bytes, 1), 1));
   if (buffer == nullptr) throw std::bad_alloc();
   return buffer;

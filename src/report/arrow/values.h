@@ -1,8 +1,8 @@
-// Values: one column of one batch, before it is handed out: memory that lies in the store, or was
-// made for it.
+// Values: one column of one batch, before it is exported: memory that belongs to the store, or was
+// allocated for it.
 //
-// Nulls are marked values in the store; here they become a bitmap of one bit a row, and no bitmap
-// where there are none.
+// Nulls are sentinel values in the store; here they become a bitmap of one bit per row, and no
+// bitmap where there are none.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ struct FreeMemoryBlock {
 };
 using Buffer = std::unique_ptr<void, FreeMemoryBlock>;
 
-// Zeroed by the system: pages nobody writes to take no memory.
+// Zeroed by the system: pages that are never written take no memory.
 Buffer zeroed_buffer(std::size_t size_bytes);
 
 struct Values {
   std::size_t length = 0;
   std::size_t null_count = 0;
-  std::vector<const void*> buffers = {nullptr};  // the bitmap first, as the ABI has it
-  std::vector<Buffer> owned;                     // those of them that are not the store's
+  std::vector<const void*> buffers = {nullptr};  // the bitmap first, as the ABI requires
+  std::vector<Buffer> owned;                     // those that do not belong to the store
 
   const void* own(Buffer buffer) {
     owned.push_back(std::move(buffer));
@@ -67,7 +67,7 @@ void mark_nulls(Values& values, IsNull is_null) {
   values.buffers[0] = values.own(std::move(bitmap));
 }
 
-// The same, with one value set aside for "none".
+// The same, with one value reserved for "none".
 template <typename T>
 Values borrowed_with_none(const Column<T>& column, T none) {
   Values values = borrowed(column);
@@ -81,7 +81,7 @@ Values borrowed_or_absent(const Column<T>& column, T none, std::size_t length) {
   return column.empty() ? all_null(length, sizeof(T)) : borrowed_with_none(column, none);
 }
 
-// A value made for each row; null where it equals `none`.
+// A value computed for each row; null where it equals `none`.
 template <typename T, typename ValueAt>
 Values made_with_none(std::size_t length, T none, ValueAt value_at) {
   Values values;

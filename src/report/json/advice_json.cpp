@@ -83,7 +83,7 @@ Json code_json(const std::vector<RemedyCode>& codes) {
   return json;
 }
 
-// Into `json`; everything is null where no set fits.
+// Written into `json`; everything is null where no set fits.
 void add_set(Json& json, const RemedySet* set) {
   const std::optional<PredictedBytes> allocated =
       set != nullptr ? std::optional(set->peak_allocated) : std::nullopt;

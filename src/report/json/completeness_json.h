@@ -1,4 +1,4 @@
-// How a recording ended and what is missing in it, as JSON; unknown is null.
+// How a recording ended and what is missing from it, as JSON; unknown is null.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 namespace gpumemprof {
 
 nlohmann::ordered_json completeness_json(const Completeness& found);
-// The same, written out.
+// The same, as text.
 std::string completeness_document(const Completeness& found);
 
 }  // namespace gpumemprof

@@ -9,7 +9,7 @@
 
 namespace gpumemprof {
 
-// null where the recording holds no sample of the card.
+// null where the recording has no sample of the card.
 nlohmann::ordered_json gap_json(const Store& store, const std::optional<DeviceGap>& gap);
 
 }  // namespace gpumemprof

@@ -1,4 +1,4 @@
-// The overview as JSON. Keys are the concepts' words, sizes are bytes, what is not known is null.
+// The overview as JSON. Keys are docs/concepts.md's terms, sizes are bytes, unknown is null.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ class AdvicePage : protected Page {
   const Advice& advice_;
 };
 
-// The part about a limit, as --fit asks for it; empty where it does not.
+// The part about a limit, as requested by --fit; empty where it was not requested.
 std::string fit_text(const Advice& advice, std::size_t width);
 
 }  // namespace gpumemprof::text

@@ -216,7 +216,7 @@ class Writer : private text::AdvicePage {
     line(fmt::format("  gpumemprof advise {} --code {}", file, code_example()));
   }
 
-  // One that helps and is not shown already.
+  // One that helps and is not already shown.
   [[nodiscard]] std::string code_example() const {
     std::size_t shown = 0;
     for (const Remedy& remedy : advice_.remedies) {

@@ -1,4 +1,4 @@
-// The advice as a person reads it whose job ran out of memory.
+// The advice as text, for someone whose job ran out of memory.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace gpumemprof {
 
 std::string advice_text(const Advice& advice, const Store& store, const TextStyle& style);
 
-// What a person writes to use these remedies; all of them where none is named.
+// The code to write to use these remedies; all of them where none is named.
 std::string advice_code_text(const Advice& advice, const std::vector<std::string>& names,
                              const TextStyle& style);
 

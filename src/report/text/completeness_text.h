@@ -1,4 +1,4 @@
-// What is missing in a recording, in sentences; the first lines of every output.
+// What is missing from a recording, in sentences; the first lines of every output.
 #pragma once
 
 #include <string>

@@ -49,7 +49,7 @@ class Section : private Page {
     return count == 1 ? "" : fmt::format(", the largest {}", format_bytes(bytes));
   }
 
-  // Who keeps the gaps from being returned: the block that has been longest in each segment.
+  // What keeps the gaps from being returned: the oldest block in each segment.
   void pins() {
     constexpr std::size_t kLinesShown = 2;
     const std::vector<PinningLine>& lines = device_.pins.lines;
@@ -63,7 +63,7 @@ class Section : private Page {
     }
   }
 
-  // A stream's free blocks serve no other stream.
+  // A stream's free blocks cannot serve another stream.
   void streams() {
     constexpr std::size_t kStreamsShown = 4;
     std::size_t shown = 0;

@@ -1,5 +1,5 @@
-// Reserved memory that is not allocated, as a person reads it: where it lies, who keeps it from
-// being returned, which streams can use it.
+// Reserved memory that is not allocated, as text: where it is, what keeps it from being returned,
+// which streams can use it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace gpumemprof::text {
 
-// `moment` names the moment asked about, as "at the peak".
+// `moment` names the requested moment, e.g. "at the peak".
 std::string free_memory_section(const DeviceOverview& device, const Store& store,
                                 const std::string& moment, const TextStyle& style);
 

@@ -1,4 +1,4 @@
-// From the pool to the card, as a person reads it: one column of bytes that adds up at each line.
+// From the pool to the card, as text: one column of bytes that adds up at each line.
 #pragma once
 
 #include <string>

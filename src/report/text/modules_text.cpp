@@ -42,7 +42,7 @@ std::vector<SourceColumn> all_columns() {
            true}};
 }
 
-// The last part of a path, where it is a number; none: it is not one of a row.
+// The last part of a path, where it is a number; none: it is not part of a numbered sequence.
 std::optional<std::uint64_t> number_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> number_of(std::string_view name) {
   return number;
 }
 
-// Modules by instance: equal layers are one line, and what lies in one of them stands for all.
+// Modules by instance: equal layers share one line, and the contents of one stand for all.
 class InstanceTable {
  public:
   InstanceTable(const DeviceOverview& device, const TextStyle& style)
@@ -89,9 +89,9 @@ class InstanceTable {
   static constexpr std::size_t kWidth = 9;
   static constexpr const char* kLeastPercent = "0.5";
   static constexpr std::uint64_t kLeastShare = 200;
-  static constexpr std::size_t kDeepest = 64;  // a forged file may nest without end
+  static constexpr std::size_t kDeepest = 64;  // a forged file may nest arbitrarily deep
 
-  // How many siblings from this one on are the same but for their numbers, which follow each other.
+  // How many siblings from this one on are equal except for their consecutive numbers.
   [[nodiscard]] std::size_t equal_from(const std::vector<std::uint32_t>& siblings,
                                        std::size_t first) const {
     const auto number = number_of(nodes_[siblings[first]].name);
@@ -148,7 +148,7 @@ class InstanceTable {
   }
 
   [[nodiscard]] std::size_t size_of(std::uint32_t node) const {
-    // Nodes follow their parents, so a subtree lies in one piece.
+    // Nodes follow their parents, so a subtree is contiguous.
     std::uint32_t end = node + 1;
     while (end < nodes_.size() && nodes_[end].parent != ModuleNode::kNoParent &&
            nodes_[end].parent >= node)
@@ -158,7 +158,7 @@ class InstanceTable {
 
   void print_group(std::uint32_t first, std::uint32_t last, std::size_t count,
                    std::string_view around, std::size_t depth) {
-    // A module that only holds another one needs no line of its own.
+    // A module that only contains another one needs no line of its own.
     while (count == 1 && nodes_[first].self_bytes == 0 && children_[first].size() == 1 && depth > 0)
       first = last = children_[first].front();
     std::string name = nodes_[first].name;
@@ -194,18 +194,18 @@ class InstanceTable {
   const std::vector<ModuleNode>& nodes_;
   std::uint64_t peak_bytes_;
   const TextStyle& style_;
-  std::vector<std::vector<std::uint32_t>> children_;  // the last one's are the roots
+  std::vector<std::vector<std::uint32_t>> children_;  // the last entry's are the roots
   std::vector<SourceColumn> columns_;
   std::size_t left_out_ = 0;
   std::string out_;
 };
 
-// A name of stars alone ("*", "*.*") says nothing; the line that calls the module does.
+// A name of only stars ("*", "*.*") says nothing; the line that calls the module does.
 bool has_name(const ModuleNode& node) {
   return node.name.find_first_not_of("*.") != std::string::npos;
 }
 
-// Modules by line: names that several lines share are told apart by the line.
+// Modules by line: names that several lines share are distinguished by the line.
 std::string line_tree(const DeviceOverview& device, const Store& store, const TextStyle& style) {
   const std::vector<ModuleNode>& modules = device.sources.modules;
   std::map<std::string, std::size_t> uses;

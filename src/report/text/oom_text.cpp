@@ -25,7 +25,7 @@ std::string range(const ByteRange& bytes) {
 std::string shortage_text(const OomReport& oom) {
   if (!oom.short_bytes) {
     return fmt::format(
-        "true shortage: {} in use and {} more were not there",  // for lack of figures
+        "true shortage: {} in use and {} more were not there",  // when figures are missing
         format_bytes(oom.in_use_bytes()), format_bytes(oom.wanted_bytes));
   }
   const bool is_exact = oom.short_bytes->is_exact();
@@ -111,7 +111,7 @@ std::string contribution_text(const OomReport& oom, OomCause cause) {
   return "";
 }
 
-// What there was for the pool, in whole MiB.
+// What was available to the pool, in whole MiB.
 std::optional<std::uint64_t> room_mib(const OomReport& oom) {
   if (oom.limit) return oom.limit->low / kMiB;
   if (oom.device_free_bytes == kUnknownBytes) return std::nullopt;
@@ -178,7 +178,7 @@ std::string oom_facts(const OomReport& oom) {
 std::optional<std::string> fit_command(const OomReport& oom, const std::string& path) {
   const std::optional<std::uint64_t> mib = room_mib(oom);
   if (oom.cause == OomCause::larger_than_card || !mib || *mib == 0) return std::nullopt;
-  // A run that was cut off does not say what fits; one of a smaller batch does.
+  // A run that was cut off does not show what fits; one with a smaller batch does.
   return fmt::format("gpumemprof advise {} --fit {}MiB",
                      oom.is_need_known ? quoted(path) : "SMALLER.gmp", *mib);
 }

@@ -178,7 +178,7 @@ class Writer : private text::Page {
 
   void exactness(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
-    // Where events were lost, the first lines have said what that makes of the figures.
+    // Where events were lost, the first lines have already said how that affects the figures.
     if (replay.exact_from_event == 0U || !overview_.completeness.gaps.empty()) return;
     if (replay.exact_from_event) {
       paragraph(fmt::format("The history starts late: {} {} live before it. Figures are exact from "
@@ -359,12 +359,12 @@ class Writer : private text::Page {
     }
   }
 
-  // The demo's file lies where nobody would type it.
+  // The demo's file is at a path that nobody would type.
   [[nodiscard]] std::string command_path() const {
     return style_.command.empty() ? overview_.path : "FILE";
   }
 
-  // After a failure: what makes the run fit into what there was.
+  // After a failure: what makes the run fit into what was available.
   [[nodiscard]] std::string fitting_command() const {
     if (!style_.command.empty()) return "";
     for (const DeviceOverview& device : overview_.devices) {

@@ -1,5 +1,4 @@
-// The overview as a person reads it in a terminal: verdict first, evidence second, the next command
-// last.
+// The overview as text for a terminal: verdict first, evidence second, the next command last.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Page: text being written for a terminal of some width, line by line.
+// Page: text for a terminal of a given width, written line by line.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Page {
   explicit Page(std::size_t width) : width_(width) {}
 
   void line(const std::string& text) { out_ += text + "\n"; }
-  // Broken where it is too long; every line of it stands `indent` columns in.
+  // Wrapped where it is too long; every line is indented by `indent` columns.
   void paragraph(const std::string& text, std::size_t indent) {
     line(std::string(indent, ' ') + wrapped(text, width_, indent));
   }

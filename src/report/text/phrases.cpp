@@ -80,7 +80,7 @@ std::string quoted(const std::string& text) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:@%,";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  // A name that a terminal would act on is written in the shell's escapes.
+  // A name that a terminal would act on is written with the shell's escapes.
   if (printable(text) != text) return escaped(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -1,4 +1,4 @@
-// Small pieces of text that every text report uses, so that they all speak alike.
+// Small pieces of text shared by all text reports, so that they use the same wording.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ std::string percent(std::uint64_t part, std::uint64_t whole);
 // "0.31 s", "12.4 ms", "2 min 05 s"
 std::string duration(std::int64_t nanoseconds);
 // How every report and the viewer show a frame: "torch/nn/functional.py:2543 linear", "train.py:12
-// step". The file is shown as analysis/code/shown_file.h has it.
+// step". The file is shown as in analysis/code/shown_file.h.
 std::string place(const Store& store, FrameId frame);
-// The same in at most `width` columns: the function gives way first, then folders; the name of the
-// file and the line stay.
+// The same in at most `width` columns: the function is shortened first, then folders; the file name
+// and the line stay.
 std::string place(const Store& store, FrameId frame, std::size_t width);
 // The last part of a path.
 std::string file_name(const std::string& path);
-// A path or text as a shell reads it.
+// A path or text quoted for a shell.
 std::string quoted(const std::string& text);
-// Columns of a terminal that `text` takes, counted in code points.
+// Terminal columns that `text` takes, counted in code points.
 std::size_t columns(std::string_view text);
-// At most `width` columns; the middle gives way to "…".
+// At most `width` columns; the middle is replaced by "…".
 std::string shortened(const std::string& text, std::size_t width);
-// `text` filled to `width` columns on the right or left.
+// `text` padded to `width` columns on the right or left.
 std::string left(std::string_view text, std::size_t width);
 std::string right(std::string_view text, std::size_t width);
-// Breaks at blanks so that no line, indented by `indent`, is longer than `width`. The first line is
+// Wraps at blanks so that no line, indented by `indent`, is longer than `width`. The first line is
 // not indented.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 

@@ -32,8 +32,8 @@ std::string end_of(std::string_view name, std::size_t width) {
   return "…" + std::string(name);
 }
 
-// `file` without one folder after the other, the whole first: a package keeps its name until only
-// the name of the file is left.
+// `file` with one folder after the other removed, the full path first: a package keeps its name
+// until only the file name is left.
 std::vector<std::string> ever_shorter(const std::string& file) {
   std::vector<std::string> forms = {file};
   const std::size_t first = file.find('/');

@@ -19,7 +19,7 @@ std::string capitalized(std::string_view text) {
   return result;
 }
 
-// "3.1 of 4.8 GiB": the unit once where both have the same.
+// "3.1 of 4.8 GiB": the unit only once where both have the same.
 std::string part_of_whole(std::uint64_t part, std::uint64_t whole) {
   std::string small = format_bytes(part);
   const std::string large = format_bytes(whole);
@@ -77,7 +77,7 @@ std::string run_kind_sentence(const DeviceSources& sources) {
   return "";
 }
 
-// Who serves a model speaks of its weights.
+// People who serve a model call its parameters weights.
 std::string_view name_in(const DeviceSources& sources, MemorySource source) {
   const bool is_inference = sources.kind == RunKind::inference;
   return is_inference && source == MemorySource::parameters ? "weights" : display_name(source);
@@ -103,7 +103,7 @@ class SourceTable {
   }
 
  private:
-  static constexpr std::size_t kFigures = 22;  // share and bytes, with the blanks behind them
+  static constexpr std::size_t kFigures = 22;  // share and bytes, with the blanks after them
   static constexpr std::size_t kMax = 10;
 
   void heading(const std::string& moment) {
@@ -122,7 +122,7 @@ class SourceTable {
     return wide - kMax;
   }
 
-  // Most bytes first; what is unknown behind them.
+  // Most bytes first; unknown last.
   [[nodiscard]] std::vector<MemorySource> sorted() const {
     std::vector<MemorySource> order(kMemorySources.begin(), kMemorySources.end() - 1);
     std::stable_sort(order.begin(), order.end(), [&](MemorySource a, MemorySource b) {
@@ -157,8 +157,8 @@ class SourceTable {
     out_ += line + "\n";
   }
 
-  // What is reserved beyond what is allocated: a pool keeps memory that it was given back. Whole
-  // segments serve any request of their pool; a hole only what fits into it.
+  // What is reserved beyond what is allocated: a pool keeps memory that was freed. Whole segments
+  // serve any request of their pool; a gap only what fits into it.
   void pool_rows() {
     const FreeMemory& memory = device_.memory;
     if (memory.waiting_bytes > 0)

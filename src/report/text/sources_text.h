@@ -1,5 +1,4 @@
-// What the memory is for, as a person reads it: one sentence, the table that adds up to what is
-// reserved.
+// What the memory is for, as text: one sentence, and the table that adds up to what is reserved.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ std::string_view display_name(MemorySource source);
 // "Activations dominate the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
 std::string source_sentence(const DeviceOverview& device, const Store& store);
 
-// For the moment asked about; `moment` names it, as "at the peak".
+// For the requested moment; `moment` names it, e.g. "at the peak".
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
                          const TextStyle& style);
 

@@ -19,7 +19,7 @@ constexpr std::size_t kMostRuns = 12;  // more are cut in the middle
 constexpr std::size_t kFirstRuns = 5;
 constexpr std::size_t kLastRuns = 3;
 
-// Consecutive steps that read the same: steps[first] to steps[last].
+// Consecutive steps that look the same: steps[first] to steps[last].
 struct StepRun {
   std::size_t first = 0;
   std::size_t last = 0;
@@ -58,7 +58,7 @@ class StepTable {
     std::vector<StepRun> runs;
     for (std::size_t index = 0; index < sources_.steps.size(); ++index) {
       std::string rows = phase_rows(sources_.steps[index]);
-      // What came before the first step is no step.
+      // What came before the first step is not a step.
       const bool joins =
           !runs.empty() && runs.back().rows == rows && sources_.steps[runs.back().first].step != 0;
       if (joins) {
@@ -135,7 +135,7 @@ class StepTable {
     return fmt::format("  Largest: {}, peak {}.\n", which, format_bytes(step->peak_bytes));
   }
 
-  // Runs [from, to) in one line.
+  // Runs [from, to) on one line.
   [[nodiscard]] std::string skipped(const std::vector<StepRun>& runs, std::size_t from,
                                     std::size_t to) const {
     const std::size_t first = runs[from].first;

@@ -1,5 +1,5 @@
-// The table of training steps as a person reads it. Steps that read the same are one line, so that
-// the first, the largest and the odd ones stand out.
+// The table of training steps as text. Steps that look the same share one line, so that the first,
+// the largest and the odd ones stand out.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace gpumemprof::text {
 
-// Empty where the program tagged and named nothing. `moment`: "at the peak".
+// Empty where the program tagged and named nothing. `moment`: e.g. "at the peak".
 std::string tag_tables(const TagReport& report, const Store& store, const std::string& moment,
                        const TextStyle& style);
 

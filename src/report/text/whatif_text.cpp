@@ -149,7 +149,7 @@ class Writer : private text::Page {
     }
   }
 
-  // Why the recorded pool held more than was used when it was largest.
+  // Why the recorded pool held more than was used at its peak.
   void fragmentation(const FreeShares& shares) {
     if (shares.free_bytes == 0) return;
     paragraph(

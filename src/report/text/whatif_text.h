@@ -1,5 +1,5 @@
-// The what-if report as a person reads it: does the simulator agree with the recording, the table
-// of runs, the winner and the line to set.
+// The what-if report as text: whether the simulator agrees with the recording, the table of runs,
+// the winner and the line to set.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // PickleWriter: plain Python values → a protocol-4 pickle, streamed to a file.
 //
-// Only opcodes that PyTorch's memory_viz knows are used: its web page has an unpickler of its own.
-// Errors are kept until finish().
+// Only uses opcodes that PyTorch's memory_viz knows: its web page has its own unpickler. Errors are
+// kept until finish().
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace gpumemprof {
 
 class PickleWriter {
  public:
-  // A place in the pickle's memo; what is there can be named again.
+  // An index into the pickle's memo; the value there can be referenced again.
   using Memo = std::uint32_t;
 
   explicit PickleWriter(std::unique_ptr<FileSink> file);
@@ -28,22 +28,21 @@ class PickleWriter {
   void boolean(bool value) { byte(value ? 0x88 : 0x89); }
   void real(double value);
   void text(std::string_view value);
-  // For the few texts that come again and again: dict keys, actions, states.
+  // For the few texts that repeat often: dict keys, actions, states.
   void common_text(std::string_view value);
 
-  // Items between begin_… and end_…; a dict takes keys and values in turn.
+  // Items go between begin_… and end_…; a dict takes keys and values alternately.
   void begin_dict();
   void end_dict() { byte('u'); }
   void begin_list();
   void end_list();
-  // To be called after each item of a list that may be long: the stack of whoever reads it stays
-  // small.
+  // To be called after each item of a list that may be long: keeps the reader's stack small.
   void end_item();
   // After two values.
   void end_pair() { byte(0x86); }
   void empty_list() { byte(']'); }
 
-  // Remembers the value written last.
+  // Stores the value written last in the memo.
   Memo memoize();
   void get(Memo memo);
 
@@ -56,7 +55,7 @@ class PickleWriter {
 
   std::unique_ptr<FileSink> file_;
   std::vector<std::uint8_t> buffer_;
-  std::vector<std::uint32_t> items_in_batch_;  // of the lists that are open
+  std::vector<std::uint32_t> items_in_batch_;  // of the open lists
   std::unordered_map<std::string_view, Memo> common_;
   Memo next_memo_ = 0;
   std::optional<Error> failure_;

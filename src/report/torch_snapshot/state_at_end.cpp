@@ -5,7 +5,7 @@
 namespace gpumemprof {
 namespace {
 
-// Mapped pieces that touch and belong together are one segment in PyTorch's list.
+// Adjacent mapped pieces that belong together are one segment in PyTorch's list.
 bool continues(const SegmentState& segment, const SegmentState& next) {
   return segment.is_expandable && next.is_expandable &&
          segment.address + segment.size_bytes == next.address && segment.stream == next.stream &&
@@ -64,7 +64,7 @@ ListedState state_at_end(const DeviceRecord& record, bool is_listed) {
     const std::uint64_t end = segment.address + segment.size_bytes;
     std::uint64_t free_from = segment.address;
     while (block != active.end() && block->address < segment.address)
-      ++block;  // in no segment we know of
+      ++block;  // in no known segment
     for (; block != active.end() && block->address < end; ++block) {
       push_free(state, free_from, block->address);
       state.blocks.push_back(*block);

@@ -1,5 +1,5 @@
 // The allocator's state at the end of a recording, as PyTorch lists it: segments with all their
-// blocks, in order of address. Listed by the recording itself, or else made from what replay found.
+// blocks, in address order. Listed by the recording itself, or else derived from replay.
 #pragma once
 
 #include "store/store.h"

@@ -28,7 +28,7 @@ std::string_view state_name(BlockStateKind state) {
   return "inactive";
 }
 
-// The variable that names the type of device, which a snapshot tells in no other way.
+// The variable that names the device type, which a snapshot states nowhere else.
 std::string conf_name(std::string type) {
   std::ranges::transform(type, type.begin(),
                          [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -122,7 +122,8 @@ class SnapshotWriter {
     memo = out_.memoize();
   }
 
-  // As Python's traceback module formats them, outermost first: torch keeps forward stacks so.
+  // As Python's traceback module formats them, outermost first: torch keeps forward stacks this
+  // way.
   void put_forward_frames(StackId stack) {
     const std::vector<FrameId> innermost_first = store_.stacks().frames_of(stack);
     out_.begin_list();
@@ -197,7 +198,7 @@ class SnapshotWriter {
     out_.end_dict();
   }
 
-  // One list for every device number up to the largest, as torch has it.
+  // One list for every device number up to the largest, as in torch.
   void put_device_traces() {
     out_.begin_list();
     DeviceIndex next = 0;
@@ -268,7 +269,7 @@ class SnapshotWriter {
     out_.end_dict();
   }
 
-  // The settings as the recording states them; those that decide placement as they were in force.
+  // The settings as the recording states them; those that decide placement as they were in effect.
   void put_settings() {
     const AllocatorSettings& settings = store_.settings();
     bool has_conf = false;

@@ -1,8 +1,9 @@
-// A recording as a PyTorch memory snapshot: the pickle that torch.cuda.memory._dump_snapshot writes
-// and that PyTorch's memory_viz, and this program, open. Frames and stacks are shared by memo, as
-// torch shares them; memory needed is that of the distinct stacks and of the state at the end.
+// Writes a recording as a PyTorch memory snapshot: the pickle that torch.cuda.memory._dump_snapshot
+// writes and that PyTorch's memory_viz, and this program, open. Frames and stacks are shared
+// through the memo, as torch shares them; memory use is that of the distinct stacks and the state
+// at the end.
 //
-// A snapshot has no room for gaps, device samples and facts; times are whole microseconds there.
+// A snapshot cannot hold gaps, device samples and facts; its times are whole microseconds.
 #pragma once
 
 #include <string>

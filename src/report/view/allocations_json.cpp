@@ -41,7 +41,7 @@ Json tag_json(const AllocationSource& source, std::size_t row) {
   return text_or_null(source.store, tag_of(source.record, row));
 }
 
-// The module it belongs to, where modules are told apart.
+// The module it belongs to, where module instances are distinguished.
 Json module_json(const AllocationSource& source, std::size_t row) {
   if (!source.store.has_module_numbers()) return {};
   ModuleIndex modules(source.store);
@@ -55,7 +55,7 @@ StackId forward_stack(const DeviceRecord& record, std::size_t row) {
                                                     : StackId();
 }
 
-// Numbers for labels in the order in which they are first used.
+// Assigns numbers to labels in order of first use.
 class Labels {
  public:
   explicit Labels(const Store& store) : store_(store) {}
@@ -164,7 +164,7 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
                         {"pin", segment.pin.is_none() ? Json() : Json(segment.pin.index)},
                         {"blocks", segment.block_count}});
   }
-  // Blocks tile their segments, so sizes say where they are. Free: row -1.
+  // Blocks tile their segments, so their sizes give their positions. Free: row -1.
   Json size = Json::array();
   Json row = Json::array();
   Json group = Json::array();
@@ -175,7 +175,7 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
     const bool is_free = block.allocation.is_none();
     row.push_back(is_free ? -1 : static_cast<std::int64_t>(block.allocation.index));
     const int groups = is_free ? 0 : grouping.group_of_allocation[block.allocation.index];
-    // A block that waits for a stream is told by a negative group.
+    // A block that waits for a stream is marked by a negative group.
     group.push_back(block.is_waiting ? -1 - groups : groups);
     label.push_back(
         is_free ? -1
@@ -195,7 +195,8 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
 }
 
 std::string stacks_json(const Store& store, std::span<const StackId> stacks) {
-  // Written one by one: as objects, many deep stacks would take many times their text.
+  // Written one by one: as objects, many deep stacks would take many times the memory of their
+  // text.
   constexpr std::size_t kMostBytes = std::size_t{32} << 20;
   std::string out = "{";
   for (const StackId stack : stacks) {

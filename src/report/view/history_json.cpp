@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMostExact = std::uint64_t{1} << 52;
 
-// Numbers for things in the order in which they are first used.
+// Assigns numbers to things in order of first use.
 class Numbers {
  public:
   // -1: none.
@@ -47,7 +47,7 @@ class Writer {
     add_segments();
     add_groupings();
     for (const FlameTree& tree : parts_.flames) add_flame(tree);
-    // Last, as the parts before say which are used.
+    // Last, because the parts before determine which are used.
     if (!is_full()) add_stacks();
     if (!is_full()) add("frames", frames_json());
     if (is_full()) return "";
@@ -79,7 +79,7 @@ class Writer {
     return event == kNoEvent ? 0 : std::int64_t{position_after(event)};
   }
 
-  // Of the trie: those that are used, and their callers, callers first.
+  // Stack nodes that are used, and their callers, callers first.
   std::int64_t stack_number(StackId stack) {
     return stack.is_none() ? -1 : stacks_.number(stack.index);
   }
@@ -140,7 +140,7 @@ class Writer {
       add_texts("tag", "tags", size, [&](std::size_t row) { return tag_of(record_, row); });
   }
 
-  // A column of numbers and the list of texts they stand for; -1: none.
+  // A column of numbers and the list of texts they refer to; -1: none.
   void add_texts(std::string_view column, std::string_view list, std::size_t size,
                  const std::function<StringId(std::size_t)>& text) {
     Numbers numbers;
@@ -225,7 +225,7 @@ class Writer {
   }
 
   void add_stacks() {
-    // Written one by one: as objects, many would take many times their text.
+    // Written one by one: as objects, many would take many times the memory of their text.
     out_ += R"("labels":[)";
     for (std::size_t at = 0; at < stacks_.used.size() && !is_full(); ++at) {
       StackId stack;
@@ -234,7 +234,7 @@ class Writer {
       out_ += dump(Json(stack_label(store_, stack)));
     }
     out_ += "],";
-    // Callers that no allocation has are added while this goes on.
+    // Callers that no allocation has are added during this loop.
     std::vector<std::int64_t> callers;
     // NOLINTNEXTLINE(modernize-loop-convert): the list grows.
     for (std::size_t at = 0; at < stacks_.used.size(); ++at) {

@@ -1,4 +1,4 @@
-// A device's whole history as columns, from which the page works out any moment by itself.
+// A device's whole history as columns, from which the page computes any moment itself.
 #pragma once
 
 #include <span>
@@ -15,11 +15,10 @@ struct HistoryParts {
   std::span<const FlameTree> flames;
 };
 
-// False where a browser, which counts exactly only to 2^53, could not read it.
+// False where a browser, whose numbers are exact only up to 2^53, could not read it.
 bool can_write_history(const DeviceRecord& record);
 
-// Columns are differences from row to row. Empty where it would be far more than a page has room
-// for.
+// Columns are differences from row to row. Empty where it would be far larger than a page can hold.
 std::string history_json(const HistoryParts& parts);
 
 }  // namespace gpumemprof::view

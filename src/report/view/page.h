@@ -1,4 +1,4 @@
-// The viewer's page with a recording in it: one file that needs no server and no network.
+// The viewer's page with a recording embedded: one file that needs no server and no network.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace gpumemprof::view {
 
-// Answers to questions that the page may ask, by the question's text, packed together.
+// Answers to questions that the page may ask, keyed by the question's text, packed together.
 struct Section {
   std::string name;
   std::string packed;  // compressed, as text
@@ -19,7 +19,7 @@ class SectionWriter {
   // `json`: the answer.
   void add(std::string_view question, std::string_view json);
   [[nodiscard]] Section finish();
-  // Before it is compressed. A page of some megabytes is never made of more than that.
+  // Checked before compression. A page of a few megabytes never holds more than that.
   [[nodiscard]] bool is_full() const { return content_.size() > kMostContentBytes; }
 
  private:
@@ -28,10 +28,10 @@ class SectionWriter {
   std::string content_;
 };
 
-// `page` is the viewer as it ships; the sections are put where it says that data goes.
+// `page` is the viewer as shipped; the sections are put at its placeholder for data.
 std::string page_with_sections(std::string_view page, const std::vector<Section>& sections);
 
-// The content security policy that the page states for itself; empty where it states none.
+// The content security policy that the page declares; empty where it declares none.
 std::string page_policy(std::string_view page);
 
 }  // namespace gpumemprof::view

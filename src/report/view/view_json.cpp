@@ -40,7 +40,7 @@ Json device_json(const Store& store, const DeviceMeta& device) {
   json["group_bys"] = bys;
   json["flame_bys"] = Json::array();
   for (const FlameBy by : flame_bys(*device.record)) json["flame_bys"].push_back(flame_by_name(by));
-  // False: modules are told apart by the line of their forward() alone.
+  // False: modules are distinguished only by the line of their forward().
   json["has_module_instances"] = store.has_module_numbers();
   json["sources"] = Json::array();
   if (has_sources(*device.record)) {
@@ -50,7 +50,7 @@ Json device_json(const Store& store, const DeviceMeta& device) {
   return json;
 }
 
-// A list of differences: most are 0, and a browser sums a tile in no time.
+// A list of differences: most are 0, and a browser sums a tile quickly.
 template <typename T>
 void append_differences(std::string& out, const std::vector<T>& values) {
   out += '[';
@@ -179,7 +179,7 @@ std::string held_json(std::span<const std::uint64_t> group_bytes) {
 }
 
 std::string flame_json(const Store& store, const Flame& flame, Position position) {
-  // Columns, and each frame once: a flame has thousands of nodes.
+  // Columns, and each frame once: a flame graph has thousands of nodes.
   Json parent = Json::array();
   Json frame = Json::array();
   Json bytes = Json::array();
@@ -242,7 +242,7 @@ std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments
     position.push_back(facts.position);
     allocated.push_back(facts.allocated_bytes);
     if (facts.reserved_bytes != kUnknownBytes) reserved.push_back(facts.reserved_bytes);
-    // Before the first event there is no time: it begins with the run.
+    // Position 0 is before the first event and has no time: use the start of the run.
     if (facts.since_first_ns != kUnknownTime || (facts.position == 0 && time.empty()))
       time.push_back(facts.position == 0 ? 0 : facts.since_first_ns);
   }
@@ -267,7 +267,7 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
     if (label.empty() && !group.frame.is_none()) label = shown(text::place(store, group.frame));
     if (label.empty() && !group.stack.is_none()) label = stack_label(store, group.stack);
     if (label.empty()) label = "no stack, or outside any module";
-    if (group.is_backward) label = std::string(kInBackward) + label;
+    if (group.is_backward) label.insert(0, kInBackward);
     groups.push_back({{"label", label},
                       {"first_bytes", group.first_bytes},
                       {"first_blocks", group.first_blocks},

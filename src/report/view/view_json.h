@@ -1,9 +1,9 @@
-// What the viewer's page reads: JSON, compact, one answer for each question the page can ask.
+// What the viewer's page reads: compact JSON, one answer for each question the page can ask.
 //
 // Sizes are bytes, times nanoseconds since the first event, moments positions (0: before the first
-// event, p: after event p - 1); what is not known is null. Addresses are text, as browsers count
-// exactly only to 2^53. Columns of a tile and of a page of allocations are lists of one length; a
-// tile's are differences from one bucket to the next, which are mostly 0.
+// event, p: after event p - 1); unknown values are null. Addresses are text, as browsers' numbers
+// are exact only up to 2^53. Columns of a tile and of a page of allocations are lists of equal
+// length; a tile's are differences from one bucket to the next, which are mostly 0.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace gpumemprof::view {
 
-// What the page must know of a device before it can ask for anything.
+// What the page must know about a device before it can ask for anything.
 struct DeviceMeta {
   const DeviceRecord* record = nullptr;
   const DeviceReplay* replay = nullptr;
@@ -35,7 +35,7 @@ struct FileMeta {
 };
 std::string meta_json(const std::vector<FileMeta>& files, std::string_view version);
 
-// The report twice: as data, and as a person reads it.
+// The report twice: as data and as text.
 std::string report_json(std::string_view overview_json, std::string_view overview_text);
 
 std::string groups_json(const Store& store, const Grouping& grouping);
@@ -43,14 +43,14 @@ std::string tile_json(const Tile& tile);
 std::string marks_json(const Store& store, const EventTimes& times, const Marks& marks,
                        const Spans& spans);
 std::string spans_json(const EventTimes& times, const SpanTile& tile);
-// What each group holds at one moment.
+// What each group holds at a given moment.
 std::string held_json(std::span<const std::uint64_t> group_bytes);
 std::string flame_json(const Store& store, const Flame& flame, Position position);
 std::string error_json(std::string_view message);
-// What a file that stands alone says of itself.
+// What a standalone file says about itself.
 std::string embedded_json(std::uint32_t deepest_level, const std::vector<std::string>& left_out);
 
-// Where a moment lies, and what the device held then.
+// Where a moment is on the axes, and what the device held then.
 struct MomentFacts {
   Position position = 0;
   std::int64_t since_first_ns = kUnknownTime;
@@ -61,7 +61,7 @@ std::string moment_json(const DeviceRecord& record, const MomentFacts& facts);
 // Many of them, in order, one for each bucket of a level of the axis of events.
 std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments);
 
-// A device's allocations as the page is told of them.
+// A device's allocations as reported to the page.
 struct AllocationSource {
   const Store& store;
   const DeviceRecord& record;

@@ -100,7 +100,7 @@ TEST_F(Moments, free_memory_is_told_apart_by_reason_and_stream) {
   const FreeMemory memory = free_memory_at(*record_, store_, Moment::end());
   EXPECT_EQ(memory.reserved_bytes, 40 * kMiB);
   EXPECT_EQ(memory.allocated_bytes, 4 * kMiB);
-  EXPECT_EQ(memory.waiting_bytes, 4 * kMiB);  // let go at event 10, never completed
+  EXPECT_EQ(memory.waiting_bytes, 4 * kMiB);  // freed at event 10, never completed
   EXPECT_EQ(memory.hole_bytes, 12 * kMiB);
   EXPECT_EQ(memory.holes, 2U);
   EXPECT_EQ(memory.largest_hole_bytes, 8 * kMiB);

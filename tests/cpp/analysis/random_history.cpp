@@ -62,7 +62,7 @@ RandomHistory::RandomHistory(unsigned seed, std::uint32_t events) {
   for (std::uint32_t event = 0; event < events; ++event) {
     if (random() % 2 == 0) add(event);
   }
-  // Let go before the first event, still in use by a stream then.
+  // Freed before the first event, still in use by a stream then.
   rows.pending_at_start.push_back(AllocationId(3));
   rows.free_requested_event[3] = 0;
   rows.free_completed_event[3] = 5;

@@ -5,9 +5,9 @@ usage: python bench/advice_accuracy.py FOLDER [--markdown]
 The folder holds pairs: NAME.pickle.gz, a PyTorch memory snapshot of a few training steps, and
 NAME.json with `spec` (what was run: `model`, `batch`, `seq`, `precision`, `optimizer`, `ckpt`,
 `accum`, `alloc_conf`) and for every step the allocator's own peak `peak`. Two cases are a pair
-where their specs differ in exactly what a remedy changes. For every pair the table has the
-predicted and the true peak of allocated bytes, the error, the band, and whether the truth lies in
-it; the last lines sum up by the model of the first case.
+if their specs differ in exactly what a remedy changes. For every pair the table has the predicted
+and the true peak of allocated bytes, the error, the band, and whether the truth is within it; the
+last lines summarize by the model of the first case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULTS: Spec = {
 
 
 class Case(NamedTuple):
-    """One run: what it was, and what the allocator's counters said."""
+    """One run: its settings, and what the allocator's counters reported."""
 
     path: Path
     spec: Spec
@@ -93,7 +93,7 @@ OPTIMIZERS = {
 
 
 def remedy_between(before: Spec, after: Spec) -> str | None:
-    """The remedy that makes the one run the other; None where there is none, or more than one."""
+    """The remedy that turns one run into the other; None if there is none, or more than one."""
     changes = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     if len(changes) != 1:
         return None
@@ -103,7 +103,7 @@ def remedy_between(before: Spec, after: Spec) -> str | None:
             after[key]
         )
     if key == "optimizer":
-        # How it steps is a change to Adam alone.
+        # How the optimizer steps is a remedy for Adam only.
         is_stepping = after[key] in ("adamw_loop", "adamw_fused")
         if is_stepping and before[key] != "adamw":
             return None

@@ -4,10 +4,9 @@ usage: python bench/advice_completion.py FOLDER [--markdown]
 
 The folder holds PyTorch memory snapshots of a few training steps, NAME.pickle.gz, and NAME.json
 with the counters of each step. Every run is cut at several requests of every step, as a smaller
-memory would have ended it, and advised. Where the advice completes it, the peak it gives the whole
-run is compared with the peak that was recorded, and every remedy with what is predicted for the
-whole run. Where it does not, every figure must be a lower bound and every fit refused. Snapshots
-are unpickled: use it on your own.
+memory would have ended it, and advised. If the advice completes it, the completed peak is compared
+with the recorded peak, and every remedy with its prediction for the whole run. If not, every figure
+must be a lower bound and every fit must be refused. Snapshots are unpickled: use only your own.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ PARTS = (0.05, 0.3, 0.5, 0.7, 0.95)  # of a step's events
 
 
 class Cut(NamedTuple):
-    """One run, cut."""
+    """One truncated run."""
 
     name: str
     step: int

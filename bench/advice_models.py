@@ -2,9 +2,9 @@
 
 usage: python bench/advice_models.py [MODEL ...] [--remedy NAME] [--markdown] [--keep FOLDER]
 
-Trains each of `small_models` for three steps with CPU tensors, as it is and with one remedy at a
-time, records all of it, and holds the advice for the plain run against the measured peak of the
-changed run. The last lines sum up by remedy and by model.
+Trains each of `small_models` for three steps with CPU tensors, unchanged and with one remedy at a
+time, records all runs, and compares the advice for the plain run with the measured peak of the
+changed run. The last lines summarize by remedy and by model.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Setup(NamedTuple):
     optimizer: str = "adamw"
     precision: str = "fp32"
     recompute: str = ""
-    blocks: tuple[int, ...] = ()  # recompute these alone, of so many:
+    blocks: tuple[int, ...] = ()  # recompute only these, out of this many:
     of: int = 0
     parts: int = 1  # of a batch, each with its own backward
     batches: int = 1  # before each step
     zeroes: str = "after step"
 
 
-# The run that has the remedy, and the run that is advised where that is not the plain one.
+# The run that has the remedy, and the run that is advised if it is not the plain one.
 REMEDIES: dict[str, tuple[Setup, Setup]] = {
     "checkpointing": (Setup(recompute="blocks"), Setup()),
     "checkpointing_selective": (Setup(recompute="selective"), Setup()),
@@ -99,14 +99,14 @@ KEPT = [
 
 
 def selectively(block: nn.Module, *inputs: Tensor) -> Tensor:
-    """Recompute a block, but keep products and attention."""
+    """Recompute a block, but keep matrix products and attention."""
     context = partial(create_selective_checkpoint_contexts, KEPT)
     result: Tensor = checkpoint(block, *inputs, use_reentrant=False, context_fn=context)
     return result
 
 
 class Chosen:
-    """Recompute the blocks of these numbers, in the order they run."""
+    """Recompute the blocks with these numbers, in the order they run."""
 
     def __init__(self, numbers: tuple[int, ...], of: int) -> None:
         self.numbers = numbers
@@ -192,7 +192,7 @@ class Pair(NamedTuple):
 
 
 def compare_subset(name: str, folder: Path) -> Iterator[Pair]:
-    """The blocks that a limit of 80 % of the peak asks for, where it asks for blocks alone."""
+    """The blocks that a limit of 80 % of the peak asks for, if it asks for nothing but blocks."""
     plain = record(name, Setup(), folder / f"{name}.plain.gmp")
     peak = plain.devices[0].peak.allocated_bytes
     fit = plain.advise(fit=peak * 8 // 10)["fit"]

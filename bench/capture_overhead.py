@@ -1,7 +1,7 @@
-"""Nanoseconds an event of live capture, as a ratio to tracemalloc and torch.profiler.
+"""Nanoseconds per event of live capture, and the ratio to tracemalloc and torch.profiler.
 
-The same loops of CPU tensors under each: tensors made by one line, whose stack is always the same,
-and by functions that call each other, whose stacks share their callers. Needs no GPU.
+Runs the same loops of CPU tensors under each: tensors made by one line, whose stack is always the
+same, and by functions that call each other, whose stacks share their callers. Needs no GPU.
 
 Usage: python bench/capture_overhead.py [ROUNDS]
 """
@@ -45,7 +45,7 @@ def watched(way: str) -> Iterator[None]:
 
 
 def pairs(count: int) -> float:
-    """Seconds for each tensor made and dropped; with a Python object, which tracemalloc sees."""
+    """Seconds per tensor made and dropped, with a Python object that tracemalloc sees."""
     start = time.perf_counter()
     for _ in range(count):
         torch.empty(1000), [None]
@@ -63,7 +63,7 @@ def make_deeper(depth: int) -> None:
 
 
 def varied(count: int) -> float:
-    """The same, each tensor from another stack than the one before."""
+    """The same, each tensor from a different stack than the previous one."""
     start = time.perf_counter()
     for _ in range(count // 10):
         make()

@@ -1,7 +1,7 @@
-"""A PyTorch memory snapshot cut where a smaller memory would have ended the run.
+"""Cuts a PyTorch memory snapshot where a smaller memory would have ended the run.
 
-The copy ends with an out-of-memory event in the place of one of the recorded requests, and lists
-the segments and blocks that were there then. Snapshots are unpickled: use it on your own.
+The copy ends with an out-of-memory event in place of one of the recorded requests, and lists the
+segments and blocks that existed then. Snapshots are unpickled: use only your own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow
 
 
 class Snapshot:
-    """One device's history, to be cut at any of its requests."""
+    """One device's history, which can be cut at any of its requests."""
 
     def __init__(self, path: Path) -> None:
         with gzip.open(path) as file:
@@ -29,7 +29,7 @@ class Snapshot:
         self._segments = pyarrow.table(recording.segments).to_pylist()
 
     def request_from(self, event: int) -> int:
-        """The first request at or behind an event; the segment taken for it is part of it."""
+        """The first request at or after an event; the segment allocated for it is part of it."""
         while self.trace[event]["action"] != "alloc":
             event += 1
         while event > 0 and self.trace[event - 1]["action"] in ("segment_alloc", "segment_map"):
@@ -37,7 +37,7 @@ class Snapshot:
         return event
 
     def cut(self, event: int, path: Path) -> None:
-        """Write the run as if the request from this event on had failed."""
+        """Write the run as if the first request from this event on had failed."""
         first = self.request_from(event)
         failed = next(entry for entry in self.trace[first:] if entry["action"] == "alloc")
         oom = {key: value for key, value in failed.items() if key not in ("action", "addr")}

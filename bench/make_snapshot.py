@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 DEFAULT = Path(__file__).parents[1] / "tests/data/snapshots/gpt2_b4_fp32_adamw.pickle.gz"
 
-LARGE = 12_000_000  # from here on the file is written without the objects it stands for
+LARGE = 12_000_000  # from this size on, the file is written without building all objects
 
 Event = dict[str, Any]
 
@@ -78,10 +78,10 @@ def make(events: int, out: Path, source: Path = DEFAULT) -> int:
 
 
 class Streamer:
-    """Writes a pickle event by event: the Python objects of 30 million events fit no machine.
+    """Writes a pickle event by event: the objects of 30 million events fit in no machine's memory.
 
-    Lists of frames are written once and referred to, so the bytes of an event are fewer than in a
-    file that PyTorch dumps.
+    Lists of frames are written once and referenced, so an event takes fewer bytes than in a file
+    that PyTorch dumps.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -91,7 +91,7 @@ class Streamer:
     def plain(self, value: Any) -> bytes:
         buffer = io.BytesIO()
         pickler = pickle.Pickler(buffer, protocol=2)
-        pickler.fast = True  # refers to nothing, so that pieces can be put together
+        pickler.fast = True  # no memo references, so that pieces can be concatenated
         pickler.dump(value)
         return buffer.getvalue()[2:-1]
 
@@ -112,7 +112,7 @@ class Streamer:
         self.file.write(b"e")
 
     def template(self, event: Event) -> tuple[bytes, int]:
-        """An event up to its time, which comes last; and its time."""
+        """An event up to its time, which comes last, and the time itself."""
         fields = {key: value for key, value in event.items() if key not in ("frames", "time_us")}
         body = self.plain(fields)
         if body[-1:] != b"u":

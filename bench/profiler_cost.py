@@ -1,7 +1,7 @@
-"""What profiling costs on CPU tensors: a profiled call, and monitoring of a training loop.
+"""The cost of profiling CPU tensors: a profiled call, and monitoring of a training loop.
 
-Needs no GPU. Each is compared with its twin without profiling in the same run; the ways take turns,
-and the quieter quarter of the rounds counts, since other load on the machine only ever adds.
+Needs no GPU. Each is compared with the same code without profiling in the same run. The variants
+take turns; for monitoring the first quartile of the rounds counts, since other load only adds time.
 Usage: python bench/profiler_cost.py [ROUNDS]
 """
 
@@ -61,7 +61,7 @@ def make_step() -> Callable[[], None]:
 
 
 def monitoring_cost(rounds: int, steps: int) -> dict[str, float]:
-    """The share of a training step that counting alone, and monitoring at 10 ms, add to it."""
+    """The fraction of a training step that counting alone, and monitoring at 10 ms, add to it."""
     step = make_step()
     seconds_of(step, steps)
     times: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -70,7 +70,7 @@ def monitoring_cost(rounds: int, steps: int) -> dict[str, float]:
             profiler = None if way == "off" else CPUMemoryProfiler()
             if profiler is not None and way == "monitoring":
                 profiler.start_monitoring(interval=0.01)
-            seconds_of(step, steps)  # what a loop pays once is not what it pays a step
+            seconds_of(step, steps)  # one-time costs of a loop are not costs per step
             times[way].append(seconds_of(step, steps))
             if profiler is not None:
                 profiler.stop_monitoring()

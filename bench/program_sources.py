@@ -2,12 +2,12 @@
 
 usage: python bench/program_sources.py [--only NAME ...] [--rows NAME]
 
-Records every program of bench/training_programs.py with CPU tensors, those with several processes
-under torchrun, and compares parameters (with buffers), gradients, optimizer state and inputs with
-the bytes of the tensors' storages at every moment the program told of: as measured, by the labels
-of the recording, and as inferred, from the recording turned into a plain PyTorch snapshot. Largest
-errors in percent of the most that the kind truly held, or of the peak where it held nothing. Of
-several processes the worse counts. --rows lists, moment by moment, what differs in one program.
+Records every program in bench/training_programs.py with CPU tensors, those with several processes
+under torchrun. Compares parameters (with buffers), gradients, optimizer state and inputs with the
+bytes of the tensors' storages at every moment the program reported: as measured, by the recording's
+labels, and as inferred, from the recording converted to a plain PyTorch snapshot. Shows the largest
+errors in percent of the most that the kind truly held, or of the peak if it held nothing. With
+several processes the worst counts. --rows lists what differs in one program, moment by moment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Compared(NamedTuple):
 
 
 def record_program(name: str, folder: Path) -> None:
-    """In a process of its own: run one program under a recording."""
+    """In a separate process: run one program under a recording."""
     import torch
     import training_programs
 
@@ -61,7 +61,7 @@ def record_program(name: str, folder: Path) -> None:
 
 
 def record_here(names: list[str], folder: Path) -> int:
-    """Each program in a fork of its own; those with several processes share a process group."""
+    """Run each program in its own fork; those with several processes share a process group."""
     if "RANK" in os.environ:
         for name in names:
             record_program(name, folder)
@@ -116,7 +116,7 @@ def compare(lives: Lives, events: list[int], moments: Moments) -> Compared:
 
 
 def as_snapshot(path: Path) -> gpumemprof.Recording:
-    """The same as a GPU's snapshot would have it, without labels."""
+    """The same recording as a GPU snapshot would have it, without labels."""
     out = path.with_suffix(".pickle")
     command = [sys.executable, "-m", "gpumemprof", "convert", str(path), "--to", "torch-snapshot"]
     subprocess.run([*command, "-f", str(out)], check=True, capture_output=True)
@@ -130,7 +130,7 @@ def as_snapshot(path: Path) -> gpumemprof.Recording:
 
 
 def place_as_on_a_gpu(content: dict[str, Any], trace: list[dict[str, Any]]) -> None:
-    """CPU blocks lie closer together than the caching allocator's could."""
+    """Spread the blocks out: CPU blocks are closer together than the caching allocator's can be."""
     live: dict[int, dict[str, Any]] = {}
     place = 1 << 40
     for event in trace:
@@ -169,7 +169,7 @@ def place_as_on_a_gpu(content: dict[str, Any], trace: list[dict[str, Any]]) -> N
 
 
 def frames_as_on_a_gpu(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """There backward runs in threads of autograd's own, and functions are not qualified."""
+    """On a GPU, backward runs in autograd's own threads, and function names are not qualified."""
     found = []
     for frame in frames:
         name = frame["name"].rpartition(".")[2]
@@ -192,7 +192,7 @@ def compare_program(name: str, folder: Path) -> tuple[Compared, Compared]:
 
 
 def print_rows(name: str, folder: Path, is_snapshot: bool, rank: int) -> None:
-    """Where a moment differs: all that is live then, by source, name, size and stack."""
+    """Print everything live at each moment that differs, by source, name, size and stack."""
     path = folder / f"{name}.rank{rank}.gmp"
     moments: Moments = json.loads(path.with_suffix(".json").read_text())
     recording = gpumemprof.load(path)

@@ -1,7 +1,7 @@
-"""Small models, built as differently as people build them, to hold the advice against.
+"""Small models, built in as many ways as people build them, to test the advice on.
 
-The line that runs a block calls the block itself, as its authors would write it, or `recompute`
-where that is set.
+The line that runs a block calls the block itself, as its author would write it, or `recompute` if
+that is set.
 """
 
 from __future__ import annotations
@@ -394,7 +394,7 @@ class ConvNext(nn.Module):
 
 
 class Kind(NamedTuple):
-    """How to build a model and what it is fed with."""
+    """How to build a model, and its inputs."""
 
     build: Callable[[], nn.Module]
     reads_tokens: bool

@@ -2,9 +2,9 @@
 
 usage: snapshot_reading.py [EVENTS]
 
-By default 3,000,000 events; needs gpumemprof installed, and about 3 GB of memory. Prints a table of
-ratios: these are what counts, since machines differ and are shared. Each figure is the best of a
-few runs, each in a process of its own; the peak resident size is what the system counted for it.
+The default is 3,000,000 events; needs gpumemprof installed, and about 3 GB of memory. Prints a
+table of ratios: these are what counts, since machines differ and are shared. Each figure is the
+best of a few runs, each in its own process; the peak resident size is the one the system reports.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(time.perf_counter() - start, peak_resident())
 
 
 def measured(program: str, path: Path, runs: int) -> tuple[float, int]:
-    """The least seconds and the least peak resident bytes of a few runs."""
+    """The shortest time and the lowest peak resident bytes of a few runs."""
     results = []
     for _ in range(runs):
         out = subprocess.run(
@@ -65,7 +65,7 @@ def main() -> None:
         for count in (events // 10, events):
             path = Path(folder) / f"{count}.pickle"
             made = make(count, path)
-            path.read_bytes()  # both readers find the file in the page cache
+            path.read_bytes()  # so that both readers find the file in the page cache
             ours = measured(OURS, path, RUNS)
             rows[made] = (path.stat().st_size, ours, measured(PICKLE, path, 2))
         head = ("events", "file", "pickle.load", "gpumemprof", "ratio", "resident/file")

@@ -5,13 +5,13 @@ usage: python bench/source_accuracy.py FOLDER [--cut PART] [--without-stacks]
 The folder holds pairs: NAME.pickle.gz, a PyTorch memory snapshot of a few training steps with its
 history from the start, and NAME.json, what the program itself knew: `params` and `buffers` (bytes
 by storage), and for every step `grads` and `optimizer` and the allocator's counter `allocated`
-after each phase. The counters tell where in the history a phase ended: the first event behind the
-phase before after which exactly so many bytes are allocated.
+after each phase. The counters show where in the history a phase ended: at the first event after the
+previous phase that leaves exactly this many bytes allocated.
 
 For every case the table has the largest error of parameters (with buffers), gradients and optimizer
-state over all moments the JSON gives, and the unknown share of the peak. --cut drops this part of
-the history at its front, as a full ring buffer does, and the stacks of what it listed at the end;
---without-stacks drops all of them.
+state over all moments in the JSON, and the unknown share of the peak. --cut drops this part of the
+history from its beginning, as a full ring buffer does, and the stacks of the blocks listed at the
+end; --without-stacks drops all stacks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import pyarrow as pa
 MOMENTS = ["after_input", "after_forward", "after_backward", "after_step", "after_zero_grad"]
 NO_EVENT = np.iinfo(np.int64).max
 
-Numbers = Any  # numpy arrays: their types cannot be written down for all versions
+Numbers = Any  # numpy arrays: their types cannot be spelled for all versions
 Json = dict[str, Any]
 
 
@@ -74,7 +74,7 @@ def allocated_after_each(lives: Lives, events: int) -> Numbers:
 
 
 def moments(truth: Json, totals: Numbers) -> Iterator[tuple[Json, str, int]]:
-    """Every moment of the JSON with the event after which it was."""
+    """Every moment in the JSON with the event after which it occurred."""
     at = 0
     for step in truth["steps"]:
         for name in MOMENTS:
@@ -88,7 +88,7 @@ def moments(truth: Json, totals: Numbers) -> Iterator[tuple[Json, str, int]]:
 
 
 def impoverished(snapshot: Path, out: Path, part: float, has_stacks: bool) -> int:
-    """Write the snapshot with less in it; returns how many events were cut off."""
+    """Write the snapshot with less information; returns how many events were cut off."""
     with gzip.open(snapshot) as file:
         content = pickle.load(file)
     trace = max(content["device_traces"], key=len)
@@ -115,7 +115,7 @@ class Errors(NamedTuple):
 
 
 def error(found: int, true: int, whole: int) -> float:
-    """Of what is true, or of the whole where nothing should be there."""
+    """The error in percent of the true value, or of the whole if the true value is 0."""
     return 100.0 * abs(found - true) / (true or whole)
 
 

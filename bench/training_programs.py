@@ -1,8 +1,7 @@
-"""Small training programs of many shapes, each telling at several moments what its tensors hold.
+"""Small training programs of many kinds, each reporting at several moments what its tensors hold.
 
 A program is a function that takes a ``Teller``; ``bench/program_sources.py`` records it and
-compares what the recording says with what the program told. Those in ``SHARDED`` need two
-processes.
+compares the recording with what the program reported. Those in ``SHARDED`` need two processes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ WORDS, WIDTH, BATCH = 200, 128, 32
 
 
 def parts_of(tensor: Any) -> list[torch.Tensor]:
-    """The dense tensors behind a sharded or sparse one."""
+    """The dense tensors inside a sharded or sparse one."""
     if hasattr(tensor, "to_local"):
         return parts_of(tensor.to_local())
     if tensor.layout is torch.sparse_coo:
@@ -46,7 +45,7 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 class Teller:
-    """Writes down what each kind of tensor holds now, by storages, each counted once."""
+    """Writes down what each kind of tensor holds now, by storage, each counted once."""
 
     def __init__(self) -> None:
         self.moments: list[dict[str, int]] = []
@@ -110,7 +109,7 @@ def batch() -> tuple[Any, Any]:
 def train(
     tell: Teller, model: Any, optimizer: Any, steps: int = 3, forward: Any = None, told: Any = None
 ) -> None:
-    """The plainest loop, telling behind backward, behind the step and behind zeroing."""
+    """The simplest loop; reports after backward, after the step and after zeroing."""
     models = [told if told is not None else model]
     for _ in range(steps):
         ids, labels = batch()
@@ -293,7 +292,7 @@ def loader_with_workers(tell: Teller) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     loader = torch.utils.data.DataLoader(Examples(), batch_size=BATCH, num_workers=2)
     for images, labels in loader:
-        # Batches of workers lie in shared memory, which is not the allocator's.
+        # Batches from workers are in shared memory, which does not come from the allocator.
         cross_entropy(model(images), labels).backward()
         tell([model], [optimizer])
         optimizer.step()
@@ -652,7 +651,7 @@ def data_on_the_device(tell: Teller) -> None:
 
 
 class OwnAdam(torch.optim.Optimizer):
-    """An optimizer of the user's own, with state for the group too."""
+    """A user-defined optimizer, with state for the group too."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 0.01})
@@ -679,7 +678,7 @@ def optimizer_of_the_users(tell: Teller) -> None:
 
 
 def master_weights(tell: Teller) -> None:
-    """Trains copies in fp32 of weights in bf16, as many mixed-precision loops do."""
+    """Trains fp32 copies of bf16 weights, as many mixed-precision loops do."""
     model = Net().to(torch.bfloat16)
     masters = [p.detach().float().requires_grad_() for p in model.parameters()]
     optimizer = torch.optim.AdamW(masters)
@@ -699,7 +698,7 @@ def master_weights(tell: Teller) -> None:
 
 
 class Smoothed(nn.Module):
-    """Binds its buffer anew at every forward."""
+    """Rebinds its buffer in every forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -725,7 +724,7 @@ def moving_buffer(tell: Teller) -> None:
 
 
 class Late(torch.optim.SGD):
-    """Exchanges its state long after the first steps."""
+    """Replaces its state long after the first steps."""
 
     steps = 0
 
@@ -791,7 +790,7 @@ def ddp_accumulation(tell: Teller) -> None:
         is_last = step % 2 == 1
         with contextlib.nullcontext() if is_last else model.no_sync():
             cross_entropy(model(ids), labels).backward()
-        # Without a reduction gradients are made beside the buckets.
+        # Without a reduction, gradients are allocated outside the buckets.
         if step > 3:
             tell([model], [optimizer], [ids, labels], gradients=views)
         if is_last:

@@ -1,6 +1,6 @@
 """A training script that profiles itself: steps, phases, a monitored timeline, a summary.
 
-Usage: python examples/train_with_profiler.py [STEPS]; on the GPU where there is one, else on CPU
+Usage: python examples/train_with_profiler.py [STEPS]; uses the GPU if there is one, otherwise CPU
 tensors.
 """
 

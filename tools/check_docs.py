@@ -39,7 +39,7 @@ RUN = re.compile(r"^\s*<!-- run\b(.*?)-->\s*$")
 
 @dataclass
 class Block:
-    """One fenced block. `run` holds the arguments of its run comment, and is None without one."""
+    """One fenced block. `run` holds the arguments of its run comment, or None if it has none."""
 
     language: str
     line: int
@@ -127,7 +127,7 @@ def check_paths(text: str, folder: Path) -> Iterator[tuple[int, str]]:
 
 
 class Runner:
-    """Runs commands with the package's own gpumemprof and python first on the path."""
+    """Runs commands with the package's own gpumemprof and python first on PATH."""
 
     def __init__(self, bin_folder: Path) -> None:
         path = f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -160,12 +160,12 @@ class Runner:
         verb = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
         known = self.help_of("") or ""
         text = self.help_of(verb)
-        # A verb that does not exist may still be answered with the general help.
+        # An unknown verb may still print the general help.
         if text is None or not re.search(rf"^\s*{re.escape(verb)}\b", known, re.MULTILINE):
             yield f"gpumemprof has no verb {verb}"
             return
         for word in words[1:]:
-            # From here on it belongs to the program that is run.
+            # From here on, arguments belong to the program being run.
             if word in {"--", "-m"} or (verb == "run" and word.endswith(".py")):
                 break
             flag = word.split("=")[0]

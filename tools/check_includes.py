@@ -1,8 +1,8 @@
-"""Checks who includes whom: rooms, foreign headers, names of folders, header guards.
+"""Checks what each room (folder of src/) includes, foreign headers, folder names and header guards.
 
-Every include in src/ and python/bindings must be allowed by ROOMS or FOREIGN below. A debt is an
-include that breaks the rule and is known: it stands in DEBTS with the reason, and a debt that
-nobody uses any more is reported too.
+Every include in src/ and python/bindings must be allowed by ROOMS or FOREIGN below. A debt is a
+known include that breaks the rules: it is listed in DEBTS with the reason, and a debt that is no
+longer used is reported too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # A room may include the rooms named here. "room/pattern" allows only the headers that match.
-# report, cli and bindings take only the report structs of analysis, which share a header with their
+# report, cli and bindings use only the report structs of analysis, which share a header with their
 # function.
 ROOMS: dict[str, list[str]] = {
     "base": [],
@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     ],
 }
 
-# Foreign headers and the rooms that may include them. The C++ standard library is everyone's.
+# Third-party and system headers, and the rooms that may include them. All may include standard C++.
 FOREIGN: list[tuple[str, set[str]]] = [
     (r"fmt/.*", {"base", "report", "cli"}),
     (r"zlib\.h", {"ingest", "report"}),
@@ -66,10 +66,10 @@ DEBTS: list[Debt] = [
     Debt("ingest", r"fmt/.*", ERROR_SENTENCES),
 ]
 
-# The C++ standard library alone has headers with no suffix.
+# Only the C++ standard library has headers with no suffix.
 STANDARD = re.compile(r"[a-z_]+")
 
-# Folders that hold whatever has no home: when a thing has no home, its room is missing.
+# Catch-all folders: code that seems to fit nowhere needs a room of its own.
 HOMELESS = {"util", "utils", "common", "helpers", "misc", "core"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -105,12 +105,12 @@ def may_include_room(room: str, header: str) -> bool:
 
 
 def judge(room: str, include: Include) -> str | None:
-    """Why a room may not have this include; None when it may."""
+    """Why a room may not include this; None if it may."""
     header = include.header
     if header.split("/")[0] in ROOMS and include.quoted:
         return None if may_include_room(room, header) else f"{room} may not include {header}"
     if room == "bindings" and include.quoted and "/" not in header:
-        return None  # python/bindings is one flat folder and no include root
+        return None  # python/bindings is one flat folder and not an include root
     if include.quoted:
         return f'"{header}" is no header of ours; an include reads "room/file.h"'
     if STANDARD.fullmatch(header):

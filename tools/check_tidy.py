@@ -1,8 +1,8 @@
-"""check_tidy.py BUILD_FOLDER [--all]: clang-tidy on the C++ sources that changed, or on all.
+"""check_tidy.py BUILD_FOLDER [--all]: runs clang-tidy on the C++ sources that changed, or on all.
 
-Changed means: against the merge base with origin/main, or against the commit before when that is
-where we stand, and whatever is not committed. A source whose text, headers of ours and
-configuration are those of its last clean run is passed over.
+Changed means: since the merge base with origin/main (or since the previous commit, if that base is
+HEAD), plus anything uncommitted. A source is skipped if its text, our headers it includes and the
+configuration are the same as in its last clean run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def changed_files() -> set[Path]:
     if base is None or base == head:
         base = git("rev-parse", "--verify", "--quiet", "HEAD~1")
     names = git("ls-files", "--others", "--exclude-standard") or ""
-    if base is None:  # no commit before: everything is new
+    if base is None:  # no previous commit: everything is new
         names += "\n" + (git("ls-files") or "")
     else:
         names += "\n" + (git("diff", "--name-only", base) or "")
@@ -40,7 +40,7 @@ def changed_files() -> set[Path]:
 
 
 def our_headers(source: Path, include_roots: list[Path], seen: set[Path]) -> set[Path]:
-    """The source and every header of ours it reaches."""
+    """The source and all of our headers it includes, directly or not."""
     if source in seen:
         return seen
     seen.add(source)
@@ -61,10 +61,10 @@ def digest(files: set[Path], arguments: list[str]) -> str:
 
 
 def sources(build: Path) -> dict[Path, list[str]]:
-    """Every source of ours in the compilation database, with its compile command."""
+    """Each of our sources in the compilation database, with its compile command."""
     entries = json.loads((build / "compile_commands.json").read_text())
     found = {Path(e["file"]).resolve(): shlex.split(e["command"]) for e in entries}
-    foreign = ROOT / "build"  # the environments live there, and nanobind's sources in them
+    foreign = ROOT / "build"  # holds the virtual environments, with nanobind's sources in them
     return {
         path: command
         for path, command in found.items()

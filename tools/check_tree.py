@@ -1,4 +1,4 @@
-"""Checks the tree: no machine's paths, package hosts, control characters, odd words, bulk."""
+"""Checks the tree: machine-specific paths, package hosts, control characters, odd words, size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ODD_WORDS = {
     r"ha(?:s|ve) no use for": "does not need",
     r"holes beside": "gaps between",
 }
-# The list itself, and its test.
+# This list itself, and its test.
 MAY_HOLD_ODD_WORDS = {"tools/check_tree.py", "tests/python/test_tools.py"}
 
 
@@ -63,7 +63,7 @@ def check_tree(root: Path) -> Iterator[str]:
         name = str(path.relative_to(root))
         data = path.read_bytes()
         total += len(data)
-        # Recordings and fuzz seeds are data, whatever bytes they hold.
+        # Recordings and fuzz seeds are data and may contain any bytes.
         if name.startswith(
             ("tests/data/", "fuzz/corpus/", "fuzz/seeds/", "python/gpumemprof/data/")
         ):

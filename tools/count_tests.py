@@ -1,7 +1,7 @@
-"""count_tests.py FAILED_STEPS FILE...: sums JUnit files, a line for each, then the sum of all.
+"""count_tests.py FAILED_STEPS FILE...: sums JUnit files; prints a line for each, then the total.
 
-FAILED_STEPS is how many steps of the run failed; a failed step that left no failed test behind (a
-build, a fuzzer) still shows in the sum. A missing file counts as one failure.
+FAILED_STEPS is how many steps of the run failed; a failed step with no failed test (a build, a
+fuzzer) still shows in the total. A missing file counts as one failure.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Counts(NamedTuple):
         return Counts(*(a + b for a, b in zip(self, other)))
 
 
-# A failed test's words may have colours, which XML cannot hold.
+# The output of a failed test may contain colour codes, which XML cannot hold.
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def count_file(path: Path) -> Counts:
-    """Counts cases rather than trusting the totals: ctest and pytest fill those in differently."""
+    """Count cases instead of trusting the totals, which ctest and pytest fill in differently."""
     if not path.exists():
         return Counts(failed=1)
     passed = failed = skipped = 0

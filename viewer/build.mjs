@@ -1,6 +1,6 @@
-// Bundles the viewer into one page without any reference to the outside:
-// python/gpumemprof/data/viewer.html. With --check it only says whether that file is what these
-// sources give.
+// Bundles the viewer into one page without any external reference:
+// python/gpumemprof/data/viewer.html. With --check it only reports whether that file matches these
+// sources.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -27,7 +27,7 @@ const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base
 
 const script = await bundle("src/main.ts");
 const style = await bundle("src/style.css");
-// Only this very script and this very style may run; the page may talk to its own server alone.
+// Only this exact script and style may run; the page may connect only to its own server.
 const policy = [
   "default-src 'none'",
   `script-src ${hash(script)}`,

@@ -1,5 +1,5 @@
-// The pictures of docs/viewer.md, from the recording that ships with the package and the training
-// runs of the tests. usage: node viewer/screenshots.mjs [FOLDER] [light|dark]
+// The screenshots of docs/viewer.md, from the recording that ships with the package and the
+// training runs of the tests. usage: node viewer/screenshots.mjs [FOLDER] [light|dark]
 import { mkdirSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { complete, openBrowser, openPage, root, serve, showView, snapshot, stopAll } from "../tests/viewer/support.mjs";
@@ -8,11 +8,11 @@ const folder = resolve(process.argv[2] ?? join(root, "docs/images"));
 const colorScheme = process.argv[3] ?? "light";
 mkdirSync(folder, { recursive: true });
 
-// The pages name their files as they were given: not by where this checkout lies.
+// Pages show file names as they were given: do not show where this checkout is.
 process.chdir(root);
 const demo = "python/gpumemprof/data/demo.pickle.gz";
 const training = relative(root, snapshot("gpt2_b4_fp32_adamw"));
-const browser = await openBrowser("--disable-lcd-text"); // grey letters make smaller files
+const browser = await openBrowser("--disable-lcd-text"); // greyscale text makes smaller files
 
 async function shoot(files, name, hash, prepare = async () => {}, height = 720) {
   const server = await serve(...files);

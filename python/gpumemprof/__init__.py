@@ -1,6 +1,6 @@
 """Where every byte of GPU memory goes in a PyTorch run, why it ran out, and what to change.
 
-Dump a snapshot in the run, and ask it anything afterwards, on any machine::
+Dump a snapshot during the run, then analyze it later on any machine::
 
     torch.cuda.memory._record_memory_history()
     ...
@@ -14,9 +14,9 @@ Dump a snapshot in the run, and ask it anything afterwards, on any machine::
     >>> sum(group.bytes for group in device.live_at_peak) == device.peak.allocated_bytes
     True
 
-``print(recording)`` is the report that ``gpumemprof report`` prints. The tables
-(``recording.events``, ``allocations``, ``segments``, ``stacks``, ``frames``) are read in place by
-PyArrow, Polars, DuckDB and pandas.
+``print(recording)`` prints what ``gpumemprof report`` prints. PyArrow, Polars, DuckDB and pandas
+read the tables (``recording.events``, ``allocations``, ``segments``, ``stacks``, ``frames``) in
+place.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from gpumemprof.profiling import default_profiler, profile_context, profile_function
     from gpumemprof.snapshot import MemorySnapshot
 
-# Loaded when first asked for: whoever only reads recordings does not pay for them.
+# Imported on first use, so that programs that only read recordings do not pay for them.
 _LATER = {
     "Allocation": "profile_stacks",
     "CPUMemoryProfiler": "profiler",

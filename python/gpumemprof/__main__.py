@@ -1,4 +1,4 @@
-"""The command ``gpumemprof``, also ``python -m gpumemprof``."""
+"""The ``gpumemprof`` command, also available as ``python -m gpumemprof``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ENVIRONMENT_CODE = 4
 
 @contextmanager
 def _default_signals() -> Iterator[None]:
-    """Ctrl-C and a closed pipe end the native part at once, as they end any command.
+    """Let Ctrl-C and a closed pipe end the native code at once, as they end any command.
 
-    Python would only note the signal, and act on it when the native part returns.
+    Python would only note the signal, and act on it once the native code returns.
     """
     signals = [signal.SIGINT, signal.SIGPIPE]
     before = [signal.signal(number, signal.SIG_DFL) for number in signals]
@@ -30,7 +30,7 @@ def _default_signals() -> Iterator[None]:
 
 
 def _printing(verb: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
-    """Run a verb that prints through Python; what cannot be written is an error."""
+    """Run a verb that prints through Python; a failed write is an error."""
     code = 0
     try:
         code = verb(words)
@@ -46,7 +46,7 @@ def _printing(verb: Callable[[Sequence[str]], int], words: Sequence[str]) -> int
         code = _ENVIRONMENT_CODE
     else:
         return code
-    # What is still in the buffer must not be tried again when Python ends.
+    # Python must not try to write what is still in the buffer when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
@@ -55,16 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: what follows the command's name; those of this process unless given.
+        arguments: the words after the command's name; those of this process by default.
 
     Returns:
-        The exit code: 0 fine, 1 a limit was exceeded, 2 usage, 3 bad input, 4 environment, 70 bug.
+        The exit code: 0 success, 1 limit exceeded, 2 usage, 3 bad input, 4 environment, 70 bug.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] == "run":
         from gpumemprof import run
 
-        # What a program prints is its own.
+        # The program's output is left alone.
         is_help = given[1:2] in (["-h"], ["--help"])
         return _printing(run.main, given[1:]) if is_help else run.main(given[1:])
     if given and given[0] == "advise":

@@ -1,4 +1,4 @@
-"""The native part of gpumemprof; use the package, not this module."""
+"""The native extension of gpumemprof; use the package, not this module."""
 
 import enum
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class RecordingHandle:
     def event_stack(self, device_row: int, event: int) -> int | None: ...
 
 class Table:
-    """One table of a recording, for any library that reads Arrow data."""
+    """One table of a recording, readable by any library that takes Arrow data."""
 
     @property
     def column_names(self) -> list[str]: ...

@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).parent / "data"
 
 
 def demo_path() -> str:
-    """The path of a small real snapshot: GPT-2 in training, until it ran out of memory.
+    """Return the path of a small real snapshot: GPT-2 training until it ran out of memory.
 
     >>> demo_path().endswith("demo.pickle.gz")
     True
@@ -17,5 +17,5 @@ def demo_path() -> str:
 
 
 def viewer_path() -> str:
-    """The path of the viewer's page."""
+    """The path of the viewer's HTML page."""
     return str(_FOLDER / "viewer.html")

@@ -1,7 +1,7 @@
-"""Everything gpumemprof asks of torch; no other module imports it, and nothing here does so first.
+"""Calls into torch. Only this module and `applied` import torch, and never before the program does.
 
-torch is used once the program itself has imported it, and CUDA once the program has initialised it:
-asking earlier would create contexts on the wrong card and break programs that fork.
+torch is used only after the program itself has imported it, and CUDA only after the program has
+initialised it: earlier calls would create contexts on the wrong card and break programs that fork.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 def is_imported() -> bool:
-    """Whether the program has imported torch, and completely."""
+    """Whether the program has finished importing torch."""
     return executed_torch() is not None
 
 
@@ -40,7 +40,7 @@ def _folder() -> Path | None:
 
 
 def has_cuda() -> bool:
-    """Whether torch was built for CUDA and there is a card, found without waking either."""
+    """Whether torch was built for CUDA and there is a card, found without initialising either."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         return False
     folder = _folder()
@@ -55,19 +55,19 @@ _watch = TorchWatch()
 
 
 def when_imported(callback: Callable[[], None]) -> None:
-    """Call back once the program has imported torch; now, if it has."""
+    """Call back once the program has imported torch; at once if it already has."""
     _watch.add(callback)
 
 
 def when_cuda_is_ready(callback: Callable[[], None]) -> None:
-    """Call back once the program has initialised CUDA; now, if it has."""
+    """Call back once the program has initialised CUDA; at once if it already has."""
     import torch
 
     torch.cuda._lazy_call(callback)
 
 
 def two_nodes() -> tuple[Any, Any]:
-    """Two autograd nodes made one after the other, on the CPU, whatever modes the program is in."""
+    """Two autograd nodes created in sequence, on the CPU, whatever modes the program is in."""
     import torch
 
     with torch.inference_mode(False), torch.enable_grad():
@@ -80,14 +80,14 @@ def follow_modules() -> None:
     """Let the recorder read the module of each call from its frame.
 
     Raises:
-        RuntimeError: it is not read as Python tells it.
+        RuntimeError: what is read does not match what Python reports.
     """
     import torch
 
     call: Any = torch.nn.Module.__call__
     code = call.__code__
 
-    # Not modules, so that no hook of the program sees these calls.
+    # Not real modules, so that no hook of the program sees these calls.
     class Called:
         _compiled_call_impl = None
 
@@ -106,7 +106,7 @@ def follow_modules() -> None:
 
 
 def called_modules() -> list[Any]:
-    """The modules that this thread is in, innermost first."""
+    """The modules this thread is executing, innermost first."""
     import torch
 
     call: Any = torch.nn.Module.__call__
@@ -118,7 +118,7 @@ def called_modules() -> list[Any]:
 def told_tensors() -> list[tuple[Any, int, int]]:
     """Tensors with the addresses of their storages and of their gradients' storages, 0 for none.
 
-    Of memory that torch does not allocate, so that nothing of this shows in a recording.
+    torch does not allocate their memory, so none of this shows up in a recording.
     """
     import torch
 
@@ -136,14 +136,14 @@ def told_tensors() -> list[tuple[Any, int, int]]:
 
 
 def plain_kinds() -> tuple[type, ...]:
-    """The kinds of tensor whose memory is where torch's own objects say."""
+    """The tensor types whose memory is where torch's own objects say it is."""
     import torch
 
     return torch.Tensor, torch.nn.Parameter
 
 
 def version() -> tuple[int, int]:
-    """The major and minor version."""
+    """The major and minor version of torch."""
     import torch
 
     major, minor = str(torch.__version__).split(".")[:2]
@@ -151,14 +151,14 @@ def version() -> tuple[int, int]:
 
 
 def backend() -> str:
-    """``native``, or another allocator's name."""
+    """``native``, or the name of another allocator."""
     import torch
 
     return str(torch.cuda.get_allocator_backend())
 
 
 def list_state() -> tuple[int, list[dict[str, Any]]]:
-    """How many devices there are, and the segments and blocks of all."""
+    """The number of devices, and the segments and blocks of all of them."""
     import torch
 
     if version() >= (2, 11):
@@ -169,7 +169,7 @@ def list_state() -> tuple[int, list[dict[str, Any]]]:
 
 
 def card_ids() -> dict[int, str]:
-    """The id of the card behind each device, as NVML names it."""
+    """The id of the card of each device, as NVML names it."""
     import torch
 
     ids = {}
@@ -182,26 +182,26 @@ def card_ids() -> dict[int, str]:
 
 
 def allocator_settings() -> str:
-    """The settings string in force, as far as torch tells it."""
+    """The settings string in effect, as far as torch reports it."""
     import torch
 
     settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
     if settings is None and version() >= (2, 10):
         settings = os.environ.get("PYTORCH_ALLOC_CONF")
     if not torch._C._cuda_isHistoryEnabled():
-        # Without a history a whole snapshot is as cheap as its segments, and tells what was set.
+        # Without a history, a whole snapshot is as cheap as its segments, and has the settings.
         arguments = [] if version() <= (2, 7) else [None]
         told = torch._C._cuda_memorySnapshot(*arguments).get("allocator_settings", {})
         settings = told.get("PYTORCH_CUDA_ALLOC_CONF", settings)
     return settings or ""
 
 
-# Of torch's own recorder, which keeps everything in memory: about 100 MiB of it.
+# The limit for torch's own recorder, which keeps everything in memory: about 100 MiB.
 _MOST_ENTRIES = 500_000
 
 
 def start_recorder(stacks: bool) -> bool:
-    """Switch torch's own recorder on; False where the program has it on already, and keeps it."""
+    """Turn on torch's own recorder; False if the program already has it on, and keeps it."""
     import torch
 
     if torch._C._cuda_isHistoryEnabled():
@@ -216,7 +216,7 @@ def start_recorder(stacks: bool) -> bool:
 
 
 def dump_recorder(path: str, switch_off: bool) -> None:
-    """Write what torch's own recorder has, as torch would."""
+    """Write the contents of torch's own recorder, as torch would."""
     import torch
 
     torch.cuda.memory._dump_snapshot(path)
@@ -225,7 +225,7 @@ def dump_recorder(path: str, switch_off: bool) -> None:
 
 
 def facts() -> dict[str, str]:
-    """Versions, for the recording's header."""
+    """Versions, for the header of the recording."""
     import torch
 
     found = {"torch": str(torch.__version__)}
@@ -235,7 +235,7 @@ def facts() -> dict[str, str]:
 
 
 def counter_facts() -> dict[str, str]:
-    """The peaks that torch itself counted, where no event could be recorded."""
+    """The peaks that torch itself counted, for runs where no event could be recorded."""
     import torch
 
     found = {}
@@ -248,10 +248,10 @@ def counter_facts() -> dict[str, str]:
 
 
 def peak_allocated(index: int, peak_requested_bytes: int) -> int | None:
-    """The most bytes of all blocks, as torch counted; None where it has not counted all of the run.
+    """The most bytes in blocks, as torch counted them; None if it did not count the whole run.
 
-    Torch counts requested bytes too: its peak of them is another one where the program has reset
-    the peaks.
+    torch counts requested bytes too: their peak differs from ours if the program has reset the
+    peaks.
     """
     stats = counters(index)
     try:
@@ -263,7 +263,7 @@ def peak_allocated(index: int, peak_requested_bytes: int) -> int | None:
 
 
 def retry_counts() -> dict[int, int]:
-    """How often torch flushed each device's pool because a request was refused, so far."""
+    """How often torch has flushed each device's pool so far because a request was refused."""
     import torch
 
     return {
@@ -273,7 +273,7 @@ def retry_counts() -> dict[int, int]:
 
 
 def device_facts() -> dict[str, str]:
-    """Names, totals and limits of the devices; only with CUDA initialised."""
+    """Names, total memory and limits of the devices; call only once CUDA is initialised."""
     import torch
 
     found = {}
@@ -288,7 +288,7 @@ def device_facts() -> dict[str, str]:
 
 
 def limit_facts() -> dict[str, str]:
-    """The limits on this process as they are now: a program may set them at any time."""
+    """The current limits on this process: a program may change them at any time."""
     import torch
 
     fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
@@ -301,23 +301,23 @@ def limit_facts() -> dict[str, str]:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether it is a tensor of any kind."""
+    """Whether the value is a tensor of any kind."""
     import torch
 
     return issubclass(type(value), torch.Tensor)
 
 
 def live_modules() -> list[Any]:
-    """Every module there is; slow."""
+    """All live modules; slow."""
     import torch
 
     module_type = torch.nn.Module
-    # The type decides: isinstance() would ask proxies, which may do anything.
+    # Check the type itself: isinstance() would call into proxies, which may do anything.
     return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
 
 
 def is_in_backward() -> bool:
-    """Whether autograd is running in this thread, as when it computes a checkpoint again."""
+    """Whether autograd is running in this thread, as when it recomputes a checkpoint."""
     import torch
 
     return bool(torch._C._current_graph_task_id() != -1)
@@ -328,9 +328,9 @@ _DEEPEST_WRAPPER = 4
 
 
 def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
-    """The storages behind a tensor, as (device, address); of a CPU tensor the device is -1.
+    """The storages of a tensor, as (device, address); the device of a CPU tensor is -1.
 
-    A sharded, quantized or otherwise wrapped tensor has those of the tensors in it.
+    A sharded, quantized or otherwise wrapped tensor has the storages of the tensors inside it.
     """
     import torch
 
@@ -338,7 +338,7 @@ def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
         flatten = getattr(tensor, "__tensor_flatten__", None)
         if flatten is not None and depth < _DEEPEST_WRAPPER:
             names, _ = flatten()
-            # Some name what else they are made of too, as DTensor does its mesh of devices.
+            # Some also list parts that are not tensors, as DTensor does its device mesh.
             parts = [part for name in names if is_tensor(part := getattr(tensor, name))]
             return [place for part in parts for place in storages_of(part, depth + 1)]
     if depth > 2 * _DEEPEST_WRAPPER:
@@ -356,7 +356,7 @@ def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
 
 
 def _inside_transform(tensor: Any) -> Any:
-    """The tensor that torch.func has wrapped while it transforms a function; None if it has not."""
+    """The tensor that torch.func wrapped while transforming a function; None if it did not."""
     import torch
 
     functions = getattr(torch._C, "_functorch", None)
@@ -379,7 +379,7 @@ def _sparse_storages(tensor: Any) -> list[tuple[int, int]]:
 
 
 def offset_of(tensor: Any) -> int:
-    """Where in its storage a tensor begins; -1 where that means nothing."""
+    """Where in its storage a tensor begins; -1 if that has no meaning."""
     try:
         return int(tensor.storage_offset())
     except (RuntimeError, NotImplementedError):
@@ -391,10 +391,10 @@ def watch_optimizers(
     after: Callable[[Any, bool], None],
     unchanged: _core.UnchangedSteps | None = None,
 ) -> list[Any]:
-    """Call back around every optimizer's step; what comes back takes the hooks off.
+    """Call back around every optimizer's step; returns handles that remove the hooks.
 
-    After it also with whether the step ran a closure, which may compute gradients itself. A step
-    that is like the one before goes to `unchanged` alone.
+    `after` also receives whether the step ran a closure, which may compute gradients itself. A step
+    that matches the previous one goes to `unchanged` alone.
     """
     import torch
     from torch.optim.optimizer import (
@@ -402,7 +402,7 @@ def watch_optimizers(
         register_optimizer_step_pre_hook,
     )
 
-    # Asked first, so that a compiled step has nothing of ours in it.
+    # Checked first, so that a compiled step contains none of our code.
     is_compiling = torch.compiler.is_compiling
     # One that never expects anything leaves every step to the callbacks.
     steps = unchanged or _core.UnchangedSteps()
@@ -426,7 +426,7 @@ def watch_optimizers(
 
 
 def _keywords_of_call() -> dict[str, Any]:
-    """The keyword arguments of the module call that runs our hook: the hook is not given them."""
+    """The keyword arguments of the module call that runs our hook, which does not receive them."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(2):
         if frame is not None and frame.f_code.co_name in ("inner", "_call_impl"):
@@ -438,7 +438,7 @@ def _keywords_of_call() -> dict[str, Any]:
 
 
 class _Restored:
-    """Puts torch.compile back, unless somebody else replaced it meanwhile."""
+    """Restores torch.compile, unless someone else has replaced it in the meantime."""
 
     def __init__(self, ours: Any, original: Any) -> None:
         self._ours, self._original = ours, original
@@ -455,9 +455,9 @@ def watch_forward(
 ) -> list[Any]:
     """Call back before the forward of every module, until the program compiles something.
 
-    A hook on all modules that is there while torch compiles would be compiled in, and taking it off
-    would compile all again; so `compiled` is called just before, with the compiled module if it is
-    one just after.
+    A global module hook would be compiled in if it were there while torch compiles, and removing it
+    would recompile everything. So `compiled` is called with None just before, and with the compiled
+    module just after if the result is one.
     """
     import functools
 
@@ -501,7 +501,7 @@ _TORCH_HINT = "install it with: pip install torch"
 
 
 def why_no_cuda() -> str | None:
-    """A sentence where CUDA memory cannot be profiled here; ``None`` where it can."""
+    """A sentence if CUDA memory cannot be profiled here; ``None`` if it can."""
     try:
         import torch
     except ImportError:
@@ -512,7 +512,7 @@ def why_no_cuda() -> str | None:
 
 
 def cuda_device(device: Any) -> Any:
-    """The ``torch.device`` with an index that is meant by None, a number, a text or a device.
+    """The ``torch.device``, with an index, for None, a number, a string or a device.
 
     Raises:
         NoCudaError: there is no CUDA at all (also a ``RuntimeError``).
@@ -532,7 +532,7 @@ def cuda_device(device: Any) -> Any:
     if isinstance(device, int):
         index = device
     else:
-        # Read by hand: torch refuses large numbers in words of its own.
+        # Parsed by hand: torch rejects large numbers with an error message of its own.
         number = "" if device is None else str(device).partition(":")[2]
         index = int(number) if number else torch.cuda.current_device()
     torch.cuda.init()
@@ -566,7 +566,7 @@ def cpu_device(device: Any) -> Any:
     """The ``torch.device`` of the CPU.
 
     Raises:
-        UsageError: another device was meant (also a ``ValueError``).
+        UsageError: another device was given (also a ``ValueError``).
         NoCudaError: torch is not installed (also a ``RuntimeError``).
     """
     if device is not None and not _is_cpu(device):
@@ -585,9 +585,9 @@ def cpu_device(device: Any) -> Any:
 
 
 def synchronizer(device: Any) -> Callable[[], bool]:
-    """A function that waits for the device's work; not while a graph is captured, when it is False.
+    """Return a function that waits for the device; during graph capture it only returns False.
 
-    Waiting, or asking the driver anything, would spoil the capture.
+    Waiting, or any call to the driver, would break the capture.
     """
     import torch
 
@@ -604,7 +604,7 @@ def synchronizer(device: Any) -> Callable[[], bool]:
 
 
 def wait_for_device() -> None:
-    """Wait for the work of the current device, where the program uses CUDA at all."""
+    """Wait for pending work on the current device, if the program uses CUDA at all."""
     import torch
 
     if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
@@ -612,7 +612,7 @@ def wait_for_device() -> None:
 
 
 def counters(index: int) -> dict[str, Any]:
-    """The allocator's own counters, taken at one moment."""
+    """The allocator's own counters, read at one moment."""
     import torch
 
     stats: dict[str, Any] = torch.cuda.memory_stats_as_nested_dict(index)
@@ -631,7 +631,7 @@ def pending_blocks(index: int) -> list[tuple[int, int]]:
 
 
 def card_total(index: int) -> int | None:
-    """Bytes the whole card has, as the driver counts them."""
+    """Total bytes of the whole card, as the driver counts them."""
     try:
         return card_memory(index)[1]
     except RuntimeError:
@@ -639,7 +639,7 @@ def card_total(index: int) -> int | None:
 
 
 def card_memory(index: int) -> tuple[int, int]:
-    """Bytes in use on the whole card, by everyone, and bytes it has."""
+    """Bytes in use on the whole card, by all processes, and its total bytes."""
     import torch
 
     free, total = torch.cuda.mem_get_info(index)
@@ -647,6 +647,6 @@ def card_memory(index: int) -> tuple[int, int]:
 
 
 def card_sample(index: int) -> tuple[int | None, int | None]:
-    """Bytes in use on the whole card, and by this process; asked of NVML, never of CUDA."""
+    """Bytes in use on the whole card, and by this process; read from NVML, never from CUDA."""
     uuid = card_ids().get(index)
     return (None, None) if uuid is None else _core.card_sample(uuid)

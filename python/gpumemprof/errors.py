@@ -1,4 +1,4 @@
-"""What can go wrong: every error is one sentence, with what failed, where, and what to do."""
+"""The exceptions and warnings. Every error is one sentence: what failed, where, and what to do."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = [
 
 
 class Error(Exception):
-    """The base of all errors of gpumemprof; ``str(error)`` is the whole sentence.
+    """Base class of all gpumemprof errors; ``str(error)`` is the whole sentence.
 
     >>> print(Error("it is cut off", where="run.gmp", hint="record it again"))
     run.gmp: it is cut off; record it again
 
     Attributes:
         message: what failed.
-        code: the class of the error: ``usage``, ``bad_input``, ``environment``,
-            ``limit_exceeded`` or ``bug``. The command line has one exit code for each.
-        where: the file, and the byte or event where known; may be empty.
+        code: the kind of error: ``usage``, ``bad_input``, ``environment``,
+            ``limit_exceeded`` or ``bug``. Each has its own exit code on the command line.
+        where: the file, and the byte or event if known; may be empty.
         hint: what to do next; may be empty.
     """
 
@@ -53,7 +53,7 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """A file that cannot be read as what it claims to be.
+    """A file is not in the format it claims to be in.
 
     >>> issubclass(InputError, ValueError)
     True
@@ -61,7 +61,7 @@ class InputError(Error, ValueError):
 
 
 class MissingFileError(InputError, FileNotFoundError):
-    """A file that is not there; ``except FileNotFoundError`` catches it too.
+    """The file does not exist; ``except FileNotFoundError`` catches it too.
 
     >>> issubclass(MissingFileError, FileNotFoundError)
     True
@@ -75,7 +75,7 @@ class MissingFileError(InputError, FileNotFoundError):
 
 
 class UsageError(Error, ValueError):
-    """The call itself was wrong: an event or device that is not there, a word we do not know.
+    """The call itself was wrong: an event or device that does not exist, an unknown name.
 
     >>> issubclass(UsageError, ValueError)
     True
@@ -83,7 +83,7 @@ class UsageError(Error, ValueError):
 
 
 class EnvironmentProblem(Error):  # noqa: N818 - EnvironmentError is Python's old name of OSError
-    """The machine lacks something, for example memory.
+    """The machine lacks something, such as memory.
 
     >>> EnvironmentProblem("there is no room", "environment").code
     'environment'
@@ -91,7 +91,7 @@ class EnvironmentProblem(Error):  # noqa: N818 - EnvironmentError is Python's ol
 
 
 class NoCudaError(EnvironmentProblem, RuntimeError):
-    """There is no CUDA device, or no torch, to profile; ``except RuntimeError`` catches it too.
+    """There is no CUDA device to profile, or no torch; ``except RuntimeError`` catches it too.
 
     >>> issubclass(NoCudaError, RuntimeError)
     True
@@ -99,11 +99,11 @@ class NoCudaError(EnvironmentProblem, RuntimeError):
 
 
 class NotCudaError(UsageError, NoCudaError):
-    """A device that is not CUDA was asked for where there is no CUDA either: wrong both ways."""
+    """A non-CUDA device was requested where there is no CUDA either: wrong both ways."""
 
 
 class InternalError(Error, RuntimeError):
-    """A bug of gpumemprof. Please report it, with the file if you can share it.
+    """A bug in gpumemprof. Please report it, with the file if you can share it.
 
     >>> issubclass(InternalError, RuntimeError)
     True
@@ -111,7 +111,7 @@ class InternalError(Error, RuntimeError):
 
 
 class CutFileWarning(UserWarning):
-    """A file broke off before its end: the figures are those of what came before.
+    """The file is truncated: the figures cover what comes before the cut.
 
     ::
 
@@ -120,7 +120,7 @@ class CutFileWarning(UserWarning):
 
 
 class RecordingWarning(UserWarning):
-    """A live recording is not all it was asked to be; the program itself was not disturbed.
+    """A live recording is not everything that was asked for; the program itself was unaffected.
 
     ::
 
@@ -138,7 +138,7 @@ _CLASSES: dict[str, type[Error]] = {
 
 
 def from_native(message: str, code: str, where: str, hint: str) -> Error:
-    """The exception for an error of the native part."""
+    """The exception for an error of the native code."""
     kind = _CLASSES.get(code, Error)
     if kind is InputError and message == _NO_SUCH_FILE:
         kind = MissingFileError

@@ -1,9 +1,9 @@
-"""Says when the program has imported torch, whatever it did to find out that torch is there.
+"""Detects when the program has imported torch, however it found out that torch exists.
 
 Programs look for torch long before they import it, and some never do: ``find_spec("torch")``,
-``pkgutil``, lazy importers, an import that fails and is tried again. So the watcher stays until
-torch's module has been executed, and it leaves no trace behind: the loader that is in
-``torch.__spec__`` is as Python made it, and a traceback out of torch has no frame of ours.
+``pkgutil``, lazy importers, an import that fails and is retried. So the watcher stays until torch's
+module has been executed, and it leaves no trace: the loader in ``torch.__spec__`` is as Python made
+it, and a traceback out of torch has no frame of ours.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 MYPY = False
-if MYPY:  # Runs at the start of processes that may not need us: it imports nothing else.
+if MYPY:  # Runs at startup of processes that may not need us: imports nothing else.
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import FrameType, ModuleType
@@ -20,12 +20,12 @@ if MYPY:  # Runs at the start of processes that may not need us: it imports noth
 __all__ = ["TorchWatch", "executed_torch", "torch_file"]
 
 _NAME = "torch"
-# Set by an import late in torch's own module: what merely has torch's name does not have it.
+# Set by an import late in torch's own module; another module named torch does not have it.
 _SIGN = "cuda"
 
 
 def _names_of(module: object) -> dict[str, Any]:
-    """What a module holds. Asking a lazy module in any other way would import it."""
+    """The contents of a module. Reading a lazy module in any other way would import it."""
     try:
         names: dict[str, Any] = object.__getattribute__(module, "__dict__")
     except AttributeError:
@@ -45,26 +45,26 @@ def _is_running(names: dict[str, Any]) -> bool:
 
 
 def executed_torch() -> dict[str, Any] | None:
-    """The contents of torch's module once it has been executed to its end, else None."""
+    """The contents of torch's module once it has been executed completely, else None."""
     names = _names_of(sys.modules.get(_NAME))
     return names if _SIGN in names and not _is_running(names) else None
 
 
 def torch_file() -> str | None:
-    """Where torch's module is, if it has been found for an import, even a lazy one."""
+    """The file of torch's module, if an import has found it, even a lazy one."""
     file = _names_of(sys.modules.get(_NAME)).get("__file__")
     return file if isinstance(file, str) else None
 
 
 class _ExecModule:
-    """In the place of a loader's ``exec_module``, until it is called."""
+    """Replaces a loader's ``exec_module`` until it is called."""
 
     def __init__(self, loader: Any, watch: TorchWatch) -> None:
         self._loader = loader
         self._execute = loader.exec_module
         self._watch = watch
 
-    # Loaders are compared by what they hold.
+    # Loaders are compared by their contents.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _ExecModule)
 
@@ -78,24 +78,24 @@ class _ExecModule:
         self._watch.look()
 
 
-# Python leaves frames of its import system out of tracebacks; this one is to go with them.
+# Python strips frames of its import system from tracebacks; this makes it strip ours too.
 _ExecModule.__call__.__code__ = _ExecModule.__call__.__code__.replace(
     co_filename="<frozen importlib._bootstrap_external>"
 )
 
 
 class TorchWatch:
-    """A finder on ``sys.meta_path``: finds torch as the others do, and notes its execution.
+    """A finder on ``sys.meta_path``: finds torch as the others do, and detects its execution.
 
-    Each import of a module that is not there yet passes here, so what escapes the loader (a module
-    that was executed by hand, an import that was under way before) is noticed at the next one.
+    Every import of a module that is not loaded yet comes through here, so what bypasses the loader
+    (a module executed by hand, an import already under way) is noticed at the next one.
     """
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, callback: Callable[[], None]) -> None:
-        """Call back once, when torch has been executed; now, if it has."""
+        """Call back once, when torch has been executed; at once if it already has."""
         self._callbacks.append(callback)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
@@ -106,7 +106,7 @@ class TorchWatch:
         if not self._callbacks or executed_torch() is None:
             return
         self._leave()
-        # No lock: a forked child could find it held. Taking one out is a single operation.
+        # No lock: a forked child could find it held. Removing an item is a single operation.
         while self._callbacks:
             try:
                 callback = self._callbacks.pop(0)
@@ -115,7 +115,7 @@ class TorchWatch:
             callback()
 
     def cancel(self) -> None:
-        """Call nobody back any more."""
+        """Drop all callbacks."""
         self._callbacks.clear()
         self._leave()
 
@@ -141,11 +141,11 @@ class TorchWatch:
         return None
 
     def _later_finders(self) -> list[Any]:
-        """Those that Python would ask next; who comes earlier has been asked."""
+        """Those that Python would ask next; earlier ones have already been asked."""
         finders = list(sys.meta_path)
         return finders[finders.index(self) + 1 :] if self in finders else finders
 
     def _watch_loader(self, loader: Any) -> None:
-        # Only a loader of its own: one that several modules share stays as it is.
+        # Only a loader of torch alone: one that several modules share stays as it is.
         if getattr(loader, "name", None) == _NAME and hasattr(loader, "exec_module"):
             loader.exec_module = _ExecModule(loader, self)

@@ -1,4 +1,4 @@
-"""What a recorded program said of its own memory."""
+"""What a recorded program reported about its own memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Label(NamedTuple):
     """None: not by the end."""
 
     def is_live_after(self, event: int) -> bool:
-        """Whether it was allocated after that event."""
+        """Whether the allocation is live right after that event."""
         return (self.alloc_event is None or self.alloc_event <= event) and (
             self.free_requested_event is None or self.free_requested_event > event
         )

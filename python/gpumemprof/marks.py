@@ -1,4 +1,4 @@
-"""What a program says of itself while it is recorded: where steps begin, what memory is for."""
+"""What a program reports while it is recorded: where steps begin, what memory is for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEP_START = 2
 
 
 def step() -> None:
-    """Mark the beginning of a training step, and the end of the one before.
+    """Mark the beginning of a training step, and the end of the previous one.
 
     ::
 
@@ -38,13 +38,13 @@ def step() -> None:
 
 
 class tag:  # noqa: N801 - reads as a noun in a with statement
-    """Name what is allocated in a block of code, or in a function, by the thread that runs it.
+    """Label what the current thread allocates in a block of code or in a function.
 
     ::
 
         with gpumemprof.tag("kv_cache"): ...
 
-    Tags nest; the innermost counts.
+    Tags nest; the innermost one applies.
     """
 
     def __init__(self, name: str) -> None:

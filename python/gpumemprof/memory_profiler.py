@@ -28,7 +28,7 @@ _Self = TypeVar("_Self", bound="MemoryProfiler")
 
 _MOST_RESULTS = 100_000
 _MOST_SNAPSHOTS = 100_000
-_SHORTEST_INTERVAL_S = 1e-4  # below, a monitor would do nothing but look
+_SHORTEST_INTERVAL_S = 1e-4  # a shorter one would keep the monitor busy doing nothing else
 _LONGEST_INTERVAL_S = 1e9
 _NO_CARD: tuple[int | None, int | None] = (None, None)
 
@@ -44,7 +44,7 @@ os.register_at_fork(after_in_child=_forget_all_threads)
 
 
 class ProfiledContext:
-    """A block of code being profiled, made by ``profile_context``; ``result`` is there afterwards.
+    """A profiled block of code, made by ``profile_context``; ``result`` is set when it ends.
 
     >>> profiler = CPUMemoryProfiler()  # doctest: +SKIP
     >>> with profiler.profile_context("load") as context:  # doctest: +SKIP
@@ -62,7 +62,7 @@ class ProfiledContext:
         """The result of the last run of the block; ``None`` before its end."""
 
     def __enter__(self) -> ProfiledContext:
-        """Begin."""
+        """Start profiling."""
         self._open.append(self._profiler._begin(self.name, self._synchronize))
         return self
 
@@ -72,7 +72,7 @@ class ProfiledContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End; an exception passes."""
+        """Stop profiling; exceptions propagate."""
         self.result = self._profiler._end(self._open.pop(), error)
 
 
@@ -89,7 +89,7 @@ class _OpenProfile:
 
 
 class MemoryProfiler:
-    """What `GPUMemoryProfiler` and `CPUMemoryProfiler` share; use one of those."""
+    """The common base of `GPUMemoryProfiler` and `CPUMemoryProfiler`; use one of those."""
 
     device: Any
     """The ``torch.device`` that is profiled."""
@@ -134,23 +134,23 @@ class MemoryProfiler:
     # What differs between kinds of memory.
 
     def _wait(self) -> bool:
-        """Wait for the device's work; False where that, and asking the driver, is not possible."""
+        """Wait for the device; False if neither that nor a call to the driver is possible."""
         return False
 
     _card_total: int | None = None
 
     def _card_id(self) -> str:
-        """The card's id, as NVML names it; empty where there is none."""
+        """The card's id, as NVML names it; empty if there is none."""
         return ""
 
     def _card(self) -> tuple[int | None, int | None]:
-        """Used and total bytes of the whole card, asked of the driver."""
+        """Used and total bytes of the whole card, as the driver reports them."""
         return _NO_CARD
 
     def _card_and_outside(
         self, reserved: int | None
     ) -> tuple[tuple[int | None, int | None], int | None]:
-        """The same, asked of nobody who may mind, and this process's bytes outside the pool."""
+        """The same without calling CUDA, and this process's bytes outside the pool."""
         return (None, None), None
 
     # Scopes.
@@ -158,25 +158,25 @@ class MemoryProfiler:
     def profile_function(
         self, func: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> ProfileResult:
-        """Call a function and tell what it did to memory; what it returns is dropped.
+        """Call a function and return what it did to memory; its own return value is dropped.
 
-        An exception leaves as it is; ``profiler.results[-1]`` is then the result until there.
+        Exceptions propagate; ``profiler.results[-1]`` then covers the call up to that point.
 
         >>> result = CPUMemoryProfiler().profile_function(torch.empty, 1000)  # doctest: +SKIP
         >>> result.memory_allocated  # doctest: +SKIP
         4000
 
         Args:
-            func: what to call, with the arguments that follow.
+            func: the function to call, with the arguments that follow.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: ``func`` is not callable.
         """
         if not callable(func):
             raise TypeError(f"profile_function() calls a function, and {func!r} is none")
         opened = self._begin(_name_of(func), self.synchronize)
         try:
-            # Kept until the end was looked at: what a call leaves behind includes what it returns.
+            # Kept until the final reading: what a call leaves allocated includes its return value.
             value = func(*args, **kwargs)
         except BaseException as error:
             self._end(opened, error)
@@ -196,8 +196,8 @@ class MemoryProfiler:
         4000000
 
         Args:
-            name: what to call it in results and summaries.
-            synchronize: wait for the device at the two ends; as the profiler does by default.
+            name: the name to use in results and summaries.
+            synchronize: wait for the device at both ends; the profiler's own setting by default.
         """
         if not isinstance(name, str):
             raise TypeError(f"a context is named by a text, not by {name!r}")
@@ -220,8 +220,8 @@ class MemoryProfiler:
             try:
                 has_waited = self._wait()
             except Exception as failure:
-                # What the function left running on the device failed; if it raised itself, that
-                # is the error to tell of.
+                # Work that the function left running on the device failed; if the function raised
+                # too, its own error is the one to report.
                 late_error = failure if error is None else None
         figures = opened.scope.close()
         if opened.recording is not None:
@@ -311,7 +311,7 @@ class MemoryProfiler:
         )
 
     def _look(self, operation: str) -> MemorySnapshot:
-        """The state now, with all there is to know."""
+        """The current state, with everything that is known."""
         state = self._meter.now()
         resident = _core.resident_bytes() if self.track_cpu_memory else None
         card, outside = self._card_and_outside(state[2])
@@ -319,7 +319,7 @@ class MemoryProfiler:
         return MemorySnapshot(*fields)
 
     def _use_counters(self, problem: str) -> None:
-        """The native figures were caught being wrong; from now on torch's counters are used."""
+        """The native figures were found to be wrong; from now on use torch's counters."""
         self._finalizer()
         self._meter = CounterMeter(self._device_id, problem)
         warnings.warn(str(self._meter.note), RecordingWarning, stacklevel=4)
@@ -338,9 +338,9 @@ class MemoryProfiler:
     # Monitoring.
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Look at the device every ``interval`` seconds, in a thread of its own.
+        """Take a snapshot of the device every ``interval`` seconds, in a background thread.
 
-        Peaks between two looks are exact and kept: no spike is missed, however short.
+        Peaks between snapshots are exact and kept: no spike is missed, however short.
 
         >>> profiler.start_monitoring(interval=0.01)  # doctest: +SKIP
         >>> train_epoch(model, batches)  # doctest: +SKIP
@@ -382,7 +382,7 @@ class MemoryProfiler:
             self._monitor_finalizer = weakref.finalize(self, self._monitor.stop)
 
     def stop_monitoring(self) -> None:
-        """End monitoring, with a last look; nothing happens where it is off.
+        """Stop monitoring, with a last snapshot; does nothing if monitoring is off.
 
         >>> profiler.stop_monitoring()  # doctest: +SKIP
         """
@@ -394,7 +394,7 @@ class MemoryProfiler:
 
     @property
     def snapshots(self) -> list[MemorySnapshot]:
-        """What monitoring saw until now, oldest first; bounded, see `snapshots_dropped`.
+        """The snapshots that monitoring has taken, oldest first; bounded, see `snapshots_dropped`.
 
         >>> len(profiler.snapshots)  # doctest: +SKIP
         """
@@ -412,7 +412,7 @@ class MemoryProfiler:
         return self._monitor is not None
 
     def _collect(self, monitor: Monitor | None) -> None:
-        """Make snapshots of what the monitor saw until now; with the lock held."""
+        """Turn what the monitor has seen so far into snapshots; call with the lock held."""
         if monitor is None:
             return
         dropped, seen = monitor.take()
@@ -442,7 +442,7 @@ class MemoryProfiler:
     # Summaries.
 
     def get_summary(self) -> Summary:
-        """Sums over everything profiled, and by name under ``function_summaries``.
+        """Return totals over everything profiled, and by name under ``function_summaries``.
 
         >>> summary = profiler.get_summary()  # doctest: +SKIP
         >>> summary["total_function_calls"], summary["peak_memory_usage"]  # doctest: +SKIP
@@ -460,9 +460,9 @@ class MemoryProfiler:
             )
 
     def clear_results(self) -> None:
-        """Forget all results, snapshots and statistics, and take a new baseline.
+        """Drop all results, snapshots and statistics, and take a new baseline.
 
-        torch's own peak counters stay as they are.
+        torch's own peak counters are not reset.
 
         >>> profiler.clear_results()  # doctest: +SKIP
         >>> profiler.results  # doctest: +SKIP
@@ -479,15 +479,15 @@ class MemoryProfiler:
             self.baseline = baseline
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the monitored timeline and the profiled scopes; needs matplotlib.
+        """Plot the monitored timeline and the profiled scopes; needs matplotlib.
 
         >>> profiler.plot("memory.png")  # doctest: +SKIP
 
         Args:
-            path: where to save the picture; it is only returned otherwise.
+            path: where to save the figure; if omitted, it is only returned.
 
         Returns:
-            matplotlib's figure.
+            The matplotlib figure.
 
         Raises:
             EnvironmentProblem: matplotlib is not installed.
@@ -500,7 +500,7 @@ class MemoryProfiler:
         return draw(snapshots, results, str(self.device), path)
 
     def __enter__(self: _Self) -> _Self:
-        """The profiler itself."""
+        """Return the profiler itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -508,7 +508,7 @@ class MemoryProfiler:
         self.stop_monitoring()
 
     def __repr__(self) -> str:
-        """Kind, device and how much there is."""
+        """The class, the device and the number of results."""
         return f"<{type(self).__name__} {self.device}: {len(self.results)} results>"
 
     def __str__(self) -> str:
@@ -519,7 +519,7 @@ class MemoryProfiler:
         return self.get_summary()._repr_html_()
 
     def _forget_threads(self) -> None:
-        """In a forked child: no thread of ours lives on, and none holds the lock."""
+        """In a forked child: none of our threads survive, and none holds the lock."""
         self._lock = threading.Lock()
         if self._monitor is not None:
             self._monitor_finalizer.detach()
@@ -527,7 +527,7 @@ class MemoryProfiler:
 
 
 def outside_of_pool(process: int | None, reserved: int | None) -> int | None:
-    """What a process holds on the card besides its pool."""
+    """The bytes a process holds on the card outside its pool."""
     outside = difference(process, reserved)
     return None if outside is None else max(0, outside)
 
@@ -541,7 +541,7 @@ def _name_of(func: Callable[..., Any]) -> str:
 
 
 def _text_of(error: BaseException) -> str:
-    # The exception itself would keep the frames of its traceback alive, and their tensors.
+    # The exception itself would keep the frames of its traceback, and their tensors, alive.
     try:
         text = str(error)
     except Exception:

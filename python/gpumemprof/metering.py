@@ -1,9 +1,9 @@
-"""Meters: where a profiler's figures come from, one kind of meter for each source.
+"""Meters: the sources of a profiler's figures, one class for each source.
 
-A meter opens scopes; a scope's ``close()`` and ``turn_over()`` give the same tuple whatever the
-source (see ``_core.Scope``): start in Unix ns, duration and time of the peak after it in ns, the
-states before, at the peak and after, the turnover, the opening thread's own, events not counted,
-and the process's resident bytes before and after.
+A meter opens scopes. A scope's ``close()`` and ``turn_over()`` return the same tuple whatever the
+source (see ``_core.Scope``): the start in Unix ns, the duration and the time from start to peak in
+ns, the states before, at the peak and after, the turnover, the opening thread's own turnover, the
+events not counted, and the process's resident bytes before and after.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Meter(Protocol):
 
 
 class NativeMeter:
-    """The allocator's own events, counted in native code as they happen: exact."""
+    """Counts the allocator's own events in native code as they happen: exact."""
 
     provenance = "measured"
     note: str | None = None
 
     def __init__(self, slot: int, follows_completions: bool = True) -> None:
         self.slot = slot
-        # While others count already the state is known, and settled all the same.
+        # If others are already counting, the state is known; it is still settled.
         self.is_new = _core.counting_start(slot, follows_completions)
         self._is_counting = True
 
@@ -67,7 +67,7 @@ class NativeMeter:
 
 
 class NativeCudaMeter(NativeMeter):
-    """The same for CUDA, starting from torch's counters and proved against them."""
+    """The same for CUDA, starting from torch's counters and checked against them."""
 
     def __init__(self, index: int, follows_completions: bool) -> None:
         super().__init__(index, follows_completions)
@@ -76,7 +76,7 @@ class NativeCudaMeter(NativeMeter):
         self._is_proved = False
         try:
             self._settle()
-            # Ours first: what happens between the two must not look like a block we did not see.
+            # Ours first: an event between the two must not look like a block we missed.
             self._start = _core.counting_turnover(index)
             self._start_gross = int(_torch.counters(index)["allocation"]["all"]["allocated"])
         except BaseException:
@@ -84,7 +84,7 @@ class NativeCudaMeter(NativeMeter):
             raise
 
     def _settle(self) -> None:
-        """Join torch's state; again where something happened in between."""
+        """Start from torch's state; retry if something happened in between."""
         for _ in range(_MOST_TRIES):
             version = _core.counting_version(self.slot)
             stats = _torch.counters(self.slot)
@@ -108,17 +108,17 @@ class NativeCudaMeter(NativeMeter):
             raise UsageError("the allocator's state was never still long enough to join", "usage")
 
     def check(self) -> str | None:
-        """Compare with torch's counters until events were seen that agree; then it is proved."""
+        """Compare with torch's counters until they agree on events seen; then it is proved."""
         if self._is_proved:
             return None
         self._scopes += 1
         heard = _core.counting_turnover(self.slot)
         if heard == self._start and self._scopes < self._next_check:
-            return None  # nothing to compare; asked more and more seldom
+            return None  # nothing to compare; checked less and less often
         self._next_check = self._scopes * 2
         stats, allocated = _torch.counters(self.slot), self.now()[0]
         if _core.counting_turnover(self.slot) != heard:
-            return None  # another thread is at work; the next scope will tell
+            return None  # another thread is active; the next scope will show
         if heard == self._start:
             handed_out = int(stats["allocation"]["all"]["allocated"]) > self._start_gross
             return "torch's allocator does not report its blocks" if handed_out else None
@@ -129,7 +129,7 @@ class NativeCudaMeter(NativeMeter):
 
 
 class _CounterScope:
-    """Two readings of a meter's counters, where nobody tells of what happens in between."""
+    """Two readings of a meter's counters, where the source does not report individual events."""
 
     def __init__(self, meter: _ReadMeter, with_resident: bool) -> None:
         self._meter = meter
@@ -148,7 +148,7 @@ class _CounterScope:
         change = tuple(late - early for late, early in zip(turnover, self._turnover))
         peak_allocated = highest(self._before[0], after[0])
         if after[3] is not None and (self._before[3] is None or after[3] > self._before[3]):
-            peak_allocated = after[3]  # torch's peak rose while it ran: this is the peak
+            peak_allocated = after[3]  # torch's peak rose during the scope: this is the peak
         at_peak = self._before if self._before[0] == peak_allocated else after
         peak: State = (peak_allocated, *at_peak[1:])
         if peak_allocated != at_peak[0]:
@@ -175,7 +175,7 @@ class _CounterScope:
 
 
 class _ReadMeter:
-    """A meter that can only be read now and then; what it says is an estimate."""
+    """A meter that can only be read from time to time; its figures are estimates."""
 
     provenance = "estimated"
     note: str | None
@@ -201,9 +201,9 @@ class _ReadMeter:
 
 
 class CounterMeter(_ReadMeter):
-    """torch's counters, read at the two ends: gross bytes are exact, the peak a lower bound.
+    """torch's counters, read at both ends: gross bytes are exact, the peak is a lower bound.
 
-    The turnover is empty where the allocator does not count it.
+    The turnover is empty if the allocator does not count it.
     """
 
     def __init__(self, index: int, reason: str, has_turnover: bool = True) -> None:
@@ -236,21 +236,21 @@ class CounterMeter(_ReadMeter):
 
 
 class ResidentMeter(_ReadMeter):
-    """This process's resident memory: all there is where CPU tensors cannot be followed."""
+    """This process's resident memory: the fallback where CPU tensors cannot be followed."""
 
     def __init__(self, reason: str) -> None:
         self.note = f"from the process's resident memory: {reason}"
         self._most: int | None = None
 
     def read(self) -> tuple[State, tuple[int, ...]]:
-        # Unknown where the system does not tell, as with /proc hidden from the process.
+        # Unknown if the system does not report it, as when /proc is hidden from the process.
         resident = _core.resident_bytes()
         self._most = highest(self._most, resident)
         return (resident, resident, resident, self._most, self._most), ()
 
 
 def cpu_meter() -> Meter:
-    """The best there is for CPU tensors."""
+    """The best available meter for CPU tensors."""
     try:
         _core.capture_attach_cpu()
         return NativeMeter(_core.CPU_SLOT)
@@ -259,10 +259,10 @@ def cpu_meter() -> Meter:
 
 
 def cuda_meter(index: int) -> Meter:
-    """The best there is for a CUDA device; CUDA is initialised."""
+    """The best available meter for a CUDA device; CUDA must be initialised."""
     backend = _torch.backend()
     if backend != "native":
-        # Such an allocator counts what is in use, and nothing else.
+        # Such an allocator counts the memory in use, and nothing else.
         reason = f"torch uses the {backend} allocator, which tells no events"
         return CounterMeter(index, reason, has_turnover=False)
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):

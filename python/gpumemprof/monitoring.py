@@ -1,7 +1,7 @@
-"""CounterMonitor: a thread that reads counters now and then, where nobody tells of every event.
+"""CounterMonitor: a thread that polls counters, for sources that do not report every event.
 
-Where the allocator's events are counted natively a native thread looks instead (``_core.Sampler``),
-which has the same two functions and never takes the GIL.
+Where the allocator's events are counted natively, a native thread polls instead
+(``_core.Sampler``); it has the same two functions and never takes the GIL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CounterMonitor", "Monitor"]
 
 _MOST_SAMPLES = 100_000
 
-Figures = Any  # _core._Figures, which exists for type checkers alone
+Figures = Any  # _core._Figures, which exists only for type checkers
 
 
 class AnyScope(Protocol):
@@ -26,7 +26,7 @@ class AnyScope(Protocol):
 
 
 class Monitor(Protocol):
-    """Looks at a device until stopped, and keeps what it saw until it is taken."""
+    """Samples a device until stopped, and keeps the samples until they are taken."""
 
     def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]: ...
     def stop(self) -> None: ...
@@ -46,7 +46,7 @@ class CounterMonitor:
         self._thread.start()
 
     def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]:
-        """How many did not fit, and what was seen since the last time."""
+        """The number of samples that did not fit, and the samples since the last call."""
         with self._lock:
             dropped, seen = self._dropped, list(self._seen)
             self._dropped = 0
@@ -54,7 +54,7 @@ class CounterMonitor:
         return dropped, [(figures, None, None) for figures in seen]
 
     def stop(self) -> None:
-        """A last look, and the end."""
+        """Take a last sample, and stop."""
         self._stops.set()
         if self._thread is not threading.current_thread():
             self._thread.join()

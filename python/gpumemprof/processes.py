@@ -1,9 +1,9 @@
-"""Records the processes of a program: the one ``gpumemprof run`` starts, and those it starts.
+"""Records a program's processes: the one ``gpumemprof run`` starts, and those it starts in turn.
 
-Each has a file of its own. A process joins when it has torch (`join`, called by
-``startup/sitecustomize.py``) or when it is forked from one that has. It says what it recorded in a
-small file, the registry, so that the first process can name all files at its end. What fails here
-never concerns the program: it runs on, not recorded.
+Each process has its own file. A process joins when it has torch (`join`, called by
+``startup/sitecustomize.py``) or when it is forked from one that has joined. It writes what it
+recorded to a small file, the registry, so that the first process can name all files at its end. A
+failure here never affects the program: it keeps running, unrecorded.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["begin", "join", "leave"]
 
 _USAGE_CODE = 2
 _BUG_CODE = 70
-# A program that starts workers anew in every epoch would fill a folder.
+# A program that starts new workers in every epoch would fill a folder.
 _MOST_CHILDREN = 256
 
 _settings: Settings | None = None
 _ends: Callable[[str], None] | None = None
-_process = 0  # whose end it is
+_process = 0  # the process whose end it is
 _is_guarded = False
 
 
 def begin() -> None:
-    """In the process that runs the program, before its first line."""
+    """Call in the process that runs the program, before its first line."""
     global _settings
     settings = Settings.read()
     if settings is None:
@@ -55,7 +55,7 @@ def begin() -> None:
         run_closing.say(str(error))
         os._exit(_USAGE_CODE)
     except Error as error:
-        if error.where:  # It is about the file, which was the user's choice.
+        if error.where:  # It is about the file, which the user chose.
             run_closing.say(str(error).replace("overwrite=True", "-f"))
             os._exit(_USAGE_CODE)
         run_closing.say(f"{error}; the program runs without being recorded")
@@ -76,7 +76,7 @@ def begin() -> None:
 
 
 def join() -> None:
-    """In a process that a recorded one started: from torch's import on."""
+    """Call in a process that a recorded one started: records it from torch's import on."""
     global _settings
     _settings = Settings.read()
     if _settings is not None:
@@ -85,7 +85,7 @@ def join() -> None:
 
 
 def leave() -> None:
-    """This process is about to become another program, which `run` records by itself."""
+    """This process is about to become another program, which `run` records separately."""
     waiting = getattr(sys.modules.get("_gpumemprof_import_watch"), "waiting", None)
     if waiting is not None:
         waiting.cancel()
@@ -113,17 +113,17 @@ def _make_registry() -> str:
 
 
 def _guard() -> None:
-    """See to the end of this process and to its forks."""
+    """Watch for the end of this process and for its forks."""
     global _is_guarded
     if _is_guarded:
         return
     _is_guarded = True
-    # Registered before anything of the program's, so it runs after all of it.
+    # Registered before anything in the program, so it runs after all of it.
     atexit.register(_end)
     os.register_at_fork(after_in_child=_after_fork)
     leave_at_once = os._exit
 
-    # Workers of multiprocessing leave by it, and so do many that fork.
+    # multiprocessing workers exit through it, and so do many programs that fork.
     @functools.wraps(leave_at_once)
     def _exit(*args: Any, **kwargs: Any) -> Any:
         _end(" ".join(["_exit", *map(str, args)]))
@@ -146,7 +146,7 @@ def _end(how: str = "exit") -> None:
 
 
 def _after_fork() -> None:
-    """In a forked child: what was recorded is its parent's; it has a file of its own."""
+    """In a forked child: what was recorded belongs to the parent; the child gets its own file."""
     global _ends
     _ends = None
     if _settings is not None and _settings.children:
@@ -154,7 +154,7 @@ def _after_fork() -> None:
 
 
 def _when_memory_is_used(start: Callable[[], None]) -> None:
-    """Now for CPU tensors; a worker that never touches the GPU has no recorder at all."""
+    """At once for CPU tensors; a worker that never touches the GPU gets no recorder at all."""
     settings = _settings
     if settings is None:
         return
@@ -169,7 +169,7 @@ def _start_child() -> None:
     settings = _settings
     if settings is None or _ends is not None:
         return
-    # Nothing may come of this: not an exception, not a line of output.
+    # This must have no visible effect: no exception, no line of output.
     with contextlib.suppress(Exception):
         if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
             _report(settings, {"pid": os.getpid(), "path": None})
@@ -192,7 +192,7 @@ def _child_path(settings: Settings) -> str:
 
 def _report(settings: Settings, row: dict[str, Any]) -> None:
     line = json.dumps(row).encode() + b"\n"
-    # One write at the end of the file: several processes may do so at once.
+    # A single append: several processes may do so at once.
     with contextlib.suppress(OSError):
         descriptor = os.open(settings.registry, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:

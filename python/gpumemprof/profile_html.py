@@ -1,6 +1,6 @@
 """Results and summaries as a small table and a timeline, for notebooks.
 
-One piece of HTML without scripts, styles of other pages or anything from the network.
+One fragment of HTML without scripts, external styles or anything from the network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["result_html", "summary_html", "timeline_svg"]
 
 _WIDTH, _HEIGHT = 480, 80
-# More points than pixels help nobody.
+# More points than pixels add nothing.
 _MOST_POINTS = 2 * _WIDTH
 
 
@@ -32,7 +32,7 @@ def _table(rows: Iterable[Iterable[str]], has_head: bool) -> str:
 
 
 def _thinned(points: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """The highest of each bucket, so that no peak is lost."""
+    """Keep the highest point of each bucket, so that no peak is lost."""
     step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
         return points
@@ -41,7 +41,7 @@ def _thinned(points: list[tuple[float, int]]) -> list[tuple[float, int]]:
 
 
 def timeline_svg(snapshots: list[MemorySnapshot]) -> str:
-    """Allocated bytes over time; nothing for fewer than two moments at which they are known."""
+    """Allocated bytes over time; empty if they are known at fewer than two moments."""
     known = [
         (snapshot.timestamp, snapshot.allocated_memory)
         for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.timestamp)
@@ -67,7 +67,7 @@ def timeline_svg(snapshots: list[MemorySnapshot]) -> str:
 
 
 def result_html(result: ProfileResult) -> str:
-    """The figures, and the way from start over peak to end."""
+    """The figures, and the path from start through peak to end."""
     moments = [result.memory_before, result.memory_peak, result.memory_after]
     return (
         f"<div><strong>{escape(result.function_name)}</strong>"

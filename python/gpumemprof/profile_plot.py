@@ -1,4 +1,4 @@
-"""The monitored timeline and the profiled scopes, drawn with matplotlib."""
+"""Draws the monitored timeline and the profiled scopes with matplotlib."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpumemprof.snapshot import MemorySnapshot
 __all__ = ["draw"]
 
 _MIB = 1 << 20
-# Names of more scopes than this would cover each other.
+# More names than this would overlap.
 _MOST_NAMES = 40
 
 
 def _mib(count: int | None) -> float:
-    """NaN, a gap in the line, for what is not known."""
+    """In MiB; NaN, a gap in the line, if unknown."""
     return math.nan if count is None else count / _MIB
 
 
@@ -28,7 +28,7 @@ def draw(
     device: str,
     path: str | os.PathLike[str] | None,
 ) -> Any:
-    """A figure; it belongs to no window, so it can be made anywhere."""
+    """Draw a figure; it belongs to no window, so it works anywhere."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,4 +1,4 @@
-"""ProfileResult: what one run of a function, or of a block of code, did to a device's memory."""
+"""ProfileResult: what one run of a function or a block of code did to a device's memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OwnAllocations", "ProfileResult"]
 
 @dataclass(frozen=True)
 class OwnAllocations:
-    """What the thread that opened a scope did itself; other threads' work is not in it.
+    """What the thread that opened a scope did itself; other threads are not included.
 
     >>> OwnAllocations(300, 100, 3, 1).memory_diff()
     200
@@ -27,7 +27,7 @@ class OwnAllocations:
     tensors_deleted: int
 
     def memory_diff(self) -> int:
-        """Bytes allocated less bytes freed.
+        """Bytes allocated minus bytes freed.
 
         >>> OwnAllocations(0, 0, 0, 0).memory_diff()
         0
@@ -36,9 +36,9 @@ class OwnAllocations:
 
 
 class ProfileResult:
-    """What one execution did: the state at its ends and at its peak, and everything in between.
+    """What one execution did: the state at both ends and at its peak, and the totals in between.
 
-    Built by a profiler; by hand from two snapshots, the gross bytes are at least the net change:
+    Made by a profiler. If made by hand from two snapshots, gross bytes are at least the net change:
 
     >>> before, after = MemorySnapshot(allocated_memory=10), MemorySnapshot(allocated_memory=14)
     >>> result = ProfileResult("f", 0.5, before, after, after)
@@ -68,11 +68,11 @@ class ProfileResult:
         note: str | None = None,
         recording: ScopeRecording | None = None,
     ) -> None:
-        """Made by a profiler; what is left out follows from the snapshots."""
+        """Made by a profiler; omitted values are derived from the snapshots."""
         self.function_name = function_name
         self.execution_time = execution_time
         """Seconds by the monotonic clock, the device's work included where it was waited for."""
-        # Snapshots are made when they are asked for: most never are, and a scope must cost little.
+        # Snapshots are built on demand: most are never used, and a scope must cost little.
         self._before = memory_before
         self._after = memory_after
         self._peak = memory_peak
@@ -103,7 +103,7 @@ class ProfileResult:
 
     @property
     def memory_before(self) -> MemorySnapshot:
-        """The state when it began.
+        """The state when the execution began.
 
         >>> before, now = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, before, now, now).memory_before.allocated_memory
@@ -115,7 +115,7 @@ class ProfileResult:
 
     @property
     def memory_after(self) -> MemorySnapshot:
-        """The state when it ended.
+        """The state when the execution ended.
 
         >>> before, now = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, before, now, now).memory_after.allocated_memory
@@ -127,7 +127,7 @@ class ProfileResult:
 
     @property
     def memory_peak(self) -> MemorySnapshot:
-        """The state at the one moment of most allocated bytes, with that moment's time.
+        """The state at the moment with the most allocated bytes, with its timestamp.
 
         >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, now, now, peak).memory_peak.allocated_memory
@@ -139,7 +139,7 @@ class ProfileResult:
 
     @property
     def own(self) -> OwnAllocations | None:
-        """What the opening thread did itself; ``None`` where that is not known.
+        """What the opening thread did itself; ``None`` if unknown.
 
         >>> now = MemorySnapshot(allocated_memory=5)
         >>> ProfileResult("f", 0.0, now, now, now, own=OwnAllocations(9, 2, 3, 1)).own.memory_diff()
@@ -150,7 +150,7 @@ class ProfileResult:
         return self._own
 
     def memory_diff(self) -> int | None:
-        """The net change in bytes: allocated less freed; ``None`` where that is not known.
+        """Return the net change in bytes: allocated minus freed; ``None`` if unknown.
 
         >>> now = MemorySnapshot(allocated_memory=5)
         >>> ProfileResult("f", 0.0, now, now, now, 100, 100).memory_diff()
@@ -159,7 +159,7 @@ class ProfileResult:
         return difference(self.memory_allocated, self.memory_freed)
 
     def peak_memory_usage(self) -> int | None:
-        """The most allocated bytes on the device during this execution; ``None`` where not known.
+        """Return the most bytes allocated on the device during this execution; ``None`` if unknown.
 
         >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, now, now, peak).peak_memory_usage()
@@ -170,7 +170,7 @@ class ProfileResult:
         return most
 
     def peak_above_start(self) -> int | None:
-        """The same, less what was allocated when it began.
+        """Return the peak minus what was allocated when the execution began; ``None`` if unknown.
 
         >>> now, peak = MemorySnapshot(allocated_memory=5), MemorySnapshot(allocated_memory=9)
         >>> ProfileResult("f", 0.0, now, now, peak).peak_above_start()
@@ -182,7 +182,7 @@ class ProfileResult:
     def allocations(self) -> list[Allocation] | None:
         """Every allocation made, with its stack; ``None`` without ``collect_stack_traces``.
 
-        Bounded: the newest hundred thousand.
+        Limited to the newest hundred thousand.
 
         >>> now = MemorySnapshot()
         >>> print(ProfileResult("f", 0.0, now, now, now).allocations)
@@ -192,7 +192,7 @@ class ProfileResult:
 
     @property
     def recording(self) -> Recording | None:
-        """The scope as a `Recording`, to report and query; ``None`` without stacks collected.
+        """The scope as a `Recording`, to report on and query; ``None`` if no stacks were collected.
 
         >>> now = MemorySnapshot()
         >>> print(ProfileResult("f", 0.0, now, now, now).recording)
@@ -201,7 +201,7 @@ class ProfileResult:
         return None if self._recording is None else self._recording.load()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for JSON.
+        """Return everything as a dictionary for JSON.
 
         >>> now = MemorySnapshot(allocated_memory=5)
         >>> ProfileResult("f", 0.25, now, now, now).to_dict()["peak_memory_usage"]
@@ -230,7 +230,7 @@ class ProfileResult:
         }
 
     def __repr__(self) -> str:
-        """Name, peak and net change."""
+        """The name, the peak and the net change."""
         peak, change = self.peak_memory_usage(), self.memory_diff()
         peak_text = "unknown" if peak is None else f"{peak} B"
         change_text = "unknown" if change is None else f"{change:+d} B"
@@ -240,7 +240,7 @@ class ProfileResult:
         )
 
     def __str__(self) -> str:
-        """A small table for people."""
+        """A small human-readable table."""
         from gpumemprof.profile_text import result_text
 
         return result_text(self)

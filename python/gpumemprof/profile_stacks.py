@@ -1,7 +1,7 @@
-"""The stack of every allocation in a scope: a recording of its own, in a temporary file.
+"""Stacks of all allocations in a scope: a separate recording in a temporary file.
 
-On disk an event takes a few bytes, so a long scope stays cheap to keep; it is read when asked for.
-The file goes when its result does.
+An event takes a few bytes on disk, so a long scope is cheap to keep; the file is read on demand.
+It is deleted together with its result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Allocation:
 
     @property
     def is_live(self) -> bool:
-        """Whether it was still there when the scope ended.
+        """Whether the allocation was still live when the scope ended.
 
         >>> Allocation(0x1000, 512, 400, 1.0, 2.0, []).is_live
         False
@@ -57,14 +57,14 @@ def _seconds(time_ns: int | None) -> float | None:
 
 
 def _remove(path: str, pid: int) -> None:
-    # A forked child must leave its parent's files alone.
+    # A forked child must not touch its parent's files.
     if os.getpid() == pid:
         with contextlib.suppress(OSError):
             Path(path).unlink()
 
 
 class ScopeRecording:
-    """Records from its making until `stop`."""
+    """Records from its creation until `stop`."""
 
     def __init__(self, is_cpu: bool, device_name: str) -> None:
         self._device_name = device_name
@@ -77,7 +77,7 @@ class ScopeRecording:
         self._count = 0
 
     def stop(self, allocations: int | None) -> None:
-        """End it; the scope made so many allocations, and what came before them was our own."""
+        """End it; the scope made this many allocations, and any before them were our own."""
         self._active.stop()
         self._count = _MOST_ALLOCATIONS if allocations is None else allocations
 
@@ -112,7 +112,7 @@ class ScopeRecording:
         return made
 
     def stack_at_peak(self) -> str | None:
-        """The stack of the allocation that made the peak, innermost last; None: the start did."""
+        """The stack of the allocation that reached the peak, innermost last; None if none did."""
         row = self._row()
         if row is None or self._count == 0:
             return None
@@ -124,6 +124,6 @@ class ScopeRecording:
 
 
 def format_stack(frames: list[Any]) -> str | None:
-    """As Python writes a traceback, without the source lines."""
+    """Formatted like a Python traceback, without the source lines."""
     lines = [f'  File "{f.file}", line {f.line}, in {f.name}' for f in reversed(frames)]
     return "\n".join(lines) or None

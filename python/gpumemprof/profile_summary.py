@@ -1,4 +1,4 @@
-"""Sums over everything a profiler has profiled, kept up to date as results come in."""
+"""Totals over everything a profiler has profiled, updated as results come in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FunctionTotals", "Summary", "Totals"]
 
 
 class Summary(dict[str, Any]):
-    """What ``get_summary()`` gives: a dictionary that shows itself as a small table.
+    """The return value of ``get_summary()``: a dictionary that prints as a small table.
 
     >>> Summary(device="cpu")["device"]
     'cpu'
@@ -25,7 +25,7 @@ class Summary(dict[str, Any]):
     """What was profiled."""
 
     def __str__(self) -> str:
-        """A table for people."""
+        """A human-readable table."""
         from gpumemprof.profile_text import summary_text
 
         return summary_text(self)
@@ -38,7 +38,7 @@ class Summary(dict[str, Any]):
 
 @dataclass
 class FunctionTotals:
-    """Sums over the calls of one name."""
+    """Totals over all calls with one name."""
 
     call_count: int = 0
     total_time: float = 0.0
@@ -65,7 +65,7 @@ class FunctionTotals:
 
 @dataclass
 class Totals:
-    """Sums over all names; also over results that were dropped for being too many."""
+    """Totals over all names, including results that were dropped because there were too many."""
 
     calls: int = 0
     time_s: float = 0.0
@@ -83,7 +83,7 @@ class Totals:
         self.functions.setdefault(result.function_name, FunctionTotals()).add(result)
 
     def see(self, allocated: int | None) -> None:
-        """So many bytes were seen allocated."""
+        """This many bytes were seen allocated."""
         self.peak = highest(self.peak, allocated)
 
     def summary(
@@ -103,7 +103,7 @@ class Totals:
             total_memory_allocated=self.allocated,
             total_memory_freed=self.freed,
             net_memory_change=difference(self.allocated, self.freed),
-            # Nothing was looked at since: the baseline is the highest there is.
+            # Nothing has been measured since: the baseline is the highest value known.
             peak_memory_usage=baseline if self.peak is None else self.peak,
             current_memory_usage=current,
             baseline_memory_usage=baseline,

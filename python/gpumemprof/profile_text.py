@@ -14,7 +14,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: int | None) -> str:
-    """Bytes for people.
+    """Format a number of bytes.
 
     >>> size(1536), size(-(3 << 20)), size(None)
     ('1.5 KiB', '-3.0 MiB', 'unknown')
@@ -29,12 +29,12 @@ def size(count: int | None) -> str:
 
 
 def change(count: int | None) -> str:
-    """A change of bytes, with its sign."""
+    """Format a change in bytes, with its sign."""
     return f"+{size(count)}" if count is not None and count > 0 else size(count)
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people."""
+    """Format a duration."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.3f} s"
@@ -47,7 +47,7 @@ def _gross(count: int | None, storages: int | None) -> str:
 
 
 def result_rows(result: ProfileResult) -> list[tuple[str, str]]:
-    """What a result says, a row each."""
+    """The contents of a result, one row each."""
     rows = [
         ("peak", f"{size(result.peak_memory_usage())} ({change(result.peak_above_start())})"),
         ("allocated", _gross(result.memory_allocated, result.tensors_created)),
@@ -63,7 +63,7 @@ def result_rows(result: ProfileResult) -> list[tuple[str, str]]:
 
 
 def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
-    """The functions of a summary, a row each below the head."""
+    """The functions of a summary, one row each below the header."""
     rows = [["function", "calls", "average time", "average allocated", "peak"]]
     for name, sums in summary["function_summaries"].items():
         average = sums["avg_memory_allocated"]
@@ -92,7 +92,7 @@ def _table(rows: Iterable[list[str]]) -> list[str]:
 
 
 def _lines(lines: Iterable[str]) -> str:
-    """Names and messages among them may hold anything."""
+    """Join lines; names and messages among them may contain anything."""
     return "\n".join(map(printable, lines))
 
 
@@ -102,7 +102,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def result_text(result: ProfileResult) -> str:
-    """A small table, named."""
+    """A small table, headed by the name."""
     rows = [f"  {name:<10} {text}" for name, text in result_rows(result)]
     return _lines([f"{result.function_name} on {_device(result)}", *rows])
 

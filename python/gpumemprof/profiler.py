@@ -1,4 +1,4 @@
-"""GPUMemoryProfiler and CPUMemoryProfiler: what functions and blocks of code do to memory, exactly.
+"""GPUMemoryProfiler and CPUMemoryProfiler: the exact memory use of functions and blocks of code.
 
 ::
 
@@ -6,9 +6,9 @@
     result = profiler.profile_function(train_step, model, data)
     print(result)
 
-Every figure comes from the allocator's own events, counted in native code while they happen: peaks
-are exact for every scope, however scopes nest, overlap or run in threads, and torch's own peak
-counters stay as they are.
+Every figure comes from the allocator's own events, counted in native code as they happen. Peaks are
+exact for every scope, however scopes nest, overlap or run in threads, and torch's own peak counters
+are left untouched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CPUMemoryProfiler", "GPUMemoryProfiler", "ProfiledContext"]
 
 
 class GPUMemoryProfiler(MemoryProfiler):
-    """Profiles what functions and blocks of code do to the memory of one CUDA device.
+    """Measures what functions and blocks of code do to the memory of one CUDA device.
 
     ::
 
@@ -35,17 +35,17 @@ class GPUMemoryProfiler(MemoryProfiler):
     <ProfileResult 'train_step': peak 8519680 B, change +4004352 B, 0.001837 s>
 
     Args:
-        device: a number, a text such as ``"cuda:0"``, a ``torch.device``, or ``None`` for the
+        device: an index, a string such as ``"cuda:0"``, a ``torch.device``, or ``None`` for the
             current device.
-        track_tensors: count storages allocated and freed; it costs nothing.
-        track_cpu_memory: read this process's resident memory at the ends of scopes.
+        track_tensors: count storages allocated and freed; this costs nothing.
+        track_cpu_memory: read this process's resident memory at both ends of each scope.
         collect_stack_traces: keep the stack of every allocation in a scope.
-        synchronize: wait for the device's work at the two ends of a scope, so that times are those
-            of the work and not of its launch. Memory figures do not depend on it.
+        synchronize: wait for the device at both ends of a scope, so that times cover the work and
+            not just its launch. Memory figures do not depend on it.
 
     Raises:
         NoCudaError: there is no CUDA device (also a ``RuntimeError``).
-        UsageError: no such device, or not CUDA (also a ``ValueError``).
+        UsageError: the device does not exist, or is not CUDA (also a ``ValueError``).
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class GPUMemoryProfiler(MemoryProfiler):
         try:
             return _torch.card_memory(self._device_id)
         except Exception:
-            return None, self._card_total  # the device is out of order; the program will hear of it
+            return None, self._card_total  # the device has failed; the program will find out
 
     def _card_and_outside(
         self, reserved: int | None
@@ -90,18 +90,18 @@ class GPUMemoryProfiler(MemoryProfiler):
 
 
 class CPUMemoryProfiler(MemoryProfiler):
-    """The same API over CPU tensors; it works everywhere.
+    """The same API for CPU tensors; works on any machine.
 
-    What is counted is the memory that torch itself takes for CPU tensors from the moment the first
-    CPUMemoryProfiler is made; tensors that are older are not known to it. There is no pool, so
-    reserved and active memory are the allocated one.
+    It counts the memory that torch itself allocates for CPU tensors from the moment the first
+    CPUMemoryProfiler is created; it does not know older tensors. There is no pool, so reserved and
+    active memory equal allocated memory.
 
     >>> profiler = CPUMemoryProfiler()  # doctest: +SKIP
     >>> result = profiler.profile_function(torch.empty, 1000)  # doctest: +SKIP
     >>> result.memory_allocated, result.tensors_created  # doctest: +SKIP
     (4000, 1)
 
-    Args: those of `GPUMemoryProfiler`; there is no device to wait for.
+    Args: as for `GPUMemoryProfiler`; there is no device to wait for.
 
     Raises:
         NoCudaError: torch is not installed (also a ``RuntimeError``).
@@ -117,7 +117,7 @@ class CPUMemoryProfiler(MemoryProfiler):
         *,
         synchronize: bool = True,
     ) -> None:
-        """Begin to count CPU tensors, and take the baseline."""
+        """Start counting CPU tensors, and take the baseline."""
         super().__init__(
             _torch.cpu_device(device),
             cpu_meter(),

@@ -1,4 +1,4 @@
-"""profile_function and profile_context: profiling in a line, with one profiler for all."""
+"""profile_function and profile_context: one-line profiling with a shared profiler."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ os.register_at_fork(after_in_child=_forget_lock)
 
 
 def default_profiler(device: Any = None) -> MemoryProfiler:
-    """The profiler that `profile_function` and `profile_context` use, made on first use.
+    """Return the profiler that `profile_function` and `profile_context` use, created on first use.
 
-    It profiles the current CUDA device, or CPU tensors where there is no CUDA; with a device given,
-    that one.
+    It profiles the given device; by default the current CUDA device, or CPU tensors if there is no
+    CUDA.
 
     >>> default_profiler("cpu") is default_profiler("cpu")  # doctest: +SKIP
     True
@@ -82,15 +82,15 @@ def profile_function(
     ... def double(x):
     ...     return x * 2
 
-    Results are in ``default_profiler().results``, or in those of the profiler given. Of a coroutine
-    function the whole run is profiled, with all that runs meanwhile.
+    Results are in ``default_profiler().results``, or in those of the given profiler. For a
+    coroutine function, the whole run is profiled, including everything else that runs meanwhile.
 
     Args:
-        function: what to profile, where it is used without brackets.
-        name: what to call it; its ``__name__`` otherwise.
+        function: the function to profile, when used without parentheses.
+        name: the name to use in results; the function's ``__name__`` by default.
         device: which device to profile; see `default_profiler`.
-        profiler: the profiler to use, instead of the default one.
-        synchronize: wait for the device at the two ends; as the profiler does by default.
+        profiler: the profiler to use instead of the default one.
+        synchronize: wait for the device at both ends; the profiler's own setting by default.
     """
 
     def profiled(inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,10 +149,10 @@ def profile_context(
     4000
 
     Args:
-        name: what to call it in results and summaries.
+        name: the name to use in results and summaries.
         device: which device to profile; see `default_profiler`.
-        profiler: the profiler to use, instead of the default one.
-        synchronize: wait for the device at the two ends; as the profiler does by default.
+        profiler: the profiler to use instead of the default one.
+        synchronize: wait for the device at both ends; the profiler's own setting by default.
     """
     used = profiler if profiler is not None else default_profiler(device)
     return used.profile_context(name, synchronize=synchronize)

@@ -1,4 +1,4 @@
-"""Live recording: every allocator event of this process, streamed to a ``.gmp`` file while it runs.
+"""Live recording: streams every allocator event of this process to a ``.gmp`` file as it runs.
 
 ::
 
@@ -8,9 +8,9 @@
             with gpumemprof.tag("forward"):
                 ...
 
-Recordings may overlap, nest and be made in any thread; each has its own file. A file is complete to
-within a second of the end however the process ends. A forked child does not record, unless its
-program runs under ``gpumemprof run``, which gives each process a file of its own.
+Recordings may overlap, nest and be made in any thread; each has its own file. However the process
+ends, the file is missing at most its last second. A forked child does not record, unless its
+program runs under ``gpumemprof run``, which gives each process its own file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WAYS = ("native", "recorder", "counters")
 
 
 def _probe() -> bool:
-    """Whether a raw walk of this thread's frames equals what Python says of them."""
+    """Whether a raw walk of this thread's frames matches what Python reports."""
     raw, line = _core.capture_own_stack(), sys._getframe().f_lineno
     seen = []
     current: Any = sys._getframe()
@@ -66,7 +66,7 @@ _MOST_FRAMES = 512
 
 
 def _learn_thread_key() -> None:
-    """Spare every event a question to Python; nothing is lost where this fails."""
+    """Saves a call into Python for every event; nothing is lost if this fails."""
     is_found = _thread.allocate_lock()
 
     def find() -> None:
@@ -88,7 +88,7 @@ def _why_no_stacks() -> str | None:
     except Error as error:
         return error.message
     _learn_thread_key()
-    # Through a generator and a function of C, whose frames are kept in other ways.
+    # Through a generator and a C function, whose frames are stored differently.
     if not _probe() or not next(_probe() for _ in (0,)) or not all(map(lambda _: _probe(), (0,))):  # noqa: C417
         return "this Python keeps its frames in a way gpumemprof does not know"
     return None
@@ -106,7 +106,7 @@ def _prepare() -> None:
 
 
 def _wrap_exit() -> None:
-    """Close the recordings before ``os._exit``, where its call of the system cannot be watched."""
+    """Close the recordings before ``os._exit``, where its system call cannot be intercepted."""
     end = os._exit
 
     @functools.wraps(end)
@@ -121,7 +121,7 @@ def _wrap_exit() -> None:
 
 @functools.cache
 def _why_no_forward_stacks() -> str | None:
-    """Switch forward stacks on; or why memory allocated in backward comes without them."""
+    """Turn on forward stacks; returns why memory allocated in backward has none if that fails."""
     if _stack_problem is not None:
         return _stack_problem
     try:
@@ -135,7 +135,7 @@ def _why_no_forward_stacks() -> str | None:
 
 @functools.cache
 def _why_no_modules() -> str | None:
-    """Switch on that allocations know their module; or why they do not."""
+    """Turn on module attribution of allocations; returns why it is unavailable if that fails."""
     if _stack_problem is not None:
         return _stack_problem
     try:
@@ -146,7 +146,7 @@ def _why_no_modules() -> str | None:
 
 
 def _forget() -> None:
-    """In a forked child: the recordings are the parent's."""
+    """In a forked child: the recordings belong to the parent."""
     global _lock
     _lock = threading.RLock()
     for recording in _active:
@@ -156,7 +156,7 @@ def _forget() -> None:
     hooks.forget()
 
 
-# Whoever starts something of their own in a child imports this first, and so comes after it.
+# Modules that start something in a child import this one first, so their hooks run after it.
 os.register_at_fork(after_in_child=_forget)
 
 
@@ -166,7 +166,7 @@ def _stop_all() -> None:
 
 
 def _forced_way() -> str:
-    """How events are to be had, as the environment says: to try what an unknown torch would get."""
+    """The capture method set in the environment, to try what an unknown torch would get."""
     way = os.environ.get("GPUMEMPROF_CAPTURE", "native")
     if way not in _WAYS:
         raise UsageError(f"GPUMEMPROF_CAPTURE is {way}, not one of {', '.join(_WAYS)}", "usage")
@@ -229,7 +229,7 @@ class ActiveRecording:
         self._has_labels = labels
         self._is_brief = is_brief
         self._is_watching = False
-        # Of a process that is recorded for another's sake: no file without an event, no word.
+        # For processes recorded on behalf of another: no file without events, no messages.
         self._is_silent = waits
         with _lock:
             _prepare()
@@ -246,13 +246,13 @@ class ActiveRecording:
                 path, self._is_cpu, overwrite, stacks, waits, self._told_facts
             )
         except UsageError as error:
-            # The core speaks of the command's flag.
+            # The core's hint names the command-line flag.
             hint = error.hint.replace("-f ", "overwrite=True ")
             raise UsageError(error.message, error.code, error.where, hint) from None
 
     @property
     def memory(self) -> str:
-        """``cuda`` or ``cpu``: whose memory is recorded.
+        """Which memory is recorded: ``cuda`` or ``cpu``.
 
         >>> recording.memory  # doctest: +SKIP
         'cuda'
@@ -260,7 +260,7 @@ class ActiveRecording:
         return "cpu" if self._is_cpu else "cuda"
 
     def stop(self, reason: str = "stop") -> None:
-        """End the recording; everything until now is in the file. Doing it twice does no harm.
+        """End the recording; everything up to now is in the file. Calling it again does nothing.
 
         >>> recording.stop()  # doctest: +SKIP
         """
@@ -298,7 +298,7 @@ class ActiveRecording:
             warnings.warn(note, RecordingWarning, stacklevel=2)
 
     def _attach(self) -> None:
-        """Torch is there; its errors are ours, never the program's."""
+        """torch is imported; errors from it are ours, never the program's."""
         try:
             if self._number is None:
                 return
@@ -322,7 +322,7 @@ class ActiveRecording:
             self.notes.append(f"nothing is recorded: {error}")
 
     def _join(self) -> None:
-        """CUDA is there."""
+        """CUDA is initialised."""
         number = self._number
         if number is None:
             return
@@ -354,7 +354,7 @@ class ActiveRecording:
             self._prover = prover
 
     def _prove(self, number: int) -> None:
-        """The self-test, once the program has allocated: its events must add up to torch's list."""
+        """Self-test once the program has allocated: its events must add up to torch's list."""
         try:
             while not _core.capture_wait_for_allocation(number, 60):
                 if self._number is None:
@@ -394,10 +394,10 @@ class ActiveRecording:
             _core.capture_add_facts(number, facts)
 
     def _add_retries(self) -> None:
-        """Torch's own count: no event tells a retry from empty_cache()."""
+        """From torch's own count: events cannot distinguish a retry from empty_cache()."""
         if self._number is None or self.capture != "native" or not self._retries:
             return
-        with contextlib.suppress(Exception):  # The counters are not worth a failed end.
+        with contextlib.suppress(Exception):  # Missing counters must not make stop() fail.
             now = _torch.retry_counts()
             self._add_facts(
                 {
@@ -408,7 +408,7 @@ class ActiveRecording:
             )
 
     def _fall_back(self, reason: Exception) -> None:
-        """Torch's own recorder, or the card's counters alone."""
+        """Use torch's own recorder, or only the card's counters."""
         try:
             if _torch.backend() != "native" or _forced_way() == "counters":
                 raise UsageError(str(reason), "usage")
@@ -422,7 +422,7 @@ class ActiveRecording:
             self._set_capture("counters")
 
     def _take_recorder(self) -> None:
-        """Put what torch's own recorder saw into the file."""
+        """Copy what torch's own recorder saw into the file."""
         try:
             with tempfile.TemporaryDirectory() as folder:
                 snapshot = str(Path(folder) / "snapshot.pickle")
@@ -469,19 +469,19 @@ def start(
     overwrite: bool = False,
     labels: bool = True,
 ) -> ActiveRecording:
-    """Start recording into a file; `stop`, the recording's own ``stop()`` or the exit ends it.
+    """Start recording to a file; ends with `stop`, the recording's own ``stop()``, or at exit.
 
     >>> recording = gpumemprof.start("run.gmp")  # doctest: +SKIP
 
     Args:
         path: the file to write, usually ``*.gmp``.
-        stacks: record where each event came from.
-        cpu: record CPU tensors instead of CUDA memory; by default where there is no CUDA.
-        overwrite: replace a file that is already there.
+        stacks: record the call stack of each event.
+        cpu: record CPU tensors instead of CUDA memory; the default if there is no CUDA.
+        overwrite: replace an existing file.
         labels: record which memory holds parameters, gradients, optimizer state and inputs.
 
     Raises:
-        Error: the file cannot be written, or exists.
+        Error: the file cannot be written, or already exists.
     """
     recording = ActiveRecording(path, stacks, cpu, overwrite, labels)
     with _lock:
@@ -490,7 +490,7 @@ def start(
 
 
 def stop() -> ActiveRecording:
-    """End the recording that `start` began last, and return it.
+    """End the recording most recently begun by `start`, and return it.
 
     >>> gpumemprof.stop().path  # doctest: +SKIP
     'run.gmp'
@@ -519,10 +519,10 @@ class record:  # noqa: N801 - reads as a verb
         @gpumemprof.record("train.gmp")
         def train(): ...
 
-    A second use of the same object writes ``run.2.gmp`` and so on; entered again while it is open
-    (by recursion, or by another thread) it goes on with the recording there is.
+    Using the same object again writes ``run.2.gmp`` and so on; entering it again while it is open
+    (by recursion, or from another thread) continues the open recording.
 
-    Args: those of `start`.
+    Args: as for `start`.
     """
 
     def __init__(

@@ -21,23 +21,23 @@ _TEXT_WIDTH = 100
 
 
 def load(path: str | os.PathLike[str]) -> Recording:
-    """Open a recording, a ``.gmp`` file or a PyTorch memory snapshot, and replay it.
+    """Open a recording (a ``.gmp`` file or a PyTorch memory snapshot) and replay it.
 
     >>> import gpumemprof
     >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].device
     'cuda:0'
 
     Args:
-        path: a ``.gmp`` file of ``gpumemprof run`` or `record`, or a file written by
-            ``torch.cuda.memory._dump_snapshot`` of any torch from 2.0 on, plain or compressed
-            with gzip. Nothing in it is executed, so it may come from a stranger.
+        path: a ``.gmp`` file from ``gpumemprof run`` or `record`, or a file written by
+            ``torch.cuda.memory._dump_snapshot`` in torch 2.0 or later, plain or compressed with
+            gzip. Nothing in it is executed, so untrusted files are safe to open.
 
     Raises:
-        MissingFileError: there is no such file (also a ``FileNotFoundError``).
-        InputError: it is no recording, or a damaged one of which nothing can be used.
+        MissingFileError: the file does not exist (also a ``FileNotFoundError``).
+        InputError: it is not a recording, or is too damaged to use any of it.
 
-    A file that broke off is opened as far as it goes, with a ``CutFileWarning``; ``cut`` says
-    where. The same warning says what else is missing: events that were lost, or the end of a
+    A truncated file is opened as far as it goes, with a ``CutFileWarning``; ``cut`` says where it
+    ends. The same warning reports anything else that is missing: lost events, or the end of a
     recording that was never closed (``completeness``).
     """
     recording = Recording(_core.open(os.fsencode(path)), os.fsdecode(path))
@@ -49,9 +49,9 @@ def load(path: str | os.PathLike[str]) -> Recording:
 
 
 class Recording:
-    """A recording, made by `load`: its report and its tables.
+    """A recording opened by `load`: its report and its tables.
 
-    Tables are read in place by any library that takes Arrow data::
+    Any library that takes Arrow data reads the tables in place::
 
         recording.allocations.to_pandas()
         polars.DataFrame(recording.allocations)
@@ -59,8 +59,8 @@ class Recording:
         segments = recording.segments
         duckdb.sql("SELECT stream, sum(size_bytes) FROM segments GROUP BY stream")
 
-    They have one batch a device. Events are numbered from 0 on each device, and so are segments;
-    what is not known is null.
+    Each table has one batch per device. Events and segments are numbered from 0 on each device;
+    unknown values are null.
     """
 
     def __init__(self, handle: _core.RecordingHandle, path: str) -> None:
@@ -75,15 +75,15 @@ class Recording:
 
     @property
     def cut(self) -> str | None:
-        """A sentence where the file broke off; ``None`` where it is whole."""
+        """A sentence that says where the file was truncated; ``None`` if it is complete."""
         return self._handle.cut
 
     @cached_property
     def completeness(self) -> dict[str, Any]:
-        """How the recording ended, and what of the program is missing in it.
+        """How the recording ended, and which parts of the program's run are missing.
 
         As in ``report --json``: ``made`` = ``recorded`` + ``lost``, ``gaps`` with their times, and
-        ``what_is_missing``, a sentence each. Unknown is None.
+        ``what_is_missing``, one sentence each. Unknown values are None.
 
         >>> load("run.gmp").completeness["lost"]  # doctest: +SKIP
         {'allocations': 0, 'frees': 0, 'others': 0}
@@ -92,14 +92,14 @@ class Recording:
 
     @cached_property
     def devices(self) -> list[DeviceReport]:
-        """The report of every device."""
+        """The report of each device."""
         return [DeviceReport.from_json(device) for device in self.report()["devices"]]
 
     def sources(self, device: str | int | None = None) -> list[DeviceSources]:
-        """What the memory was for: at the peak, over time, by step and by module.
+        """Return what the memory was for: at the peak, over time, by step and by module.
 
-        Figures are inferred from stacks, sizes and lifetimes, or measured where the recording
-        names its storages; what nothing tells is ``unknown``::
+        Figures are inferred from stacks, sizes and lifetimes, or measured if the recording names
+        its storages; memory whose use cannot be determined is ``unknown``::
 
             for device in recording.sources():
                 for name, figure in device.sources.items():
@@ -116,15 +116,15 @@ class Recording:
         device: str | int | None = None,
         top: int | None = None,
     ) -> dict[str, Any]:
-        """The report that ``gpumemprof report --json`` prints, as a dictionary.
+        """Return the report that ``gpumemprof report --json`` prints, as a dictionary.
 
         Args:
-            at: the moment asked about: ``"peak"``, ``"end"``, or the number of an event.
+            at: the moment to report on: ``"peak"``, ``"end"``, or the number of an event.
             device: only this device, such as ``0``, ``"cuda:0"`` or ``"host"``.
-            top: how many live groups to list; all unless said otherwise.
+            top: how many live groups to list; all by default.
 
         Raises:
-            UsageError: there is no such event or device.
+            UsageError: the event or device does not exist.
         """
         report: dict[str, Any] = json.loads(self.to_json(at, device, top))
         return report
@@ -135,7 +135,7 @@ class Recording:
         device: str | int | None = None,
         top: int | None = None,
     ) -> str:
-        """The same as `report`, as JSON text."""
+        """Return the same as `report`, as JSON text."""
         return _core.report_json(
             self._handle, *_moment(at), _device_number(device), _at_least_0(top)
         )
@@ -149,9 +149,9 @@ class Recording:
         modules: bool = False,
         steps: bool = False,
     ) -> str:
-        """The report that ``gpumemprof report`` prints, for people; see `report`.
+        """Return the human-readable report that ``gpumemprof report`` prints; see `report`.
 
-        ``modules`` and ``steps`` add what each module held at the peak, and every step's phases.
+        ``modules`` and ``steps`` add what each module held at the peak, and each step's phases.
         """
         return _core.report_text(
             self._handle,
@@ -173,10 +173,10 @@ class Recording:
         device: str | int | None = None,
         search: bool = False,
     ) -> dict[str, Any]:
-        """Replay the run under other allocator settings; what ``gpumemprof replay --json`` prints.
+        """Replay the run under other allocator settings, as ``gpumemprof replay --json`` does.
 
-        The simulator first proves itself: under ``devices[].verified`` stands how many placements,
-        segments and counters of the recording it met. Figures of the runs are simulated::
+        The simulator first validates itself: ``devices[].verified`` holds how many placements,
+        segments and counters of the recording it reproduced. The runs' figures are simulated::
 
             run = recording.replay("expandable_segments:True")["devices"][0]["runs"][-1]
             run["peak_reserved_bytes"], run["num_ooms"]
@@ -184,13 +184,13 @@ class Recording:
         Args:
             alloc_conf: ``PYTORCH_CUDA_ALLOC_CONF`` strings to try.
             memory_limit: limits on reserved memory to try, in bytes.
-            torch_version: use the rules of this version; those that fit the recording otherwise.
-            recorded_limit: the limit the recording ran under; inferred where it shows otherwise.
+            torch_version: use this version's rules; by default those that match the recording.
+            recorded_limit: the limit the recording ran under; inferred where possible by default.
             device: only this device.
-            search: also try the sensible settings, best first.
+            search: also try the settings worth trying, best first.
 
         Raises:
-            UsageError: a setting that does not exist, or a limit below the first segment.
+            UsageError: a setting does not exist, or a limit is below the first segment.
             InputError: no history was recorded.
         """
         confs, limits = _listed(alloc_conf, str), _listed(memory_limit, int)
@@ -216,24 +216,24 @@ class Recording:
         other: Recording | None = None,
         together: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """What each remedy would save in this run; what ``gpumemprof advise --json`` prints.
+        """Predict what each remedy would save in this run, as ``gpumemprof advise --json`` does.
 
-        Every prediction has a band, and ``None`` stands where this recording cannot tell::
+        Every prediction has a band, and is ``None`` if the recording cannot support one::
 
             for remedy in recording.advise()["remedies"]:
                 print(remedy["name"], remedy["predicted_peak_allocated_bytes"], remedy["why"])
 
         Args:
-            fit: find the cheapest remedies that keep reserved memory below as many bytes.
-            batch: how many samples a recorded batch has, which no recording says.
-            sequence: how many tokens a recorded sequence has, which no recording says either.
-            device: only this device; else the one with the highest peak.
-            other: the same program with another batch, or with sequences of another length: it
-                tells what grows with them.
-            together: sets of remedies to predict together, as ``"autocast_bf16+fused"``.
+            fit: find the cheapest remedies that keep reserved memory below this many bytes.
+            batch: the number of samples in a recorded batch, which recordings do not contain.
+            sequence: the number of tokens in a recorded sequence, which they do not contain either.
+            device: only this device; by default the one with the highest peak.
+            other: a recording of the same program with another batch size or sequence length, which
+                shows what grows with them.
+            together: sets of remedies to predict together, such as ``"autocast_bf16+fused"``.
 
         Raises:
-            UsageError: a number is not above 0, or there is no such device or remedy.
+            UsageError: a number is not above 0, or a device or remedy does not exist.
             InputError: no history was recorded.
         """
         for name, number in [("fit", fit), ("batch", batch), ("sequence", sequence)]:
@@ -263,9 +263,9 @@ class Recording:
         device: str | int | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Write the run as it would be under other settings, as a recording that `load` opens.
+        """Write the run as it would be under other settings, as a recording that `load` can open.
 
-        The arguments are those of `replay`; ``overwrite`` replaces a file that is already there.
+        The arguments are those of `replay`; ``overwrite`` replaces an existing file.
         """
         _core.write_simulated(
             self._handle,
@@ -290,70 +290,70 @@ class Recording:
                                 ``segment_unmap``, ``snapshot``, ``oom``, ``annotate``,
                                 ``other``
         ``address``             null for an ``oom``
-        ``size_bytes``          requested bytes for blocks, whole bytes for segments
+        ``size_bytes``          requested bytes for blocks, full size for segments
         ``stream``              index into ``Recording.streams``
         ``time_ns``             nanoseconds since 1970, UTC; null where not recorded
         ``stack``               row of ``stacks``; null where not recorded
-        ``compile_context``     the compiled region; null where none
-        ``user_metadata``       the user's own label; null where none
+        ``compile_context``     the compiled region; null if none
+        ``user_metadata``       the user's own label; null if none
         ``pool``                index into ``Recording.pools``; null where not recorded
-        ``device_free_bytes``   what the device had free at an ``oom``; else null
-        ``forward_stack``       for memory allocated in backward, row of ``stacks``: where the
-                                forward op was called; null where not recorded
-        ``module``              of an ``alloc`` or ``oom``: the innermost module it was made in,
-                                by its path, ``transformer.h.3.mlp``, in backward that of the
-                                forward op; a module outside any model by its class; null
-                                where none, and in snapshots
+        ``device_free_bytes``   the device's free memory at an ``oom``; otherwise null
+        ``forward_stack``       for memory allocated in backward: row of ``stacks`` for the call of
+                                the forward op; null where not recorded
+        ``module``              for an ``alloc`` or ``oom``: the path of the innermost module that
+                                made it, such as ``transformer.h.3.mlp``; in backward, that of
+                                the forward op; the class for a module outside any model; null
+                                if none, and in snapshots
         ======================= ==========================================================
         """
         return self._table(TableKind.events)
 
     @property
     def allocations(self) -> Table:
-        """Every block that was handed out, with its birth, death, true size and stack.
+        """Every allocated block, with its lifetime, actual size and stack.
 
         ========================= ========================================================
         ``device``                the device's number
         ``address``
         ``size_bytes``            of the block: what it takes from the pool
-        ``requested_bytes``       what was asked for
+        ``requested_bytes``       what the program requested
         ``alloc_event``           null: before the history began
         ``free_requested_event``  when its owner freed it; null: not by the end
-        ``free_completed_event``  when it could be used again; null: not by the end
+        ``free_completed_event``  when it could be reused; null: not by the end
         ``stream``                index into ``Recording.streams``
         ``stack``                 row of ``stacks``; null where not recorded
-        ``segment``               of the same device's ``segments``; null where not known
+        ``segment``               its number in the device's ``segments``; null if unknown
         ``source``                what it is for: ``parameters``, ``gradients``,
                                   ``optimizer_state``, ``activations``, ``inputs``,
                                   ``workspace``, ``temporaries``, ``kv_cache`` or
                                   ``unknown``
-        ``name``                  of the tensor, as in ``h.3.mlp.c_fc.weight.grad``; null
-                                  where the recording does not name it
-        ``tag``                   of the `gpumemprof.tag` it was made in; null outside of one
-        ``step``                  training step it was made in, from 1; null before the first
-        ``time_ns``               when it was made, nanoseconds since 1970, UTC; null where
+        ``name``                  of the tensor, such as ``h.3.mlp.c_fc.weight.grad``; null if the
+                                  recording does not name it
+        ``tag``                   the `gpumemprof.tag` it was allocated in; null if none
+        ``step``                  training step it was allocated in, from 1; null before the first
+        ``time_ns``               when it was allocated, nanoseconds since 1970, UTC; null where
                                   not recorded
         ``free_time_ns``          when it was freed; null: not by the end, or not recorded
-        ``file``                  of the line of your code that made it: the innermost frame
-                                  outside of installed packages; in backward, of the line
-                                  whose gradient was computed; null without a stack
+        ``file``                  of the line of your code that allocated it: the innermost frame
+                                  outside installed packages; in backward, of the line whose
+                                  gradient was computed; null without a stack
         ``line``                  the number of that line
         ``function``              its function
         ``module``                the module that owns it, if it is a parameter, a gradient or
-                                  optimizer state, else the one it was made in; null where
+                                  optimizer state; otherwise the one that allocated it; null if
                                   none, and in snapshots
         ========================= ========================================================
 
-        A block is allocated after event *e* where ``alloc_event`` is null or at most *e*, and
-        ``free_requested_event`` is null or more than *e*.
+        A block is live after event *e* if ``alloc_event`` is null or at most *e*, and
+        ``free_requested_event`` is null or greater than *e*.
         """
         return self._table(TableKind.allocations)
 
     def labels(self) -> list[Label]:
-        """What the recorded program itself said of its memory, an allocation each.
+        """Return the allocations that the recorded program itself named.
 
-        Parameters, buffers, gradients, optimizer state and inputs by their names, in order of
-        birth; empty for a snapshot, and where nothing was recorded of it.
+        Parameters, buffers, gradients, optimizer state and inputs with their names, in order of
+        allocation; empty for a snapshot, and if no labels were recorded.
 
         ::
 
@@ -373,7 +373,7 @@ class Recording:
         ``birth_event``   null: before the history began
         ``death_event``   null: still there at the end
         ``stream``        index into ``Recording.streams``
-        ``pool``          index into ``Recording.pools``; null where not known
+        ``pool``          index into ``Recording.pools``; null if unknown
         ``is_expandable``
         ``is_small``      serves requests up to 1 MiB
         ``stack``         row of ``stacks``; null where not recorded
@@ -383,7 +383,7 @@ class Recording:
 
     @property
     def stacks(self) -> Table:
-        """Every distinct call stack, as the step from its caller; shared by all devices.
+        """Every distinct call stack, stored as a link to its caller; shared by all devices.
 
         ========== =======================================================================
         ``stack``  the stack's number, from 0
@@ -408,19 +408,19 @@ class Recording:
 
     @property
     def streams(self) -> list[int]:
-        """The handles of the streams that ``stream`` columns count; 0 is the default stream."""
+        """The stream handles that ``stream`` columns index; 0 is the default stream."""
         return self._handle.streams
 
     @property
     def pools(self) -> list[tuple[int, int]]:
-        """The memory pools that ``pool`` columns count.
+        """The memory pools that ``pool`` columns index.
 
         ``(0, 0)`` is the default pool, ``(n, 0)`` a CUDA graph's own, ``(0, n)`` a user's.
         """
         return self._handle.pools
 
     def stack(self, id: int) -> list[Frame]:
-        """The frames of a stack, innermost first.
+        """Return the frames of a stack, innermost first.
 
         Args:
             id: the stack's number, as in the ``stack`` columns.
@@ -428,11 +428,11 @@ class Recording:
         return [Frame(*frame) for frame in self._handle.stack(id)]
 
     def __str__(self) -> str:
-        """The report for people, as ``gpumemprof report`` prints it."""
+        """The human-readable report, as ``gpumemprof report`` prints it."""
         return self.to_text()
 
     def __repr__(self) -> str:
-        """One line: the file, its devices and the number of its events."""
+        """One line: the file, its devices and the number of events."""
         devices = ", ".join(self._handle.device_names) or "no device"
         cut = ", cut" if self.cut else ""
         count = self._handle.event_count

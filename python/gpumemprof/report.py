@@ -1,4 +1,4 @@
-"""The report of a recording as typed objects; the words are those of the JSON report."""
+"""The report of a recording as typed objects; names match those of the JSON report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LiveGroup:
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment of most allocated bytes; ``None`` for what the recording does not tell.
+    """The moment with the most allocated bytes; ``None`` for what the recording does not contain.
 
     >>> import gpumemprof
     >>> peak = gpumemprof.load(gpumemprof.demo_path()).devices[0].peak
@@ -77,7 +77,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class End:
-    """The state at the end of the recording, as PyTorch's own counters have it.
+    """The state at the end of the recording, according to PyTorch's own counters.
 
     >>> import gpumemprof
     >>> end = gpumemprof.load(gpumemprof.demo_path()).devices[0].end
@@ -96,7 +96,7 @@ class End:
 
 @dataclass(frozen=True)
 class Counters:
-    """How often what happened; ``None`` where no history was recorded.
+    """How often each kind of event happened; ``None`` if no history was recorded.
 
     >>> import gpumemprof
     >>> gpumemprof.load(gpumemprof.demo_path()).devices[0].counters.ooms
@@ -153,7 +153,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Step:
-    """One training step; step 0 is what came before the first.
+    """One training step; step 0 is everything before the first.
 
     >>> Step(1, 0, 9, 300, 200, 150, {"activations": 150}, []).peak_bytes
     300
@@ -171,7 +171,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Module:
-    """What was live at the peak because of one module, with what is inside it.
+    """What one module, with everything inside it, accounted for at the peak.
 
     >>> Module("h.3.mlp", None, None, 4096, 2, {"parameters": 4096}).name
     'h.3.mlp'
@@ -190,7 +190,7 @@ class Module:
 
 @dataclass(frozen=True)
 class DeviceSources:
-    """What a device's memory was for. Made by `gpumemprof.Recording.sources`.
+    """What a device's memory was for; made by `gpumemprof.Recording.sources`.
 
     >>> import gpumemprof
     >>> gpumemprof.load(gpumemprof.demo_path()).sources()[0].device
@@ -217,7 +217,7 @@ class DeviceSources:
 
     @classmethod
     def from_json(cls, device: dict[str, Any]) -> DeviceSources:
-        """From one of the ``devices`` of the JSON report."""
+        """Build from an entry of ``devices`` in the JSON report."""
         return cls(
             device=device["device"],
             run_kind=device["run_kind"],
@@ -256,7 +256,7 @@ class DeviceReport:
 
     @classmethod
     def from_json(cls, device: dict[str, Any]) -> DeviceReport:
-        """From one of the ``devices`` of the JSON report."""
+        """Build from an entry of ``devices`` in the JSON report."""
         return cls(
             device=device["device"],
             peak=Peak(**_only(device["peak"], Peak)),
@@ -271,7 +271,7 @@ class DeviceReport:
 
 
 def _only(values: dict[str, Any], kind: Any) -> dict[str, Any]:
-    # The JSON report may say more than the class does.
+    # The JSON report may have more fields than the class.
     return {field.name: values[field.name] for field in fields(kind)}
 
 

@@ -1,8 +1,8 @@
-"""``gpumemprof run``: a program, recorded from first line to last, otherwise as it would be.
+"""``gpumemprof run``: records a program from first line to last, and otherwise leaves it alone.
 
-Python itself runs the program: this process becomes ``python script.py``, with an environment in
-which Python starts the recorder first (`gpumemprof.processes`). So the program's modules,
-arguments, streams, signals, tracebacks and exit code are its own.
+Python itself runs the program: this process becomes ``python script.py``, with an environment that
+makes Python start the recorder first (`gpumemprof.processes`). So the program's modules, arguments,
+streams, signals, tracebacks and exit code are its own.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _check(options: _Options) -> None:
 
 
 def _interpreter_flags() -> list[str]:
-    """Those that Python was given for ``-m gpumemprof``: the program was to have them."""
+    """The flags that Python was given for ``-m gpumemprof``: they were meant for the program."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is None or spec.name != "gpumemprof.__main__":
         return []
@@ -146,7 +146,7 @@ def _interpreter_flags() -> list[str]:
     for place in range(1, len(given)):
         if given[place : place + 2] == ["-m", "gpumemprof"]:
             return given[1:place]
-    # Python 3.9, or written in another way: what they came to is known all the same.
+    # Python 3.9, or given in another form: their effect is known all the same.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return flags
 
@@ -166,11 +166,11 @@ def _become(options: _Options) -> NoReturn:
 
 
 def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None = None) -> int:
-    """Become the program, recorded; returns only where that does not come to pass.
+    """Become the program, recorded; returns only if that fails.
 
     Args:
-        arguments: what follows the verb.
-        is_quiet: say nothing of the recording at the end, and record no other process.
+        arguments: the words after the verb.
+        is_quiet: print nothing about the recording at the end, and record no other process.
         applied: a request to change the program; see `gpumemprof.applied`.
     """
     try:

@@ -1,7 +1,7 @@
-"""What ``gpumemprof run`` says at the end: the files, the peaks, what is missing, the next command.
+"""What ``gpumemprof run`` prints at the end: files, peaks, what is missing, and the next command.
 
-All of it comes from what the recorder knows: the recordings are not read again, since a program
-that fits into memory must still fit at its end.
+All of it comes from what the recorder knows. The recordings are not read again: a program that fits
+into memory must still fit at its end.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _COLUMNS = 80
 
 
 def say(sentence: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     _print(f"gpumemprof: {sentence}")
 
 
 def _print(line: str) -> None:
-    # Standard error may be closed or full, or a text that cannot be encoded may be in the line.
-    if sys.stderr is not None:  # print() would take standard output instead
+    # Standard error may be closed or full, or the line may contain text that cannot be encoded.
+    if sys.stderr is not None:  # print() would use standard output instead
         with contextlib.suppress(OSError, ValueError, AttributeError):
             print(printable(line), file=sys.stderr, flush=True)
 
 
 class OutputFile:
-    """The file a recording goes to, to know it again at the end."""
+    """The file a recording goes to, identified so that it can be recognized at the end."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -52,14 +52,14 @@ class OutputFile:
         return status.st_dev, status.st_ino
 
     def what_happened(self) -> str | None:
-        """Why the recording is not there any more; None: it is."""
+        """Why the recording is no longer there; None if it is."""
         now = self._look()
         if now == self._identity:
             return None
         return "deleted" if now is None else "replaced by another file"
 
     def remove(self) -> None:
-        """Take it away, unless it is somebody else's by now, or a device or a pipe."""
+        """Delete it, unless it is another file by now, or a device or a pipe."""
         if self._look() == self._identity and self._whole_path.is_file():
             with contextlib.suppress(OSError):
                 self._whole_path.unlink()
@@ -75,10 +75,10 @@ def _size(size_bytes: int) -> str:
 
 
 def peaks(recording: ActiveRecording) -> str:
-    """The peak of each device: exact where the recorder or torch's counters know it.
+    """The peak of each device; exact if the recorder or torch's counters know it.
 
-    CPU tensors take what they request. On CUDA blocks are larger; torch counts them, from the start
-    of the process unless the program has begun anew, which shows in its count of requested bytes.
+    CPU tensors take exactly what they request. On CUDA, blocks are larger; torch counts them from
+    the start of the process unless the program reset its peaks, which shows in its requested bytes.
     """
     found = []
     for device in recording.summary.get("devices", []):
@@ -96,7 +96,7 @@ def peaks(recording: ActiveRecording) -> str:
 
 
 def read_children(registry: str) -> dict[int, dict[str, Any]]:
-    """What each child process said last, by its number."""
+    """What each child process reported last, by its number."""
     children: dict[int, dict[str, Any]] = {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         for line in Path(registry).read_bytes().splitlines() if registry else []:
@@ -106,7 +106,7 @@ def read_children(registry: str) -> dict[int, dict[str, Any]]:
 
 
 def _shown(path: str) -> str:
-    """Short where the file is in or below the folder the command was given in."""
+    """The path, shortened if it is in or below the folder the command was run in."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative
 
@@ -116,9 +116,9 @@ def _counted(count: int, singular: str, plural: str) -> str:
 
 
 def what_is_recorded(summary: dict[str, Any]) -> str:
-    """Allocations and frees, as people count them; events where these are not told apart."""
+    """Allocations and frees; events if these are not distinguished."""
     made, lost = summary.get("made"), summary.get("lost")
-    # What torch's own recorder kept was not made by ours.
+    # Events kept by torch's own recorder were not counted by ours.
     if made is None or lost is None or made["allocations"] == 0:
         return _counted(summary["events"], "event", "events")
     allocations = made["allocations"] - lost["allocations"]
@@ -129,14 +129,14 @@ def what_is_recorded(summary: dict[str, Any]) -> str:
 
 
 def _common_start(paths: list[str]) -> str:
-    """What all names begin with, up to a dot."""
+    """The common start of all names, up to a dot."""
     first, last = min(paths), max(paths)
     length = next((i for i, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))
     return first[:length].rpartition(".")[0]
 
 
 def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """A line for each file the children left, and the files."""
+    """One line per file the children left, and the files."""
     lines, paths = [], []
     for row in children.values():
         path = row["path"]
@@ -154,7 +154,7 @@ def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[s
 def say_all(
     recording: ActiveRecording, file: OutputFile, children: dict[int, dict[str, Any]]
 ) -> None:
-    """At the very end."""
+    """Print everything at the very end."""
     for note in recording.notes:
         say(note)
     lines, paths = _child_lines(children)
@@ -179,12 +179,12 @@ def say_all(
 
 
 def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -> list[str]:
-    """The line of the program's own process; its file, if there is one to look at."""
+    """Print the line of the program's own process; returns its file if there is one to look at."""
     if not recording.summary:
         return []
     changed = file.what_happened()
     if changed is not None:
-        if not recording.summary["problem"]:  # else it is among the notes
+        if not recording.summary["problem"]:  # otherwise it is among the notes
             say(f"{file.path} was {changed} while the program ran: the recording is lost")
         return []
     if recording.capture == "counters":

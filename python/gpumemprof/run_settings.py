@@ -1,9 +1,9 @@
-"""What ``gpumemprof run`` asked for, as the processes it concerns are told of it.
+"""The settings of ``gpumemprof run``, as passed to the processes they apply to.
 
-The environment carries it, so that it reaches every process the program starts: PYTHONPATH leads
-Python to ``startup/sitecustomize.py``, and the variable GPUMEMPROF_RUN says what to do. It begins
-with the number of the process to be recorded as the program itself, or 0, and with the kind of
-Python, so that a start that is not concerned costs nothing.
+They are passed in the environment, so that they reach every process the program starts: PYTHONPATH
+leads Python to ``startup/sitecustomize.py``, and the variable GPUMEMPROF_RUN says what to do. It
+starts with the id of the process to be recorded as the program itself, or 0, and the kind of
+Python, so that starting a process that is not to be recorded costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STARTUP = str(Path(__file__).resolve().parent / "startup")
 
 @dataclass
 class Settings:
-    """All of it; a child's are its parent's."""
+    """All settings; a child inherits its parent's."""
 
     output: str = ""
     """Where the program's own recording goes, as the user is told."""
@@ -45,7 +45,7 @@ class Settings:
     prefix: str = sys.prefix
 
     def text(self, process: int) -> str:
-        """The variable's value; `process` is recorded as the program itself."""
+        """The value of the variable; `process` is recorded as the program itself."""
         return f"{process} {sys.implementation.cache_tag} {json.dumps(asdict(self))}"
 
     def add_to(self, environment: dict[str, str], process: int) -> None:
@@ -56,7 +56,7 @@ class Settings:
 
     @staticmethod
     def remove_from(environment: os._Environ[str] | dict[str, str]) -> None:
-        """Leave the environment as it was."""
+        """Restore the environment."""
         environment.pop(VARIABLE, None)
         if "PYTHONPATH" not in environment:
             return
@@ -68,7 +68,7 @@ class Settings:
 
     @staticmethod
     def read() -> Settings | None:
-        """What this process was told; None where that is nothing, or meant for another Python."""
+        """The settings for this process; None if there are none, or they are for another Python."""
         words = os.environ.get(VARIABLE, "").split(" ", 2)
         try:
             settings = Settings(**json.loads(words[2]))
@@ -83,7 +83,7 @@ def _other_entries(environment: os._Environ[str] | dict[str, str]) -> list[str]:
 
 
 def rank_suffix() -> str:
-    """The host and rank where there are several processes, else nothing."""
+    """The host and rank if there are several processes, else empty."""
     for size, rank in (
         ("WORLD_SIZE", "RANK"),
         ("SLURM_NTASKS", "SLURM_PROCID"),
@@ -95,7 +95,7 @@ def rank_suffix() -> str:
 
 
 def recorded_command(words: list[str], with_values: bool) -> str:
-    """The program and the names of its flags; what it was given may be secret.
+    """The program and the names of its flags; their values may be secret.
 
     >>> recorded_command(["train.py", "--token", "abc", "--lr=1e-3", "-pabc", "-1"], False)
     'train.py --token --lr -p'

@@ -1,4 +1,4 @@
-"""MemorySnapshot: what a device's memory held at one moment."""
+"""MemorySnapshot: the state of a device's memory at one moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SnapshotFields = tuple[Any, ...]
 
 
 class MemorySnapshot:
-    """The state of a device's memory at one moment; bytes, and ``None`` for what is not known.
+    """The state of a device's memory at one moment, in bytes; ``None`` for what is unknown.
 
     >>> snapshot = MemorySnapshot(allocated_memory=3 << 20, reserved_memory=20 << 20)
     >>> snapshot.inactive_memory == snapshot.reserved_memory - snapshot.active_memory
@@ -85,7 +85,7 @@ class MemorySnapshot:
         device_total: int | None = None,
         non_pytorch_memory: int | None = None,
     ) -> None:
-        """Made by a profiler; by hand, active memory is the allocated one unless said otherwise."""
+        """Made by a profiler; by hand, active memory defaults to allocated memory."""
         self.timestamp = timestamp
         self.allocated_memory = allocated_memory
         self.reserved_memory = reserved_memory
@@ -111,9 +111,9 @@ class MemorySnapshot:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where it was taken, a line for each frame, innermost last; with stacks collected only.
+        """Where it was taken, one line per frame, innermost last; only if stacks are collected.
 
-        At a peak it is the allocation that made it.
+        At a peak, the stack of the allocation that reached it.
 
         >>> print(MemorySnapshot().stack_trace)
         None
@@ -124,7 +124,7 @@ class MemorySnapshot:
         return stack
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, for JSON.
+        """Return all fields as a dictionary for JSON.
 
         >>> MemorySnapshot(allocated_memory=7).to_dict()["allocated_memory"]
         7
@@ -132,7 +132,7 @@ class MemorySnapshot:
         return {name: getattr(self, name) for name in FIELDS}
 
     def __eq__(self, other: object) -> bool:
-        """Whether all figures are the same."""
+        """Whether all figures are equal."""
         if not isinstance(other, MemorySnapshot):
             return NotImplemented
         return self.to_dict() == other.to_dict()
@@ -140,7 +140,7 @@ class MemorySnapshot:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """All fields that say something."""
+        """All fields that are known."""
         told = {name: value for name, value in self.to_dict().items() if value is not None}
         return f"MemorySnapshot({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 

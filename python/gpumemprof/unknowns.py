@@ -1,4 +1,4 @@
-"""Arithmetic with figures that may be unknown: ``None``, which never turns into a 0."""
+"""Arithmetic with figures that may be unknown: ``None``, which never turns into 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["difference", "highest", "total"]
 
 
 def difference(late: int | None, early: int | None) -> int | None:
-    """How much more; unknown where either is.
+    """How much `late` exceeds `early`; unknown if either is.
 
     >>> difference(7, 5), difference(7, None)
     (2, None)
@@ -15,7 +15,7 @@ def difference(late: int | None, early: int | None) -> int | None:
 
 
 def total(one: int | None, other: int | None) -> int | None:
-    """Both together; unknown where either is.
+    """The sum; unknown if either is.
 
     >>> total(7, 5), total(None, 5)
     (12, None)
@@ -24,7 +24,7 @@ def total(one: int | None, other: int | None) -> int | None:
 
 
 def highest(one: int | None, other: int | None) -> int | None:
-    """The higher of those that are known: a lower bound where one is not.
+    """The higher of the known figures: a lower bound if one is unknown.
 
     >>> highest(7, 5), highest(None, 5), highest(None, None)
     (7, 5, None)

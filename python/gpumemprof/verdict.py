@@ -1,4 +1,4 @@
-"""Prediction beside measurement: what `gpumemprof.verify` found, as text and as JSON."""
+"""Compares predictions with measurements: the findings of `gpumemprof.verify`, as text and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class StepTime:
-    """How long a step takes; between `low_seconds` and `high_seconds` lie half of the steps."""
+    """How long a step takes; half of the steps are between `low_seconds` and `high_seconds`."""
 
     seconds: float
     low_seconds: float | None = None
@@ -44,7 +44,7 @@ _NO_TIME = {"step_seconds": None, "step_seconds_low": None, "step_seconds_high":
 
 @dataclass(frozen=True)
 class Baseline:
-    """The program as it is."""
+    """The program without remedies."""
 
     program: str
     path: str | None
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One run with one remedy, or several."""
+    """One run with one or several remedies."""
 
     names: list[str]
     prediction: dict[str, Any]
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def without_effect(self) -> str | None:
-        """A sentence where a remedy changed nothing, so that there is nothing to compare."""
+        """A sentence if a remedy changed nothing, so that there is nothing to compare."""
         for effect in self.effects:
             if effect.count == 0:
                 return f"{effect.name} changed nothing in this program: {effect.what}"
@@ -97,14 +97,14 @@ class Verdict:
 
     @property
     def slowdown_pct(self) -> float | None:
-        """How much longer a step took."""
+        """How much longer a step took, in percent."""
         before, after = self.baseline.step, self.measured.step
         if before is None or after is None:
             return None
         return 100 * (after.seconds / before.seconds - 1)
 
     def figure(self, kind: str) -> dict[str, Any]:
-        """Prediction and measurement of ``allocated`` or ``reserved`` bytes."""
+        """The predicted and measured ``allocated`` or ``reserved`` bytes."""
         predicted = self.prediction.get(f"predicted_peak_{kind}_bytes")
         band = self.prediction.get(f"predicted_peak_{kind}_band")
         measured = getattr(self.measured, f"peak_{kind}_bytes")
@@ -157,7 +157,7 @@ def as_json(baseline: Baseline, verdicts: list[Verdict]) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes in three digits, as the advice has them.
+    """Format bytes with three digits, as the advice does.
 
     >>> size(2888000000), size(68157440), size(100), size(None)
     ('2.69 GiB', '65.0 MiB', '100 B', '-')
@@ -165,7 +165,7 @@ def size(count: int | None) -> str:
     if count is None:
         return "-"
     value, unit = float(count), 0
-    # As it will be rounded: 1023.7 KiB are 1.00 MiB.
+    # Compare as rounded: 1023.7 KiB becomes 1.00 MiB.
     while value >= 999.5 and unit < len(_UNITS) - 1:
         value /= 1024
         unit += 1
@@ -235,7 +235,7 @@ def _sentence(verdict: Verdict) -> list[str]:
 
 
 def as_text(baseline: Baseline, verdicts: list[Verdict]) -> str:
-    """The whole comparison for people."""
+    """The whole comparison as human-readable text."""
     reserved = baseline.peak_reserved_bytes
     lines = [
         f"{baseline.program}: predicted against measured",

@@ -1,7 +1,7 @@
-"""``gpumemprof advise --verify``: runs a program with remedies, sets prediction beside measurement.
+"""``gpumemprof advise --verify``: runs a program with remedies to check the predictions.
 
-Every run is a process of its own, recorded as ``gpumemprof run`` records. Nothing of the program is
-changed but what the remedy is; see `gpumemprof.applied`.
+Every run is a separate process, recorded as ``gpumemprof run`` does. Only the remedy changes the
+program; see `gpumemprof.applied`.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class _Options:
 
 
 class _ProgramFailedError(Exception):
-    """The program ended with another code than 0."""
+    """The program ended with an exit code other than 0."""
 
     def __init__(self, code: int, how: str) -> None:
-        # A signal's number, as the shell tells it.
+        # For a signal, the code a shell would report.
         self.code = code if code >= 0 else 128 - code
         ending = f"exit code {code}" if code >= 0 else f"signal {_signal_name(-code)}"
         super().__init__(f"the program {how} ended with {ending}; there is nothing to compare")
@@ -86,7 +86,7 @@ def _signal_name(number: int) -> str:
 
 
 def is_wanted(words: Sequence[str]) -> bool:
-    """Whether what follows ``advise`` asks for this.
+    """Whether the words after ``advise`` ask for this.
 
     >>> is_wanted(["--verify", "fused", "--", "train.py"]), is_wanted(["run.gmp"])
     (True, False)
@@ -112,7 +112,7 @@ def _parse(arguments: Sequence[str]) -> _Options:
         elif name in ("--json", "--cpu"):
             setattr(options, name[2:], True)
         elif name in _VALUES:
-            # A help that follows at once is meant for the verb: no remedy has such a name.
+            # A help flag right after it is meant for the verb: no remedy has such a name.
             if not has_value and words[:1] in (["-h"], ["--help"]):
                 continue
             if not has_value and (not words or words[0] == "--"):
@@ -188,20 +188,20 @@ def _check(options: _Options) -> None:
         raise _usage("--checkpoint-class is for the remedy checkpointing")
 
 
-# Not -m: that would run what lies in the current folder under the name of a module of Python's.
+# Not -m: that would run files in the current folder that are named like standard modules.
 _LAUNCHER = Path(applied.__file__).resolve().parent / "launcher" / "start.py"
 
 
 def _run(
     options: _Options, folder: Path, name: str, memory: str, remedies: list[str]
 ) -> tuple[Path, dict[str, Any]]:
-    """Run the program once; its recording, and the notes that were left with it."""
+    """Run the program once; returns its recording and the notes left with it."""
     path = folder / f"{name}.gmp"
     notes_path = folder / f"{name}.json"
     request = applied.Request(str(notes_path), remedies, options.checkpoint_class, memory)
     cpu = ["--cpu"] if memory == "cpu" else []
     words = [str(_LAUNCHER), json.dumps(asdict(request)), "-o", str(path), "-f", *cpu]
-    # Nothing of ours may stand between the program's lines.
+    # Our output must not end up between the program's lines.
     sys.stdout.flush()
     process = subprocess.Popen(
         [sys.executable, *words, *options.program],
@@ -212,7 +212,7 @@ def _run(
     if code != 0:
         how = f"with {' + '.join(remedies)}" if remedies else "as it is"
         raise _ProgramFailedError(code, how)
-    # Of one rank among several, the file has the rank's name too.
+    # For one rank of several, the file name also contains the rank.
     found = sorted(folder.glob(f"{name}*.gmp"))
     if not found:
         raise EnvironmentProblem("the program was not recorded", "environment", str(path))
@@ -233,7 +233,7 @@ _CONF_NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def _environment(remedies: list[str]) -> dict[str, str]:
-    """Ours, with expandable segments among the allocator's settings if they are asked for."""
+    """Our environment, with expandable segments added to the allocator settings if requested."""
     environment = dict(os.environ)
     if "expandable_segments" not in remedies:
         return environment
@@ -255,7 +255,7 @@ def _open(path: str | Path) -> Recording:
 
 
 def _memory(options: _Options) -> str:
-    """``cpu`` or ``cuda``: what the file is a recording of, or what there is here."""
+    """``cpu`` or ``cuda``: what the file recorded, or what this machine has."""
     if options.file is None:
         return "cpu" if options.cpu or not _torch.has_cuda() else "cuda"
     devices = [device.device for device in _open(options.file).devices]
@@ -285,7 +285,7 @@ def _measure(path: Path, device: str, step: StepTime | None) -> Measured:
 
 
 def _noted_step(notes: dict[str, Any]) -> StepTime | None:
-    """The median step; the first is left out, which also makes state and warms up."""
+    """The median step, without the first, which also creates state and warms up."""
     ends = notes.get("step_ends", [])
     steps = sorted(late - early for early, late in zip(ends, ends[1:]))
     if not steps:
@@ -295,12 +295,12 @@ def _noted_step(notes: dict[str, Any]) -> StepTime | None:
 
 
 def _recorded_step(recording: Recording, device: str) -> StepTime | None:
-    """The mean step by the host's clock, as events tell it; the first is left out."""
+    """The mean step by the host's clock, from events, without the first."""
     steps = recording.report(device=device, top=0)["devices"][0]["steps"] or []
     ends = [step["last_event"] for step in steps if step["step"] > 0]
     if len(ends) < 3:
         return None
-    # What follows the last optimizer step is no whole step.
+    # What follows the last optimizer step is not a whole step.
     first, last = ends[0], ends[-2]
     times = [
         recording.report(at=event, device=device, top=0)["devices"][0]["at"]["time_us"]
@@ -312,7 +312,7 @@ def _recorded_step(recording: Recording, device: str) -> StepTime | None:
 
 
 def _prediction(advice: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """What the advice says of one remedy, or of several together."""
+    """What the advice predicts for one remedy, or for several together."""
     for entry in advice["remedies"]:
         if {word.strip() for word in entry["name"].split("+")} == set(names):
             return dict(entry)
@@ -370,11 +370,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run the verb.
 
     Args:
-        arguments: what follows ``advise``.
+        arguments: the words after ``advise``.
 
     Returns:
-        0 where everything was compared, 2 for wrong usage and for a remedy that changed nothing in
-        this program, 3 and 4 as everywhere; else the program's own exit code.
+        0 if everything was compared, 2 for wrong usage or a remedy that changed nothing in this
+        program, 3 and 4 as for other verbs; otherwise the program's own exit code.
     """
     try:
         options = _parse(arguments)

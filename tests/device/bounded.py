@@ -1,4 +1,4 @@
-"""Memory and disk while recording for long: resident growth over many events, bytes an event.
+"""Memory and disk during a long recording: resident growth over many events, bytes per event.
 
 Prints one line of JSON.
 """

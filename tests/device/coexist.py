@@ -1,5 +1,5 @@
-"""Recording beside torch's own recorder, torch.profiler and a second recording: each sees what it
-should, and torch's peak counters are its own. Prints one line of JSON."""
+"""Recording alongside torch's own recorder, torch.profiler and a second recording: each sees what
+it should, and torch's peak counters stay untouched. Prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main() -> None:
     traces = torch.cuda.memory._snapshot()["device_traces"][0]
     theirs = sum(entry["action"] != "snapshot" for entry in traces)
     torch.cuda.memory._record_memory_history(None)
-    # torch's ring starts a moment earlier than the recording joins.
+    # torch's ring starts slightly before the recording joins.
     if abs(theirs - outer.summary["events"]) > 0:
         wrong.append(f"torch's recorder saw {theirs} events, ours {outer.summary['events']}")
     if not 0 < inner.summary["events"] < outer.summary["events"]:

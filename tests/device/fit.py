@@ -1,9 +1,9 @@
-"""Advice carried out: `--fit` to 60 % of the measured peak, applied, must run under that limit.
+"""Applied advice: what `--fit` to 60 % of the measured peak gives must run under that limit.
 
-For each model three processes: a few recorded steps; the same unchanged under the limit, which must
-run out of memory, else nothing is shown; the advised change under the limit, which must not. The
-limit is on what the pool reserves (`set_per_process_memory_fraction`), and 60 % are those of the
-peak of allocated bytes, which is the smaller. Prints one line of JSON.
+Three processes for each model: a few recorded steps; the same unchanged under the limit, which must
+run out of memory, or the test shows nothing; the advised change under the limit, which must not.
+The limit is on what the pool reserves (`set_per_process_memory_fraction`), and the 60 % refers to
+the peak of allocated bytes, which is smaller. Prints one line of JSON.
 
 Usage: fit.py [--cpu] [MODEL...]     --cpu: small models on CPU tensors, which have no limit
 """
@@ -29,7 +29,7 @@ RECORDED_STEPS, APPLIED_STEPS = 3, 6
 PARTS = {"micro_batch_x0.5": 2, "micro_batch_x0.25": 4, "micro_batch_x0.125": 8}
 SIZES = {"gpt2": 4, "resnet50": 32}  # samples in a batch
 SMALL_SIZES = {"gpt2": 8, "resnet50": 8}
-# What train() knows how to do; gradients are dropped behind each step in any case.
+# What train() can do; gradients are dropped after each step in any case.
 KNOWN = {
     *("expandable_segments", "fused", "foreach_off", "adam_8bit", "adafactor", "sgd"),
     *("sgd_momentum", "checkpointing", "autocast_bf16", "pure_bf16", *PARTS),
@@ -127,7 +127,7 @@ def parts_of(batch: tuple[Any, Any], parts: int) -> Iterator[tuple[Any, Any]]:
 
 
 def train(program: Program, spec: dict[str, Any]) -> None:
-    """One training program; the remedies are written into it as a user would."""
+    """One training program; the remedies are written into it as a user would write them."""
     import torch
 
     remedies = set(spec["remedies"])
@@ -156,7 +156,7 @@ def train(program: Program, spec: dict[str, Any]) -> None:
 
 
 def child(spec: dict[str, Any]) -> dict[str, Any]:
-    """In a process of its own: train, and what torch's counters then say."""
+    """In a process of its own: train, and return what torch's counters then report."""
     import torch
 
     is_cuda = spec["device"] == "cuda"
@@ -187,7 +187,7 @@ def run(spec: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "expandable_segments" in spec["remedies"]:
         environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if spec["device"] == "cpu":
-        # CPU tensors have no counters but a recording's.
+        # For CPU tensors the only counters are those of a recording.
         spec["recording"] = spec["recording"] or str(folder / "applied.gmp")
         Path(spec["recording"]).unlink(missing_ok=True)
     done = subprocess.run(
@@ -206,7 +206,7 @@ def run(spec: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def ask_for_plan(recording: Path, limit: int, samples: int) -> dict[str, Any]:
-    """What the command says, and its exit code."""
+    """The command's output and exit code."""
     words = ["advise", str(recording), "--fit", str(limit), "--batch", str(samples), "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "gpumemprof", *words], capture_output=True, text=True
@@ -226,7 +226,7 @@ def has_bitsandbytes() -> bool:
 
 
 def choose(plan: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The advised set, or the next one where this machine lacks what it needs; and a word on it."""
+    """The advised set, or the next one if this machine lacks what it needs; and a note about it."""
     if not plan["is_found"]:
         return None, "no set was found"
     for number, plan_set in enumerate([plan, *plan.get("alternatives", [])]):
@@ -239,7 +239,7 @@ def choose(plan: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
 
 
 def blocks_of(plan_set: dict[str, Any], count: int) -> tuple[list[int] | None, str]:
-    """Which blocks to checkpoint; None is all of them."""
+    """Which blocks to checkpoint; None means all of them."""
     named = plan_set.get("checkpointing")
     if not isinstance(named, dict) or "checkpointing" not in plan_set["remedies"]:
         return None, ""

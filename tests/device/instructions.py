@@ -1,4 +1,4 @@
-"""Counts the instructions of this process, all threads, where the machine allows it."""
+"""Counts the instructions of this process, in all threads, if the machine allows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 
 
 class InstructionCounter:
-    """Counts from its making on; threads that exist by then are not counted."""
+    """Counts from its creation on; threads that exist by then are not counted."""
 
     def __init__(self) -> None:
         flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR

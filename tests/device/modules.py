@@ -1,7 +1,7 @@
 """The module of every allocation on the GPU, against hooks on every module and node.
 
 The small models of the tests, and the real ones where torchvision and transformers are installed.
-Prints one line of JSON: for each model how many allocations there are, and those that are wrong.
+Prints one line of JSON: for each model the number of allocations, and the wrong ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs out of memory for each reason there is and asks what the report concludes. Prints JSON.
+"""Runs out of memory for each possible reason and checks the report's conclusion. Prints JSON.
 
 Usage: python tests/device/oom_cases.py [--out FOLDER]
 
@@ -34,7 +34,7 @@ def run_out(size):
     settle()
     recording.stop()
 """
-# What another process holds, until its input is closed.
+# Holds memory in another process until its input is closed.
 HOLDER = """
 import sys, torch
 free, _ = torch.cuda.mem_get_info()
@@ -74,7 +74,7 @@ PROGRAMS = {
 
 
 def record(cause: str, path: Path) -> str:
-    """What went wrong with the program; empty where it did what it should."""
+    """What went wrong with the program; empty if it did what it should."""
     holder = None
     if cause == "other_processes":
         holder = subprocess.Popen(

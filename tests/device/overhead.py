@@ -1,18 +1,18 @@
 """What recording costs: a host-bound training step, and an allocate/free pair 30 frames deep.
 
-The ways of recording take turns from one round to the next, in one process and with one recording
-open throughout: a round with it, a round without, and so on. What drifts drifts for both, so each
-round is compared with the mean of its two neighbours without, and the median of the differences
-counts, with the range it lies in with 95 % certainty. Of the two steps of a round the second one is
-timed: for it all is as in a long run. The caches hold what is used at every step, our thread writes
-one step while the next one runs, and in torch's buffer a new entry takes the place of an old one.
+The ways of recording alternate from one round to the next, in one process and with one recording
+open throughout: a round with it, a round without, and so on. Drift affects both, so each round is
+compared with the mean of its two neighbours without recording, and the result is the median of the
+differences, with its 95 % confidence interval. Of the two steps of a round the second is timed,
+since it is like a step of a long run: the caches hold what every step uses, our thread writes one
+step while the next one runs, and in torch's buffer a new entry replaces an old one.
 
-The hooks that name parameters and gradients take part: they do nothing in a round without. They are
-also timed by themselves, which tells more than they cost: much of it is waiting for memory that the
-optimizer would have had to wait for.
+The hooks that name parameters and gradients are included: they do nothing in a round without. They
+are also timed on their own, which overstates their cost: much of it is waiting for memory that the
+optimizer would have had to wait for anyway.
 
-Once attached, torch's tracker stays attached, and torch makes an entry for it also where nothing
-is recorded: the rounds without have that cost as well. Prints one line of JSON.
+Once attached, torch's tracker stays attached, and torch creates an entry for it even when nothing
+is recorded: the rounds without recording include that cost. Prints one line of JSON.
 
 Usage: overhead.py [--cpu] [SECONDS]     --cpu: a small model on CPU tensors, no torch recorder
 """
@@ -41,14 +41,14 @@ from workloads import make_training
 # Seconds spent in each of the hooks around optimizer steps.
 in_hooks: dict[str, list[float]] = {"before": [], "after": []}
 OWN_WAYS = ("stacks", "no_stacks")
-# Less than a step has, so that the buffer is full once the timed step begins.
+# Fewer than a step has, so that the buffer is full once the timed step begins.
 TORCH_ENTRIES = 2_000
 PAIRS = 3000
 Differences = dict[str, list[tuple[float, float]]]  # by way: seconds with, seconds without
 
 
 def time_hooks() -> None:
-    """Once a recording has put its hooks on optimizers."""
+    """Call once a recording has installed its optimizer hooks."""
 
     def timed(hook: Callable[..., None], times: list[float]) -> Callable[..., None]:
         def run(*arguments: Any) -> None:
@@ -104,7 +104,7 @@ def middle(values: list[float]) -> dict[str, float]:
 
 
 def time_step(step: Callable[[], object], wait: Callable[[], object]) -> float:
-    """One round: seconds of the second of two steps."""
+    """One round: seconds taken by the second of two steps."""
     step()
     wait()
     start = time.perf_counter()
@@ -119,7 +119,7 @@ def steps(measure: Callable[[], float], ways: tuple[str, ...], seconds: float) -
     found = compare(measure, ways, seconds)
     shares = {way: middle([t / off - 1 for t, off in rows]) for way, rows in found.items()}
     off = statistics.median(off for rows in found.values() for _, off in rows)
-    # Those of steps without labels are as good as nothing.
+    # The times of steps without labels are negligible.
     share = len(OWN_WAYS) / (2 * len(ways))
     at_work = (sorted(times)[-int(len(times) * share) :] for times in in_hooks.values())
     return {
@@ -133,7 +133,7 @@ def steps(measure: Callable[[], float], ways: tuple[str, ...], seconds: float) -
 
 
 def reads_tensors() -> bool:
-    """Whether addresses are read from torch's own objects."""
+    """Whether addresses are read directly from torch's own objects."""
     places = _core.TensorPlaces()
     groups = [{"params": [torch.nn.Parameter(torch.ones(2))]}]
     return [places.read(groups, _torch.plain_kinds()) for _ in range(2)][-1] == 0
@@ -172,7 +172,7 @@ def main(is_cpu: bool, seconds: float) -> None:
         for _ in range(10):
             step()
         gc.collect()
-        gc.disable()  # its pauses fall on whoever comes first
+        gc.disable()  # its pauses would hit one way at random
         switch("off")
         result = {
             "steps": steps(measure_step, ways, seconds),

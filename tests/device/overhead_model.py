@@ -1,4 +1,4 @@
-"""A training step on CPU tensors that is so small that the host is what it waits for."""
+"""A training step on CPU tensors that is small enough to be host-bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads import Gpt
 
 
 def make_small_training() -> Callable[[], None]:
-    """So small that the host is what it waits for."""
+    """Small enough to be host-bound."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = Gpt(layers=12, width=64, vocabulary=100)

@@ -1,7 +1,7 @@
-"""Predictions for transformers' own models against runs that have the remedy.
+"""Predictions for transformers' own models compared with runs that have the remedy.
 
 Each model is trained for three steps as it is and once with each remedy, all recorded; the advice
-for the plain run is held against the measured peak. Prints one JSON line.
+for the plain run is compared with the measured peak. Prints one JSON line.
 
 Usage: pairs.py [--cpu]
 """

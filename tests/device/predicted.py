@@ -1,6 +1,6 @@
-"""Random workloads nobody has seen, recorded by torch near a memory limit, and simulated.
+"""Random new workloads, recorded by torch near a memory limit, and simulated.
 
-Prints one JSON line: for each setting what was compared, and every mismatch.
+Prints one JSON line: what was compared for each setting, and every mismatch.
 """
 
 from __future__ import annotations

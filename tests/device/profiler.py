@@ -1,6 +1,6 @@
 """GPUMemoryProfiler on a real device: the page's examples, exactness against torch, and cost.
 
-Usage: profiler.py [exact|page|cost]...; every check runs whatever the others do. Prints one row for
+Usage: profiler.py [exact|page|cost]...; every check runs even if others fail. Prints one row for
 each, and one line of JSON at the end.
 """
 
@@ -30,7 +30,7 @@ ROWS: list[dict[str, Any]] = []
 
 
 def check(what: str, function: Callable[[], str]) -> None:
-    """Run one check; it returns what to tell, or raises."""
+    """Run one check; it returns what to report, or raises."""
     clean()
     try:
         told, is_met = function(), True
@@ -56,10 +56,10 @@ def peaks() -> tuple[int, int]:
 
 
 def compare(work: Callable[[], object], ends_with: type[BaseException] | None = None) -> str:
-    """Profile a run beside torch's own counters, which we never touch: all must be the same."""
+    """Profile a run alongside torch's own counters, which we never touch: all must be equal."""
     profiler = GPUMemoryProfiler()
     allowed = [ends_with] if ends_with else []
-    # Before: libraries take memory of their own the first time.
+    # Warm up: libraries allocate memory of their own the first time.
     with contextlib.suppress(*allowed):
         work()
     clean()
@@ -97,7 +97,7 @@ def compare(work: Callable[[], object], ends_with: type[BaseException] | None = 
 
 
 def call_again(profiler: Any, work: Callable[[], object], ends_with: Any) -> str:
-    """The same as a function call: how an exception leaves, and the peak of an identical run."""
+    """The same as a function call: how exceptions propagate, and the peak of an identical run."""
     clean()
     try:
         profiler.profile_function(work)
@@ -164,7 +164,7 @@ def two_streams() -> None:
 
 
 def two_streams_active() -> str:
-    """What waits for a stream is active, not allocated; both are torch's figures at every end."""
+    """Memory that waits for a stream is active, not allocated; both equal torch's at every end."""
     profiler = GPUMemoryProfiler(synchronize=False)
     side = torch.cuda.Stream()
     for _ in range(30):
@@ -356,7 +356,7 @@ def page() -> str:
 
 
 def settings(name: str) -> None:
-    """The same under allocator settings that change how blocks are cut."""
+    """The same under allocator settings that change how blocks are split."""
     backend = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     change = backend or torch.cuda.memory._set_allocator_settings
 
@@ -449,7 +449,7 @@ def monitoring_cost() -> str:
         step()
         return steps()
 
-    # An attached tracker stays attached: without us means before the first profiler.
+    # An attached tracker stays attached: "without us" means before the first profiler.
     untouched = [bare() for _ in range(40)]
     GPUMemoryProfiler()
     ways = {"off": bare, "counting": counted, "monitoring": monitored}

@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 ROWS: list[tuple[str, str, str, bool]] = []
 LIMIT_SECONDS = 400
 SIDE_BY_SIDE = 6
-# Whom a recording asks where it could not prove that it reads the same by itself.
+# What a recording asks when it could not prove that it reads the same values itself.
 ASKED = {"torch": "reads_tensors", "Python": "reads_threads"}
 
 
@@ -191,7 +191,7 @@ def sources() -> None:
     import sources as measured
 
     cases = list(measured.cases())
-    # Each counts its own process alone, so they may run side by side.
+    # Each counts only its own process, so they may run in parallel.
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         results = list(pool.map(lambda case: ask("sources.py", "case", *case), cases))
     for case, result in zip(cases, results):

@@ -1,8 +1,8 @@
-"""The measured breakdown against the truth: the storages of tensors, and NVML.
+"""The measured breakdown against the ground truth: the storages of tensors, and NVML.
 
 ``sources.py case MODEL PRECISION OPTIMIZER`` records one training run and prints one line of JSON;
-``sources.py gap`` sets the table from the pool to the card beside NVML; ``sources.py`` alone runs
-everything and prints a table. What labels cost is in overhead.py.
+``sources.py gap`` compares the table from the pool to the card with NVML; ``sources.py`` alone runs
+everything and prints a table. The cost of labels is measured in overhead.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT_SECONDS = 300
 FOLDER = Path(tempfile.mkdtemp())
 
 
-# ---- models: each a module, a function that makes a batch, and one that gives the loss ----------
+# ---- models: each a module, a function that makes a batch, and one that returns the loss --------
 
 
 def gpt2(is_checkpointed: bool) -> tuple[nn.Module, Callable[[], Any], Callable[..., Any]]:
@@ -177,7 +177,7 @@ def own(is_checkpointed: bool) -> tuple[nn.Module, Callable[[], Any], Callable[.
 MAKERS = {"gpt2": gpt2, "resnet50": resnet50, "unet": unet, "own": own}
 
 
-# ---- the truth -----------------------------------------------------------------------------------
+# ---- the ground truth ----------------------------------------------------------------------------
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -208,7 +208,7 @@ def truth_of(model: nn.Module, optimizer: Any, inputs: dict[str, torch.Tensor]) 
 
 
 def found_in(recording: gpumemprof.Recording) -> dict[str, int]:
-    """What the recording says is alive at its end: by the report, and buffers by their labels."""
+    """What the recording says is live at its end: by the report, and buffers by their labels."""
     (device,) = (d for d in recording.report(at="end")["devices"] if d["device"] == "cuda:0")
     buffers = sum(
         label.requested_bytes
@@ -378,7 +378,7 @@ def gap() -> dict[str, Any]:
     return {"wrong": wrong, "truth": truth, "gap": found}
 
 
-# ---- all of it -----------------------------------------------------------------------------------
+# ---- everything ----------------------------------------------------------------------------------
 
 
 def ask(*words: str) -> dict[str, Any]:

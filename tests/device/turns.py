@@ -1,20 +1,20 @@
-"""What recording costs against a process that never loaded gpumemprof.
+"""What recording costs compared with a process that never loaded gpumemprof.
 
 Several processes train the same small, host-bound model and take turns, so that only one of them
-runs at any time and all of them see the same drift of the machine. Two are plain; the others record
+runs at any time and all of them see the same machine drift. Two are plain; the others record
 with stacks, without stacks (`no_stacks`), without stacks and labels (`bare`), use torch's own
-recorder, or only have torch make an entry for each event that nobody reads (`attached`). Every turn
-of a recording process lies between turns of the two plain ones and is compared with their mean; the
-two plain ones are compared with each other, which shows what such a comparison is worth.
+recorder, or only make torch create an entry for each event that nobody reads (`attached`). Each
+turn of a recording process is between turns of the two plain ones and is compared with their mean;
+the two plain ones are compared with each other, which shows how reliable the comparison is.
 
-The processes are forked from one that has loaded torch and nothing else, so all of them lie in
-memory in the same way: where a process lies is worth several percent by itself. What is left of
-that luck differs from one generation of processes to the next, so there are many generations, and a
-figure is the median of them, with the range in which it lies with 95 % certainty.
+The processes are forked from one that has loaded torch and nothing else, so all of them have the
+same memory layout: the layout of a process alone is worth several percent. The layout effects that
+remain differ from one generation of processes to the next, so there are many generations, and a
+figure is their median, with its 95 % confidence interval.
 
-Short turns (a step to warm up, then one that is timed) tell the wall time. Long turns tell the
-processor time of the whole process, all threads, up to the moment when nothing is left to write,
-and its instructions where the machine lets them be counted. Prints one line of JSON.
+Short turns (a warm-up step, then one that is timed) give the wall time. Long turns give the
+processor time of the whole process, all threads, until there is nothing left to write, and its
+instructions if the machine allows counting them. Prints one line of JSON.
 
 Usage: turns.py [--cpu] [--seconds N] [WAY...]
 """
@@ -47,7 +47,7 @@ PINNED = ("main", "pt_autograd_0", "gpumemprof")
 GENERATION_SECONDS = 10
 LONG_TURN = 20
 WARM_STEPS = 30
-# As long as it takes until our thread has written what the turn made.
+# Long enough for our thread to write what the turn produced.
 SETTLE_SECONDS = 0.06
 TORCH_ENTRIES = 2_000
 Turn = dict[str, Any]
@@ -66,7 +66,7 @@ def make_step(is_cpu: bool) -> tuple[Callable[[], None], Callable[[], None]]:
 
 
 def start(way: str) -> Any:
-    """Begin to record in this way; what comes back must be kept."""
+    """Begin to record in this way; the return value must be kept."""
     if way in PLAIN:
         return None
     if way == "torch":
@@ -88,11 +88,11 @@ def start(way: str) -> Any:
 
 
 def thread_seconds() -> dict[str, float]:
-    """Processor time of each thread so far, by its name; of threads with one name the sum."""
+    """Processor time of each thread so far, by its name; threads with the same name are summed."""
     found: dict[str, float] = defaultdict(float)
     for task in Path("/proc/self/task").iterdir():
         try:
-            # The name may hold anything but ends with the last parenthesis.
+            # The name may contain anything but ends with the last parenthesis.
             head, _, fields = (task / "stat").read_text().rpartition(") ")
             user, system = fields.split()[11:13]
         except (OSError, ValueError):
@@ -102,7 +102,7 @@ def thread_seconds() -> dict[str, float]:
 
 
 def physical_cores() -> list[int]:
-    """One thread of each core that this process may use: two on one core disturb each other."""
+    """One thread of each core that this process may use: two on one core slow each other down."""
     found: dict[str, int] = {}
     for core in sorted(os.sched_getaffinity(0)):
         siblings = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
@@ -111,7 +111,7 @@ def physical_cores() -> list[int]:
 
 
 def pin_threads() -> None:
-    """Where the threads happen to run is worth more than what is measured here."""
+    """Where the threads happen to run affects the time more than what is measured here."""
     cores = physical_cores()
     if len(cores) <= len(PINNED):
         return
@@ -123,7 +123,7 @@ def pin_threads() -> None:
 
 
 class Worker:
-    """Trains, in a process of its own, and takes a turn whenever it is told to."""
+    """Trains, in a process of its own, and takes a turn whenever it is asked to."""
 
     def __init__(self, way: str, is_cpu: bool) -> None:
         import gc
@@ -136,7 +136,7 @@ class Worker:
         self._wait()
         pin_threads()
         gc.collect()
-        gc.disable()  # its pauses fall on whoever comes first
+        gc.disable()  # its pauses would hit one way at random
 
     def short(self) -> Turn:
         self._step()
@@ -179,7 +179,7 @@ class Worker:
 
 
 def work(way: str, is_cpu: bool) -> None:
-    """Take a turn for every line of standard input, and print what it took."""
+    """Take a turn for every line of standard input, and print what it cost."""
     worker = Worker(way, is_cpu)
     print("ready", flush=True)
     while (kind := sys.stdin.readline().strip()) != "end":
@@ -278,7 +278,7 @@ class Generation:
 
 
 def run_generation(ways: list[str], is_cpu: bool, seconds: float) -> None:
-    """In a process of its own: no two generations share their place in memory."""
+    """In a process of its own: no two generations share their memory layout."""
     os.chdir(Path(__file__).parent)
     import workloads  # noqa: F401 - loads torch, but nothing that a fork could not take along
 
@@ -301,7 +301,7 @@ def middle(values: list[float]) -> dict[str, float]:
 
 
 def threads_of(turns: list[Turn]) -> dict[str, float]:
-    """Milliseconds of a step that each thread computed."""
+    """Milliseconds of a step that each thread spent computing."""
     rows = [turn["threads"] for turn in turns if "threads" in turn]
     names = sorted({name for row in rows for name in row})
     times = {name: statistics.mean(row.get(name, 0.0) for row in rows) * 1e3 for name in names}
@@ -309,7 +309,7 @@ def threads_of(turns: list[Turn]) -> dict[str, float]:
 
 
 def generations_until(end: float, ways: list[str], is_cpu: bool) -> list[dict[str, Any]]:
-    """As many as there is time for, at least one; how long one takes, the first one shows."""
+    """As many as time allows, at least one; the first one shows how long one takes."""
     found: list[dict[str, Any]] = []
     longest = 0.0
     while not found or time.monotonic() + longest < end:

@@ -1,8 +1,8 @@
-"""The ways events are had, and what each says of itself. Prints one line of JSON.
+"""The ways events are obtained, and what each reports about itself. Prints one line of JSON.
 
-Native with its self-test and its forward stacks; torch's own recorder; torch's counters, asked for
-and because of the allocator in use; several ranks under torchrun, and torchrun under ``run``, whose
-workers that never touch the GPU leave no file.
+Native with its self-test and its forward stacks; torch's own recorder; torch's counters, both on
+request and because of the allocator in use; several ranks under torchrun, and torchrun under
+``run``, whose workers that never touch the GPU leave no file.
 """
 
 from __future__ import annotations

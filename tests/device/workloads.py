@@ -1,4 +1,4 @@
-"""The workloads of the device tests: small programs, each using the allocator in its own way."""
+"""The workloads of the device tests: small programs, each using the allocator differently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """GPT-2 small in size: 12 layers, width 768."""
+    """The size of GPT-2 small: 12 layers, width 768."""
 
     def __init__(self, layers: int = 12, width: int = 768, vocabulary: int = 50257) -> None:
         super().__init__()

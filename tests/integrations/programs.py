@@ -18,7 +18,7 @@ REFEREE = Path(__file__).parent / "referee.py"
 
 @dataclass
 class Ran:
-    """What a program left behind."""
+    """What a program produced."""
 
     folder: Path
     output: str
@@ -30,7 +30,7 @@ class Ran:
         return number
 
     def recorded(self, pattern: str = "run.gmp") -> list[int]:
-        """The peaks of the recordings of this name, in order of size."""
+        """The peaks of the recordings of this name, sorted by size."""
         return sorted(peak_of(path) for path in self.folder.glob(pattern))
 
 
@@ -45,7 +45,7 @@ def peak_of(path: Path) -> int:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Offline, with one thread, and with all that is kept inside the folder."""
+    """Offline, with one thread, and with all files inside the folder."""
     return {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -66,7 +66,7 @@ def write(folder: Path, program: str, name: str = "train.py") -> None:
 
 
 def run(folder: Path, *words: str) -> Ran:
-    """Run what was written; it must end well."""
+    """Run what was written; it must succeed."""
     command = [sys.executable, "-m", "gpumemprof", "run", "--cpu", "-o", "run.gmp", *words]
     done = subprocess.run(
         command,
@@ -87,6 +87,6 @@ def run_program(folder: Path, program: str, *arguments: str) -> Ran:
 
 
 def run_counted(folder: Path, program: str) -> Ran:
-    """A program that has a referee; its count is written at the end."""
+    """A program that has a referee, which writes its count at the end."""
     ending = "\nimport json\njson.dump(referee.peak(), open('peak.json', 'w'))\n"
     return run_program(folder, textwrap.dedent(program) + ending)

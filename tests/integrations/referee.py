@@ -1,9 +1,9 @@
-"""Counts what a program allocates, by torch's own means: nothing of gpumemprof is in it.
+"""Counts what a program allocates, using only torch itself: no part of gpumemprof is involved.
 
-libc10 has a reporter that adds up what its CPU allocator hands out, in all threads once its flag is
-set, and tells its total to torch's profiler. gpumemprof follows the calls to the system's allocator
-below it. Start it as soon as torch is there; the peak must be reached in the thread that starts it,
-or in one of autograd's.
+libc10 has a reporter that sums what its CPU allocator hands out, in all threads once its flag is
+set, and reports its total to torch's profiler. gpumemprof hooks the calls to the system allocator
+below it. Start it as soon as torch is loaded; the peak must be reached in the thread that starts
+it, or in one of autograd's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Referee:
         self._profile.start()
 
     def peak(self) -> int:
-        """Ends the count; the most bytes that were live at once."""
+        """Ends the count; returns the most bytes that were live at once."""
         self._profile.stop()
         pending = list(self._profile.profiler.kineto_results.experimental_event_tree())
         most = 0

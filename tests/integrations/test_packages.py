@@ -1,4 +1,4 @@
-"""Programs of well-known packages, unchanged: what is recorded equals what was allocated."""
+"""Programs using well-known packages, unchanged: the recording equals what was allocated."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_lightning_with_workers(tmp_path: Path) -> None:
         """,
     )
     assert ran.recorded() == [ran.counted()]
-    # Each worker makes four items of 256 bytes, and two batches of them.
+    # Each worker creates four items of 256 bytes, and two batches of them.
     assert len(ran.recorded("run.*.gmp")) == 2
     assert min(ran.recorded("run.*.gmp")) >= 2 * 256
 

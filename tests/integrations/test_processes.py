@@ -1,4 +1,4 @@
-"""Programs of several processes, and a notebook's kernel: each recording equals its own count."""
+"""Programs with several processes, and a notebook kernel: each recording equals its own count."""
 
 from __future__ import annotations
 

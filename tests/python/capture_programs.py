@@ -25,7 +25,7 @@ def run_program(
 def run_recorded(
     folder: Path, *words: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """``gpumemprof run`` with these words."""
+    """``gpumemprof run`` with these arguments."""
     return run_command(folder, ["-m", "gpumemprof", "run", *words], environment)
 
 

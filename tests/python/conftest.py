@@ -1,4 +1,4 @@
-"""Recorded snapshots with PyTorch's own counters beside them, and the command as a process."""
+"""Recorded snapshots together with PyTorch's own counters, and the command as a process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def truth_of(name: str) -> dict[str, Any]:
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Every recorded run in turn."""
+    """Each recorded run in turn."""
     return str(request.param)
 
 
@@ -52,13 +52,13 @@ def truth(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def oom_run() -> gpumemprof.Recording:
-    """GPT-2 in training, until it ran out of memory."""
+    """GPT-2 training until it ran out of memory."""
     return recording_of("gpt2_b32_fp32_adamw_oom")
 
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Runs ``python -m gpumemprof ARGUMENTS`` and gives its code and output."""
+    """Runs ``python -m gpumemprof ARGUMENTS`` and returns its exit code and output."""
 
     def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "gpumemprof", *map(str, arguments)]

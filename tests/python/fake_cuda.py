@@ -1,6 +1,6 @@
-"""A CUDA device that is not there: enough of torch.cuda to profile it.
+"""A fake CUDA device: enough of torch.cuda to profile it.
 
-Its library is compiled from the C++ tests' own; it reports blocks as torch's allocator does.
+Its library is compiled from the C++ tests' sources; it reports blocks as torch's allocator does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small training programs for the tests of labels: each says at its end what is alive."""
+"""Small training programs for the label tests: each reports at its end what is live."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import gpumemprof
 from capture_programs import run_program
 
-# Programs call tell() at their end; what is alive then is what the labels must add up to.
+# Programs call tell() at their end; the labels must add up to what is live then.
 PRELUDE = """
 import gc, json, warnings
 import torch
@@ -66,7 +66,7 @@ def train(model, optimizer, steps=3, forward=None):
     return ids
 """
 
-# How a model and its optimizer are made; three steps of training follow, and tell().
+# How a model and its optimizer are created; three training steps follow, and tell().
 TRAINED: dict[str, str] = {
     "adamw": "model, optimizer = made()",
     "adamw_foreach": "model, optimizer = made(foreach=True)",
@@ -222,7 +222,7 @@ model, optimizer = made(Dropping, lr=0.1)
 ids = train(model, optimizer, 7)
 tell([model], [optimizer])
 """,
-    # No module is asked for these gradients when the recording ends.
+    # No module is queried for these gradients when the recording ends.
     "a_step_that_fails": """
 class Failing(torch.optim.SGD):
     fails = False
@@ -264,7 +264,7 @@ tell([model], optimizers.values(), [ids, labels])
 """,
 }
 
-# How `fast` is made of the model; it must compile once and whole.
+# How `fast` is created from the model; it must compile once and as a whole.
 COMPILED: dict[str, str] = {
     name: f"""
 import torch._dynamo
@@ -285,14 +285,14 @@ tell([model], [optimizer], [ids])
 
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program that makes its own recordings; it ends well."""
+    """Run a program that makes its own recordings; it must succeed."""
     done = run_program(folder, PRELUDE + program)
     assert done.returncode == 0, done.stderr
     return done
 
 
 def record(folder: Path, program: str) -> tuple[gpumemprof.Recording, dict[str, int]]:
-    """Run a program under a recording; the recording, and what the program told of itself."""
+    """Run a program under a recording; return the recording and what the program reported."""
     lines = "\n".join("    " + line for line in program.strip("\n").splitlines())
     start = 'with gpumemprof.record("run.gmp", cpu=True) as recording:\n'
     done = run(folder, start + lines + "\n")

@@ -1,6 +1,6 @@
-"""A small caching allocator in plain Python that writes snapshots: a second opinion for replay.
+"""A small caching allocator in plain Python that writes snapshots: an independent check for replay.
 
-It keeps PyTorch's rules for one stream and plain segments, and counts the totals after each event.
+It follows PyTorch's rules for one stream and plain segments, and counts totals after each event.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Totals:
 
 
 class MadeUpDevice:
-    """One device; `trace` and `segments` are what a snapshot holds of it."""
+    """One device; `trace` and `segments` are its part of a snapshot."""
 
     def __init__(self, device: int, has_times: bool = True) -> None:
         self.device = device

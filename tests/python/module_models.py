@@ -1,7 +1,7 @@
 """Small models of the kinds people train, and a referee that knows the module of every allocation.
 
-Their structure is that of the real ones, their widths are tiny: ResNet-50, GPT-2 with tied weights,
-a detection network, a U-Net, a mixture of experts, and one that calls modules again.
+Their structure matches the real ones, with tiny widths: ResNet-50, GPT-2 with tied weights,
+a detection network, a U-Net, a mixture of experts, and one that calls modules repeatedly.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.tags: list[int] = []
         self.stack: list[str] = [OUTSIDE]
-        self.made: list[tuple[int, str]] = [(0, OUTSIDE)]  # nodes from this one on, of this module
+        self.made: list[tuple[int, str]] = [(0, OUTSIDE)]  # nodes from this one on, their module
 
 
 class Referee:
     """A hook on every module and on every node of autograd's graph.
 
-    The hooks tag what their thread allocates, so each event carries the truth beside the answer.
+    The hooks tag what their thread allocates, so each event carries the truth next to the answer.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -59,8 +59,8 @@ class Referee:
         self._thread.made.append((following, self._thread.stack[-1]))
 
     def _module_of(self, node: Any) -> str:
-        """The module whose forward made a node, in this thread."""
-        # Gradients are accumulated for the parameter, whoever computed them.
+        """The module whose forward created a node, in this thread."""
+        # Gradients are accumulated for the parameter, no matter what computed them.
         if type(node).__name__ == "AccumulateGrad":
             return OUTSIDE
         numbers = [first for first, _ in self._thread.made]
@@ -68,13 +68,13 @@ class Referee:
 
     @contextmanager
     def backward(self) -> Iterator[None]:
-        """Tag what each node allocates, also in the graphs that a checkpoint makes and runs."""
+        """Tag what each node allocates, also in the graphs that a checkpoint creates and runs."""
         run_backward = torch.autograd.backward
 
         def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
             for tensor in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
                 self._watch(tensor.grad_fn)
-            # A checkpoint runs another backward inside of a node.
+            # A checkpoint runs another backward inside a node.
             with outside():
                 run_backward(tensors, *args, **kwargs)
 
@@ -92,7 +92,7 @@ class Referee:
                 continue
             seen.add(node)
             open_nodes += [following for following, _ in node.next_functions]
-            # Up to the next node: what the engine adds up belongs to the node that it comes from.
+            # Up to the next node: what the engine sums belongs to the node it comes from.
             node.register_prehook(tagging(self._module_of(node)))
 
 
@@ -105,7 +105,7 @@ def tagging(name: str) -> Callable[[object], None]:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """What is allocated here is of no module."""
+    """What is allocated here belongs to no module."""
     previous = _core.capture_enter_tag(OUTSIDE)
     try:
         yield
@@ -389,7 +389,7 @@ class Mixture(nn.Module):
 
 
 class Again(nn.Module):
-    """One layer in a loop, one module twice, one under two names, and some of one code at once."""
+    """One layer in a loop, one module twice, one under two names, several sharing code at once."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -403,7 +403,7 @@ class Again(nn.Module):
         for _ in range(4):
             x = torch.tanh(self.cell(x))
         x = self.alias(self.norm(self.block(x)))
-        # Only the modules differ between these calls.
+        # These calls differ only in their modules.
         for each in self.row:
             x = each(x)
         return sum(each(x) for each in self.row)
@@ -428,7 +428,7 @@ def rows(model: nn.Module) -> torch.Tensor:
 def train(
     model: nn.Module, run: Callable[[nn.Module], torch.Tensor], referee: Referee, steps: int
 ) -> None:
-    """Some steps of training, whose every allocation is tagged with its module."""
+    """Some training steps, with every allocation tagged with its module."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     with outside(), referee.backward():
         for _ in range(steps):

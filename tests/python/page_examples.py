@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, with what they print; also for tests/device, without pytest."""
+"""The examples of docs/python.md with their output; also used by tests/device, without pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What remedies would save: predictions, bands, limits, and what cannot be told."""
+"""What remedies would save: predictions, bands, limits, and what cannot be predicted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_remedy_has_its_figures_and_sentences() -> None:
         assert entry["how"], name
 
 
-# What torch's own counters said of the same run with the remedy, on a GPU.
+# torch's own counters for the same run with the remedy, on a GPU.
 @pytest.mark.parametrize(
     ("remedy", "true_mib", "error"),
     [
@@ -225,5 +225,5 @@ def test_text_keeps_to_the_width_of_a_terminal(
     path = str(SNAPSHOTS / "gpt2_b4_fp32_adamw.pickle.gz")
     assert main(["advise", path, "--fit", "3GiB"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    code = ("    ", "  gpumemprof")  # is not broken
+    code = ("    ", "  gpumemprof")  # is not wrapped
     assert all(len(line) <= 80 for line in lines if not line.startswith(code))

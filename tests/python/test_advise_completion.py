@@ -49,7 +49,7 @@ def test_a_first_forward_promises_nothing() -> None:
         assert entry["predicted_peak_allocated_bytes"] is None, entry["name"]
         assert entry["saving_bytes"] is None, entry["name"]
     bounds = {e["name"]: e["at_least_peak_allocated_bytes"] for e in advice["remedies"]}
-    # What torch's counters said of the same program in these sizes: 4 samples with checkpoints took
+    # torch's counters for the same program at these sizes: 4 samples with checkpoints took
     # 2757 MiB, 8 without took 8288 MiB.
     assert bounds["checkpointing"] < 2757 << 20
     assert bounds["micro_batch_x0.25"] < 8288 << 20

@@ -1,4 +1,4 @@
-"""Advice for small runs recorded here, against the same runs with the remedy, recorded too."""
+"""Advice for small runs recorded here, against recordings of the same runs with the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ functional = torch.nn.functional
 
 
 class Residual(nn.Module):
-    """Its last operation lies on an earlier line than its first, and not all begin alike."""
+    """Its last operation is on an earlier line than its first, and not all begin the same way."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def test_attention_without_a_fused_kernel_grows_with_the_square(tmp_path: Path) 
 
 @pytest.mark.parametrize("length", [8, 40])
 def test_attention_that_is_written_out_stays_fp32_inside(tmp_path: Path, length: int) -> None:
-    """With 8 tokens and heads of 8 numbers the scores have the size of the result."""
+    """With 8 tokens and heads of size 8 the scores are as large as the result."""
     plain = record(tmp_path / "plain.gmp", lambda: train_tokens(length))
     truth = record(tmp_path / "half.gmp", lambda: train_tokens(length, torch.bfloat16))
     band = remedy(plain, "pure_bf16")["predicted_peak_allocated_band"]
@@ -132,7 +132,7 @@ def test_attention_that_is_written_out_stays_fp32_inside(tmp_path: Path, length:
 
 def test_a_fit_names_the_modules_it_checkpoints(tmp_path: Path) -> None:
     recording = record(tmp_path / "plain.gmp", lambda: train_images(recompute=False))
-    # Which sets are cheapest depends on how long the phases took here, so several limits are asked.
+    # Which sets are cheapest depends on how long the phases took here, so several limits are tried.
     fits = [recording.advise(fit=peak(recording) * tenths // 10)["fit"] for tenths in range(3, 10)]
     sets = [entry for fit in fits for entry in [fit, *fit["alternatives"]]]
     named = [entry["checkpointing"] for entry in sets if entry["checkpointing"] is not None]

@@ -1,4 +1,4 @@
-"""Missing, empty, random, hostile and cut files: one sentence, exit code 3, never a crash."""
+"""Missing, empty, random, malicious and truncated files: one sentence, exit code 3, no crash."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_whole_file_is_not_cut(oom_run, recwarn):
 
 @pytest.fixture
 def endless(tmp_path):
-    """A pipe that delivers opcodes until nobody reads any more, and Ctrl-C on the way."""
+    """A pipe that delivers opcodes until nobody reads any more, and Ctrl-C while it is read."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     limit_bytes = 1 << 30
@@ -151,7 +151,7 @@ def endless(tmp_path):
         except BrokenPipeError:
             pass
 
-    # A test run in the background of a shell inherits SIGINT ignored.
+    # A test run in the background of a shell inherits SIGINT as ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     writer = threading.Thread(target=write)
     writer.start()
@@ -161,6 +161,6 @@ def endless(tmp_path):
 
 
 def test_ctrl_c_ends_a_long_read(endless):
-    # The writer is a thread of this process, so this also shows that the GIL is free meanwhile.
+    # The writer is a thread of this process, so this also shows that the GIL is released meanwhile.
     with pytest.raises(KeyboardInterrupt):
         gpumemprof.load(endless)

@@ -1,4 +1,4 @@
-"""What a recording of CPU tensors says equals what was allocated."""
+"""A recording of CPU tensors equals what was allocated."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_names_the_line_that_allocated(tmp_path: Path) -> None:
 
 
 def test_a_reused_code_object_keeps_its_own_name(tmp_path: Path) -> None:
-    """Functions made and dropped in a loop live at the same address, one after the other."""
+    """Functions created and dropped in a loop live at the same address, one after another."""
     kept = []
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
         for number in range(200):

@@ -1,4 +1,4 @@
-"""gpumemprof run: what passes through, how programs end, what goes wrong."""
+"""gpumemprof run: what is passed through, how programs end, what goes wrong."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ print("done")
     done = run_recorded(tmp_path, "-o", "run.gmp", "train.py")
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "run.gmp: the file reached the largest size allowed here" in done.stderr
-    # Not even the first block fits into so little.
+    # Not even the first block fits into this little.
     assert "nothing of the recording could be written" in done.stderr
     assert not (tmp_path / "run.gmp").exists()
 

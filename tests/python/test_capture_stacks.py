@@ -1,4 +1,4 @@
-"""Stacks of random programs, against what Python itself says of each allocation."""
+"""Stacks of random programs, compared with what Python itself reports for each allocation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ DEEPEST = 25
 
 
 class RandomProgram:
-    """Calls itself by functions, generators, functions of C and code that soon dies, in any order.
+    """Calls itself via functions, generators, C functions and short-lived code, in any order.
 
-    Every allocation has a size of its own, by which it is found again.
+    Every allocation has a unique size, by which it is found again.
     """
 
     def __init__(self) -> None:
@@ -87,10 +87,10 @@ class RandomProgram:
 
 
 def callers() -> list[Line]:
-    """Of the function that calls this one, whose own line has moved on since."""
+    """Callers of the function that calls this one, whose own line has moved on since."""
     frame, found = sys._getframe(2), []
     while frame is not None:
-        # What starts a program is left out of its stacks.
+        # The frames that start a program are left out of its stacks.
         if "runpy" not in frame.f_code.co_filename:
             found.append((frame.f_code.co_name, frame.f_lineno))
         frame = frame.f_back

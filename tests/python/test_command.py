@@ -43,7 +43,7 @@ def test_says_its_version(command):
     assert command("--version").stdout.strip() == gpumemprof.__version__
 
 
-# The whole sentence, without the name of the program before it.
+# The whole sentence, without the program name in front of it.
 WRONG_CALLS = {
     "reprot": "unknown command 'reprot', did you mean 'report'?",
     "repot x": "unknown command 'repot', did you mean 'report'?",
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path):
     os.mkfifo(path)
     words = [sys.executable, "-m", "gpumemprof", "report", str(path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        with path.open("wb"):  # opens once the command reads, and never says a word
+        with path.open("wb"):  # opens once the command reads, and never writes anything
             process.send_signal(signal.SIGINT)
             _, complaint = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGINT

@@ -21,7 +21,7 @@ import gpumemprof
 import pytest
 from capture_programs import run_command, run_recorded
 
-# The recorder's thread shares one core with 16 busy ones, and gets what they leave.
+# The recorder's thread shares one core with 16 busy ones, and gets only the time they leave.
 STARVED = """
 import os, sys, threading, torch
 core = min(os.sched_getaffinity(0))
@@ -243,7 +243,7 @@ def test_two_recordings_do_not_share_a_file(tmp_path: Path) -> None:
 def _few_threads() -> None:
     import resource
 
-    if os.geteuid() == 0:  # to whom the limit does not apply
+    if os.geteuid() == 0:  # the limit does not apply to root
         os.setgid(65534)
         os.setuid(65534)
     resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))

@@ -12,7 +12,7 @@ import gpumemprof
 import pytest
 from conftest import Command, snapshot_path
 
-# What the unpickler on PyTorch's memory_viz page understands.
+# What the unpickler on PyTorch's memory_viz page supports.
 KNOWN_TO_MEMORY_VIZ = {
     *("PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "LONG_BINPUT", "BINGET"),
     *("LONG_BINGET", "EMPTY_DICT", "SETITEM", "SETITEMS", "DICT", "EMPTY_LIST", "APPEND"),
@@ -30,7 +30,7 @@ def load_pickle(path: Path) -> dict[str, Any]:
 
 
 def events_of(snapshot: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The traces of devices that have any; what only says that there is nothing is left out."""
+    """The traces of devices that have any; fields that only say there is nothing are left out."""
     nothing = {"compile_context": "N/A", "user_metadata": "", "frames": []}
     return [
         [

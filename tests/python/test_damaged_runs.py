@@ -1,4 +1,4 @@
-"""Runs of which a part is missing or damaged: every verb reads them or refuses them, none dies."""
+"""Runs that are partly missing or damaged: every command reads or refuses them, none crashes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_run_with_a_part_missing_is_read_by_every_verb(
 
 
 def test_a_step_without_a_forward_gets_advice(tmp_path: Path, command: Command) -> None:
-    """One flipped bit in a name makes a backward without the forward before it."""
+    """One flipped bit in a name produces a backward without a forward before it."""
     content = bytearray(gzip.decompress(snapshot_path("clean_training").read_bytes()))
     content[391684] ^= 1
     path = tmp_path / "flipped.pickle"

@@ -1,4 +1,4 @@
-"""Memory allocated in backward knows the forward line it serves."""
+"""Memory allocated in backward is attributed to the forward line it serves."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_graph_made_before_the_recording_has_none(tmp_path: Path) -> None:
 
 
 def widened(size: int) -> torch.Tensor:
-    """A node that takes no memory, but its gradient does: of `size` floats."""
+    """A node that allocates no memory, but its gradient does: `size` floats."""
     return WIDE[size].expand(3, size)
 
 
@@ -211,7 +211,7 @@ def test_is_off_without_stacks(tmp_path: Path) -> None:
 
 
 def traceback_of_forward() -> list[str]:
-    """As anomaly mode takes it where a forward operation is called."""
+    """As anomaly mode captures it where a forward operation is called."""
     return traceback.format_stack()
 
 
@@ -221,7 +221,7 @@ def made_up_forward() -> list[str]:
 
 @pytest.fixture
 def snapshot_with_forward_frames(tmp_path: Path) -> tuple[Path, list[str]]:
-    """A snapshot as torch 2.11 and later write it in anomaly mode, and the lines that are in it."""
+    """A snapshot as torch 2.11 and later write it in anomaly mode, and the lines it contains."""
     device = MadeUpDevice(0)
     training = [{"name": "train", "filename": "/train/main.py", "line": 7}]
     device.allocate(1 << 20, training)
@@ -268,7 +268,7 @@ def test_forward_frames_survive_conversion_both_ways(
     assert command("convert", trace, "--to", "torch-snapshot", again).returncode == 0
     events = pickle.loads(again.read_bytes())["device_traces"][0]
     assert ["forward_frames" in event for event in events] == [False, False, False, True]
-    # What follows the first line of each is not kept.
+    # Everything after the first line of each is dropped.
     assert events[-1]["forward_frames"] == [line.splitlines()[0] + "\n" for line in lines]
     direct = tmp_path / "direct.pickle"
     assert command("convert", path, "--to", "torch-snapshot", direct).returncode == 0

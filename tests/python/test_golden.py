@@ -16,7 +16,7 @@ CASES = sorted(path.parent for path in GOLDEN.rglob("command"))
 
 
 def run_case(case: Path, folder: Path) -> tuple[str, str, int]:
-    """Every line of the command; what all of them print, and the exit code of the last."""
+    """Every line of the command file; their combined output, and the exit code of the last."""
     (folder / "data").symlink_to(ROOT / "tests/data")
     out = err = ""
     code = 0
@@ -67,7 +67,7 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
         pytest.skip("JSON is not for terminals")
     if case.parent.name == "usage":
         pytest.skip("the help has a column of its own for what flags mean")
-    # A command to copy is not broken, however long it is.
+    # A command to copy is not wrapped, however long it is.
     commands = ("gpumemprof ", "export ")
     too_long = [
         line
@@ -78,7 +78,7 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
 
 
 def test_every_verb_has_its_errors_and_every_kind_of_file_its_report() -> None:
-    """Sentences that no case covers are those that go wrong."""
+    """The messages that no case covers are the ones that go wrong."""
     commands = [(case, (case / "command").read_text()) for case in CASES]
     for verb in ("report", "replay", "advise", "convert", "demo", "view", "run"):
         mistakes = [c for c, text in commands if f" {verb}" in text and (c / "stderr").exists()]

@@ -1,4 +1,4 @@
-"""Memory that grows from step to step: a sentence, no activations, and no remedy for it."""
+"""Memory that grows from step to step: one sentence, no activations, and no remedy for it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_grows_is_no_activation_and_stays_under_every_remedy() -> None:
     remedies = {entry["name"]: entry for entry in advice["remedies"]}
     for name in ("batch_x0.5", "micro_batch_x0.25", "pure_bf16"):
         assert remedies[name]["predicted_peak_allocated_bytes"] > grown, name
-    # A quarter of the batch leaves the peak where it is, but for one step's activations.
+    # A quarter of the batch leaves the peak where it is, except for one step's activations.
     peak = advice["baseline"]["peak_allocated_bytes"]
     part = remedies["micro_batch_x0.25"]["predicted_peak_allocated_bytes"]
     assert part == pytest.approx(peak, rel=0.05)

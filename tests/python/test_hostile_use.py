@@ -1,4 +1,4 @@
-"""Names, folders, paths and sizes chosen to do harm: nothing of ours is led by them."""
+"""Names, folders, paths and sizes chosen to do harm: none of them misleads gpumemprof."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_names_do_nothing_to_a_terminal(command: Command, tmp_path: Path) -> Non
         assert_harmless(ended.stderr)
     report = command("report", path).stdout
     assert "\nPeak: 0 B" not in report
-    # JSON still says exactly what the file says.
+    # JSON still contains exactly what the file contains.
     texts: list[str] = []
 
     def collect(value: Any) -> None:
@@ -199,7 +199,7 @@ print(sys.path[0])
 
 
 def limited(*words: Any, megabytes: int) -> subprocess.CompletedProcess[str]:
-    """The command with so much memory and no more."""
+    """The command with this much memory and no more."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))

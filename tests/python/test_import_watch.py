@@ -1,4 +1,4 @@
-"""A program is recorded however it finds and imports torch."""
+"""A program is recorded no matter how it finds and imports torch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ del sys.modules['torch']
 
 
 def fake_torch(folder: Path, text: str) -> None:
-    """A torch of our own, whose import can be watched and made to fail."""
+    """A fake torch, whose import can be watched and made to fail."""
     (folder / "torch").mkdir()
     (folder / "torch" / "__init__.py").write_text(textwrap.dedent(text))
 
@@ -109,7 +109,7 @@ def run_probe(folder: Path, program: str) -> str:
     return done.stdout
 
 
-# The others are tried on a torch of our own: importing the real one takes seconds.
+# The others are tried on a fake torch: importing the real one takes seconds.
 @pytest.mark.parametrize("way", ["find_spec", "many lookups", "threads", "a lazy importer"])
 def test_records_however_torch_is_found(tmp_path: Path, way: str) -> None:
     (tmp_path / "train.py").write_text(WAYS[way] + ALLOCATE)

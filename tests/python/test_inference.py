@@ -1,4 +1,4 @@
-"""Runs without backward, recorded here and now: what memory is for, and what makes it less."""
+"""Runs without backward, recorded live: what memory is for, and what reduces it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARK = 777_001  # bytes of a block that marks a moment
 
 
 class GrowingKeys:
-    """Keys and values that grow by torch.cat, as a DynamicCache does; named like nothing known."""
+    """Keys and values that grow by torch.cat, like DynamicCache; with an unknown name."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[Any, Any]] = []
@@ -36,7 +36,7 @@ class GrowingKeys:
 
 
 class FixedKeys:
-    """Keys and values of a fixed size; named like nothing known."""
+    """Keys and values of a fixed size; with an unknown name."""
 
     def __init__(self) -> None:
         self.pairs = [self.made() for _ in range(LAYERS)]
@@ -58,14 +58,14 @@ class FixedKeys:
 
 
 class StaticCache(FixedKeys):
-    """The same, under the name it has elsewhere."""
+    """The same, under the name it has in other packages."""
 
     def __init__(self) -> None:
         super().__init__()
 
 
 class LazyKeys(FixedKeys):
-    """The same, made when the model first needs them."""
+    """The same, created when the model first needs them."""
 
     def __init__(self) -> None:
         self.pairs = []
@@ -141,7 +141,7 @@ def device_of(recording: Any, **options: Any) -> dict[str, Any]:
 
 
 def at_mark(recording: Any) -> dict[str, int]:
-    """What each source held where the mark was made."""
+    """What each source held when the mark was made."""
     pa = pytest.importorskip("pyarrow")
     rows = pa.table(recording.allocations).to_pydict()
     (event,) = (
@@ -274,7 +274,7 @@ def test_remedies_of_inference_are_predicted_from_the_recorded_bytes(tmp_path):
     assert "backward" not in text and "optimizer" not in text and "micro" not in text
     weights = device["sources"]["parameters"]["bytes_at_peak"]
     int8 = remedies["int8_weights"]
-    # A weight of four bytes becomes one, and a scale beside it.
+    # A weight of four bytes becomes one byte, plus a scale.
     saved = device["peak"]["allocated_bytes"] - int8["predicted_peak_allocated_bytes"]
     assert 0.7 * weights < saved < 0.75 * weights
 

@@ -1,4 +1,4 @@
-"""What the hooks find in real programs: every storage named, nothing kept alive or changed."""
+"""What the hooks find in real programs: every storage is named, none is kept alive or changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Recorded = Callable[[str], tuple[gpumemprof.Recording, dict[str, int]]]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The recording of one of PROGRAMS, which runs once, and what the program told of itself."""
+    """The recording of one of PROGRAMS, which runs once, and what the program reported."""
 
     @cache
     def run_once(name: str) -> tuple[gpumemprof.Recording, dict[str, int]]:
@@ -94,7 +94,7 @@ def test_a_gradient_is_labelled_at_every_step(
     recorded: Recorded, program: str, steps: int, left: int
 ) -> None:
     recording, _ = recorded(program)
-    names = ("head.weight.grad", "parameter 0.grad")  # where a module owns it, where none does
+    names = ("head.weight.grad", "parameter 0.grad")  # with and without a module that owns it
     gradients = [label for label in recording.labels() if label.name in names]
     assert len(gradients) == steps
     assert sum(label.free_requested_event is None for label in gradients) == left
@@ -114,7 +114,7 @@ with gpumemprof.record("run.gmp", cpu=True):
     )
     told = json.loads(done.stdout)
     labelled = alive(gpumemprof.load(tmp_path / "run.gmp"))
-    # What was there before is not in a recording of CPU tensors.
+    # Memory from before the start is not in a recording of CPU tensors.
     assert labelled == {"gradients": told["gradients"], "inputs": told["inputs"]}
 
 

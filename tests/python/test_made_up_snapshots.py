@@ -1,4 +1,4 @@
-"""Snapshots made up at random, written by Python's own pickle, against totals counted in Python."""
+"""Random synthetic snapshots, written by Python's own pickle, against totals counted in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from made_up import KIB, MIB, MadeUpDevice, Totals, snapshot_of
 pa = pytest.importorskip("pyarrow")
 
 FRAMES = [{"name": f"f{n}", "filename": f"/train/däta_{n % 3}.py", "line": n} for n in range(6)]
-# Shared lists and dictionaries, as torch writes them: the memo must keep them one.
+# Shared lists and dictionaries, as torch writes them: the memo must keep them shared.
 STACKS = [[], FRAMES[:1], FRAMES[1:4], FRAMES[2:], [FRAMES[0], FRAMES[5]]]
 
 SIZES = st.one_of(
@@ -128,7 +128,7 @@ def test_a_ring_that_lost_its_start_still_ends_right(steps, lost_events, dump):
         return
     (report,) = load(snapshot_of([device], lost_events), dump).devices
     assert_ends_like(report, device)
-    # From the event on that the report names, every figure is exact.
+    # From the event that the report names, every figure is exact.
     exact_from = report.exact_from_event
     if exact_from == 0:
         kept = device.totals[lost_events - 1 :]

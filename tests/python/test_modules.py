@@ -60,7 +60,7 @@ def test_backward_knows_its_modules(tmp_path: Path) -> None:
 
 
 def test_without_hooks_the_modules_are_the_same(tmp_path: Path) -> None:
-    # Hooks make torch take another way through a module's call.
+    # Hooks make torch take a different path through a module's call.
     hooked = allocations(record_steps(tmp_path, "again"))
     make, run = MODELS["again"]
     torch.manual_seed(0)
@@ -102,9 +102,9 @@ def test_parameters_gradients_and_state_belong_to_their_module(tmp_path: Path) -
     assert held == {
         "parameters": size,
         "gradients": size,
-        "optimizer_state": 2 * size + 2 * 4,  # AdamW's averages, and the step of each parameter
+        "optimizer_state": 2 * size + 2 * 4,  # AdamW's averages, and each parameter's step
     }
-    # The tied weight belongs to the name that comes first, whichever module made its gradient.
+    # The tied weight belongs to the name that comes first, whichever module computed its gradient.
     tied = [
         row["source"]
         for row in rows
@@ -114,7 +114,7 @@ def test_parameters_gradients_and_state_belong_to_their_module(tmp_path: Path) -
 
 
 def test_report_shows_each_module_and_folds_equal_layers(tmp_path: Path) -> None:
-    # Made while it is recorded: CPU memory from before is not part of a recording.
+    # Created during the recording: CPU memory from before is not part of a recording.
     torch.manual_seed(0)
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recorded:
         model = Gpt2()
@@ -158,7 +158,7 @@ def test_equal_layers_are_one_line(tmp_path: Path, command: Any) -> None:
         loss.backward()
     text = "\n".join(lines_of(command, recorded.path))
     assert "0 … 11, each" in text
-    assert "16.2 KiB" in text  # what one layer has
+    assert "16.2 KiB" in text  # the bytes of one layer
 
 
 def test_models_that_come_and_go_keep_their_names(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_models_that_come_and_go_keep_their_names(tmp_path: Path) -> None:
         for trial in range(6):
             model = Mlp(16) if trial % 2 else Again()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            referee = Referee(model)  # once: two of them would give back each other's tags
+            referee = Referee(model)  # once: two of them would restore each other's tags
             with outside():
                 for _ in range(3):
                     loss = model(torch.randn(8, 16)).sum()
@@ -183,7 +183,7 @@ def test_models_that_come_and_go_keep_their_names(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def own_function(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that makes nodes of autograd's graph itself."""
+    """A library that creates autograd nodes itself."""
     compiler = shutil.which("c++")
     torch_folder = Path(torch.__file__).parent
     if compiler is None or not (torch_folder / "include").exists():
@@ -207,7 +207,7 @@ def test_nodes_that_a_library_makes_belong_to_their_module(
 
     with gpumemprof.record(tmp_path / "first.gmp", cpu=True):
         torch.ones(4, requires_grad=True).sum().backward()
-    # A program may load it at any time, also while it is recorded.
+    # A program may load it at any time, including during a recording.
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recorded:
         torch.ops.load_library(str(own_function))
         model = nn.Sequential(nn.Linear(16, 16), Copy(), nn.Linear(16, 16))

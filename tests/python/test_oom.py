@@ -1,4 +1,4 @@
-"""The verdict on recorded runs that ran out of memory: what bound, and what is to be done."""
+"""The verdict on recorded runs that ran out of memory: the binding limit, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_gaps_that_a_setting_joins_are_fragmentation():
     assert oom["cause"] == "fragmentation"
     assert "expandable_segments:True" in oom["surviving_settings"]
     assert oom["contributing"] == ["limit"]
-    # The snapshot does not say the limit (4.19 GiB), so this rests on the range it must lie in.
+    # The snapshot does not contain the limit (4.19 GiB), so this uses the range it must lie in.
     assert oom["doubts"] == ["limit"]
     assert oom["limit_bytes"]["low"] < 4.19 * GIB < oom["limit_bytes"]["high"]
 
@@ -89,7 +89,7 @@ def test_each_cause_is_told_from_a_recording_of_it(cause):
     """Recorded on a GPU by tests/device/oom_cases.py."""
     oom = verdict(DATA / "oom" / f"oom_{cause}.gmp")
     assert oom["cause"] == cause
-    # No setting that is simulated joins the gaps of this recording, so it stays a doubt.
+    # No simulated setting closes the gaps of this recording, so a doubt remains.
     assert oom["doubts"] == (["no_setting"] if cause == "fragmentation" else [])
 
 
@@ -105,7 +105,7 @@ def test_who_holds_the_card_is_said_with_figures():
 
 
 def changed(tmp_path, source: Path, change) -> Path:
-    """A recorded snapshot of ours with another history."""
+    """One of our recorded snapshots with a different history."""
     with gzip.open(source) as file:
         snapshot = pickle.load(file)
     change(snapshot["device_traces"][0])

@@ -1,4 +1,4 @@
-"""The package as Python users see it: documented, typed, and its examples run."""
+"""The package as Python users see it: documented, typed, and with examples that run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUBLIC = [name for name in gpumemprof.__all__ if name != "__version__"]
 
 
 def members_of(value):
-    """The public functions and properties that a class or function consists of."""
+    """The public functions and properties of a class or function."""
     if not inspect.isclass(value):
         return [value]
     own = [member for name, member in vars(value).items() if not name.startswith("_")]

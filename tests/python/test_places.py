@@ -1,4 +1,4 @@
-"""Where parameters and gradients lie, read from torch's own objects as they are in this torch."""
+"""Addresses of parameters and gradients, read from torch's own objects as this torch has them."""
 
 from __future__ import annotations
 

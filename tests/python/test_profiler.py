@@ -1,4 +1,4 @@
-"""CPUMemoryProfiler against figures worked out by hand: every promise of the profiler API."""
+"""CPUMemoryProfiler against figures worked out by hand: every guarantee of the profiler API."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_a_call_returns_is_part_of_what_it_leaves_behind(profiler):
     result = profiler.profile_function(tensor, 5 * MB)
     assert result.memory_diff() == 5 * MB
     assert result.memory_after.allocated_memory - result.memory_before.allocated_memory == 5 * MB
-    assert profiler._meter.now()[0] == result.memory_before.allocated_memory  # and dropped
+    assert profiler._meter.now()[0] == result.memory_before.allocated_memory  # and freed
 
 
 def test_the_peak_is_one_moment_with_its_own_time(profiler):
@@ -142,7 +142,7 @@ def test_scopes_of_two_threads_at_once_each_have_an_exact_peak(profiler):
         with profiler.profile_context(name) as context:
             barrier.wait()
             kept = tensor(size)
-            barrier.wait()  # both tensors are there now
+            barrier.wait()  # both tensors are live now
             del kept
             barrier.wait()
         results[name] = context.result
@@ -243,7 +243,7 @@ def test_monitoring_misses_no_spike_however_short(profiler):
         profiler.start_monitoring(interval=0.05)
         assert profiler.monitoring_active
         time.sleep(0.06)
-        tensor(64 * MB)  # made and dropped between two looks
+        tensor(64 * MB)  # created and freed between two samples
         time.sleep(0.06)
     assert not profiler.monitoring_active
     base = profiler.snapshots[0].allocated_memory
@@ -262,7 +262,7 @@ def test_monitoring_starts_with_the_state_and_books_no_history_as_new(profiler):
     profiler.start_monitoring(0.01)
     profiler.stop_monitoring()
     assert {s.allocated_memory for s in profiler.snapshots} == {profiler._meter.now()[0]}
-    profiler.stop_monitoring()  # once more does no harm
+    profiler.stop_monitoring()  # a second call does no harm
     del kept
 
 
@@ -296,7 +296,7 @@ def wait_until(condition) -> None:
 def _threads() -> list[str]:
     names = []
     for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # it may end meanwhile
+        with contextlib.suppress(OSError):  # it may end in the meantime
             names.append((task / "comm").read_text().strip())
     return names
 
@@ -359,7 +359,7 @@ def test_a_summary_without_results_has_the_same_keys(profiler):
     assert set(summary) == SUMMARY_KEYS
     assert summary["total_function_calls"] == 0
     assert summary["function_summaries"] == {}
-    # Memory is in use: neither the peak nor the present is zero.
+    # Memory is in use: neither the peak nor the current value is zero.
     assert summary["peak_memory_usage"] == summary["current_memory_usage"] >= 1 * MB
     del kept
 

@@ -1,4 +1,4 @@
-"""GPUMemoryProfiler over a device that is not there; what a real one does is tests/device."""
+"""GPUMemoryProfiler on a fake device; tests/device covers a real one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_figures_are_torchs_own_block_sizes(cards):
     assert result.peak_above_start() == 100 * MB
     assert (result.tensors_created, result.tensors_deleted) == (2, 2)
     assert result.memory_peak.reserved_memory == 110 * MB
-    # No tracker tells of completed frees here, so what is active at the peak is not known.
+    # No tracker reports completed frees here, so active memory at the peak is unknown.
     assert result.memory_peak.active_memory is None
     assert result.memory_before.device_used == 1 << 30
     assert result.memory_before.device_total == 4 << 30
@@ -133,7 +133,7 @@ def test_an_allocator_that_does_not_report_is_caught_and_its_counters_used(monke
         result = profiler.profile_function(work_of(card))
     assert result.provenance == "estimated"
     assert "torch's counters" in result.note
-    # Gross figures are exact all the same.
+    # Gross figures are still exact.
     assert result.memory_allocated == 100 * MB + 512
     assert result.memory_diff() == 0
     assert result.tensors_created == 2

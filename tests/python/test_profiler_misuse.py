@@ -1,4 +1,4 @@
-"""What goes wrong gets the exception that was promised, with a sentence."""
+"""Misuse raises the documented exception, with a one-sentence message."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestWithTorch:
             GPUMemoryProfiler()
         with pytest.raises(gpumemprof.NoCudaError):
             GPUMemoryProfiler(device=0)
-        # Wrong in both ways, and caught as either.
+        # Wrong in both ways, and caught as either exception.
         with pytest.raises(ValueError, match="CPUMemoryProfiler"):
             GPUMemoryProfiler(device="cpu")
         with pytest.raises(RuntimeError, match="CPUMemoryProfiler"):
@@ -136,7 +136,7 @@ class TestWithTorch:
 
     @pytest.fixture
     def no_cpu_hook(self, monkeypatch):
-        """CPU tensors cannot be followed."""
+        """CPU tensors cannot be tracked."""
 
         def refuse() -> None:
             raise gpumemprof.EnvironmentProblem("another allocator", "environment")
@@ -154,7 +154,7 @@ class TestWithTorch:
 
     @pytest.fixture
     def resident(self, no_cpu_hook, monkeypatch):
-        """What the system says of resident memory, one answer after the other, the last for good.
+        """What the system reports as resident memory, one answer per call; the last one repeats.
 
         Nothing else is known.
         """

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run, on CPU tensors, and print what the page says."""
+"""The examples of docs/python.md run on CPU tensors and print what the page says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_page() -> None:
 
 
 def test_the_page_prints_what_it_says():
-    # In a process of its own: the page starts with nothing counted.
+    # In a process of its own: the page assumes nothing has been counted yet.
     done = subprocess.run(
         [sys.executable, __file__], capture_output=True, text=True, timeout=120, check=False
     )

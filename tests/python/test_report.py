@@ -40,7 +40,7 @@ def test_ends_as_the_counters_do(recording, truth):
 def test_counts_what_the_counters_count(recording, truth):
     stats = truth["stats"]
     counters = recording.devices[0].counters
-    # Where empty_cache() could have left the same events, retries are not known.
+    # Where empty_cache() could have left the same events, retries are unknown.
     retries = None if counters.alloc_retries is None else stats["num_alloc_retries"]
     assert counters == gpumemprof.Counters(
         allocations=stats["allocation.all.allocated"],
@@ -102,7 +102,7 @@ def test_says_what_is_wrong_with_a_question(question, sentence, oom_run):
 
 
 def test_prints_as_the_command_does(oom_run, command):
-    # The command fits the terminal; the object has a width of its own.
+    # The command fits the terminal; the object has its own width.
     printed = command("report", oom_run.path, env={**os.environ, "COLUMNS": "100"})
     assert str(oom_run) == printed.stdout
     assert str(oom_run).startswith("gpt2_b32_fp32_adamw_oom.pickle.gz: ")
@@ -121,7 +121,7 @@ def test_names_the_frames_of_a_stack(oom_run):
 
 
 def test_opens_paths_of_every_kind(tmp_path, oom_run):
-    odd = tmp_path / "a b\udcff.pickle.gz"  # a name that is no UTF-8
+    odd = tmp_path / "a b\udcff.pickle.gz"  # a name that is not UTF-8
     odd.write_bytes(snapshot_path("mlp_b64_fp32_adam").read_bytes())
     for path in [odd, str(odd)]:
         recording = gpumemprof.load(path)

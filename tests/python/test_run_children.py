@@ -1,4 +1,4 @@
-"""Processes that a recorded program starts are recorded too, each into a file of its own."""
+"""Processes started by a recorded program are recorded too, each into a file of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import gpumemprof
 import pytest
 from capture_programs import run_recorded
 
-# Each worker keeps as many bytes as it is told, and the program some of its own.
+# Each worker keeps as many bytes as it is asked to, and the program some of its own.
 WORKERS = """
 import multiprocessing, sys, time
 def work(size):
@@ -40,7 +40,7 @@ def write(folder: Path, program: str, name: str = "train.py") -> None:
 
 
 def run_peaks(folder: Path, *patterns: str) -> list[int | None]:
-    """The peaks of the recordings in a folder, in order of size."""
+    """The peaks of the recordings in a folder, sorted by size."""
     paths = [path for pattern in patterns or ("*.gmp",) for path in folder.glob(pattern)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gpumemprof.CutFileWarning)
@@ -60,7 +60,7 @@ def test_workers_of_multiprocessing(tmp_path: Path, way: str) -> None:
     assert all(re.fullmatch(r"run\.\d+\.gmp", name) for name in children)
     assert run_peaks(tmp_path, "run.*.gmp") == [1_001_000, 2_001_000]
     for name in children:
-        # It ended as it should, under os._exit too.
+        # It ended cleanly, under os._exit too.
         assert gpumemprof.load(tmp_path / name).report()["input"]["cut"] is None
         facts = gpumemprof.load(tmp_path / name).report()["input"]["facts"]
         assert facts["pid"] == name.split(".")[1]

@@ -1,4 +1,4 @@
-"""Where a recording of ``gpumemprof run`` goes, what is said of it, and what is not kept."""
+"""Where ``gpumemprof run`` writes its recording, what it prints about it, and what it drops."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_device_is_never_removed(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_long_run_takes_no_memory(tmp_path: Path) -> None:
-    """A program that has used most of what it may use still ends as it should."""
+    """A program that has used most of its memory limit still ends normally."""
     write(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Under ``gpumemprof run`` a program is what it is under ``python``."""
+"""Under ``gpumemprof run`` a program behaves as it does under ``python``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory is for: against what tensors held, as figures, series, steps and modules."""
+"""What memory is for: against what tensors held, as figures, series, steps and modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES += ["kv_cache", "inputs", "workspace", "temporaries", "unknown"]
 
 
 def accuracy() -> Any:
-    """The benchmark that compares sources with the truth, as a module."""
+    """The benchmark that compares sources with the ground truth, as a module."""
     return benchmark("source_accuracy")
 
 
@@ -36,7 +36,7 @@ def test_parameters_gradients_and_state_equal_the_tensors(path: Path) -> None:
     for moment in truth:
         for source in ("parameters", "gradients", "optimizer_state"):
             held = lives.held(moment["after_event"], source)
-            # Buffers from before a history have nothing to be told by.
+            # Nothing identifies buffers from before a history.
             slack = 0.001 if path.stem == "joined_late" else 0.0
             assert held == pytest.approx(moment[source], rel=slack, abs=0), moment
     device = recording.sources()[0]

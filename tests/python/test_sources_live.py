@@ -1,4 +1,4 @@
-"""Scripts of every kind, recorded here and now: sources equal what the tensors hold."""
+"""Scripts of every kind, recorded live: sources equal what the tensors hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Mark = Callable[..., None]
 
 
 class Weighted(torch.nn.Module):
-    """Weights and a buffer of the user's own making."""
+    """Weights and a buffer created by the user."""
 
     def __init__(self, width: int = 300) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def test_any_script_is_read_alike(train: Callable[[Mark], None], tmp_path: Path)
 
 
 class Accelerator:
-    """Scales the loss before it goes backward, as wrappers of optimizers do."""
+    """Scales the loss before backward, as optimizer wrappers do."""
 
     def backward(self, loss: Any) -> None:
         (loss / 1.0).backward()

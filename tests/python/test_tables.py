@@ -1,4 +1,4 @@
-"""The tables: every reader of Arrow data sees the same rows, in place."""
+"""The tables: every Arrow reader sees the same rows, without a copy."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_polars_reads_in_place_too(oom_run):
     table = pa.table(oom_run.allocations)
     frame = pl.DataFrame(oom_run.allocations)
     address = table["size_bytes"].chunks[0].buffers()[-1].address
-    # Polars gives its own columns out in place as well.
+    # Polars also exports its own columns without a copy.
     assert frame["size_bytes"].to_arrow().buffers()[-1].address == address
 
 

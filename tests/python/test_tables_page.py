@@ -21,7 +21,7 @@ def test_the_page_prints_what_it_says():
     for example in examples(PAGE.read_text(encoding="utf-8")):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            # Globals of their own: DuckDB finds tables by the names of variables.
+            # Globals of their own: DuckDB finds tables by variable name.
             exec(compile(example.code, "page", "exec"), names)
         if example.output is not None:
             assert printed.getvalue().strip() == example.output

@@ -1,4 +1,4 @@
-"""The checkers of tools/: what they catch, and what they let pass."""
+"""The checkers of tools/: what they catch, and what they accept."""
 
 from __future__ import annotations
 

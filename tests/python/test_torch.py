@@ -1,4 +1,4 @@
-"""Snapshots that torch itself makes on a machine without a GPU."""
+"""Snapshots that torch itself creates on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_opens_a_snapshot_made_from_a_profile(protocol, snapshot, tmp_path):
     blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
     live = sum(block["size"] for block in blocks if block["state"] == "active_allocated")
     assert device.end.allocated_bytes == live
-    # The blocks were the CPU allocator's, which has other rules: nothing before the end is exact.
+    # The blocks came from the CPU allocator, which has other rules: only the end is exact.
     assert device.exact_from_event is None
     names = {frame["name"] for event in trace for frame in event["frames"]}
     shown = {frame.name for group in device.live_at_peak for frame in group.stack}

@@ -1,4 +1,4 @@
-"""Training programs of many shapes: measured sources equal the tensors, inferred come close."""
+"""Training programs of many kinds: measured sources equal the tensors, inferred ones come close."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def sharded(bench: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path
 def check(bench: ModuleType, name: str, folder: Path) -> None:
     measured, inferred = bench.compare_program(name, folder)
     assert measured[:4] == (0.0, 0.0, 0.0, 0.0), measured
-    # The gradient of an input is nobody's.
+    # The gradient of an input has no owner.
     assert measured.unknown_at_peak < (2.0 if name == "gradient_penalty" else 1.0)
-    # No stack says of a buffer that forward makes that it is one.
+    # No stack identifies a buffer created in forward.
     slack = 3.0 if name == "moving_buffer" else 2.0
     assert max(inferred[:3]) < slack, inferred
     assert inferred.unknown_at_peak < 5.0

@@ -1,4 +1,4 @@
-"""Remedies applied from outside: equal to those written by hand, compared with the prediction."""
+"""Remedies applied from outside: equal to handwritten ones, compared with the prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpumemprof.__main__ import main
 from gpumemprof.applied import Effect
 from gpumemprof.verdict import Baseline, Measured, StepTime, Verdict, as_text
 
-# One model whose peak lies in backward and one whose peak lies in the optimizer's step.
+# One model with its peak in backward and one with its peak in the optimizer's step.
 TRAIN = """
 import functools
 import sys
@@ -108,7 +108,7 @@ def peak_of(path: Path) -> int:
 
 
 class Comparison:
-    """One command, and the same by hand."""
+    """One command, compared with the same done by hand."""
 
     def __init__(self, folder: Path, remedies: list[str], sizes: tuple[str, str]) -> None:
         (folder / "train.py").write_text(TRAIN)
@@ -166,7 +166,7 @@ def test_how_the_step_is_done_equals_the_remedy_written_by_hand(
 def test_the_program_computes_what_it_computes_with_the_remedy_by_hand(
     in_backward: Comparison, in_step: Comparison
 ) -> None:
-    # The first run is the program as it is.
+    # The first run is the unchanged program.
     for comparison in (in_backward, in_step):
         assert comparison.printed[1:] == comparison.printed_by_hand
 
@@ -301,7 +301,7 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.gmp"))
 
 
-# As models of transformers have it: a switch of the model, and layers that know of it.
+# As transformers models do it: a switch on the model, and layers that check it.
 WITH_SWITCH = """
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The viewer from the command line: what it says, what it refuses, and how it ends."""
+"""The viewer from the command line: what it prints, what it refuses, and how it ends."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_only_this_machine_can_reach_it(server):
     _, printed = server
     port = int(re.search(r"127\.0\.0\.1:(\d+)/", printed)[1])
     with socket.socket() as probe:
-        # Anything but loopback is refused; 127.0.0.2 is loopback, yet not where it listens.
+        # Anything but loopback is refused; 127.0.0.2 is loopback, but it does not listen there.
         assert probe.connect_ex(("127.0.0.2", port)) != 0
 
 
@@ -142,7 +142,7 @@ def test_ends_while_a_client_does_not_read(server, number):
     process, printed = server
     url = re.search(r"http://127\.0\.0\.1:(\d+)(/\?token=[0-9a-f]{32})", printed)
     with socket.create_connection(("127.0.0.1", int(url[1])), timeout=10) as client:
-        # More answers than any buffer between the two holds, and none is taken.
+        # More answers than any buffer in between holds, and none is read.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(f"GET {url[2]} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 200)
         assert client.recv(1)

@@ -1,4 +1,4 @@
-"""Sentences with a count in them, as a person would write them."""
+"""Sentences that contain a count read as a person would write them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // The ring, emitter, losses, ledger and drain under 16 threads, while recordings start and stop,
-// marks and labels come and go, and the process forks. Meant for the thread sanitizer; what it
-// counts must be right all the same.
+// marks and labels are added and removed, and the process forks. Meant for the thread sanitizer;
+// its counts must still be right.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ struct Memory {
   }
 };
 
-// As the hook of libc10 has it.
+// As in libc10's hook.
 std::atomic<Emitter*> g_callbacks{nullptr};
 
 std::mutex g_heap_mutex;
@@ -114,7 +114,7 @@ RecordingNumber begin(const std::string& path) {
   return number.value();
 }
 
-// A child records nothing of its parent's, and may count and end as it likes.
+// A child records nothing of its parent's, and may count and end in any way.
 void fork_once() {
   const ::pid_t child = ::fork();
   if (child == 0) {

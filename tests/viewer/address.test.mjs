@@ -1,4 +1,4 @@
-// The address leads back to what was shown, and Back and Forward move through it.
+// The address restores what was shown, and Back and Forward move through it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { complete, expectExact, inHash, showView, snapshot } from "./support.mjs";
@@ -7,7 +7,7 @@ import { suite, until } from "./suite.mjs";
 const { on } = suite();
 const training = snapshot("gpt2_b4_fp32_adamw");
 
-/** Everything on the page that a person set. */
+/** Everything on the page that a user set. */
 const settings = (page) =>
   page.evaluate(() => ({
     view: document.querySelector("nav [aria-selected=true]").dataset.view,

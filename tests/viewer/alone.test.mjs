@@ -1,4 +1,4 @@
-// The file that stands alone answers as a server does.
+// The standalone file answers as a server does.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ const sorted = (flame) =>
     return [way.join(" < "), bytes, flame.self_bytes[node], flame.node_blocks[node]].join(" | ");
   }).sort();
 
-/** The names of all boxes of the flame graph in sight, from the top. */
+/** The names of all visible boxes of the flame graph, from the top. */
 async function boxNames(page, hash) {
   await page.waitForSelector(".flame canvas[data-boxes]");
   await until(page, (part) => location.hash.includes(part), hash);
@@ -154,7 +154,7 @@ describe("a file with the whole history", () => {
       const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
       const shown = async () => page.locator(".groups li").evaluateAll((rows) => rows.map((row) => row.dataset.bytes));
       assert.ok((await shown()).every((bytes) => bytes !== ""));
-      // The next event is another moment, not the next of a few.
+      // The next event is a different moment, not the next of a few known ones.
       await page.keyboard.press("e");
       await page.keyboard.press("p");
       await page.evaluate((position) => { location.hash = `#view=flame&at=${position}`; }, at + 1);
@@ -170,7 +170,7 @@ describe("a file with the whole history", () => {
 
 describe("a file without the whole history", () => {
   it("knows its moments, and says which one it shows", async () => {
-    // Addresses that a browser cannot count to: the history is left out, as that of a large run is.
+    // Addresses beyond a browser's exact integers: the history is left out, as for a large run.
     const file = training("large", { steps: 2000, base: 2 ** 60, tag: "state" });
     const href = alone(file, "large");
     await withPage(href, async (page) => {
@@ -179,7 +179,7 @@ describe("a file without the whole history", () => {
       for (const [x] of clicks) {
         await page.mouse.click(x, 600);
         await complete(page);
-        // The legend and the panel may be drawn one after the other.
+        // The legend and the panel may be drawn at different times.
         await until(page, () => {
           const rows = [...document.querySelectorAll(".groups li")].map((row) => row.dataset.bytes);
           const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);

@@ -1,5 +1,5 @@
 // Colour differences as people with each kind of colour vision see them, and contrast of text.
-// Dichromacy after Machado, Oliveira and Fernandes (2009), severity 1; differences after CIEDE2000.
+// Dichromacy according to Machado, Oliveira and Fernandes (2009), severity 1; differences are CIEDE2000.
 
 const MATRICES = {
   normal: [1, 0, 0, 0, 1, 0, 0, 0, 1],
@@ -17,7 +17,7 @@ export function linear(hex) {
   });
 }
 
-/** What is left of a colour. */
+/** A colour as it appears to one kind of vision. */
 export function seen(rgb, vision) {
   const m = MATRICES[vision];
   return [0, 3, 6].map((row) => Math.min(1, Math.max(0, m[row] * rgb[0] + m[row + 1] * rgb[1] + m[row + 2] * rgb[2])));
@@ -52,7 +52,7 @@ export function ciede2000([L1, a1, b1], [L2, a2, b2]) {
   return Math.sqrt((dL / SL) ** 2 + (dC / SC) ** 2 + (dH / SH) ** 2 + RT * (dC / SC) * (dH / SH));
 }
 
-/** The difference of two colours for one kind of vision. */
+/** The difference between two colours for one kind of vision. */
 export const difference = (a, b, vision) => ciede2000(lab(seen(linear(a), vision)), lab(seen(linear(b), vision)));
 
 export function contrast(a, b) {

@@ -1,4 +1,4 @@
-// The page with a keyboard, on narrow screens, and with very much in it.
+// The page with a keyboard, on narrow screens, and with large amounts of data.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { complete, showView, snapshot } from "./support.mjs";
@@ -16,7 +16,7 @@ describe("the keyboard", () => {
       await row.focus();
       await page.keyboard.press("Enter");
       await until(page, () => document.querySelectorAll(".groups li button")[1].getAttribute("aria-pressed") === "true");
-      // The keyboard stays on the row.
+      // The keyboard focus stays on the row.
       assert.equal(await page.evaluate(() => [...document.querySelectorAll(".groups li button")].indexOf(document.activeElement)), 1);
       await page.keyboard.press("Space");
       await until(page, () => document.querySelectorAll(".groups li button")[1].getAttribute("aria-pressed") === "false");
@@ -161,7 +161,7 @@ describe("the search", () => {
       const all = Number(await facts(page, "matches"));
       assert.equal(await matches(page, "train.py:19"), all);
       assert.equal(await matches(page, "train.py:20"), 0);
-      // Three allocations of each forward, and the four parameters are made at another line.
+      // Three allocations per forward, and the four parameters are allocated on another line.
       assert.equal(await matches(page, "linear.py:109"), 60);
       assert.match(await page.locator(".meaning").textContent(), /line 109 of linear\.py/);
       assert.equal(await matches(page, "size>=4MiB"), 20);
@@ -205,7 +205,7 @@ describe("names that turn text round", () => {
 describe("very many rows", () => {
   it("are reached to the last", () =>
     on(gpt2, "", async (page) => {
-      // Three million rows, made up: the scroll bar of a browser ends before them.
+      // Three million synthetic rows: a browser's scroll bar cannot reach that far.
       await page.route("**/api/allocations?**", async (route) => {
         const given = new URL(route.request().url()).searchParams;
         const [offset, limit] = [Number(given.get("offset")), Number(given.get("limit"))];
@@ -223,7 +223,7 @@ describe("very many rows", () => {
       const scroll = page.locator(".rows");
       await scroll.evaluate((rows) => (rows.scrollTop = rows.scrollHeight));
       await page.locator(".row[data-row='2999999']").waitFor();
-      // From there the wheel moves some rows, not thousands.
+      // From there the wheel moves a few rows, not thousands.
       await scroll.evaluate((rows) => (rows.scrollTop -= 260));
       await page.locator(".row[data-row='2999980']").waitFor();
       await scroll.evaluate((rows) => (rows.scrollTop = rows.scrollHeight / 2));

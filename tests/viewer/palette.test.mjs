@@ -1,4 +1,4 @@
-// Groups are told apart by everyone, and text on them can be read.
+// Everyone can distinguish the groups, and text on them is readable.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const LEAST = 10;
 
 describe("the measure", () => {
   it("gives the published differences", () => {
-    // Pairs of Sharma, Wu and Dalal (2005).
+    // Pairs from Sharma, Wu and Dalal (2005).
     assert.ok(Math.abs(ciede2000([50, 2.6772, -79.7751], [50, 0, -82.7485]) - 2.0425) < 1e-4);
     assert.ok(Math.abs(ciede2000([50, 2.5, 0], [73, 25, -18]) - 27.1492) < 1e-4);
     assert.ok(Math.abs(ciede2000([2.0776, 0.0795, -1.135], [0.9033, -0.0636, -0.5514]) - 0.9082) < 1e-4);

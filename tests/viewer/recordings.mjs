@@ -1,4 +1,4 @@
-// Recordings made for one test each: snapshots of training runs that never were.
+// Recordings made for one test each: snapshots of synthetic training runs.
 import { join } from "node:path";
 import { folder, runPython } from "./support.mjs";
 

@@ -1,4 +1,4 @@
-// A module of the viewer by itself, for what needs no browser.
+// Loads one module of the viewer by itself, for tests that need no browser.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { root } from "./support.mjs";

@@ -1,9 +1,9 @@
-// What a file of tests shares: one browser, pages that close, and no error left unseen.
+// What the tests in a file share: one browser, pages that close, and no error overlooked.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { openBrowser, openPage, serve, stopAll } from "./support.mjs";
 
-/** A browser for a file of tests, and servers that are started once. */
+/** A browser for a test file, and servers that are started once. */
 export function suite() {
   let browser;
   const servers = new Map();
@@ -31,7 +31,7 @@ export function suite() {
   };
   return {
     withPage,
-    /** A page on a recording that is served, or on several. */
+    /** A page on one served recording, or on several. */
     on: async (files, hash, body, options) => withPage((await served(...[files].flat())).url + hash, body, options),
   };
 }
@@ -39,7 +39,7 @@ export function suite() {
 /** Waits for a condition in the page. */
 export const until = (page, condition, argument) => page.waitForFunction(condition, argument);
 
-/** An answer of the page's own server. */
+/** An answer from the page's own server. */
 export const asked = (page, question) =>
   page.evaluate(async (text) => {
     const proof = `&token=${sessionStorage.getItem("gpumemprof-token")}`;

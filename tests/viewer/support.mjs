@@ -1,4 +1,4 @@
-// What every test of the viewer needs: a browser, a server on a recording, the report's figures.
+// What every viewer test needs: a browser, a server on a recording, the report's figures.
 import { execFileSync, spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { mkdtempSync } from "node:fs";
@@ -18,7 +18,7 @@ export async function openBrowser(...more) {
   return chromium.launch({ executablePath: process.env.GPUMEMPROF_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", ...more] });
 }
 
-/** What `gpumemprof` prints. */
+/** The output of `gpumemprof`. */
 export function gpumemprof(...words) {
   return execFileSync(python, ["-m", "gpumemprof", ...words], { encoding: "utf8", maxBuffer: 1 << 28 });
 }
@@ -31,12 +31,12 @@ export const report = (file) => JSON.parse(gpumemprof("report", "--json", file))
 
 const running = new Set();
 
-/** Ends what failed tests left behind. */
+/** Stops what failed tests left running. */
 export function stopAll() {
   for (const child of running) child.kill("SIGINT");
 }
 
-/** `gpumemprof view` on some files; stop() ends it as Ctrl-C does and gives its exit code. */
+/** `gpumemprof view` on some files; stop() ends it as Ctrl-C does and returns its exit code. */
 export async function serve(...files) {
   const child = spawn(python, ["-m", "gpumemprof", "view", "--no-browser", ...files]);
   let printed = "";
@@ -72,7 +72,7 @@ export async function openPage(browser, url, options = {}) {
   return page;
 }
 
-/** Waits until the timeline in sight is drawn from its own level of detail. */
+/** Waits until the visible timeline is drawn from its own level of detail. */
 export async function complete(page) {
   await page.waitForFunction(() =>
     [...document.querySelectorAll(".timeline canvas, .strip canvas, .view.summary")].some(
@@ -91,7 +91,7 @@ export async function exact(page, id, name = "bytes") {
   return Number(value);
 }
 
-/** Waits for a figure; says what it was instead. */
+/** Waits for a figure; fails with the value it has instead. */
 export async function expectExact(page, id, wanted, name = "bytes") {
   await page.waitForFunction(
     ([test, attribute, value]) => document.querySelector(`[data-testid=${test}]`)?.getAttribute(`data-${attribute}`) === String(value),
@@ -104,7 +104,7 @@ export async function expectExact(page, id, wanted, name = "bytes") {
 
 export const hash = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)));
 export async function inHash(page, name) {
-  // The address follows with a little delay.
+  // The address is updated after a short delay.
   await page.waitForTimeout(180);
   return page.evaluate((key) => new URLSearchParams(location.hash.slice(1)).get(key), name);
 }

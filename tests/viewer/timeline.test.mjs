@@ -1,4 +1,4 @@
-// The timeline: steps at any scale, steps of a pixel's width, single allocations, failed ones.
+// The timeline: steps at any scale, steps about a pixel wide, single allocations, failed ones.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { complete, expectExact, inHash, snapshot } from "./support.mjs";
@@ -9,10 +9,10 @@ const { on } = suite();
 const canvas = (page) => page.locator(".view.timeline canvas");
 const data = async (page, name) => Number(await canvas(page).getAttribute(`data-${name}`));
 
-/** Where the lane of steps lies. */
+/** Where the lane of steps is. */
 const laneY = async (page) => (await canvas(page).boundingBox()).y + 11;
 
-/** Moves the mouse until a tooltip is there, as a hand would. */
+/** Moves the mouse until a tooltip appears, as a hand would. */
 async function tooltipAt(page, x, y) {
   const tooltip = page.getByRole("tooltip");
   for (let turn = 0; turn < 20; ++turn) {
@@ -29,7 +29,7 @@ describe("steps", () => {
 
   it("are all there, merged and said to be so where they are too narrow", () =>
     on(long, "#axis=event", async (page) => {
-      // Each step has three phases: 10,000 spans, of which a page was once sent 3,000.
+      // Each step has three phases: 10,000 spans, of which only 3,000 were once sent to the page.
       assert.equal(await data(page, "spans"), 4 * STEPS);
       assert.ok((await data(page, "merged")) > 0);
       assert.match(await tooltipAt(page, 500, await laneY(page)), /1,250 steps: step 1 to step 1250.*zoom in/);
@@ -39,7 +39,7 @@ describe("steps", () => {
     on(long, "#axis=event&from=0.5&to=0.504", async (page) => {
       await complete(page);
       assert.equal(await data(page, "merged"), 0);
-      // A four-hundredth part of the run: ten steps and those at the edges.
+      // 1/250 of the run: ten steps and those at the edges.
       const spans = await data(page, "spans");
       assert.ok(spans >= 40 && spans <= 52, `${spans}`);
       assert.match(await tooltipAt(page, 500, await laneY(page)), /step 125\d/);
@@ -79,7 +79,7 @@ describe("steps of about a pixel's width", () => {
           let y = 130;
           while (y < height - 30 && at(x, y).join() === surface) y++;
           tops.push(y);
-          // Below the least nothing is paler: the lowest band keeps one colour of itself.
+          // Nothing is paler below the minimum: the lowest band keeps a single colour.
           floors.push(at(x, height - 40).join());
         }
         return { tops, floors: new Set(floors).size };
@@ -105,7 +105,7 @@ describe("single allocations", () => {
     const file = training("narrow", { steps: 100, layers: 6, segment_mib: 32 });
     return on(file, "#by=allocation&axis=event", async (page) => {
       await until(page, () => Number(document.querySelector(".view.timeline canvas").dataset.bands) > 300);
-      // Bands of forwards, some pixels wide and 50 high: mostly colour, not the white of an edge.
+      // Bands of forwards, a few pixels wide and 50 high: mostly colour, not the white of an edge.
       const white = await page.evaluate(() => {
         const canvas = document.querySelector(".view.timeline canvas");
         const { width, height } = canvas;

@@ -114,7 +114,7 @@ describe("moving about", () => {
       await complete(page);
       const [from, to] = [Number(await inHash(page, "from")), Number(await inHash(page, "to"))];
       assert.ok(from > 0 && to < 1 && to - from < 0.2);
-      // What lay under the mouse still does.
+      // What was under the mouse still is.
       const share = (600 - 66) / (960 - 66 - 12);
       assert.ok(Math.abs(from + share * (to - from) - share) < 0.01);
       assert.ok((await level()) > before);
@@ -143,7 +143,7 @@ describe("moving about", () => {
   it("names what lies under the mouse", () =>
     onTraining("", async (page) => {
       const tooltip = page.getByRole("tooltip");
-      // The mouse may have come before what it points at was drawn: it goes on, as a hand would.
+      // The mouse may have arrived before its target was drawn: it keeps moving, as a hand would.
       for (let turn = 0; turn < 16 && !(await tooltip.isVisible()); ++turn) {
         await page.mouse.move(700 + (turn % 2), 650);
         await page.waitForTimeout(100 * turn);

@@ -1,4 +1,4 @@
-// The part of the address behind "#": everything that leads back to what is shown.
+// The part of the address after "#": everything needed to restore what is shown.
 
 import { ORDERS, SCOPES, VIEWS, type Side, type State } from "./state";
 
@@ -6,7 +6,7 @@ function choice<T extends string>(values: readonly T[], given: string | null, fa
   return values.find((value) => value === given) ?? fallback;
 }
 
-/** What makes no sense is as if it were not there. */
+/** Values that make no sense are ignored. */
 export function readAddress(state: State, hash: string): void {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const number = (name: string): number | null => {

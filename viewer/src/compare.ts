@@ -24,7 +24,7 @@ export class CompareView {
     this.load();
   }
 
-  /** The sides that were chosen, else the peak of the run that is shown and another run's, or the end. */
+  /** The chosen sides; by default the peak of the shown run, and another run's peak or this run's end. */
   private get first(): Side {
     return this.state.first ?? this.peakOf(this.state.file, this.state.device);
   }
@@ -68,7 +68,7 @@ export class CompareView {
     const devices = state.meta.files.flatMap((file, index) =>
       file.devices.map((device, number) => ({ value: `${index}/${number}`, label: `${file.name} ${device.name}` })),
     );
-    // With one side chosen, the other stays what it was.
+    // When one side is chosen, the other stays as it was.
     const change = (next: Side) => state.set({ first: this.first, second: this.second, [name]: next }, "compare");
     if (devices.length > 1) {
       controls.push(

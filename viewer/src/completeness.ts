@@ -3,9 +3,9 @@
 import type { Meta } from "./data";
 import { el } from "./dom";
 
-/** As `gpumemprof report --json` has it, among much else. */
+/** As in the output of `gpumemprof report --json`, among much else. */
 export interface Completeness {
-  /** Sentences; none where nothing is known to be missing. */
+  /** Sentences; empty if nothing is known to be missing. */
   what_is_missing?: string[];
 }
 

@@ -15,9 +15,9 @@ export interface DeviceMeta {
   peak_bytes: number;
   peak_reserved_bytes: number | null;
   group_bys: string[];
-  /** How the flame graph can be split: "stack", "module", and "tag" where something was tagged. */
+  /** How the flame graph can be split: "stack", "module", and "tag" if anything was tagged. */
   flame_bys: string[];
-  /** False: modules are told apart by the line of their forward() alone. */
+  /** False: modules are distinguished only by the line of their forward(). */
   has_module_instances: boolean;
   sources: string[];
 }
@@ -50,7 +50,7 @@ export interface Groups {
   groups: Group[];
 }
 
-/** As sent: differences from bucket to bucket. */
+/** As sent: deltas from bucket to bucket. */
 export interface TileAnswer {
   min: number[];
   max: number[];
@@ -67,7 +67,7 @@ export interface Span {
   to_ns: number | null;
   lane: number;
   kind: "step" | "phase" | "evaluation" | "annotation";
-  /** Where several are one, as each is narrower than a pixel: how many, and the last. */
+  /** If several narrower than a pixel are merged into one: how many, and the last. */
   count?: number;
   last_name?: string;
 }
@@ -116,7 +116,7 @@ export interface Flame {
   allocated_bytes: number;
   blocks: number;
   nodes_left_out: number;
-  /** Name, file, line, label; of a module's instance or a tag the name alone, with line 0; null: none was recorded. */
+  /** Name, file, line, label; for a module instance or a tag only the name, with line 0; null: none was recorded. */
   frames: ([string, string, number, string] | null)[];
   parent: number[];
   frame: number[];
@@ -168,7 +168,7 @@ export interface Allocations {
   forward_stack: (number | null)[];
   label: number[];
   labels: string[];
-  /** Of tensors, where any has one. */
+  /** Of tensors, if any has one. */
   name?: (string | null)[];
   tag?: (string | null)[];
 }
@@ -249,29 +249,29 @@ export interface ReportDevice {
 
 /** Where answers come from. */
 export interface Source {
-  /** What is not there because the page stands alone; null where a server answers everything. */
+  /** What is missing because the page is standalone; null if a server answers everything. */
   readonly embedded: { deepest_level: number; left_out: string[] } | null;
   ask<T>(question: string): Promise<T>;
-  /** Whether every event of a device is known, not a choice of moments. */
+  /** Whether every event of a device is known, not only a selection of moments. */
   isWhole(file: number, device: number): boolean;
-  /** The deepest level of spans that is known; null: as deep as the timeline. */
+  /** The deepest known level of spans; null: as deep as the timeline. */
   spanLevels(file: number, device: number): number | null;
   /** The nearest moment that the cursor can go to. */
   nearestMoment(file: number, device: number, position: number): number;
-  /** The nearest moment of which flame graph and segments are known. */
+  /** The nearest moment whose flame graph and segments are known. */
   nearestState(file: number, device: number, position: number): number;
   /** Moments that may be compared; null: all. */
   comparable(file: number, device: number): number[] | null;
 }
 
 const REMEMBERED = 400;
-// Long answers that are seldom asked for again.
+// Long answers that are rarely requested again.
 const FORGOTTEN = /^bands\?/;
 
-/** Remembers answers, so that going back costs nothing. */
+/** Caches answers, so that going back costs nothing. */
 export class Remembering implements Source {
   private readonly answers = new Map<string, Promise<unknown>>();
-  /** Called with what went wrong when a question finds no answer. */
+  /** Called with the error when a question gets no answer. */
   onFailure: ((error: Error) => void) | null = null;
   constructor(private readonly source: Source) {}
 
@@ -311,12 +311,12 @@ export class Remembering implements Source {
   }
 }
 
-/** Nobody answers any more. */
+/** The server no longer answers. */
 export class ServerGone extends Error {}
 
 /**
- * The token of the address, kept for this tab and this server alone and taken out of the address, where it would stay
- * in the history, in bookmarks and on every screen that is shared.
+ * The token from the address, kept only for this tab and this server and removed from the address, where it would stay
+ * in the history, in bookmarks and on every shared screen.
  */
 function takeToken(): string {
   const key = "gpumemprof-token";

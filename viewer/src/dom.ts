@@ -1,4 +1,4 @@
-// Elements made by hand. Text from a recording only ever becomes a text node.
+// Elements built by hand. Text from a recording only ever becomes a text node.
 
 import { visible } from "./format";
 
@@ -45,7 +45,7 @@ export interface Choice {
   label: string;
 }
 
-/** A row of buttons of which one is pressed. */
+/** A row of buttons, one of which is pressed. */
 export function segmented(
   label: string,
   choices: Choice[],
@@ -112,14 +112,14 @@ export class Surface {
     return context;
   }
 
-  /** Where an event of the mouse lies on it. */
+  /** The position of a mouse event on the canvas. */
   at(event: MouseEvent): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   }
 }
 
-/** As much of a text as fits a width; nothing where not even a few letters do. */
+/** As much of a text as fits a width; nothing if not even a few letters fit. */
 export function fitted(context: CanvasRenderingContext2D, given: string, width: number): string {
   const text = visible(given);
   if (width < 18) return "";

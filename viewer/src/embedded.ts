@@ -1,5 +1,5 @@
-// The page standing alone: answers packed into it when it was written. Of a device whose whole
-// history is in the page every moment is known; of larger ones a number of moments.
+// The standalone page: answers packed into it when it was written. For a device whose whole history
+// is in the page every moment is known; for larger ones only a number of moments.
 
 import type { Allocations, FrameRow, Held, Meta, Moment, Source, TileAnswer } from "./data";
 import { History, type HistoryAnswer } from "./history";
@@ -14,7 +14,7 @@ async function unpack(text: string): Promise<Section> {
   return (await new Response(stream).json()) as Section;
 }
 
-/** The moments a cursor can go to where the history is not there: one for each bucket of a level. */
+/** The moments a cursor can go to when the history is not in the page: one for each bucket of a level. */
 interface Known {
   level: number;
   position: Float64Array;
@@ -23,7 +23,7 @@ interface Known {
   time: Float64Array;
 }
 
-/** Nothing where the page has no recording in it. */
+/** Null if the page contains no recording. */
 export async function openEmbedded(): Promise<EmbeddedSource | null> {
   const packed = new Map<string, string>();
   for (const element of document.querySelectorAll<HTMLScriptElement>("script[data-section]")) {
@@ -50,7 +50,7 @@ export class EmbeddedSource implements Source {
     this.meta = first["meta"] as Meta;
   }
 
-  /** Cursors are moved at once, so what they may be moved to is read before anything is drawn. */
+  /** Cursors move immediately, so the moments they can move to are read before anything is drawn. */
   async readKnown(): Promise<void> {
     for (const [question, answer] of Object.entries(await this.section("known"))) {
       const columns = answer as Record<"position" | "allocated" | "reserved" | "time_ns", number[]> & { level: number };
@@ -108,7 +108,7 @@ export class EmbeddedSource implements Source {
     throw new Error("This file does not hold that: open the recording with gpumemprof view.");
   }
 
-  /** What a bucket's fullest moment holds is in its tile. */
+  /** The values at a bucket's peak are in its tile. */
   private async fromBuckets(kind: string, given: URLSearchParams, device: string): Promise<Moment | Held | null> {
     const known = this.known.get(device);
     const position = Number(given.get("position"));
@@ -174,7 +174,7 @@ export class EmbeddedSource implements Source {
     return history;
   }
 
-  /** The allocations that took most room, where not all are there. */
+  /** The largest allocations, if not all are in the page. */
   private table(device: string): Promise<Rows> {
     let table = this.tables.get(device);
     if (table === undefined) {
@@ -194,7 +194,7 @@ export class EmbeddedSource implements Source {
   }
 }
 
-/** The index of the value nearest to one that is wanted; values never fall. */
+/** The index of the value nearest to the wanted one; values never decrease. */
 function nearest(values: ArrayLike<number>, wanted: number): number {
   let low = 0;
   let high = values.length - 1;

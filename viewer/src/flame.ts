@@ -11,7 +11,7 @@ import { hideTooltip, showTooltip } from "./tooltip";
 
 const BY_LABELS: Record<string, string> = { stack: "By call stack", module: "By module", tag: "By tag" };
 const BY_LINE_NOTE = "The recording does not tell instances of modules apart: shown by the lines of their forward()";
-/** What a box at the top stands for that has neither frame nor name. */
+/** The label of a box at the top that has neither frame nor name. */
 const NONE_LABELS: Record<string, string> = { stack: "no stack recorded", module: "outside any module", tag: "no tag" };
 
 export class FlameView {
@@ -22,7 +22,7 @@ export class FlameView {
   private readonly surface: Surface;
   private tree: FlameTree | null = null;
   private focus: number | null = null;
-  /** The box that the keyboard is on. */
+  /** The box that has the keyboard focus. */
   private active: number | null = null;
   private boxes: Box[] = [];
   private question = "";
@@ -68,7 +68,7 @@ export class FlameView {
     const wasFocused = before !== null && this.state.focus !== null ? before.nodeAt(this.state.focus) : null;
     this.tree = new FlameTree(flame);
     this.active = null;
-    // Moving the cursor keeps the same call in focus, if it holds anything then.
+    // Moving the cursor keeps the same call in focus, if it holds anything at that moment.
     if (before !== null && wasFocused !== null && before.flame.frames.length > 0) {
       const same = this.tree.counterpart(before, wasFocused);
       this.state.focus = same === null ? null : this.tree.pathOf(same);
@@ -116,14 +116,14 @@ export class FlameView {
     return frame[3];
   }
 
-  /** Whether it stands for a module's instance or a tag, not for a call. */
+  /** Whether it is a module instance or a tag, not a call. */
   private isNamed(node: number): boolean {
     const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[node]!];
     return frame != null && frame[2] === 0 && frame[1] === frame[0];
   }
 
-  /** Of an instance what it adds to the path of the one around it: "mlp" in "h.0"; of a list's element "h.0", as a number says little. */
+  /** For an instance, what it adds to its parent's path: "mlp" in "h.0"; for a list element "h.0", as a number says little. */
   private shortLabel(node: number): string {
     const label = this.label(node);
     if (!this.isNamed(node)) return format.shortPlace(label);
@@ -160,12 +160,12 @@ export class FlameView {
     this.status.textContent = isThere ? format.visible(this.lines(this.active!).join(" · ")) : "";
   }
 
-  /** Whether the search finds it. */
+  /** Whether it matches the search. */
   private drawBox(context: CanvasRenderingContext2D, theme: Theme, box: Box, words: Word[]): boolean {
     const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[box.node]!] ?? null;
     const isLibrary = frame !== null && /site-packages|dist-packages|\/lib\/python3|\.cpp$/.test(frame[1]);
-    // Layers of one kind have one colour, as calls into one file have.
+    // Layers of one kind share a colour, as calls into one file do.
     const kind = this.isNamed(box.node) ? frame![0].replace(/(^|\.)\d+(?=\.|$)/g, "$1*") : frame?.[1] ?? "";
     const color = groupColor(theme, hashed(kind) % 15, frame === null);
     const isFound = words.length > 0 && words.every((word) => this.isInBox(word, frame, this.label(box.node)) !== word.isExcluded);
@@ -262,7 +262,7 @@ export class FlameView {
   }
 }
 
-/** Where a page that stands alone holds some moments only. */
+/** For a standalone page that holds only some moments. */
 export function momentNote(position: number): string {
   const where = position === 0 ? "before the first event" : `after event ${format.count(position - 1)}`;
   return `shown ${where}: the nearest moment this file holds`;

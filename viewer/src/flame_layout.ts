@@ -1,4 +1,4 @@
-// A flame graph as a tree: who is whose child, where boxes lie, how a box is named in the address.
+// A flame graph as a tree: parents and children, where boxes are, how a box is named in the address.
 
 import type { Flame } from "./data";
 
@@ -30,7 +30,7 @@ export class FlameTree {
     return parent < 0 ? this.roots : this.children[parent]!;
   }
 
-  /** Frames that everything goes through tell nothing: start where the ways part. */
+  /** Frames shared by everything say nothing: start where the paths diverge. */
   get trunk(): number | null {
     const only = this.roots[0];
     if (this.roots.length !== 1 || only === undefined) return null;
@@ -64,7 +64,7 @@ export class FlameTree {
     return node;
   }
 
-  /** The same calls in the graph of another moment; null where they hold nothing then. */
+  /** The same calls in the graph of another moment; null if they hold nothing then. */
   counterpart(other: FlameTree, node: number): number | null {
     const name = (tree: FlameTree, at: number) => JSON.stringify(tree.flame.frames[tree.flame.frame[at]!] ?? null);
     let among = this.roots;
@@ -78,7 +78,7 @@ export class FlameTree {
     return found;
   }
 
-  /** Boxes for what is below the focus; of the way to it the last few calls. */
+  /** Boxes for everything below the focus, and for the last few calls on the path to it. */
   layOut(focus: number | null, width: number): Box[] {
     const { flame } = this;
     const boxes: Box[] = [];

@@ -1,4 +1,4 @@
-// Numbers as people read them; the words and figures are those of gpumemprof report.
+// Numbers as people read them; words and figures match gpumemprof report.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -53,7 +53,7 @@ export function duration(ns: number): string {
   return `${Math.floor(seconds / 3600)} h ${String(Math.floor(seconds / 60) % 60).padStart(2, "0")} min`;
 }
 
-/** Sizes and durations as a person types them: "10MiB", "5 ms"; null where it is neither. */
+/** Sizes and durations as a user types them: "10MiB", "5 ms"; null if it is neither. */
 export function parseSize(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)$/i.exec(text.trim());
   if (!match) return null;
@@ -78,12 +78,12 @@ export function decimalStep(span: number, most: number): number {
   return 10 * power;
 }
 
-/** How many digits behind the point steps of this size need. */
+/** How many digits after the decimal point steps of this size need. */
 function digitsOf(step: number): number {
   return Math.min(9, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
 }
 
-/** Ticks of an axis of bytes: round figures of one unit for all of them, "0.5 GiB", "1 GiB". */
+/** Ticks of a byte axis: round figures, all in one unit, "0.5 GiB", "1 GiB". */
 export function byteTicks(span: number, most: number): { value: number; text: string }[] {
   let unit = 0;
   while (span >= 1024 ** (unit + 1) && unit + 1 < UNITS.length) unit++;
@@ -97,13 +97,13 @@ export function byteTicks(span: number, most: number): { value: number; text: st
   return ticks;
 }
 
-/** "between 3.10 GiB and 3.50 GiB"; where both would read the same, how far apart they are. */
+/** "between 3.10 GiB and 3.50 GiB"; if both would read the same, how far apart they are. */
 export function byteRange(least: number, most: number): string {
   if (bytes(least) !== bytes(most)) return `between ${bytes(least)} and ${bytes(most)}`;
   return `${bytes(most)}, varying by ${bytes(most - least)}`;
 }
 
-/** A tick of an axis of time that reaches to `last`, in steps: "1.5 s", "6:20", "1:02:05". */
+/** A tick of a time axis that ends at `last`, with this step: "1.5 s", "6:20", "1:02:05". */
 export function timeTick(ns: number, step: number, last: number): string {
   if (last >= 120e9) {
     const seconds = ns / 1e9;
@@ -116,7 +116,7 @@ export function timeTick(ns: number, step: number, last: number): string {
   return `${(ns / scale).toFixed(digitsOf(step / scale))} ${unit}`;
 }
 
-/** Round steps for an axis of time: of seconds and minutes where it is that long. */
+/** Round steps for a time axis: seconds and minutes if it is that long. */
 export function timeStep(span: number, most: number): number {
   const rough = span / Math.max(1, most);
   const clock = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
@@ -126,17 +126,17 @@ export function timeStep(span: number, most: number): number {
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** Characters that turn text round, or that nobody sees, are written out. */
+/** Invisible characters, and those that change the text direction, are escaped. */
 export function visible(text: string): string {
   return text.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** "/train/case.py:52 step" as "case.py:52 step": for where there is little room. */
+/** "/train/case.py:52 step" as "case.py:52 step": for when there is little room. */
 export function shortestPlace(label: string): string {
   return label.replace(/(?:[^\s/]*\/)+([^\s/]+:\d+)/g, "$1");
 }
 
-/** The same with the folder it lies in. */
+/** The same with its parent folder. */
 export function shortPlace(label: string): string {
   return label.replace(/(?:[^\s/]*\/)+([^\s/]+\/[^\s/]+:\d+)/g, "$1");
 }

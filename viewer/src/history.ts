@@ -1,5 +1,5 @@
-// A device's whole history in the page: every question about any moment is answered from it, as a
-// server would.
+// A device's whole history in the page: it answers every question about any moment, as a server
+// would.
 
 import type { Allocation, Allocations, DeviceMeta, Flame, FrameRow, Held, Moment, Segments, TileAnswer } from "./data";
 import { Changes, GroupSums } from "./history_changes";
@@ -13,13 +13,13 @@ type Differences = number[];
 export interface FlameColumns {
   parent: Differences;
   frame: Differences;
-  /** Of modules' instances and tags, as numbers in `names`. */
+  /** For module instances and tags, as indices into `names`. */
   name?: Differences;
   names?: string[];
   of_row: Differences;
 }
 
-/** As sent: differences from row to row. */
+/** As sent: deltas from row to row. */
 export interface HistoryAnswer {
   address: Differences;
   size: Differences;
@@ -45,7 +45,7 @@ export interface HistoryAnswer {
   groupings: Record<string, { count: number; rounding: number; of_row: Differences }>;
   flame_stack: FlameColumns;
   flame_module: FlameColumns;
-  /** Where something was tagged. */
+  /** Present if anything was tagged. */
   flame_tag?: FlameColumns;
   labels: string[];
   stack_caller: Differences;
@@ -207,7 +207,7 @@ export class History {
     };
   }
 
-  /** The instance it belongs to, where the recording has them. */
+  /** The instance it belongs to, if the recording has instances. */
   private moduleOf(row: number): string | null {
     const { name, names, of_row } = this.answer.flame_module;
     return textsOf(name, names)?.(summed(of_row)[row]!) ?? null;
@@ -254,7 +254,7 @@ export class History {
   }
 }
 
-/** What the numbers of a column stand for; null: there is no such column. */
+/** What the numbers of a column refer to; null: there is no such column. */
 function textsOf(column: Differences | undefined, texts: string[] | undefined): ((index: number) => string | null) | null {
   if (column === undefined || texts === undefined) return null;
   const numbers = summed(column);

@@ -1,4 +1,4 @@
-// Births and deaths of a history in order: how many bytes are live at any position, and by group.
+// Allocations and frees of a history in order: how many bytes are live at any position, and by group.
 
 import type { HistoryRows } from "./history";
 
@@ -18,7 +18,7 @@ export class Changes {
         if (death[row]! <= last && death[row]! >= birth[row]!) visit(death[row]!, row * 2 + 1);
       }
     };
-    // By counting: one pass to count what each position has, one to put it there.
+    // Counting sort: one pass to count the changes at each position, one to place them.
     const next = new Uint32Array(last + 2);
     forEach((position) => next[position + 1]!++);
     for (let position = 0; position <= last; position++) next[position + 1]! += next[position]!;
@@ -38,7 +38,7 @@ export class Changes {
     }
   }
 
-  /** How many changes lie at or before a position. */
+  /** How many changes are at or before a position. */
   countAt(position: number): number {
     let low = 0;
     let high = this.position.length;
@@ -55,7 +55,7 @@ export class Changes {
     return count === 0 ? 0 : this.after[count - 1]!;
   }
 
-  /** Over [from, to): the least, the most, and the first position of the most. */
+  /** Over [from, to): the minimum, the maximum, and the first position of the maximum. */
   range(from: number, to: number): { min: number; max: number; position: number } {
     let index = this.countAt(from);
     const first = index === 0 ? 0 : this.after[index - 1]!;
@@ -80,7 +80,7 @@ export class GroupSums {
     private readonly rows: HistoryRows,
     private readonly groupOf: Float64Array,
     readonly count: number,
-    /** By source, what blocks have beyond what was requested; -1: none. */
+    /** By source, the bytes of blocks beyond what was requested; -1: none. */
     private readonly rounding: number,
   ) {
     const blocks = Math.floor(changes.code.length / BLOCK) + 1;

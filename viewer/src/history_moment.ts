@@ -1,4 +1,4 @@
-// What is live at a moment of a history that is in the page: as a flame graph, as a segment map.
+// What is live at a moment of a history in the page: as a flame graph, as a segment map.
 
 import type { Flame, SegmentRow, Segments } from "./data";
 import type { FlameColumns, History } from "./history";
@@ -15,7 +15,7 @@ function treeOf({ answer }: History, by: string): FlameColumns {
   return answer.flame_tag;
 }
 
-/** Each thing that nodes stand for once, as a server gives them. */
+/** Each thing that nodes refer to, listed once, as a server returns them. */
 class FlameFrames {
   readonly list: Flame["frames"] = [];
   private readonly numbers = new Map<string, number>();
@@ -61,7 +61,7 @@ export function flameAt(history: History, position: number, by: string): Flame {
     count++;
   }
   const self = bytes.slice();
-  // Children come after their parents, so one pass backwards adds everything up.
+  // Children come after their parents, so one backward pass sums everything.
   for (let node = parent.length - 1; node >= 0; node--) {
     if (parent[node]! < 0) continue;
     bytes[parent[node]!]! += bytes[node]!;
@@ -93,7 +93,7 @@ export function flameAt(history: History, position: number, by: string): Flame {
   return flame;
 }
 
-/** Reserved pieces at a moment in order of address; mapped pieces that touch are one. */
+/** Reserved pieces at a moment in address order; adjacent mapped pieces are merged. */
 function piecesAt(history: History, position: number): (SegmentRow & { start: number })[] {
   const { segments, streams } = history.answer;
   const column = (name: "address" | "size" | "birth" | "death" | "stream" | "is_small" | "is_expandable" | "pool") => summed(segments[name]);

@@ -1,4 +1,4 @@
-// The page: opens its source, puts the views together, listens to the keyboard.
+// The page: opens its source, assembles the views, handles the keyboard.
 
 import { CompareView } from "./compare";
 import { completenessBanner } from "./completeness";
@@ -32,7 +32,7 @@ function savedTheme(): string {
   try {
     saved = localStorage.getItem("gpumemprof-theme");
   } catch {
-    // Some browsers refuse storage to files.
+    // Some browsers refuse storage to local files.
   }
   return saved ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
@@ -134,12 +134,12 @@ class Page {
     if (this.devices !== null) this.devices.value = `${this.state.file}/${this.state.device}`;
   }
 
-  /** What a person must know before believing what they see. */
+  /** What a user must know before trusting what is shown. */
   private notes(): HTMLElement {
     const notes = el("div", { class: "notes" });
     const lines: string[] = [];
     for (const file of this.state.meta.files) {
-      // The banner above says it where the recording itself knows.
+      // The banner above says so if the recording itself knows.
       const isSaid = (file.completeness?.what_is_missing ?? []).length > 0;
       if (file.cut !== null && !isSaid) lines.push(`${file.name} is not whole: ${file.cut}. This is what came before.`);
       for (const device of file.devices) {
@@ -177,7 +177,7 @@ class Page {
     try {
       localStorage.setItem("gpumemprof-theme", theme);
     } catch {
-      // It holds until the page is closed.
+      // It lasts until the page is closed.
     }
     this.state.set({}, "theme");
   }

@@ -1,4 +1,4 @@
-// Colours of groups, for light and dark, and what tells groups apart without colour: a number in
+// Colours of groups, for light and dark, and what distinguishes groups without colour: a number in
 // each band and legend row, and stripes on every second group.
 
 export interface Theme {
@@ -14,9 +14,9 @@ export interface Theme {
   free: string;
 }
 
-// The first ten, and the grey of the rest, differ by a CIEDE2000 of 10 and more for every pair of
+// The first ten, and the grey of the rest, differ by a CIEDE2000 of at least 10 for every pair of
 // them and every common kind of colour vision; tests/viewer/palette.test.mjs measures it. The last
-// is the rest's.
+// colour is for the rest.
 export const LIGHT = [
   "#3c648e", "#da9b34", "#ac4433", "#1c9a89", "#8d64cc", "#d6dc79", "#2ba8fb", "#b37731",
   "#ba7fb8", "#5a8360", "#d7b568", "#697aa0", "#c59780", "#7bb8a3", "#9c5a7a", "#a9adb5",
@@ -47,7 +47,7 @@ export function hashed(text: string): number {
 
 const stripes = new Map<string, CanvasPattern>();
 
-/** A colour with diagonal stripes over it. */
+/** A colour with diagonal stripes on it. */
 export function striped(context: CanvasRenderingContext2D, color: string, over: string, step = 7): CanvasPattern | string {
   const key = `${color} ${over} ${step}`;
   const known = stripes.get(key);
@@ -79,7 +79,7 @@ export function groupFill(context: CanvasRenderingContext2D, theme: Theme, group
 
 const parts = (color: string) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
 
-/** A colour laid over another with some opacity. */
+/** A colour over another one with some opacity. */
 export function blended(color: string, below: string, opacity: number): string {
   const under = parts(below);
   return `#${parts(color).map((part, at) => Math.round(part * opacity + under[at]! * (1 - opacity)).toString(16).padStart(2, "0")).join("")}`;
@@ -94,7 +94,7 @@ function luminance(color: string): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** Black or white, whichever reads better on a colour: one of them always has a contrast of 4.5. */
+/** Black or white, whichever is easier to read on a colour: one of them always has a contrast of 4.5. */
 export function inkOn(color: string): string {
   const light = luminance(color) + 0.05;
   return light / 0.05 > 1.05 / light ? "#000000" : "#ffffff";

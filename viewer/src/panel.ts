@@ -1,5 +1,5 @@
-// The panel beside the views: the moment under the cursor with its groups, and the allocation that
-// is selected with its stacks.
+// The panel next to the views: the moment under the cursor with its groups, and the selected
+// allocation with its stacks.
 
 import type { Allocation, FrameRow, Group, Groups, Held, Moment } from "./data";
 import { el, replace, select } from "./dom";
@@ -22,7 +22,7 @@ export class Panel {
   private readonly legend = el("div", { class: "legend" });
   private readonly selection = el("div", { class: "selection" });
 
-  /** What is drawn where every band is one allocation. */
+  /** What is drawn when every band is one allocation. */
   singlesSummary = "";
 
   constructor(private readonly state: State) {
@@ -112,7 +112,7 @@ export class Panel {
     );
   }
 
-  /** Rows are made anew when something changes: the keyboard stays where it was. */
+  /** Rows are rebuilt when something changes: the keyboard focus stays where it was. */
   private focusedRow(): number | null {
     const at = [...this.legend.querySelectorAll("li button")].indexOf(document.activeElement as Element);
     return at < 0 ? null : at;

@@ -1,5 +1,5 @@
-// Very many rows behind one scroll bar. Browsers cannot scroll further than some 30 million pixels:
-// beyond that the bar stands for more than it measures, and turning the wheel still moves row by row.
+// Very many rows in one scroll bar. Browsers cannot scroll further than some 30 million pixels:
+// beyond that the bar covers more rows than its pixels, and turning the wheel still moves row by row.
 
 import { el, replace } from "./dom";
 
@@ -10,7 +10,7 @@ export class RowScroll {
   readonly element = el("div", { class: "scroll rows", tabindex: 0, role: "rowgroup" });
   private readonly spacer = el("div", { class: "spacer-rows" });
   private count = 0;
-  /** The first row in sight, with the part of it that is above. */
+  /** The first visible row, plus the fraction of it that is scrolled out of view. */
   private top = 0;
   private lastPixel = 0;
   private isOwn = false;
@@ -73,13 +73,13 @@ export class RowScroll {
     const moved = pixel - this.lastPixel;
     this.lastPixel = pixel;
     if (this.isExact) return this.moveTo(pixel / ROW_PIXELS);
-    // A turn of the wheel moves rows, a drag of the bar moves to a share of them.
+    // Turning the wheel moves by rows, dragging the bar moves to a fraction of all rows.
     if (pixel <= 0) return this.moveTo(0);
     if (pixel >= this.mostPixel - 1) return this.moveTo(this.mostTop);
     this.moveTo(Math.abs(moved) < 2 * this.element.clientHeight ? this.top + moved / ROW_PIXELS : (pixel / this.mostPixel) * this.mostTop);
   }
 
-  /** The bar follows. */
+  /** Moves the bar to match. */
   private place(): void {
     const pixel = this.isExact ? this.top * ROW_PIXELS : (this.top / Math.max(1, this.mostTop)) * this.mostPixel;
     if (Math.abs(this.element.scrollTop - pixel) < 1) return;

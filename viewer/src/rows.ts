@@ -1,9 +1,9 @@
-// Allocations that are in the page itself: searched, sorted and paged as a server would.
+// Allocations in the page itself: searched, sorted and paged as a server would.
 
 import type { Allocation, Allocations, FrameRow } from "./data";
 import { isInFrame, isInName, isInSource, isInTag, parseWords, type Word } from "./search";
 
-/** One list for each column, all of one length. */
+/** One list for each column, all of the same length. */
 export interface RowColumns {
   row: ArrayLike<number>;
   size: ArrayLike<number>;
@@ -12,10 +12,10 @@ export interface RowColumns {
   /** Position; null: never. */
   death(index: number): number | null;
   birthNs(index: number): number | null;
-  /** Nanoseconds, or events where no time is known. */
+  /** Nanoseconds, or events if no time is known. */
   lifetime(index: number): number;
   source(index: number): number | null;
-  /** Null: none has any. */
+  /** Null: no row has one. */
   name: ((index: number) => string | null) | null;
   tag: ((index: number) => string | null) | null;
   /** -1: none */
@@ -57,7 +57,7 @@ export class Rows {
     return this.picked(found.slice(offset, offset + Number(given.get("limit") ?? 100)), found.length, bytes);
   }
 
-  /** The allocations that take most room on a screen that shows these positions. */
+  /** The allocations that take up the most area on a screen that shows these positions. */
   bands(from: number, to: number, most: number): Allocations {
     const { columns } = this;
     const area = (index: number) =>

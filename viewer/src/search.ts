@@ -1,5 +1,5 @@
-// The search: what its words mean. The words that a server looks for itself are sent as they are;
-// sizes and lifetimes become bounds. The same words are looked for in a page that stands alone.
+// The search: what its words mean. Words that a server searches for itself are sent as they are;
+// sizes and lifetimes become bounds. A standalone page searches for the same words.
 
 import * as format from "./format";
 
@@ -9,7 +9,7 @@ export interface Word {
   text: string;
   field: Field;
   isExcluded: boolean;
-  /** Of "train.py:19". */
+  /** In "train.py:19". */
   file: string | null;
   line: number | null;
 }
@@ -22,9 +22,9 @@ export interface Search {
   maxSize: number;
   minLifetime: number;
   maxLifetime: number;
-  /** What was understood, in words; empty: everything. */
+  /** What was understood, in words; empty: matches everything. */
   understood: string[];
-  /** What looks like a condition but is none. */
+  /** What looks like a condition but is not one. */
   problems: string[];
 }
 
@@ -105,7 +105,7 @@ function endsWithPath(path: string, end: string): boolean {
   return before === undefined || before === "/" || before === "\\" || end.startsWith("/");
 }
 
-/** Whether a frame has a word; all texts in small letters. */
+/** Whether a frame contains a word; all texts in lower case. */
 export function isInFrame(word: Word, name: string, file: string, line: number): boolean {
   const isAny = word.field === "any";
   if ((isAny || word.field === "function") && name.includes(word.text)) return true;

@@ -16,7 +16,7 @@ export class SegmentsView {
   readonly element = el("section", { class: "view segments", "aria-label": "Segment map" });
   private readonly bar = el("div", { class: "bar" });
   private readonly scroll = el("div", { class: "scroll" });
-  /** As high as the whole map; the canvas is as high as what is in sight of it. */
+  /** As tall as the whole map; the canvas is only as tall as the visible part. */
   private readonly spacer = el("div", { class: "spacer-map" });
   private readonly surface: Surface;
   private map: Segments | null = null;
@@ -54,7 +54,7 @@ export class SegmentsView {
   }
 
   private get by(): string {
-    // Of a device that is not whole, a page that stands alone knows one grouping only.
+    // For a device that is not whole, a standalone page knows only one grouping.
     const { state } = this;
     return state.source.isWhole(state.file, state.device) ? state.knownBy : state.current.group_bys[0]!;
   }
@@ -188,7 +188,7 @@ export class SegmentsView {
     for (const piece of this.layout.pieces) {
       if (y < piece.y || y >= piece.y + LINE) continue;
       if (piece.x <= x && x < piece.x + piece.width) return piece;
-      // Blocks narrower than a pixel are found by coming near.
+      // Blocks narrower than a pixel are found by pointing near them.
       if (Math.abs(piece.x - x) <= 1.5 && nearest === null) nearest = piece;
     }
     return nearest;
@@ -216,7 +216,7 @@ export class SegmentsView {
   }
 }
 
-/** Closed where the segment begins and ends; open, with an arrow, where it goes on in another line. */
+/** Closed where the segment begins and ends; open, with an arrow, where it continues on another line. */
 function drawOutline(context: CanvasRenderingContext2D, theme: Theme, { x, y, width, isStart, isEnd }: Outline): void {
   const [left, right, top, base] = [x + 0.5, x + Math.max(1, width) - 0.5, y + 0.5, y + LINE - 0.5];
   context.beginPath();
@@ -244,7 +244,7 @@ function drawOutline(context: CanvasRenderingContext2D, theme: Theme, { x, y, wi
   }
 }
 
-/** A small flag on top: told by its shape. */
+/** A small flag on top: recognized by its shape. */
 function drawPin(context: CanvasRenderingContext2D, theme: Theme, piece: Piece): void {
   const x = piece.x + Math.min(piece.width / 2, 6);
   context.fillStyle = theme.danger;

@@ -1,4 +1,4 @@
-// Where segments and blocks lie on the segment map: lines of memory, read like text.
+// Where segments and blocks are on the segment map: lines of memory, read like text.
 
 import type { SegmentRow, Segments } from "./data";
 import * as format from "./format";
@@ -15,17 +15,17 @@ export interface Piece {
   x: number;
   y: number;
   width: number;
-  /** Of a block that goes on in another line: its first part. */
+  /** For a block that continues on another line: its first part. */
   isFirst: boolean;
 }
 
-/** The part of a segment in one line. */
+/** The part of a segment on one line. */
 export interface Outline {
   segment: number;
   x: number;
   y: number;
   width: number;
-  /** Whether the segment begins and ends here, or goes on from the line above, in the line below. */
+  /** Whether the segment begins and ends here, or continues from the line above, on the line below. */
   isStart: boolean;
   isEnd: boolean;
 }
@@ -46,7 +46,7 @@ function poolName(segment: SegmentRow): string {
 
 const total = (map: Segments, segments: number[]) => segments.reduce((sum, index) => sum + map.segments[index]!.size, 0);
 
-/** Bytes become pixels at one scale, so that everything fits the screen at zoom 1. */
+/** Bytes are converted to pixels at one scale, so that everything fits the screen at zoom 1. */
 export function layOutSegments(map: Segments, width: number, height: number, zoom: number): SegmentLayout {
   const pools = new Map<string, number[]>();
   map.segments.forEach((segment, index) => {
@@ -80,7 +80,7 @@ export function layOutSegments(map: Segments, width: number, height: number, zoo
   return layout;
 }
 
-/** A segment longer than a line goes on in the next, as a word would not. */
+/** A segment longer than a line continues on the next, unlike a word. */
 function placeSegment(map: Segments, layout: SegmentLayout, index: number, firstBlock: number, pixels: number, x: number, y: number, width: number): [number, number] {
   const segment = map.segments[index]!;
   let start = x;

@@ -1,4 +1,4 @@
-// The edge between the views and the panel beside them: dragged, or moved with the arrow keys.
+// The edge between the views and the panel next to them: dragged, or moved with the arrow keys.
 
 import { el } from "./dom";
 
@@ -18,7 +18,7 @@ export class Splitter {
     try {
       width = Number(localStorage.getItem(KEY)) || USUAL;
     } catch {
-      // Some browsers refuse storage to files.
+      // Some browsers refuse storage to local files.
     }
     this.set(width);
     this.element.addEventListener("pointerdown", (event) => this.element.setPointerCapture(event.pointerId));
@@ -42,7 +42,7 @@ export class Splitter {
     try {
       localStorage.setItem(KEY, String(width));
     } catch {
-      // It holds until the page is closed.
+      // It lasts until the page is closed.
     }
   }
 }

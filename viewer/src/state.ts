@@ -1,5 +1,5 @@
 // What is being looked at: one state for all views, kept in the address so that it can be shared,
-// found again after a reload, and gone back to.
+// restored after a reload, and returned to.
 
 import { readAddress, writeAddress } from "./address";
 import type { DeviceMeta, Meta, Source } from "./data";
@@ -12,7 +12,7 @@ export type Scope = (typeof SCOPES)[number];
 export const ORDERS = ["size", "rounding", "birth", "lifetime"] as const;
 export type Order = (typeof ORDERS)[number];
 
-/** Changes all views may care about. */
+/** Changes that any view may react to. */
 export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments";
 const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments"];
 
@@ -38,12 +38,12 @@ export interface Shown {
   first: Side | null;
   second: Side | null;
   compareBy: string | null;
-  /** The way to the box of the flame graph that is shown as the whole; null: as the view chooses. */
+  /** The path to the flame graph box that is shown as the whole; null: as the view chooses. */
   focus: string | null;
   segmentZoom: number;
 }
 
-// Changes of these kinds that follow each other this fast are one step of the browser's history.
+// Changes of these kinds that follow each other this quickly are one step in the browser's history.
 const BURST_MS = 700;
 const BURSTS: Change[] = ["range", "cursor", "search", "selection", "segments"];
 const WRITE_MS = 120;
@@ -53,12 +53,12 @@ export class State implements Shown {
   device = 0;
   view: ViewName = "timeline";
   axis: Axis = "time";
-  /** The part of the run in sight, as shares of the whole along the axis. */
+  /** The visible part of the run, as fractions of the whole along the axis. */
   from = 0;
   to = 1;
   /** A position: 0 before the first event, p after event p - 1. */
   cursor = 0;
-  /** A row of the allocations. */
+  /** A row of the allocations table. */
   selected: number | null = null;
   by = "line";
   flameBy = "stack";
@@ -95,7 +95,7 @@ export class State implements Shown {
   get hasTime(): boolean {
     return this.current.duration_ns !== null;
   }
-  /** "file=0&device=0", as every question begins. */
+  /** "file=0&device=0", the start of every question. */
   get named(): string {
     return `file=${this.file}&device=${this.device}`;
   }
@@ -107,7 +107,7 @@ export class State implements Shown {
     const isPart = embedded !== null && !this.source.isWhole(this.file, this.device);
     return Math.min(this.current.deepest_level, isPart ? embedded.deepest_level : 99);
   }
-  /** The grouping by which the server knows groups: single allocations are drawn over another. */
+  /** The grouping by which the server knows groups: single allocations are drawn over another one. */
   get knownBy(): string {
     return this.by === "allocation" ? this.current.group_bys[0]! : this.by;
   }
@@ -142,7 +142,7 @@ export class State implements Shown {
     this.tell("range");
   }
 
-  /** The other axis, with the same part of the run in sight. */
+  /** The other axis, with the same part of the run visible. */
   async switchAxis(): Promise<void> {
     if (!this.hasTime) return;
     const { named, axis, from, to } = this;
@@ -157,10 +157,10 @@ export class State implements Shown {
     this.tell("range");
   }
 
-  /** What was in sight before the axis was switched: switching back leads to exactly that. */
+  /** What was visible before the axis was switched: switching back restores exactly that. */
   private switched: { before: [number, number]; from: number; to: number } | null = null;
 
-  /** Set by the timeline, which knows what lies where. */
+  /** Set by the timeline, which knows where things are. */
   onOtherAxis: (share: number) => Promise<number> = async (share) => share;
 
   setCursor(position: number): void {
@@ -172,7 +172,7 @@ export class State implements Shown {
     this.tell("cursor");
   }
 
-  /** As a device is first shown. */
+  /** How a device is first shown. */
   startDevice(): void {
     if (!this.hasTime) this.axis = "event";
     [this.from, this.to] = [0, 1];
@@ -190,7 +190,7 @@ export class State implements Shown {
   private isPush = false;
   private lastChange: { change: Change; at: number } | null = null;
 
-  /** Browsers refuse a flood of changes to the address, as a wheel makes it, so it follows a little later. */
+  /** Browsers reject rapid changes to the address, as a wheel causes them, so it is updated with a short delay. */
   private write(change: Change): void {
     if (change === "theme") return;
     const now = performance.now();

@@ -85,7 +85,7 @@ export class SummaryView {
     const whole = device.peak.allocated_bytes ?? device.end.allocated_bytes;
     const free = device.at.free;
     const hasPool = this.state.current.has_pool;
-    // CPU memory has no pool: nothing is taken from a driver, and no retries are made.
+    // CPU memory has no pool: nothing is reserved from a driver, and there are no retries.
     const counters = hasPool ? COUNTERS : COUNTERS.slice(0, 2);
     const rows = (pairs: [string, string][], values: Record<string, unknown>, text: (value: number) => string) =>
       pairs

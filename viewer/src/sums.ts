@@ -1,4 +1,4 @@
-// Columns as they are sent: differences from one value to the next, which are mostly 0.
+// Columns as they are sent: deltas from one value to the next, which are mostly 0.
 
 /** Buckets in a tile of the timeline. */
 export const TILE_BUCKETS = 512;

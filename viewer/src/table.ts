@@ -1,5 +1,5 @@
-// The table of allocations: sorted, filtered and searched by whoever answers; rows come as they are
-// scrolled into sight.
+// The table of allocations: sorted, filtered and searched by its source; rows are loaded as they
+// scroll into view.
 
 import type { Allocations, Groups } from "./data";
 import { el, replace } from "./dom";
@@ -128,7 +128,7 @@ export class TableView {
     return `allocations?${state.named}&${words.toString()}`;
   }
 
-  /** Whether one group alone is listed. */
+  /** Whether only one group is listed. */
   private get isGrouped(): boolean {
     const { state } = this;
     return state.highlighted !== null && state.by !== "allocation" && state.source.isWhole(state.file, state.device);
@@ -146,7 +146,7 @@ export class TableView {
     this.ask(0);
   }
 
-  /** What the search was taken for, and which group is listed alone, with a way out of each. */
+  /** How the search was interpreted, and which single group is listed, with a way to clear each. */
   private drawMeaning(search: Search): void {
     const { state } = this;
     const parts: Node[] = [];
@@ -256,7 +256,7 @@ export class TableView {
     return row;
   }
 
-  /** Selects the row before or after the one that is selected. */
+  /** Selects the row before or after the selected one. */
   step(by: number): void {
     const rows = [...this.scroll.element.querySelectorAll<HTMLElement>(".row")];
     const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");

@@ -1,4 +1,4 @@
-// The timeline's levels of detail: which tiles a stretch of the run needs, and what they hold.
+// The timeline's levels of detail: which tiles a range of the run needs, and what they hold.
 
 import type { TileAnswer } from "./data";
 import type { State } from "./state";
@@ -13,7 +13,7 @@ export interface Tile {
   groups: Float64Array[];
 }
 
-/** One bucket in sight: a stretch of the axis, and where its values are. */
+/** One visible bucket: a range of the axis, and where its values are. */
 export interface Bucket {
   from: number;
   to: number;
@@ -21,7 +21,7 @@ export interface Bucket {
   bucket: number;
 }
 
-/** Tiles of one kind, kept as they arrive; coarser ones stand in for those on their way. */
+/** Tiles of one kind, kept as they arrive; coarser ones stand in for those still loading. */
 export class TileStore<Answer, Made> {
   private readonly loaded = new Map<string, Made>();
   private readonly asked = new Set<string>();
@@ -56,7 +56,7 @@ export class TileStore<Answer, Made> {
     );
   }
 
-  /** Calls visit for each stretch in sight, with the finest tile that is there and where it begins. */
+  /** Calls visit for each visible range, with the finest tile that is loaded and where it begins. */
   visit(width: number, visit: (made: Made, level: number, index: number, from: number, to: number) => void): void {
     const { from, to } = this.state;
     const level = this.level(width);
@@ -81,7 +81,7 @@ export class TileStore<Answer, Made> {
     if (this.isComplete) this.ahead = window.setTimeout(() => this.lookAhead(level, first, last), 150);
   }
 
-  /** Once nothing moves: the neighbours, for the next step to either side, and the whole, for the way back. */
+  /** Once nothing moves: loads the neighbours, for a step to either side, and the whole, for zooming back out. */
   private lookAhead(level: number, first: number, last: number): void {
     for (const index of [first - 1, last + 1]) {
       if (index >= 0 && index < 2 ** level) this.request(level, index);
@@ -103,7 +103,7 @@ export class Tiles extends TileStore<TileAnswer, Tile> {
     super(state, question, make, arrived);
   }
 
-  /** The buckets in sight. */
+  /** The visible buckets. */
   buckets(width: number): Bucket[] {
     const buckets: Bucket[] = [];
     this.visit(width, (tile, level, index, from, to) => {

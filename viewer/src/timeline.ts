@@ -1,5 +1,5 @@
 // The timeline: live memory over time or events as a stack of bands, with everything that explains
-// it drawn on it. In the other views it stays on top, small, to move the cursor and the range.
+// it drawn on top. In the other views it stays at the top, small, to move the cursor and the range.
 
 import type { Groups, Marks, Moment } from "./data";
 import { Surface } from "./dom";
@@ -32,9 +32,9 @@ export class Timeline {
   private moment: Moment | null = null;
   private isScheduled = false;
 
-  /** Set once everything in sight has been drawn from its own level; for measuring. */
+  /** Called once everything visible has been drawn from its own level; for measuring. */
   onComplete: (() => void) | null = null;
-  /** Called when what is drawn of single allocations changed. */
+  /** Called when the drawn single allocations changed. */
   onSingles: (() => void) | null = null;
 
   constructor(private readonly state: State, parent: HTMLElement, private readonly isSmall: boolean) {
@@ -104,7 +104,7 @@ export class Timeline {
     const context = this.surface.begin();
     if (this.surface.width < 120 || this.surface.height < 30) return;
     const buckets = this.tiles.buckets(this.plot.width);
-    // What was drawn stays until the groups of a new grouping and its tiles are both there.
+    // What was drawn stays until both the groups and the tiles of a new grouping are loaded.
     const isGrouped = this.groups === null || this.groups.by === this.state.knownBy;
     if (isGrouped && (buckets.length > 0 || this.tiles.isComplete)) this.columns = columnsOf(buckets, this.plot);
     this.scale();
@@ -298,12 +298,12 @@ export class Timeline {
     return this.input.keyboardCentre;
   }
 
-  /** The moment `buckets` pixels beside the cursor. */
+  /** Moves to the moment `buckets` pixels from the cursor. */
   stepCursor(buckets: number): void {
     const share = this.moment === null ? 0.5 : this.plot.shareOf(this.moment.position, this.moment.time_ns);
     const step = Math.max(1, this.plot.width / Math.max(1, this.columns.length));
     const way = Math.sign(buckets);
-    // Columns beside a peak show the peak too: the next one that shows another moment is meant.
+    // Columns next to a peak show the peak too: move to the next one that shows a different moment.
     for (let count = Math.abs(buckets); count <= Math.abs(buckets) + 3; count++) {
       const position = this.columnAt(this.plot.x(share) + way * count * step)?.position;
       if (position !== undefined && Math.sign(position - this.state.cursor) === way) return this.state.setCursor(position);
@@ -311,7 +311,7 @@ export class Timeline {
     this.state.setCursor(this.state.cursor + way);
   }
 
-  /** Where a share of this axis lies on the other. */
+  /** Converts a fraction of this axis to the other. */
   async onOtherAxis(share: number): Promise<number> {
     const { state } = this;
     if (share <= 0 || share >= 1) return share;
@@ -324,7 +324,7 @@ export class Timeline {
     return moment.time_ns === null ? 0 : moment.time_ns / (state.current.duration_ns! + 1);
   }
 
-  /** Positions in sight, for views that show what lives there. */
+  /** Visible positions, for views that show what is live there. */
   get positionsInSight(): [number, number] {
     const first = this.columns[0];
     const last = this.columns[this.columns.length - 1];

@@ -65,7 +65,7 @@ export function drawBands(context: CanvasRenderingContext2D, theme: Theme, plot:
   for (const label of labels) label();
 }
 
-/** Where memory went up and down within a pixel, what is above its least is paler. */
+/** Where memory went up and down within a pixel, the part above its minimum is paler. */
 function drawRanges(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], edges: Edges): void {
   if (plot.isSmall) return;
   context.fillStyle = theme.surface;
@@ -80,7 +80,7 @@ function drawRanges(context: CanvasRenderingContext2D, theme: Theme, plot: Plot,
   context.globalAlpha = 1;
 }
 
-/** Every allocation in sight, the first born lowest. */
+/** Every visible allocation, the oldest at the bottom. */
 export function drawSingles(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], singles: Singles): void {
   if (columns.length === 0) return;
   const edges = edgesOf(plot, columns);
@@ -96,7 +96,7 @@ export function drawSingles(context: CanvasRenderingContext2D, theme: Theme, plo
     context.fill();
     const height = plot.height(band.size);
     const width = edges[band.past - 1]![1] - edges[band.first]![0];
-    // Edges around a band of a few pixels would be all there is to see of it.
+    // A band of only a few pixels would be nothing but its edges.
     if (isChosen || (height > 5 && width > 6)) {
       context.strokeStyle = isChosen ? theme.text : theme.surface;
       context.lineWidth = isChosen ? 2 : 0.5;
@@ -148,7 +148,7 @@ function bandLabel(
     if (text === "" || text.length < 4) return;
     const y = (plot.y(best.low) + plot.y(best.high)) / 2;
     const width = context.measureText(text).width;
-    // A plate below the text keeps it readable over stripes.
+    // A plate behind the text keeps it readable over stripes.
     context.fillStyle = color;
     context.fillRect(from + 4, y - 7, width + 6, 14);
     context.fillStyle = inkOn(color);

@@ -1,4 +1,4 @@
-// What each column of pixels shows: the range from the least to the most that is live within it.
+// What each column of pixels shows: the range from the least to the most bytes live within it.
 
 import type { Bucket, Tile } from "./tiles";
 import type { Plot } from "./timeline_plot";
@@ -6,7 +6,7 @@ import type { Plot } from "./timeline_plot";
 export interface Column {
   from: number;
   to: number;
-  /** Where the moment of most allocated bytes is. */
+  /** Where the moment with the most allocated bytes is. */
   tile: Tile;
   bucket: number;
   position: number;
@@ -20,7 +20,7 @@ function columnOf({ from, to, tile, bucket }: Bucket): Column {
   return { from, to, tile, bucket, position: tile.position[bucket]!, min: tile.min[bucket]!, max: tile.max[bucket]!, reserved: tile.reserved[bucket] };
 }
 
-/** Takes another's range in; the earlier of two moments of most stays. */
+/** Merges another column's range; of two equal maxima the earlier one is kept. */
 function join(column: Column, other: Column): void {
   column.min = Math.min(column.min, other.min);
   if (other.reserved !== undefined) column.reserved = Math.max(column.reserved ?? 0, other.reserved);
@@ -30,8 +30,8 @@ function join(column: Column, other: Column): void {
 
 /**
  * Buckets wider than a pixel stay as they are. Narrower ones become columns of a pixel, each with
- * the range of its neighbours too: else steps of about a pixel's width would fall now into a pixel
- * and now between two, and draw waves that are not there.
+ * the range of its neighbours too: otherwise steps of about a pixel's width would sometimes fall
+ * into a pixel and sometimes between two, and draw waves that do not exist.
  */
 export function columnsOf(buckets: Bucket[], plot: Plot): Column[] {
   const columns: Column[] = [];

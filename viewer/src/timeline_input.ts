@@ -1,4 +1,4 @@
-// The mouse on the timeline: zooming, panning, choosing a stretch, pointing, clicking.
+// The mouse on the timeline: zooming, panning, selecting a range, pointing, clicking.
 
 import type { Surface } from "./dom";
 import type { State } from "./state";
@@ -29,7 +29,7 @@ export class TimelineInput {
     canvas.addEventListener("dblclick", () => state.setRange(0, 1));
   }
 
-  /** The stretch that is being chosen, in pixels. */
+  /** The range that is being selected, in pixels. */
   get chosen(): [number, number] | null {
     if (this.drag === null || !this.drag.isRange || this.rangeEnd === null) return null;
     return [Math.min(this.drag.x, this.rangeEnd), Math.max(this.drag.x, this.rangeEnd)];

@@ -1,4 +1,4 @@
-// What is drawn on the timeline beside memory: bounds, and allocations that failed.
+// What is drawn on the timeline besides memory: bounds, and allocations that failed.
 
 import type { MarkedOom, Marks } from "./data";
 import * as format from "./format";
@@ -78,7 +78,7 @@ export function drawOoms(context: CanvasRenderingContext2D, theme: Theme, plot: 
   }
 }
 
-/** The failed allocation whose mark lies at a place; the mark is its triangle and its line. */
+/** The failed allocation whose mark is at a point; the mark is its triangle and its line. */
 export function oomAt(plot: Plot, marks: Marks, x: number, y: number): MarkedOom | null {
   let best: { oom: MarkedOom; distance: number } | null = null;
   for (const oom of marks.ooms) {

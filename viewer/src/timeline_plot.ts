@@ -1,4 +1,4 @@
-// Where things lie on the timeline: shares of the axis ↔ pixels, bytes ↔ pixels.
+// Where things are on the timeline: fractions of the axis ↔ pixels, bytes ↔ pixels.
 
 import type { Surface } from "./dom";
 import type { State } from "./state";
@@ -13,7 +13,7 @@ export class Plot {
   readonly left = LEFT;
   /** How many lanes of marks there are above the plot. */
   laneCount = 0;
-  /** What the height stands for. */
+  /** The bytes that the full height represents. */
   mostBytes = 1;
   private pixelsPerByte = 1;
 
@@ -38,7 +38,7 @@ export class Plot {
   share(x: number): number {
     return this.state.from + ((x - LEFT) / this.width) * (this.state.to - this.state.from);
   }
-  /** Of a moment on the axis. */
+  /** The fraction of the axis for a moment. */
   shareOf(position: number, timeNs: number | null): number {
     const { axis, positions, current } = this.state;
     if (axis === "event") return (position + 0.5) / positions;
@@ -53,7 +53,7 @@ export class Plot {
   y(bytes: number): number {
     return this.base - bytes * this.pixelsPerByte;
   }
-  /** How high so many bytes are drawn. */
+  /** The height in pixels of this many bytes. */
   height(bytes: number): number {
     return bytes * this.pixelsPerByte;
   }

@@ -1,5 +1,5 @@
-// Single allocations as bands of the timeline: each that adds to a pixel by itself, all others as one
-// band on top that says how many they are.
+// Single allocations as bands of the timeline: each that is visible by itself, all others as one
+// band on top that says how many there are.
 
 import type { Allocations } from "./data";
 import * as format from "./format";
@@ -24,7 +24,7 @@ export interface SingleBand {
 
 export class Singles {
   bands: SingleBand[] = [];
-  /** What stands for all others, on top. */
+  /** Stands for all others, on top. */
   rest = { count: 0, mostBytes: 0 };
   private key = "";
   private waiting = 0;
@@ -32,7 +32,7 @@ export class Singles {
 
   constructor(private readonly state: State, private readonly arrived: () => void) {}
 
-  /** What is drawn, in words: nothing is left out in silence. */
+  /** What is drawn, in words: nothing is omitted silently. */
   get summary(): string {
     if (this.answer === null) return "Loading the allocations in sight…";
     const all = this.answer.matches;
@@ -47,7 +47,7 @@ export class Singles {
     const question = `bands?${this.state.named}&from=${first.position}&to=${last.position + 1}&most=${MOST_ROWS}`;
     if (question !== this.key && isComplete) {
       this.key = question;
-      // An answer may be long: while the range moves none is asked for.
+      // An answer may be long: none is requested while the range moves.
       window.clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.ask(question), this.answer === null ? 0 : SETTLE_MS);
     }

@@ -1,5 +1,5 @@
-// Steps, phases, evaluations and annotations in lanes above the timeline. They come by tile; where
-// many are narrower than a pixel, one box stands for them and says how many they are.
+// Steps, phases, evaluations and annotations in lanes above the timeline. They are loaded by tile;
+// where many are narrower than a pixel, one box stands for them and says how many there are.
 
 import type { Span, SpanTile } from "./data";
 import { fitted } from "./dom";
@@ -30,7 +30,7 @@ export class SpanLanes {
     return this.plot.laneCount === 0 || this.tiles.isComplete;
   }
 
-  /** How many spans are in sight, and how many of them are boxes of several; for tests and help. */
+  /** How many spans are visible, and how many of them are merged boxes; for tests and help. */
   get counts(): { boxes: number; merged: number; spans: number } {
     const merged = this.shown.filter((span) => (span.count ?? 1) > 1);
     return { boxes: this.shown.length, merged: merged.length, spans: this.shown.reduce((sum, span) => sum + (span.count ?? 1), 0) };
@@ -44,7 +44,7 @@ export class SpanLanes {
     this.tiles.visit(plot.width, (tile) => {
       this.leftOut += tile.left_out;
       for (const span of tile.spans) {
-        // What reaches over several tiles is in each of them.
+        // A span that extends over several tiles is in each of them.
         const key = `${span.lane} ${span.from} ${span.from_ns} ${span.to} ${span.to_ns} ${span.name}`;
         const [x0, x1] = this.edges(span);
         if (known.has(key) || x1 < plot.left || x0 > plot.right) continue;
@@ -92,7 +92,7 @@ export class SpanLanes {
     const text = fitted(context, spanTitle(span), width - 8);
     if (text === "") return;
     if (isMerged) {
-      // A plate below the text keeps it readable over stripes.
+      // A plate behind the text keeps it readable over stripes.
       context.fillStyle = theme.panel;
       context.fillRect(x0 + 2, y + 1, context.measureText(text).width + 4, LANE - 4);
     }
@@ -100,7 +100,7 @@ export class SpanLanes {
     context.fillText(text, x0 + 4, y + LANE / 2 - 1);
   }
 
-  /** What lies at a place of the lanes; nothing where there is none. */
+  /** The span at a point in the lanes; null if there is none. */
   linesAt(x: number, y: number): string[] | null {
     const lane = Math.floor((y - 4) / LANE);
     const under = this.shown.filter((span) => {
@@ -119,7 +119,7 @@ export class SpanLanes {
   }
 }
 
-/** "step 3"; of several "412 spans: step 3 to step 414". */
+/** "step 3"; for several "412 spans: step 3 to step 414". */
 function spanTitle(span: Span): string {
   const count = span.count ?? 1;
   if (count === 1) return span.name;

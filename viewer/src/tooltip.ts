@@ -1,4 +1,4 @@
-// The small box beside the mouse that says what lies under it.
+// The small box next to the mouse that says what is under it.
 
 import { el, replace } from "./dom";
 
@@ -8,7 +8,7 @@ export function installTooltip(): void {
   document.body.append(box);
 }
 
-/** First line in bold. */
+/** The first line is bold. */
 export function showTooltip(event: MouseEvent, lines: string[]): void {
   if (lines.length === 0) return hideTooltip();
   replace(box, ...lines.map((line, index) => el("div", { class: index === 0 ? "first" : "" }, line)));

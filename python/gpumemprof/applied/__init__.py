@@ -1,8 +1,8 @@
-"""Remedies applied to a program from outside, with no change to it.
+"""Applies remedies to a program from outside, without changing its source.
 
-Only in a process that ``gpumemprof advise --verify`` starts for this: torch itself is changed in
-it, as the program would have to be. Every remedy counts what it changed, so that a comparison is
-only made where something was.
+Only in a process that ``gpumemprof advise --verify`` starts for this purpose: torch itself is
+patched in it, to do what an edit of the program would. Every remedy counts what it changed, so that
+runs are compared only if something changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEEDS_CUDA = ("empty_cache", "expandable_segments")
 
 
 def start(request: Request) -> list[Effect]:
-    """Apply them, torch being imported; what each came to stands in its effect at the end."""
+    """Apply them once torch is imported; each effect holds its outcome at the end."""
     effects = []
     for name in request.remedies:
         effect = Effect(name)

@@ -1,4 +1,4 @@
-"""Runs a program recorded, with remedies applied: ``-m gpumemprof.applied REQUEST RUN'S WORDS``."""
+"""Records a program with remedies applied: ``-m gpumemprof.applied REQUEST RUN_ARGUMENTS...``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(words: list[str]) -> int:
-    """Become the program; returns only where that does not come to pass."""
+    """Become the program; returns only if that fails."""
     return run.main(words[1:], is_quiet=True, applied=words[0])
 
 

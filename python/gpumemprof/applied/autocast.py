@@ -1,4 +1,4 @@
-"""Autocast around forward and loss, as ``with torch.autocast(…):`` around both would be."""
+"""Autocast around forward and loss, as ``with torch.autocast(…):`` around both would do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Autocast"]
 
 
 class Autocast:
-    """On from a root module's call until backward begins, so that the loss lies inside.
+    """On from the call of a root module until backward begins, so that it covers the loss.
 
-    Without gradients no backward follows: then for the call alone. So it is in other threads, whose
-    state is their own.
+    Without gradients no backward follows, so it covers the call alone. The same holds for other
+    threads, which have their own autocast state.
     """
 
     def __init__(self, effect: Effect, memory: str) -> None:
@@ -27,7 +27,7 @@ class Autocast:
         effect.what = "no module was called"
 
     def start(self) -> None:
-        """Put it in place."""
+        """Install it."""
         import torch
 
         watch_roots(self._before_root, self._after_root)
@@ -38,7 +38,7 @@ class Autocast:
     def _after_leaving(self, run_backward: Any) -> Any:
         @functools.wraps(run_backward)
         def leave_and_run(*args: Any, **kwargs: Any) -> Any:
-            # Inside of a forward it belongs to the forward, or to a compiler at work.
+            # Inside a forward, it belongs to that forward, or to a running compiler.
             if not is_inside_root():
                 self._leave()
             return run_backward(*args, **kwargs)
@@ -50,7 +50,7 @@ class Autocast:
 
         context = getattr(self._thread, "context", None)
         if context is not None and self._thread.has_gradients != torch.is_grad_enabled():
-            # Casts of weights are kept, and those made without gradients would be used for them.
+            # Casts of weights are cached; those made without gradients would be reused with them.
             self._leave()
             context = None
         if context is not None:

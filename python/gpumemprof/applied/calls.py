@@ -1,4 +1,4 @@
-"""Calls of the program's root modules: those that no other module makes."""
+"""Calls of the program's root modules: those that no other module calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["is_inside_root", "watch_roots"]
 
 
 class _Calls:
-    """Around every call of a module; cheap inside of a root."""
+    """Wraps every module call; cheap inside a root."""
 
     def __init__(self) -> None:
         self.before: list[Callable[[Any], None]] = []
@@ -25,11 +25,11 @@ class _Calls:
         is_compiling = torch.compiler.is_compiling
         module_type = torch.nn.Module
 
-        # A forward hook comes too late: torch has looked up the module's forward before it.
+        # A forward hook runs too late: torch has already looked up the module's forward.
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            # The recorder's self-test calls what is no module.
+            # The recorder's self-test calls objects that are not modules.
             is_module = issubclass(type(module), module_type)
-            # What backward computes again, it computes from the middle of a root.
+            # What backward recomputes starts in the middle of a root.
             if is_compiling() or self.is_inside() or not is_module or _torch.is_in_backward():
                 return call_module(module, *args, **kwargs)
             self._thread.is_inside = True
@@ -61,5 +61,5 @@ def watch_roots(before: Callable[[Any], None], after: Callable[[], None] | None 
 
 
 def is_inside_root() -> bool:
-    """Whether a root module is being called in this thread; once roots are watched."""
+    """Whether this thread is inside a call of a root module; only once roots are watched."""
     return _calls.is_inside()

@@ -1,4 +1,4 @@
-"""Checkpointing of the modules of one class: their activations are computed again in backward."""
+"""Checkpointing of the modules of one class: backward recomputes their activations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpumemprof.applied.effect import Effect
 __all__ = ["Checkpointing"]
 
 _MOST_SEARCHES = 8
-# What is kept, not computed again, under selective checkpointing: products and attention.
+# What selective checkpointing keeps instead of recomputing: matrix products and attention.
 _KEPT = (
     *("mm", "addmm", "bmm", "convolution"),
     "_scaled_dot_product_flash_attention",
@@ -25,7 +25,7 @@ _KEPT = (
 
 
 class Checkpointing:
-    """Looks for the modules when a root is called that it has not seen."""
+    """Looks for the modules whenever it sees a new root called."""
 
     def __init__(self, effect: Effect, class_name: str | None) -> None:
         self._effect = effect
@@ -37,7 +37,7 @@ class Checkpointing:
         effect.what = "no module was called"
 
     def start(self) -> None:
-        """Put it in place."""
+        """Install it."""
         watch_roots(self._before_root)
 
     def _before_root(self, root: Any) -> None:
@@ -56,7 +56,7 @@ class Checkpointing:
             self._effect.what = f"{self._effect.count} modules of class {type(found[0]).__name__}"
 
     def _options(self) -> dict[str, Any]:
-        """What ``checkpoint`` is called with."""
+        """The keyword arguments for ``checkpoint``."""
         options: dict[str, Any] = {"use_reentrant": False}
         if self._effect.name == "checkpointing_selective":
             import torch
@@ -68,9 +68,9 @@ class Checkpointing:
         return options
 
     def _ask_models(self, modules: list[Any]) -> bool:
-        """Use the switch of models that have one: they know what else has to change, as caches.
+        """Use the model's own switch if it has one: it knows what else must change, such as caches.
 
-        ``gradient_checkpointing_enable`` is the name that transformers gave it, and others took.
+        ``gradient_checkpointing_enable`` is the name transformers introduced and others adopted.
         """
         is_done = False
         for model in _outermost([module for module in modules if _has_switch(module)]):
@@ -112,7 +112,7 @@ class Checkpointing:
         if "forward" in vars(module):
             module.forward = _checkpointed(module.forward, options)
             return
-        # In the class, not the module: copies of modules and their pickles stay what they are.
+        # Patch the class, not the module, so that copies and pickles of modules are unaffected.
         kind = type(module)
         if kind in self._classes:
             return
@@ -147,24 +147,24 @@ def _has_switch(module: Any) -> bool:
 
 
 def _is_layer(module: Any) -> bool:
-    """Whether it is one of those that such a model checkpoints."""
+    """Whether it is one of the layers that such a model checkpoints."""
     return getattr(type(module), "gradient_checkpointing", None) is False
 
 
 def _is_of_class(module: Any, name: str) -> bool:
-    """Whether its class has this name, or this name with its module's before it."""
+    """Whether its class has this name, with or without the module path in front."""
     kind = type(module)
     return name in (kind.__name__, kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}")
 
 
 def _outermost(modules: list[Any]) -> list[Any]:
-    """Those that no other of them holds."""
+    """Those that are not contained in any other of them."""
     inner = {id(part) for module in modules for part in module.modules() if part is not module}
     return [module for module in modules if id(module) not in inner]
 
 
 def most_repeated(modules: list[Any]) -> list[Any]:
-    """The largest set of modules of one class that lists hold; each must have modules in it."""
+    """The largest set of modules of one class held in lists; each must contain modules."""
     import torch
 
     by_class: dict[type, dict[int, Any]] = defaultdict(dict)

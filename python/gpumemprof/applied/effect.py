@@ -1,4 +1,4 @@
-"""What was asked for, and what it came to: the two ends of the process that applies remedies."""
+"""The request to the process that applies remedies, and the effects it reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Effect", "Request"]
 
 @dataclass
 class Request:
-    """What to apply, and where to leave word of it."""
+    """What to apply, and where to write down what it did."""
 
     notes_path: str
     remedies: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a training loop does beside forward, backward and step: zeroing, and emptying the cache."""
+"""What a training loop does besides forward, backward and step: zeroing, and emptying the cache."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["EmptyCache", "ZeroGradToNone"]
 
 
 class ZeroGradToNone:
-    """``zero_grad()`` drops gradients wherever the program has it fill them with zeros."""
+    """Makes ``zero_grad()`` drop gradients wherever the program has it fill them with zeros."""
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
         effect.what = "zero_grad() was not called"
 
     def start(self) -> None:
-        """Put it in place."""
+        """Install it."""
         import torch
 
-        # Each has its own: a module's drops the gradients of its parameters.
+        # Both classes define one: a module's drops the gradients of its parameters.
         for kind in (torch.optim.Optimizer, torch.nn.Module):
             setattr(kind, "zero_grad", self._dropping(kind.zero_grad))  # noqa: B010
 
@@ -40,14 +40,14 @@ class ZeroGradToNone:
 
 
 class EmptyCache:
-    """``empty_cache()`` behind every step."""
+    """Calls ``empty_cache()`` after every step."""
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
         effect.what = "no optimizer stepped"
 
     def start(self) -> None:
-        """Put it in place."""
+        """Install it."""
         _torch.watch_optimizers(lambda _: None, lambda *_: self._after_step())
 
     def _after_step(self) -> None:

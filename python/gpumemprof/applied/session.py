@@ -1,4 +1,4 @@
-"""A program with remedies applied; writes down at its end what they did, and when steps ended."""
+"""Applies remedies to a program; at its exit writes down what they did, and when steps ended."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Session:
 
 
 def begin(request: str) -> None:
-    """In the process that runs the program, before its first line."""
+    """Call in the process that runs the program, before its first line."""
     session = _Session(Request(**json.loads(request)))
     # Registered first, so it runs last.
     atexit.register(session.write)

@@ -1,4 +1,4 @@
-"""How optimizers step: one parameter after the other, or in a fused kernel."""
+"""How optimizers step: one parameter at a time, or in a fused kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Stepping"]
 
 
 class Stepping:
-    """Says in every group of parameters, before each step, what the constructor would have said."""
+    """Before each step, sets in every parameter group what the constructor would have set."""
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
@@ -20,7 +20,7 @@ class Stepping:
         effect.what = "no optimizer stepped"
 
     def start(self) -> None:
-        """Put it in place."""
+        """Install it."""
         _torch.watch_optimizers(self._before_step, lambda *_: None)
 
     def _before_step(self, optimizer: Any) -> None:

@@ -1,7 +1,7 @@
 """Hooks into torch while a recording is open: which storages are parameters, gradients, and so on.
 
-Nothing of the program is changed or kept alive: modules and optimizers are held weakly, tensors not
-at all. What fails here switches the hooks off, is warned of once, and never reaches the program.
+Nothing in the program is changed or kept alive: modules and optimizers are held weakly, tensors not
+at all. A failure here turns the hooks off, warns once, and never reaches the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _recordings = 0
 
 
 def watch() -> None:
-    """A recording that wants labels is open, and torch is there."""
+    """A recording that wants labels is open, and torch is imported."""
     global _watcher, _recordings
     with _lock:
         _recordings += 1
@@ -30,9 +30,9 @@ def watch() -> None:
 
 
 def leave(searches: bool = True) -> dict[str, str]:
-    """One of these recordings is about to end; a search for modules holds it up.
+    """One of these recordings is about to end; searching for modules delays that.
 
-    Gives the facts that were learned for its header.
+    Returns the facts collected for its header.
     """
     global _watcher, _recordings
     facts: dict[str, str] = {}
@@ -50,7 +50,7 @@ def leave(searches: bool = True) -> dict[str, str]:
 
 
 def forget() -> None:
-    """In a forked child: its parent's recordings are none of its own."""
+    """In a forked child: drop the parent's recordings."""
     global _lock, _recordings, _watcher
     _lock = threading.RLock()
     _recordings = 0

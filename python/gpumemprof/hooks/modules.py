@@ -1,4 +1,4 @@
-"""The program's modules: which are roots, what their parameters and buffers are called."""
+"""The program's modules: which are roots, and the names of their parameters and buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpumemprof.hooks.storages import BUFFER, GRADIENT, PARAMETER, LabelSet, Nam
 
 __all__ = ["Modules"]
 
-# What torch puts around a module of the program's adds nothing to its name.
+# Wrappers that torch puts around the program's modules, left out of names.
 _WRAPPERS = re.compile(r"(^|(?<=\.))(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 _MOST_SEARCHES = 8
 _MOST_MODULES = 200_000
@@ -41,7 +41,7 @@ def _tensors_of(module: Any) -> Iterator[Any]:
 
 
 def _lines_of_forward(module: Any) -> tuple[str, int, int]:
-    """The file, the first and the last line of its forward; nothing where it is not Python's."""
+    """The file and the first and last line of its forward; empty if it is not written in Python."""
     # Of the function itself: some libraries wrap every forward.
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None:
@@ -51,7 +51,7 @@ def _lines_of_forward(module: Any) -> tuple[str, int, int]:
 
 
 class Modules:
-    """The roots that were found, held weakly."""
+    """The known roots, held weakly."""
 
     def __init__(self) -> None:
         self._roots: list[_Root] = []
@@ -62,16 +62,16 @@ class Modules:
         """By the name of their type, as ``float32``, of all modules that were described."""
 
     def is_inner(self, module: Any) -> bool:
-        """Whether the module is part of a root that is known, and none itself."""
+        """Whether the module is part of a known root, and not a root itself."""
         return module in self._inner
 
     def add_root(self, module: Any) -> bool:
-        """A module that no known root holds; True where it was not known."""
+        """Add a module that no known root contains; True if it was new."""
         self._drop_dead()
         if any(root.module() is module for root in self._roots):
             return False
         inner = [part for part in module.modules() if part is not module]
-        # What was a root has become a part of this one.
+        # Former roots are now part of this one.
         held = {id(part) for part in inner}
         self._roots = [root for root in self._roots if id(root.module()) not in held]
         self._roots.append(_Root(module, self._free_prefix(module)))
@@ -79,24 +79,24 @@ class Modules:
         return True
 
     def see_called(self, called: list[Any]) -> None:
-        """Some module of these, innermost first, has no name yet."""
+        """One of these modules, innermost first, has no name yet."""
         outermost = called[-1]
         is_inner = self.is_inner(outermost)
         parts = itertools.chain(outermost.children(), _tensors_of(outermost))
         if not is_inner and next(parts, None) is None:
-            # A loss, say: its class is all there is to say, of any other one too.
+            # A loss, say: it has no name but its class, and the same goes for others of that class.
             _core.capture_leave_unnamed(type(outermost))
         elif not is_inner and self.add_root(outermost):
             self.say()
         elif any(id(module) not in self._described for module in called):
-            # A part of a known root that was added or exchanged since.
+            # A part of a known root that was added or replaced since.
             for root, module in self._alive():
                 self._describe(root, module)
 
     def _free_prefix(self, module: Any) -> str:
-        """Nothing for the first root, the class for the others, numbered where there are more.
+        """Empty for the first root; the class for the others, numbered if there are several.
 
-        A loss or a transform of the data, which owns nothing, does not count as the first.
+        A loss or a data transform, which owns nothing, does not count as the first.
         """
         taken = {root.prefix for root in self._roots}
         name = type(module).__name__
@@ -119,13 +119,13 @@ class Modules:
                 self.add_root(module)
             else:
                 others.append(module)
-        # Averages of the weights, teachers and the like have no optimizer.
+        # Weight averages, teacher models and the like have no optimizer.
         self._add_owning(others)
         for root in self._roots:
             root.is_checked = True
 
     def find_any(self) -> None:
-        """Every root there is: some are neither called nor optimized."""
+        """Find all roots: some are neither called nor optimized."""
         self._add_owning(self._all_roots())
 
     def _add_owning(self, modules: list[Any]) -> None:
@@ -135,7 +135,7 @@ class Modules:
                 self.add_root(module)
 
     def parameter_names(self) -> dict[int, str]:
-        """By the parameter's id, valid while nothing of the program runs."""
+        """Names by parameter id; valid only while no code of the program runs."""
         names: dict[int, str] = {}
         for root, module in self._alive():
             for name, parameter in module.named_parameters():
@@ -159,7 +159,7 @@ class Modules:
             self.parameter_bytes[name] = self.parameter_bytes.get(name, 0) + count
 
     def reset(self) -> None:
-        """Whoever listens has heard nothing yet."""
+        """Forget what was reported: a new listener has received nothing yet."""
         for root in self._roots:
             root.labels = LabelSet()
             root.is_described = False
@@ -172,7 +172,7 @@ class Modules:
             yield BUFFER, self._name(root, module, name), buffer
 
     def _say_gradients(self, root: _Root, module: Any) -> None:
-        """Also those that no optimizer uses; told once, as they may be gone at any time."""
+        """Include those no optimizer uses; reported once, as they may be freed at any time."""
         labels = LabelSet()
         labels.say(
             named_storages(
@@ -184,7 +184,7 @@ class Modules:
         labels.forget()
 
     def _describe(self, root: _Root, module: Any) -> None:
-        # A model may use a library that was loaded for it, with autograd functions of its own.
+        # A model may load a library that defines its own autograd functions.
         _core.capture_follow_libraries()
         rows: list[tuple[str, str, str, int, int, int, bool]] = []
         for path, part in module.named_modules():
@@ -203,7 +203,7 @@ class Modules:
         _core.capture_describe_modules(rows)
 
     def _watch_death(self, module: Any) -> None:
-        """A module is known by its address, which another one may have after it."""
+        """A module is known by its address, which another may reuse later."""
         number, described = id(module), self._described
 
         def die(_: object) -> None:

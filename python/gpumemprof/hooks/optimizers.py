@@ -1,4 +1,4 @@
-"""What an optimizer's step shows: parameters and gradients before it, its state after it."""
+"""What an optimizer's step reveals: parameters and gradients before it, its state after it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from gpumemprof.hooks.storages import (
 __all__ = ["OPTIMIZER_END", "OPTIMIZER_START", "WatchedOptimizer"]
 
 OPTIMIZER_START, OPTIMIZER_END = range(2)
-# What TensorPlaces.read() finds.
+# The results of TensorPlaces.read().
 _SAME, _GRADIENTS_MOVED, _ASK_TORCH = range(3)
 
 
 def _is_seldom(count: int) -> bool:
-    """At the first steps, then at the larger powers of two."""
+    """True for the first steps, then for the larger powers of two."""
     return count < 3 or (count >= 32 and count & (count - 1) == 0)
 
 
 def _steps_until_seldom(count: int) -> int:
-    """How many steps follow step `count` before one at which all is looked at again."""
+    """How many steps follow step `count` before everything is checked again."""
     following = 32
     while following <= count:
         following *= 2
@@ -44,15 +44,15 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 
 class WatchedOptimizer:
-    """One optimizer of the program, which is not held here.
+    """One optimizer of the program, not kept alive from here.
 
-    At every step only addresses are compared, read without torch's help where that is proven.
-    Names are made when an address differs, and what does not show in the addresses compared
-    (buffers, state that is exchanged) at the first steps and then ever more seldom.
+    Every step only compares addresses, read without calling torch where that is proven to work.
+    Names are built when an address differs. What these addresses do not show (buffers, replaced
+    state) is checked at the first steps, then less and less often.
 
-    Addresses are read after the step where the step is known to leave gradients where they were:
-    it has just used them, so they need not be fetched from far away. What is said then holds for
-    the whole life of the storages.
+    Addresses are read after the step if the step is known to leave gradients in place: it has just
+    used them, so they are in the CPU cache. Labels reported then hold for the whole life of the
+    storages.
     """
 
     def __init__(self, number: int, modules: Modules, unchanged: _core.UnchangedSteps) -> None:
@@ -62,7 +62,7 @@ class WatchedOptimizer:
         self._kinds = _torch.plain_kinds()
         self._steps = 0
         self._leaves_gradients = False
-        self._is_unsaid = False  # of the step that runs, or that failed
+        self._is_unsaid = False  # for the current step, or one that failed
         self._read = _core.TensorPlaces()
         self._places: list[int] = []
         self._names: list[str] = []
@@ -85,14 +85,14 @@ class WatchedOptimizer:
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
     def say_unsaid(self, optimizer: Any) -> None:
-        """What a step used that has ended or failed, where that was left for later."""
+        """Report what an ended or failed step used, if that was postponed."""
         self._catch_up(optimizer)
         if self._is_unsaid:
             self._is_unsaid = False
             self._say(optimizer)
 
     def _catch_up(self, optimizer: Any) -> None:
-        """Learn of the steps that were like the one before and were seen without us."""
+        """Account for unchanged steps that were handled without us."""
         done = self._unchanged.forget(optimizer)
         if done is None:
             return
@@ -103,7 +103,7 @@ class WatchedOptimizer:
         self._is_unsaid = is_open
 
     def _expect_the_same(self, optimizer: Any) -> None:
-        """The next steps need not come to us as long as nothing changes."""
+        """Let the next steps bypass us as long as nothing changes."""
         if self._leaves_gradients and not self._is_state_exchanged and self._steps >= 3:
             self._unchanged.expect(
                 optimizer,
@@ -119,11 +119,11 @@ class WatchedOptimizer:
     def _say(self, optimizer: Any) -> None:
         change = self._read.read(optimizer.param_groups, self._kinds)
         if _is_seldom(self._steps) or not self._say_from_addresses(change):
-            self._leaves_gradients = False  # until it has been seen again
+            self._leaves_gradients = False  # until seen again
             self._ask_torch(optimizer)
 
     def _say_from_addresses(self, change: int) -> bool:
-        """Say what holds now; False where the addresses do not tell it."""
+        """Report what holds now; False if the addresses are not enough to know."""
         if change == _ASK_TORCH:
             return False
         if change == _GRADIENTS_MOVED:
@@ -148,7 +148,7 @@ class WatchedOptimizer:
         self._say_gradients(gradients)
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
-        """The state is what the step made of it; so are gradients, where the step computes them."""
+        """The state is as the step left it; so are the gradients if the step computes them."""
         self._catch_up(optimizer)
         _core.capture_mark_phase(OPTIMIZER_END, self._number)
         if has_closure:
@@ -161,7 +161,7 @@ class WatchedOptimizer:
             change = self._read.read(optimizer.param_groups, self._kinds)
             self._leaves_gradients = change == _SAME
         state = optimizer.state
-        # A state that was loaded is another dictionary of the same size.
+        # A loaded state is a different dictionary of the same size.
         is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)
         if not is_due and not self._is_state_exchanged:
             self._expect_the_same(optimizer)
@@ -186,14 +186,14 @@ class WatchedOptimizer:
         self._state_labels.say(named_storages(rows))
 
     def reset(self) -> None:
-        """Whoever listens has heard nothing yet."""
+        """Forget what was reported: a new listener has received nothing yet."""
         self.__init__(self._number, self._modules, self._unchanged)  # type: ignore[misc]
 
     def _say_parameters(self, parameters: list[Any]) -> None:
         self._modules.find_owners(parameters)
         self._modules.say()
         names = self._modules.parameter_names()
-        # Those that no module owns; the modules name the others.
+        # Those that no module owns; the modules name the rest.
         self._names = [
             names.get(id(parameter), f"parameter {index}")
             for index, parameter in enumerate(parameters)
@@ -216,7 +216,7 @@ class WatchedOptimizer:
         there = [gradients[index] for index in rows]
         is_plain = len(places) == len(gradients) and are_plain(there)
         if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
-            # As at the step before, but elsewhere: the allocator gave other blocks.
+            # The same as at the previous step, but the allocator returned other blocks.
             self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))
             return
         self._gradient_rows = rows

@@ -1,4 +1,4 @@
-"""From tensors to the storages behind them, and to the labels that name those."""
+"""Maps tensors to their storages, and to the labels that name them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Named = tuple[int, str, Any]
 
 
 def pointers(tensors: list[Any]) -> list[int]:
-    """Where each tensor's memory is, 0 for none: enough to see that something moved, and cheap."""
+    """The address of each tensor's memory, 0 for none: a cheap way to see that something moved."""
     try:
         places = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         if 0 not in places or not any(
@@ -28,7 +28,7 @@ def pointers(tensors: list[Any]) -> list[int]:
             return places
     except (RuntimeError, NotImplementedError):
         pass
-    # A sparse or a wrapped tensor among them, whose address is an error or 0.
+    # One of them is sparse or wrapped: its address raises an error or is 0.
     return [
         address
         for tensor in tensors
@@ -38,7 +38,7 @@ def pointers(tensors: list[Any]) -> list[int]:
 
 
 def are_plain(tensors: list[Any]) -> bool:
-    """Whether each tensor has memory of its own, none inside others."""
+    """Whether each tensor has memory of its own and wraps no other tensor."""
     try:
         return all(tensor.data_ptr() for tensor in tensors)
     except (RuntimeError, NotImplementedError):
@@ -46,7 +46,7 @@ def are_plain(tensors: list[Any]) -> bool:
 
 
 def starts(tensors: list[Any], places: list[int]) -> list[int]:
-    """Where the storages begin that these tensors, which lie at these places, are views of."""
+    """The start of the storage of each tensor, given the tensors' addresses."""
     return [
         place - offset * tensor.element_size() if (offset := tensor.storage_offset()) else place
         for tensor, place in zip(tensors, places)
@@ -54,7 +54,7 @@ def starts(tensors: list[Any], places: list[int]) -> list[int]:
 
 
 def tensors_in(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors in nested lists, tuples and dicts, each with a name made of its place."""
+    """The tensors in nested lists, tuples and dicts, each named after its position."""
     if _torch.is_tensor(value):
         yield name, value
     elif depth < _DEEPEST and isinstance(value, (list, tuple)):
@@ -66,7 +66,7 @@ def tensors_in(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any
 
 
 def _joined(names: list[tuple[str, int]]) -> str:
-    """One name for a storage: tied tensors are named together, views of one buffer by the first."""
+    """One name per storage: tied tensors are named together, views of one buffer by the first."""
     first, start = names[0]
     if len(names) == 1:
         return first
@@ -76,7 +76,7 @@ def _joined(names: list[tuple[str, int]]) -> str:
 
 
 def named_storages(tensors: Iterable[Named]) -> list[Row]:
-    """One row of (kind, device, address, name) for each storage; the first kind counts."""
+    """One row of (kind, device, address, name) per storage; the first kind wins."""
     kinds: dict[tuple[int, int], int] = {}
     names: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for kind, name, tensor in tensors:
@@ -88,7 +88,7 @@ def named_storages(tensors: Iterable[Named]) -> list[Row]:
 
 
 class LabelSet:
-    """Labels that were told, and are told anew only where they changed."""
+    """A set of labels, reported again only when it changes."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
@@ -99,7 +99,7 @@ class LabelSet:
 
     @property
     def number(self) -> int:
-        """The recorder's number of the set; -1 where nothing was told."""
+        """The recorder's number for this set; -1 if nothing was reported."""
         return -1 if self._number is None else self._number
 
     @number.setter
@@ -107,7 +107,7 @@ class LabelSet:
         self._number = None if number < 0 else number
 
     def say(self, rows: list[Row]) -> None:
-        """These hold now; the tensors behind them must be alive until this returns."""
+        """These hold now; their tensors must stay alive until this returns."""
         if self._number is None or rows != self._rows:
             self.forget()
             if not rows:
@@ -117,24 +117,24 @@ class LabelSet:
         _core.capture_apply_labels(self._number)
 
     def say_moved(self, addresses: list[int]) -> None:
-        """The same as before, row by row, but at these addresses."""
+        """The same rows as before, but at these addresses."""
         if self._number is not None and len(addresses) == len(self._rows):
             self._number = _core.capture_move_labels(self._number, addresses)
             _core.capture_apply_labels(self._number)
 
     def say_read(self, places: _core.TensorPlaces) -> None:
-        """The same as before, row by row, but where the gradients were read to be."""
+        """The same rows as before, but at the addresses just read for the gradients."""
         if self._number is not None:
             self._number = places.move_labels(self._number)
             _core.capture_apply_labels(self._number)
 
     def say_again(self) -> None:
-        """The same as before holds now."""
+        """The same rows as before still hold."""
         if self._number is not None:
             _core.capture_apply_labels(self._number)
 
     def forget(self) -> None:
-        """They will not be told again."""
+        """They will not be reported again."""
         if self._number is not None:
             _core.capture_forget_labels(self._number)
         self._number = None

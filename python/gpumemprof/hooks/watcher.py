@@ -1,4 +1,4 @@
-"""Watches the program's modules and optimizers for as long as something is recorded."""
+"""Watches the program's modules and optimizers while something is being recorded."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from gpumemprof.hooks.storages import INPUT, LabelSet, Named, named_storages, te
 
 __all__ = ["Watcher"]
 
-# A hook on every module is dear, so it is taken off after the first calls of the roots. Later
-# batches are known by the line of the program that brings them.
+# A hook on every module is expensive, so it is removed after the first calls of the roots. Later
+# batches are recognized by the line of the program that produces them.
 _CALLS_TO_SEE = 2
 _MOST_CALLS = 20_000
 
 
 @functools.cache
 def _prove_tensors() -> None:
-    """Addresses are read from torch's own objects where this succeeds; else torch is asked."""
+    """If this succeeds, addresses are read from torch's own objects; otherwise torch is asked."""
     with contextlib.suppress(Exception):
         _core.capture_prove_tensors(_torch.told_tensors())
 
 
 class Watcher:
-    """Hooks on optimizers, and for the first forward passes on modules."""
+    """Hooks on optimizers, and on modules during the first forward passes."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -50,7 +50,7 @@ class Watcher:
         self._is_on = False
 
     def start(self) -> None:
-        """Put the hooks in place."""
+        """Install the hooks."""
         with self._lock:
             self._is_on = True
             _prove_tensors()
@@ -64,7 +64,7 @@ class Watcher:
                 self._give_up(error)
 
     def stop(self) -> None:
-        """Take them off again."""
+        """Remove them."""
         with self._lock:
             self._is_on = False
             self._unchanged.clear()
@@ -74,7 +74,7 @@ class Watcher:
                 self._handles.pop().remove()
 
     def say_all_again(self) -> None:
-        """One more recording listens."""
+        """Another recording has started."""
         with self._lock:
             self._modules.reset()
             self._unchanged.clear()
@@ -82,16 +82,16 @@ class Watcher:
                 watched.reset()
 
     def facts(self) -> dict[str, str]:
-        """What is known of the parameters besides where they are: how many bytes of which type."""
+        """What is known about the parameters besides their addresses: bytes by type."""
         with self._lock:
             counted = self._modules.parameter_bytes
             return {f"parameter_bytes {name}": str(count) for name, count in counted.items()}
 
     def say_last(self, searches: bool) -> None:
-        """A recording ends: what could not be said before is said now.
+        """A recording is ending: report what could not be reported before.
 
-        That is what a step that failed had used, and, if asked for, the names of modules that were
-        neither called nor optimized.
+        That is what a failed step used and, if requested, the names of modules that were neither
+        called nor optimized.
         """
         with self._lock:
             if not self._is_on:
@@ -115,7 +115,7 @@ class Watcher:
         )
 
     def _watched(self, optimizer: Any) -> WatchedOptimizer:
-        # Mostly there is one; to look it up would take longer than the rest.
+        # There is usually one; looking it up would take longer than everything else.
         if self._last_watched is not None and self._last_optimizer() is optimizer:
             return self._last_watched
         watched = self._optimizers.get(optimizer)
@@ -146,7 +146,7 @@ class Watcher:
                 self._give_up(error)
 
     def _before_forward(self, module: Any, args: Any, kwargs: Any) -> None:
-        """Before the forward of any module, while the hook is on."""
+        """Before the forward of any module, while the hook is installed."""
         with self._lock:
             if not self._is_on or not self._forward_handles:
                 return
@@ -184,8 +184,8 @@ class Watcher:
         labels.forget()
 
     def _name_called(self) -> None:
-        """In the main thread, between any two of its instructions: a module without a name runs."""
-        # Not in the middle of what we do ourselves; it is asked for again.
+        """Runs in the main thread, between any two instructions: an unnamed module is executing."""
+        # Not while our own code is running; we will be called again.
         if self._lock._is_owned() or not self._lock.acquire(blocking=False):  # type: ignore[attr-defined]
             return
         try:
@@ -198,12 +198,12 @@ class Watcher:
             self._lock.release()
 
     def _compiled(self, module: Any) -> None:
-        """The program compiles: hooks on modules would be compiled with them."""
+        """The program compiles: hooks on modules would be compiled in."""
         with self._lock:
             if not self._is_on:
                 return
             try:
-                # Nor may our own functions run where torch compiles all that runs.
+                # Nor may our own functions run while torch compiles everything that runs.
                 _core.capture_describe_with(None)
                 self._take_off_forward()
                 if module is not None:

@@ -1,9 +1,10 @@
-"""What Python runs first in a recorded process and in those it starts, before the program itself.
+"""Runs at startup of a recorded process and of those it starts, before the program itself.
 
-``gpumemprof run`` puts this folder first on PYTHONPATH. The folder takes itself off ``sys.path``
-again, and the program's own ``sitecustomize`` runs as if this one were not there. Nothing else is
-imported until torch is, so a process that never uses torch is as it would be. Any Python may come
-past here, so this file is written for all of them; only the one that was started is recorded.
+``gpumemprof run`` puts this folder first on PYTHONPATH. This file removes the folder from
+``sys.path`` again, and the program's own ``sitecustomize`` runs as if this one did not exist.
+Nothing else is imported until torch is, so a process that never uses torch is unaffected. Any
+version of Python may run this file, so it is written for all of them; only the one that was started
+is recorded.
 """
 
 # mypy: ignore-errors
@@ -17,7 +18,7 @@ _PACKAGE = os.path.dirname(_FOLDER)
 
 
 def _load(name, path):
-    # As an import would, with the compiled file where there is one; importlib.util is large.
+    # As an import would, with the compiled file if there is one; importlib.util is large.
     import _frozen_importlib_external
 
     module = type(sys)(name)
@@ -47,10 +48,10 @@ def _package():
 
 
 def _join():
-    """In a process that another one started: record it from torch's import on."""
+    """In a process started by another one: record it from torch's import on."""
     try:
         _package().join()
-    except Exception:  # The program's process runs on, not recorded.
+    except Exception:  # The program keeps running, unrecorded.
         pass
 
 
@@ -71,6 +72,6 @@ sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
 sys.path_importer_cache.pop(_FOLDER, None)
 if hasattr(sys, "implementation"):
     _begin()
-# Where there is none this fails as it would without us, and Python takes it for what it is.
+# If there is none, this fails as it would without us, and Python handles that as usual.
 sys.modules.pop("sitecustomize", None)
 import sitecustomize  # noqa: E402, F401

@@ -1,5 +1,5 @@
-// Subsets of blocks, sequences, gradients between steps, the cache: each held against the run that
-// has it, written down by hand.
+// Subsets of blocks, sequences, gradients between steps, the cache: each prediction is compared
+// with a handwritten run that has the remedy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(Fit, checkpoints_no_more_blocks_than_the_limit_needs) {
   Shape three = deep_run();
   three.checkpointed_first = 3;
   const std::uint64_t true_peak = BlockRun(three).peak();
-  // Room for the band, for segments, and for less than another block.
+  // Room for the band, for segments, and for less than one more block.
   const Advice advice = fitted(run, true_peak + true_peak / 10);
   ASSERT_TRUE(advice.fit.has_value());
   ASSERT_TRUE(advice.fit->is_found);
@@ -59,7 +59,7 @@ TEST(Fit, checkpoints_no_more_blocks_than_the_limit_needs) {
               testing::HasSubstr("number < " + std::to_string(set->checkpointed->which.size())));
 }
 
-// How many blocks the set of checkpointing alone recomputes; 0 where it is not among those found.
+// How many blocks the checkpointing-only set recomputes; 0 if it is not among those found.
 std::size_t blocks_alone(const FitPlan& plan) {
   std::vector<RemedySet> sets = plan.alternatives;
   sets.push_back(plan.set);
@@ -125,7 +125,7 @@ TEST(Sequence, scales_what_softmax_makes_of_tokens_by_tokens_with_the_square) {
             BlockRun(attending()).peak());
 }
 
-// The norm's result grows by nothing: only the other recording can tell.
+// The norm's result does not grow: only the other recording can show that.
 TEST(Sequence, another_length_measures_how_each_allocation_grows) {
   Shape other_shape = longer(attending(), 2);
   other_shape.normed = attending().normed;
@@ -137,7 +137,7 @@ TEST(Sequence, another_length_measures_how_each_allocation_grows) {
   const Advice advice = run.advice(options);
   EXPECT_EQ(predicted(advice, "sequence_x2"), other.peak());
   EXPECT_THAT(remedy(advice, "sequence_x2").why, testing::HasSubstr("measured"));
-  // What it says of the length says nothing of batches.
+  // What it shows about the length says nothing about batches.
   EXPECT_EQ(predicted(advice, "batch_x2"), predicted(run.advice(), "batch_x2"));
 }
 
@@ -155,7 +155,7 @@ TEST(Sequence, fitting_says_the_longest_that_fits_in_tokens) {
             static_cast<std::uint64_t>(100 * *advice.fit->largest_sequence_factor));
 }
 
-// What is checkpointed of a run with these modules where checkpointing some of them is enough.
+// What is checkpointed in a run with these modules when checkpointing some of them is enough.
 CheckpointedBlocks some_blocks(std::vector<std::string> modules) {
   Shape shape = deep_run();
   shape.modules = std::move(modules);
@@ -185,7 +185,7 @@ TEST(CheckpointedModules, are_named_by_the_instances_that_ran) {
   EXPECT_THAT(blocks.how, testing::HasSubstr("enumerate(model.net.h)"));
 }
 
-// Nothing but the count would say which list it is, and no list has as many.
+// Only the count could identify the list, and no list has that many.
 TEST(CheckpointedModules, that_are_no_whole_list_are_named_one_by_one) {
   const std::vector<std::string> paths = {"stem",   "body.1", "body.3", "body.5",
                                           "body.7", "neck",   "hands",  "head"};

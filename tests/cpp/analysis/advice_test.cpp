@@ -1,5 +1,5 @@
-// What remedies would make of runs written down by hand, held against the same runs with the remedy
-// written down by hand.
+// What remedies would do to handwritten runs, compared with the same runs with the remedy written
+// into them.
 #include "analysis/advice/advice.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST(Advice, states_of_8_bits_take_a_quarter_and_their_scales) {
   without.states = 0;
   const std::uint64_t elements = 4 * without.weight / 4;
   const std::uint64_t states = 2 * elements + 2 * elements / 256 * 4;
-  // Blocks that the allocator does not split hold up to 1 MiB more.
+  // Blocks that the allocator does not split can be up to 1 MiB larger.
   EXPECT_NEAR(static_cast<double>(predicted(BlockRun(wide_run()).advice(), "adam_8bit")),
               static_cast<double>(BlockRun(without).peak() + states), 4.0 * kMiB);
 }
@@ -94,7 +94,7 @@ TEST(Advice, batches_scale_what_is_made_of_them_and_nothing_else) {
   EXPECT_EQ(predicted(BlockRun(twice).advice(), "batch_x0.5"), BlockRun(wide_run()).peak());
 }
 
-// The norm's result does not grow with the batch: only a second recording can tell.
+// The norm's result does not grow with the batch: only a second recording can show that.
 TEST(Advice, another_batch_tells_what_grows_with_it) {
   Shape twice = wide_run();
   twice.wide *= 2;
@@ -155,8 +155,8 @@ TEST(Advice, pure_bf16_halves_a_run_of_floats) {
   EXPECT_EQ(predicted(run.advice(), "pure_bf16"), run.peak() / 2);
 }
 
-// Of each block the linear layer and the function behind it are half; the norm's result is replaced
-// by a copy of half its size, and the sum stays fp32. The copies of the weights come on top.
+// In each block the linear layer and the function after it are halved; the norm's result is
+// replaced by a copy of half its size; the sum stays fp32. Copies of the weights are added on top.
 TEST(Advice, autocast_halves_products_and_what_follows_them_and_copies_weights) {
   const Shape shape = wide_run();
   const BlockRun run(shape);

@@ -1,5 +1,5 @@
-// BlockRun: training runs of a model made of blocks in a loop, written down by hand, and the advice
-// for them.
+// BlockRun: handwritten training runs of a model made of blocks in a loop, and the advice for
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ inline constexpr std::string_view kCall = "_wrapped_call_impl@torch/nn/modules/m
 
 struct Shape {
   std::uint64_t weight = 6 * kMiB;
-  std::uint64_t normed = 4 * kMiB;  // of a batch: the result of the norm, and the block's own
-  std::uint64_t wide = 8 * kMiB;    // of a batch: inside the block
+  std::uint64_t normed = 4 * kMiB;  // per batch: the result of the norm, and the block's own
+  std::uint64_t wide = 8 * kMiB;    // per batch: inside the block
   std::uint64_t input = 2 * kMiB;
   int blocks = 4;
   int steps = 3;
@@ -28,12 +28,12 @@ struct Shape {
   bool is_checkpointed = false;
   bool is_accumulating = false;  // two passes before each step
   bool has_stacks = true;
-  std::string_view optimizer_file = "adam.py";  // of torch's own
-  int checkpointed_first = 0;                   // so many of the first blocks alone
-  bool keeps_products = false;                  // checkpointed blocks keep what linear layers made
-  std::uint64_t scores = 0;   // of a batch: a softmax over tokens by tokens inside the block
-  int larger_from_step = -1;  // from 0: batches twice as large from there on
-  std::size_t fails_at = static_cast<std::size_t>(-1);  // event: the program runs out of memory
+  std::string_view optimizer_file = "adam.py";  // one of torch's own
+  int checkpointed_first = 0;                   // only this many of the first blocks
+  bool keeps_products = false;                  // checkpointed blocks keep linear layers' outputs
+  std::uint64_t scores = 0;   // per batch: a softmax over tokens by tokens inside the block
+  int larger_from_step = -1;  // counted from 0: batches twice as large from then on
+  std::size_t fails_at = static_cast<std::size_t>(-1);  // event where memory runs out
   std::vector<std::string> modules;  // the path of each block; none: the recording names no modules
   enum class Zeroing { behind_step, before_backward, in_place } zeroing = Zeroing::behind_step;
 };

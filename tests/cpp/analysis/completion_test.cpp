@@ -1,5 +1,5 @@
-// Runs that run out of memory on the way: completed from their own facts they equal the whole run,
-// or every figure is a lower bound and no fit is promised.
+// Runs that run out of memory partway: completed from their own facts they equal the whole run, or
+// every figure is a lower bound and no fit is promised.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ BlockRun cut_at(Shape shape, std::size_t event) {
   return BlockRun(shape);
 }
 
-// The first event of each step, of the run that is whole.
+// The first event of each step of the whole run.
 std::vector<std::uint32_t> begins_of(const BlockRun& run) {
   std::vector<std::uint32_t> begins;
   for (const PhaseSpan& span : run.phases()) {
@@ -45,7 +45,7 @@ TEST(Completion, a_step_that_fails_behind_a_whole_one_is_completed_to_the_same_f
     shape.zeroing = zeroing;
     const BlockRun whole(shape);
     const Advice advice = whole.advice();
-    // From one step alone it cannot be told whether gradients are zeroed in place.
+    // One step alone does not show whether gradients are zeroed in place.
     const bool is_in_place = zeroing == Shape::Zeroing::in_place;
     const std::uint32_t from = begins_of(whole)[is_in_place ? 2 : 1];
     for (std::size_t event = from; event < whole.events(); event += 7) {
@@ -76,7 +76,7 @@ TEST(Completion, a_larger_batch_that_fails_behind_whole_steps_is_completed_in_it
   twice.input *= 2;
   const BlockRun whole(twice);
   Shape shape = wide_run();
-  shape.larger_from_step = 2;  // from 0: the last
+  shape.larger_from_step = 2;  // counted from 0: the last
   const BlockRun all(shape);
   const std::uint32_t last = begins_of(all)[2];
   shape.fails_at = last + 24;
@@ -126,7 +126,7 @@ TEST(Completion, a_first_forward_or_backward_gives_lower_bounds_and_refuses_to_f
   for (const PhaseSpan& span : whole.phases()) {
     if (step == 0 && span.phase == Phase::optimizer_step) step = span.first_event;
   }
-  // Behind the last request of backward it is the optimizer's first that fails.
+  // After the last request of backward, the optimizer's first request is the one that fails.
   std::uint32_t last = 0;
   for (const std::uint32_t birth : whole.record().allocations.alloc_event) {
     if (birth < step) last = std::max(last, birth);
@@ -169,7 +169,7 @@ TEST(Completion, lower_bounds_hold_for_the_first_step_of_an_optimizer_that_is_no
   std::size_t bounds = 0;
   for (std::size_t event = first; event < end; event += 2) {
     const Advice advice = cut_at(shape, event).advice();
-    if (advice.completed) continue;  // behind its last request
+    if (advice.completed) continue;  // after its last request
     EXPECT_FALSE(advice.partial.empty()) << event;
     for (const Remedy& remedy : advice.remedies) {
       EXPECT_FALSE(remedy.peak_allocated.has_value()) << event << " " << remedy.name;
@@ -244,7 +244,7 @@ TEST(Completion, a_report_knows_whether_the_need_of_a_failed_run_is_known) {
     return overview.value().devices[0].ooms[0].is_need_known;
   };
   Shape shape;
-  shape.fails_at = begins_of(BlockRun({}))[2] + 8;  // whole steps are before it
+  shape.fails_at = begins_of(BlockRun({}))[2] + 8;  // there are whole steps before it
   EXPECT_TRUE(is_need_known(BlockRun(shape)));
   shape.fails_at = begins_of(BlockRun({}))[0] + 8;
   EXPECT_FALSE(is_need_known(BlockRun(shape)));

@@ -1,5 +1,5 @@
 // The gap between the pool and the card, with figures recorded on an H200: one process, alone on
-// the card, that uses one library after the other.
+// the card, that uses one library after another.
 #include "analysis/gap/gap.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class Gap : public ::testing::Test {
   }
 
   void reserve(std::uint64_t size_bytes) { add(Action::segment_alloc, next_address_, size_bytes); }
-  // At the front of a segment that reserve() made.
+  // At the start of a segment that reserve() made.
   std::uint64_t allocate(std::uint64_t size_bytes, StackId stack = {}) {
     const std::uint64_t address = next_address_;
     reserve(size_bytes);

@@ -1,5 +1,5 @@
-// Growth from step to step, in runs written down by hand: what grows is found with its line and its
-// pace; what is made once, filled up or replaced is none.
+// Growth from step to step, in handwritten runs: what grows is found with its line and its rate;
+// what is made once, filled up or replaced does not count as growth.
 #include "analysis/growth/growth.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kKept = 256 * kKiB;
 
 // Trains one weight: forward, backward, a step with state, gradients dropped. `each` runs at the
-// end of every pass of the loop, where what it allocates begins the next step; `in_step` behind
+// end of every pass of the loop, where what it allocates begins the next step; `in_step` after
 // every forward.
 class Training : public RunBuilder {
  public:
@@ -54,7 +54,7 @@ TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
   const Growth growth = trained.growth();
   ASSERT_TRUE(growth.is_growing);
   EXPECT_NEAR(growth.bytes_per_step, kKept, 1);
-  // Without marks of its own a run's step is over behind the optimizer's step.
+  // Without marks, a step ends after the optimizer's step.
   EXPECT_EQ(growth.since_step, 2U);
   ASSERT_FALSE(growth.line.is_none());
   EXPECT_EQ(trained.store().text(trained.store().frame(growth.line).file), "/train/log.py");

@@ -1,4 +1,4 @@
-// Advice for runs without a backward, and where such a run ended out of memory.
+// Advice for runs without a backward, including one that ran out of memory.
 #include <gtest/gtest.h>
 
 #include "analysis/advice/advice.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kWeights = 64 * kMiB;
 
-// A model that is called again and again; every layer's output is freed when the next has used it.
+// A model that is called repeatedly; every layer's output is freed once the next layer has used it.
 class Serving : public RunBuilder {
  public:
   Serving() { alloc(kWeights, model_to()); }

@@ -1,4 +1,4 @@
-// Labels of a recording: which allocation they land on, and what follows from them.
+// Labels in a recording: which allocation they apply to, and what follows from them.
 #include "analysis/sources/measured.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kHere = 0x1000;
 constexpr std::uint64_t kThere = 0x2000;
 
-// CPU memory, where a block is what was asked for.
+// CPU memory, where a block has exactly the requested size.
 class Labels : public ::testing::Test {
  protected:
   Labels() {
@@ -163,7 +163,7 @@ TEST_F(Labels, a_set_repeated_for_ever_ends) {
     store_.add_labelling({0, round % 2 == 0 ? first : second, round + 1});
   }
   DeviceRecord& record = replayed();
-  taken(record);  // some thousand million steps, were it not for the limit
+  taken(record);  // would take billions of steps without the limit
 }
 
 TEST_F(Labels, memory_made_where_inputs_were_made_is_inputs_too) {
@@ -199,8 +199,8 @@ TEST_F(Labels, a_buffer_that_every_forward_makes_anew_is_known_by_its_line) {
   const Frame frame{store_.add_string("Net.forward"), store_.add_string("net.py"), 9};
   const StackId forward = store_.add_stack(StackId(), store_.add_frame(frame));
   alloc(kHere, forward);   // 0, labelled
-  alloc(kThere, forward);  // 1, goes in the next forward
-  alloc(0x3000, forward);  // 2, goes in backward
+  alloc(kThere, forward);  // 1, freed in the next forward
+  alloc(0x3000, forward);  // 2, freed in backward
   free(0x3000);            // 3, 4
   free(kThere);            // 5, 6
   label(1, LabelKind::buffer, kHere, "mean");
@@ -218,10 +218,10 @@ TEST_F(Labels, a_buffer_that_every_forward_makes_anew_is_known_by_its_line) {
 
 TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them) {
   alloc(kHere);                              // 0, forward: lives until backward
-  alloc(kThere);                             // 1, forward: gone with it
+  alloc(kThere);                             // 1, forward: freed in it
   free(kThere);                              // 2, 3
   free(kHere);                               // 4, 5, backward
-  const std::uint32_t late = alloc(0x3000);  // 6, backward, lives on
+  const std::uint32_t late = alloc(0x3000);  // 6, backward, stays live
   label(0, LabelKind::input, 1, "x");
   DeviceRecord& record = replayed();
   AllocationLabels labels = taken(record);
@@ -258,7 +258,7 @@ TEST_F(Labels, steps_of_optimizers_are_spans_of_events) {
   for (std::uint64_t row = 0; row < 20; ++row) alloc(kHere + row * 512);
   mark(PhaseMark::Kind::optimizer_end, 0, 1);  // its start was before the recording
   mark(PhaseMark::Kind::optimizer_start, 0, 3);
-  mark(PhaseMark::Kind::optimizer_start, 1, 4);  // one inside the other
+  mark(PhaseMark::Kind::optimizer_start, 1, 4);  // nested
   mark(PhaseMark::Kind::optimizer_end, 1, 5);
   mark(PhaseMark::Kind::optimizer_end, 0, 6);
   mark(PhaseMark::Kind::optimizer_start, 0, 9);

@@ -7,7 +7,7 @@
 namespace gpumemprof {
 namespace {
 
-// Allocations by module number, each of another size, all of them live.
+// Allocations by module number, each of a different size, all of them live.
 class ModulesByInstance : public ::testing::Test {
  protected:
   void module(std::uint32_t number, const char* path, const char* class_name,

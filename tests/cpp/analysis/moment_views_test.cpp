@@ -167,7 +167,7 @@ TEST_P(MomentOfRandomHistory, a_flame_tree_adds_up_to_the_flame_graph_of_any_mom
 
 class SearchOfRandomHistory : public ::testing::Test {
  protected:
-  // How many allocations a search finds, and how many a scan with this condition.
+  // A search must find as many allocations as a scan with this condition.
   void expect_same(const std::string& words, const std::function<bool(std::size_t)>& is_wanted) {
     AllocationQuery query;
     query.limit = 1'000'000;
@@ -265,7 +265,7 @@ TEST_P(MomentOfRandomHistory, a_moment_compared_with_itself_has_no_differences) 
   }
 }
 
-// The flame graph of a moment by way: "outer > inner", and what each node itself holds.
+// The flame graph of a moment by path: "outer > inner", and the bytes of each node itself.
 std::map<std::string, std::uint64_t> named_nodes(const Store& store, const Flame& flame) {
   std::map<std::string, std::uint64_t> found;
   std::vector<std::string> ways;
@@ -277,7 +277,7 @@ std::map<std::string, std::uint64_t> named_nodes(const Store& store, const Flame
   return found;
 }
 
-// Names a module or a tag for the event of each allocation, in turn.
+// Assigns a module or a tag to the event of each allocation, in turn.
 template <typename Name>
 void name_events(RandomHistory& history, const Name& name) {
   DeviceRecord& record = *history.record;
@@ -315,7 +315,7 @@ TEST(FlameByModule, shows_instances_in_each_other_at_a_moment_and_over_the_run) 
   const std::vector<std::string> expected = {"-", "Net", "Net > h.0", "Net > h.0 > h.0.mlp",
                                              "Net > h.1"};
   EXPECT_EQ(ways, expected);
-  // What a file that stands alone works it out from.
+  // What a standalone file computes it from.
   const FlameTree tree = flame_tree(history.store, record, FlameBy::module);
   ASSERT_EQ(tree.nodes.size(), expected.size());
   std::uint64_t in_mlp = 0;
@@ -430,7 +430,7 @@ TEST(LiveRows, long_histories_are_answered_from_lists) {
   }
 }
 
-// One live allocation for each line; what stands before it moves its ids.
+// One live allocation for each line; what comes before it shifts its ids.
 struct OneMoment {
   explicit OneMoment(const std::vector<std::uint32_t>& lines, bool has_other_ids) {
     if (has_other_ids) frame("something else", 1);
@@ -468,11 +468,11 @@ TEST(Compare, groups_of_two_recordings_are_one_where_they_read_the_same) {
   for (const GroupBy by : {GroupBy::line, GroupBy::stack}) {
     const Comparison comparison = compare(first.side(), second.side(), by);
     ASSERT_EQ(comparison.groups.size(), 3U);
-    EXPECT_EQ(comparison.groups[0].first_bytes, 1024U);  // line 10, gone
+    EXPECT_EQ(comparison.groups[0].first_bytes, 1024U);  // line 10, freed
     EXPECT_EQ(comparison.groups[0].second_bytes, 0U);
     EXPECT_EQ(comparison.groups[1].second_bytes, 512U);  // line 30, new
     EXPECT_FALSE(comparison.groups[1].is_of_first);
-    EXPECT_EQ(comparison.groups[2].first_bytes, 512U);  // line 20, as before
+    EXPECT_EQ(comparison.groups[2].first_bytes, 512U);  // line 20, unchanged
     EXPECT_EQ(comparison.groups[2].second_bytes, 512U);
   }
 }

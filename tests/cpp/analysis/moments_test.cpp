@@ -1,4 +1,4 @@
-// What the analyses say of a recording small enough to work out by hand.
+// What the analyses report for a recording small enough to work out by hand.
 #include <gtest/gtest.h>
 
 #include "analysis/fragmentation/free_memory.h"
@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kSegment = 0x10000000;
 constexpr std::uint64_t kOther = 0x20000000;
 
-// A 20 MiB segment with three blocks of 4 MiB; the first and third are freed, then 64 MiB cannot be
-// had. A second stream holds a segment of its own, empty at the end.
+// A 20 MiB segment with three blocks of 4 MiB; the first and third are freed, then a request for
+// 64 MiB fails. A second stream has a segment of its own, empty at the end.
 class Moments : public ::testing::Test {
  protected:
   Moments() {

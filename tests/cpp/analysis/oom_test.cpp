@@ -1,4 +1,4 @@
-// Why a request failed, on made-up cards: one device of 80 GiB, one segment for each block.
+// Why a request failed, on synthetic cards: one device of 80 GiB, one segment for each block.
 #include "analysis/oom/oom.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kMostForPeak = 2000;  // the scan for it is quadratic
+constexpr std::uint32_t kMostForPeak = 2000;  // the scan for the peak is quadratic
 
 StackId random_stack(Store& store, std::mt19937& random) {
   const char* const names[] = {"main", "train", "forward", "step", "linear", "backward"};
@@ -23,7 +23,7 @@ StackId random_stack(Store& store, std::mt19937& random) {
 void add_event(EventColumns& events, std::mt19937& random, std::int64_t& time_ns) {
   Event event;
   event.action = Action::alloc;
-  time_ns += static_cast<std::int64_t>(random() % 4);  // some happen at once
+  time_ns += static_cast<std::int64_t>(random() % 4);  // some happen at the same time
   event.time_ns = time_ns;
   events.push_back(event);
 }
@@ -62,7 +62,7 @@ RandomHistory::RandomHistory(unsigned seed, std::uint32_t events) {
   for (std::uint32_t event = 0; event < events; ++event) {
     if (random() % 2 == 0) add(event);
   }
-  // Freed before the first event, still in use by a stream then.
+  // Freed before the first event, but still in use by a stream then.
   rows.pending_at_start.push_back(AllocationId(3));
   rows.free_requested_event[3] = 0;
   rows.free_completed_event[3] = 5;

@@ -1,5 +1,5 @@
-// A made-up history that replay could have left behind: allocations and segments with lifetimes,
-// stacks and times, small enough to be worked out by brute force.
+// A synthetic history as replay could have produced it: allocations and segments with lifetimes,
+// stacks and times, small enough to check by brute force.
 #pragma once
 
 #include <random>
@@ -14,7 +14,7 @@ struct RandomHistory {
 
   Store store;
   DeviceRecord* record = nullptr;
-  DeviceReplay replay;  // only the peak is filled in, of short ones
+  DeviceReplay replay;  // only the peak is filled in, and only for short histories
 
   [[nodiscard]] std::uint64_t allocated_at(Moment moment) const;
 };

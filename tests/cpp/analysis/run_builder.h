@@ -1,5 +1,5 @@
-// RunBuilder: a training run written down by hand, event by event, with the stacks PyTorch would
-// record. Every allocation lies in a segment of its own.
+// RunBuilder: a handwritten training run, event by event, with the stacks PyTorch would record.
+// Every allocation has a segment of its own.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace gpumemprof {
 
 class RunBuilder {
  public:
-  // Outermost frame first, "name@file". Files of torch are those of an installed package.
+  // Outermost frame first, "name@file". Torch's files are those of an installed package.
   StackId stack(const std::vector<std::string_view>& frames);
 
   // The usual stacks.
@@ -39,7 +39,7 @@ class RunBuilder {
   }
   static StackId autograd() { return {}; }  // its threads have no Python stack
 
-  // Returns a number for the allocation, to free it and to ask for it by.
+  // Returns a number for the allocation, used to free it and to look it up.
   std::size_t alloc(std::uint64_t size_bytes, StackId stack);
   void free(std::size_t allocation, StackId stack);
   void oom(std::uint64_t size_bytes, StackId stack);
@@ -48,9 +48,9 @@ class RunBuilder {
   [[nodiscard]] bool is_over() const { return is_over_; }
   // Drops all events so far: the history begins here.
   void forget();
-  // A module with this path, and its number.
+  // A module with this path; returns its number.
   std::uint32_t module(std::string_view path, std::string_view class_name);
-  // Events from here on are of this module; kNoModule: of none.
+  // Events from here on belong to this module; kNoModule: to none.
   void in_module(std::uint32_t number) { module_ = number; }
   void annotate(std::string_view name, Annotation::Stage stage);
 

@@ -9,7 +9,7 @@
 namespace gpumemprof {
 namespace {
 
-// Allocations and frees at random, under stacks at random.
+// Random allocations and frees under random stacks.
 void build_randomly(RunBuilder& run, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t bound) {
@@ -43,7 +43,7 @@ void build_randomly(RunBuilder& run, std::uint32_t seed) {
       live.push_back(run.alloc(1 + below(3) * 1000 + below(4) * kMiB, stacks[stack]));
     }
   }
-  run.alloc(100, StackId());  // so that there is an event after forgetting
+  run.alloc(100, StackId());  // so that there is an event after the dropped ones
   run.finish();
 }
 
@@ -71,7 +71,7 @@ TEST_P(SourcesSum, at_every_moment_equals_what_is_allocated) {
       most.by_source[source] = std::max(most.by_source[source], bytes.by_source[source]);
   }
 
-  // The sweep and the scan at one moment agree.
+  // The sweep agrees with the scan at one moment.
   SourcesOptions options;
   options.series_points = 1 + GetParam() % 60;
   const DeviceSources sources = run.sources(options);

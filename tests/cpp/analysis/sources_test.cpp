@@ -1,4 +1,4 @@
-// What allocations are for, in runs written down by hand.
+// What allocations are for, in handwritten runs.
 #include <gtest/gtest.h>
 
 #include "analysis/run_builder.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kWeight = 3 * kMiB + 100;
 
-// A model of two weights that is trained for some steps by an optimizer with one state a weight.
+// A model of two weights, trained for some steps by an optimizer with one state per weight.
 struct Training : RunBuilder {
   std::vector<std::size_t> weights;
   std::vector<std::size_t> states;
@@ -94,7 +94,7 @@ TEST(Sources, one_step_is_enough) {
 TEST(Sources, frees_that_repeat_the_stack_of_their_request_mislead_nobody) {
   Training run;
   run.build();
-  // As torch records it with context="alloc": every free has the stack of its allocation.
+  // As torch records with context="alloc": every free has the stack of its allocation.
   const auto step = [&] {
     const std::size_t batch = run.alloc(5 * kMiB, run.user());
     const std::size_t scratch = run.alloc(7 * kMiB, run.forward());
@@ -126,7 +126,7 @@ TEST(Sources, frees_that_repeat_the_stack_of_their_request_mislead_nobody) {
   }
 }
 
-// As accelerate does it: the loss is scaled by a function that is called backward, too.
+// As accelerate does it: the loss is scaled by a function that is also named backward.
 TEST(Sources, what_a_wrapper_called_backward_makes_is_no_gradient) {
   Training run;
   run.build();
@@ -153,7 +153,7 @@ TEST(Sources, gradients_that_zeroing_keeps_are_gradients) {
   for (int step = 0; step < 3; ++step) {
     run.run_optimizer();
     run.run_forward();
-    // Added to in place: backward makes temporaries of their size, and frees them.
+    // Accumulated in place: backward makes temporaries of their size, and frees them.
     const std::size_t added = run.alloc(kWeight, RunBuilder::autograd());
     run.free(run.activations[run.activations.size() - 1], RunBuilder::autograd());
     run.free(run.activations[run.activations.size() - 2], RunBuilder::autograd());
@@ -177,14 +177,14 @@ TEST(Sources, what_a_library_keeps_from_its_first_call_on_is_workspace) {
   run.zero();
   for (int step = 0; step < 2; ++step) run.run_step();
   run.finish();
-  // The forward that made them is over, so they are no part of expect_everything_known's lists.
+  // The forward that made them is over, so they are not in expect_everything_known's lists.
   EXPECT_EQ(run.source(odd), MemorySource::workspace);
   EXPECT_EQ(run.source(usual), MemorySource::workspace);
   EXPECT_EQ(run.source(in_backward), MemorySource::workspace);
 }
 
 TEST(Sources, outputs_kept_from_every_step_are_no_workspace) {
-  // Four steps are too few to see growth; what grows from step to step is no activation.
+  // Four steps are too few to detect growth; what grows from step to step is not an activation.
   for (const int steps : {4, 6}) {
     Training run;
     run.build();
@@ -334,7 +334,7 @@ TEST(Sources, scratch_of_a_collective_is_no_gradient_and_its_late_end_no_backwar
     scratch.push_back(run.alloc(kWeight, collective));
     run.free(hidden, RunBuilder::autograd());
     run.free(run.alloc(512, run.optimizer()), run.optimizer());
-    run.free(scratch.back(), RunBuilder::autograd());  // by a thread of its own
+    run.free(scratch.back(), RunBuilder::autograd());  // on a thread of its own
     run.free(gradient, run.zero_grad());
   }
   run.finish();
@@ -373,7 +373,7 @@ TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for
 
 TEST(Sources, native_frames_between_pythons_do_not_mislead) {
   RunBuilder run;
-  // As torch records it by default: the innermost Python frame stands among the native ones.
+  // As torch records by default: the innermost Python frame is among the native ones.
   const StackId step =
       run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
                  "step@torch/optim/adam.py", "_start@/??", "_PyEval_EvalFrameDefault@/??",
@@ -382,7 +382,7 @@ TEST(Sources, native_frames_between_pythons_do_not_mislead) {
       run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??", "at::empty@/x.cpp"});
   const StackId cublas = run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??",
                                     "at::cuda::setWorkspaceForHandle(x)@/x.cpp"});
-  // Compiled code names the lines it was made from.
+  // Compiled code names the lines it was compiled from.
   const StackId compiled =
       run.stack({"apply@torch/autograd/function.py", "backward@torch/_functorch/wrappers.py",
                  "forward@/train/model.py", "call@/tmp/torchinductor_user/x.py"});
@@ -472,7 +472,7 @@ TEST(Sources, phases_and_steps_are_numbered_and_say_what_is_kept_for_backward) {
   for (int step = 0; step < 2; ++step) run.run_step();
   run.finish();
   const DeviceSources sources = run.sources();
-  ASSERT_EQ(sources.steps.size(), 3U);  // with what came before
+  ASSERT_EQ(sources.steps.size(), 3U);  // including what came before the first step
   EXPECT_EQ(sources.steps[0].step, 0U);
   EXPECT_EQ(sources.steps[2].step, 2U);
   EXPECT_EQ(sources.steps[1].saved_for_backward_bytes, 18 * kMiB);

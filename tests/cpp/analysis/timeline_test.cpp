@@ -1,4 +1,4 @@
-// The timeline's index says what a scan of all lifetimes says.
+// The timeline's index agrees with a scan of all lifetimes.
 #include "analysis/timeline/timeline.h"
 
 #include <gtest/gtest.h>
@@ -217,8 +217,8 @@ TEST(Spans, a_run_without_backward_has_no_steps) {
   EXPECT_EQ(drawn[0].name, "forward");
 }
 
-// Every span, however many there are: at each level they are all counted, at the deepest each is
-// drawn by itself.
+// Every span, however many there are: at each level they are all counted, and at the deepest level
+// each is drawn by itself.
 TEST(Spans, none_is_left_out_at_any_level) {
   constexpr std::uint32_t kEvents = 40'000;
   constexpr std::uint32_t kEventsOfStep = 4;
@@ -235,7 +235,7 @@ TEST(Spans, none_is_left_out_at_any_level) {
       if (level > 7 && axis == Axis::time) continue;
       std::uint64_t found = 0;
       std::uint64_t merged = 0;
-      std::set<std::tuple<std::uint32_t, Position>> wide;  // in each tile that it reaches into
+      std::set<std::tuple<std::uint32_t, Position>> wide;  // repeated in each tile it extends into
       for (std::uint32_t index = 0; index < (1U << level); ++index) {
         for (const DrawnSpan& span : spans_of(spans, {axis, level, index})) {
           if (span.count > 1) ++merged;

@@ -1,4 +1,4 @@
-// A file being written inside a program that may close, reuse, delete or replace anything.
+// Writing a file inside a program that may close, reuse, delete or replace anything.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -41,7 +41,7 @@ class FileInAProgram : public testing::Test {
     EXPECT_TRUE(made);
     return std::move(made).value();
   }
-  // Every descriptor that leads to the file, as a program would find it.
+  // Every descriptor that refers to the file, as a program would find it.
   [[nodiscard]] static std::vector<int> descriptors_of(const std::string& path) {
     struct stat wanted{};
     EXPECT_EQ(::stat(path.c_str(), &wanted), 0);

@@ -37,7 +37,7 @@ TEST(FlatMap, forgets_everything_when_cleared) {
   EXPECT_EQ(*map.find(512), 5);
 }
 
-// Addresses come, go and come again; deletion closes gaps without losing what lies behind them.
+// Addresses are added, removed and added again; deletion closes gaps without losing later entries.
 TEST(FlatMap, equals_a_hash_map_under_random_use) {
   std::mt19937_64 random(3);
   FlatMap<std::uint64_t> map;

@@ -1,4 +1,4 @@
-// What a stranger's name may do to a terminal: nothing.
+// Untrusted names must not affect the terminal.
 #include "base/printable.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// made = recorded + lost, whatever threads, full rings, starts and stops do. The referee counts
-// beside the program.
+// made = recorded + lost, no matter what threads, full rings, starts and stops do. The referee
+// counts independently of the recorder.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ struct CpuMemory {
   }
 };
 
-// Hands out addresses as malloc does: one that was freed goes to whoever comes next.
+// Hands out addresses as malloc does: a freed one is reused by the next caller.
 class FakeHeap {
  public:
   std::uint64_t take() {
@@ -58,7 +58,7 @@ class FakeHeap {
   std::uint64_t next_ = 0x10000;
 };
 
-// On one core the drain gets a small share of the time, and the ring overflows again and again.
+// On one core the drain gets a small share of the time, and the ring overflows repeatedly.
 class OnOneCore {
  public:
   OnOneCore() {
@@ -114,7 +114,7 @@ class Accounting : public testing::Test {
     return done.get_future().get();
   }
 
-  // `events` allocations by each thread, all freed but a few, and frees that are no tensor's.
+  // `events` allocations by each thread, all freed but a few, and frees that belong to no tensor.
   void work(std::uint32_t seed, int events) {
     std::mt19937 random(seed);
     std::vector<std::uint64_t> mine;
@@ -125,7 +125,7 @@ class Accounting : public testing::Test {
       ++allocations_;
       while (mine.size() > random() % 40) free_one(mine, random());
       if (random() % 16 == 0) {
-        const std::uint64_t other = heap_.take();  // never told of
+        const std::uint64_t other = heap_.take();  // its allocation is never reported
         emitter_.emit(CpuMemory{Action::free_requested, other}, StackUse::walk);
         heap_.give(other);
       }
@@ -146,7 +146,7 @@ class Accounting : public testing::Test {
     for (std::thread& thread : all) thread.join();
   }
 
-  // What the file holds is what the summary and the file itself say it holds.
+  // The file holds what the summary and the file itself say it holds.
   void expect_file_agrees(const Summary& summary) {
     Store store;
     auto reader = TraceReader::open(summary.path);

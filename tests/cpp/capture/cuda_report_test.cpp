@@ -1,4 +1,4 @@
-// Against stand-ins for torch's libraries, by the names torch's have.
+// Against stand-ins for torch's libraries that have the same names.
 #include "capture/cuda_report.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ TEST(CudaReport, hears_what_the_allocator_tells_torch_and_passes_it_on) {
 
   ASSERT_TRUE(attach_cuda_report().ok());
   ASSERT_TRUE(attach_cuda_report().ok());
-  report(0x1000, 512, 512, 2048, 1);  // nobody counts
+  report(0x1000, 512, 512, 2048, 1);  // nobody is counting
   ASSERT_TRUE(start_counting(1));
   Ledger& ledger = *counting_ledger(1);
   OpenScope scope;

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Drain, ACommandRunsAfterWhatCameBeforeItAndBeforeWhatComesAfter) {
   constexpr int kRecords = 1'000'000;
-  constexpr int kEvery = 5'000;  // seldom, so that the drain is mostly busy with records
+  constexpr int kEvery = 5'000;  // rarely, so that the drain is mostly busy with records
   Ring ring(1U << 12);
   ThreadSlots slots;
   Emitter emitter(ring, slots);
@@ -26,7 +26,7 @@ TEST(Drain, ACommandRunsAfterWhatCameBeforeItAndBeforeWhatComesAfter) {
       if (index % kEvery != 0) continue;
       drain.submit([&, position = ring.head()](Drain&) {
         ++run;
-        // This thread alone pushes, so the place of the command is known exactly.
+        // Only this thread pushes, so the position of the command is known exactly.
         if (ring.tail() != position) ++misplaced;
       });
     }

@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint8_t kOnThread = 0;
 constexpr std::uint8_t kInGenerator = 1;
 constexpr std::uint8_t kIsBridge = 3;
-// Whose frames are calls of modules.
+// Frames of this code object are module calls.
 constexpr std::uintptr_t kModuleCode = 0x2000;
 
-// A frame as 3.12 and 3.13 have it, or one that has everything elsewhere.
+// A frame with the layout of 3.12 and 3.13, or with every field at another offset.
 struct alignas(8) FakeFrame {
   std::array<std::uint64_t, 16> words{};
 };
@@ -31,7 +31,7 @@ struct Offsets {
 constexpr Offsets kCommon = {0, 8, 56, 70, 72};
 constexpr Offsets kOther = {16, 40, 8, 90, 104};
 
-// A thread whose frames lie one behind the other on a stack of its own, with bridges on the C stack
+// A thread whose frames lie one after another on a stack of its own, with bridges on the C stack
 // and generators anywhere.
 class FakePython {
  public:
@@ -49,7 +49,7 @@ class FakePython {
     return layout;
   }
 
-  // The first local of every frame is the module, or whatever it is.
+  // The first local of every frame is the module, or something else.
   void call(std::uintptr_t code, std::uint8_t owner, std::uintptr_t local) {
     FakeFrame* frame = owner == kOnThread ? &stack_.at(on_stack_++) : &place_for(owner);
     put(*frame, offsets_.code, code);
@@ -96,7 +96,7 @@ class FakePython {
     std::memcpy(reinterpret_cast<char*>(&frame) + offset, &word, sizeof(word));
   }
 
-  // Bridges take turns among a few places, generators lie where they lie.
+  // Bridges rotate through a few places, generators stay where they are.
   FakeFrame& place_for(std::uint8_t owner) {
     if (owner == kInGenerator || bridges_.size() < 7) {
       (owner == kInGenerator ? generators_ : bridges_).emplace_back();
@@ -121,7 +121,7 @@ class FakePython {
   std::vector<Running> running_;
 };
 
-// Walks as the recorder does: each walk is told of the one before.
+// Walks as the recorder does: each walk starts from the result of the previous one.
 class Follower {
  public:
   explicit Follower(const PythonLayout& layout) : walker_(layout) {
@@ -137,7 +137,7 @@ class Follower {
     ASSERT_EQ(walk.count, stack.size());
     ASSERT_TRUE(standing != Standing::same || walk.is_same);
     ASSERT_TRUE(standing != Standing::moved || walk.has_moved);
-    if (stack.empty()) return;  // the last stack stays what it was
+    if (stack.empty()) return;  // the last stack stays as it was
     std::vector<FrameKey> found;
     std::size_t before_fresh = 0;
     for (std::size_t index = 0; index < trail_->size(); ++index) {
@@ -235,7 +235,7 @@ TEST_P(FrameWalkerOf, another_module_is_seen_behind_frames_in_the_same_places) {
     expect_stack();
     while (python_.depth() > 0) python_.give_back();
   };
-  // Aligned, as objects are: the lowest bits of a reference are marks.
+  // Aligned, as objects are: the lowest bits of a reference are tags.
   call_modules(0xA00, 0xA10);
   call_modules(0xA00, 0xA20);
   call_modules(0xB00, 0xA20);
@@ -254,7 +254,7 @@ TEST_P(FrameWalkerOf, a_stack_deeper_than_is_kept_is_cut_at_its_outer_end) {
   expect_stack();
 }
 
-// Whatever a program does between two events, the walk says what is there.
+// Whatever a program does between two events, the walk returns the actual stack.
 TEST_P(FrameWalkerOf, every_stack_of_a_random_program_is_read_as_it_is) {
   std::mt19937 draw(7);
   const auto one_of = [&](std::uint32_t count) {

@@ -95,7 +95,7 @@ TEST(Ledger, believes_torchs_totals) {
   OpenScope scope;
   ledger.open(scope);
   ledger.told(0x1000, 512, 1512, 4000);
-  ledger.completed(0x1000);  // a plain free: completed first, told after
+  ledger.completed(0x1000);  // a plain free: completed first, reported after
   ledger.told(0x1000, -512, 1000, 4000);
   const ScopeReading reading = *ledger.close(scope);
   EXPECT_EQ(reading.peak.allocated_bytes, 1512U);
@@ -210,7 +210,7 @@ TEST(Ledger, has_no_own_turnover_for_a_scope_that_another_thread_closes) {
   std::thread([&] { EXPECT_EQ(ledger.close(scope)->own, std::nullopt); }).join();
 }
 
-// What a scope must tell, kept the slow way: every scope hears of every event.
+// What a scope must report, computed the slow way: every scope sees every event.
 struct Witness {
   std::uint64_t peak = 0;
   std::uint64_t allocated = 0;
@@ -273,8 +273,8 @@ TEST(Ledger, agrees_with_a_slow_witness_over_random_scopes_and_events) {
   }
 }
 
-// Threads take and give at the same time; each also opens and closes scopes of its own. What must
-// hold whatever the order: sums, and bounds of every peak.
+// Threads allocate and free at the same time; each also opens and closes scopes of its own. What
+// must hold in any order: sums, and bounds on every peak.
 TEST(Ledger, loses_nothing_when_threads_work_at_once) {
   constexpr int kThreads = 4;
   constexpr std::uint64_t kTurns = 4000;
@@ -319,7 +319,7 @@ TEST(Counting, is_off_until_someone_needs_it_and_shared_by_all_who_do) {
   EXPECT_EQ(counting_ledger(kSlot), ledger);
   stop_counting(kSlot);
   EXPECT_EQ(counting_ledger(kSlot), nullptr);
-  stop_counting(kSlot);  // once too often does no harm
+  stop_counting(kSlot);  // one extra call does no harm
   EXPECT_TRUE(start_counting(kSlot));
   stop_counting(kSlot);
 }

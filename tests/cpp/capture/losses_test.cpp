@@ -1,4 +1,4 @@
-// What finds the ring full: every event is in the ring, in the log, or counted.
+// What happens when the ring is full: every event is in the ring, in the log, or counted.
 #include "capture/losses.h"
 
 #include <gtest/gtest.h>

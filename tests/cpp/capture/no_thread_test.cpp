@@ -1,4 +1,4 @@
-// Where the system has no thread left to give, recording is refused in one sentence.
+// When the system cannot create another thread, recording is refused with one sentence.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ std::atomic<bool> g_has_threads{true};
 
 }  // namespace
 
-// In the place of the C library's own, for the whole test program.
+// Replaces the C library's own, for the whole test program.
 extern "C" [[gnu::visibility("default")]] int pthread_create(pthread_t* thread,
                                                              const pthread_attr_t* attributes,
                                                              void* (*run)(void*), void* argument) {

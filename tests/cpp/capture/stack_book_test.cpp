@@ -93,7 +93,7 @@ TEST(StackBook, does_not_guess_where_records_were_lost) {
   EXPECT_EQ(path(book), "");
 }
 
-// The frame of a module's call, and the module's address behind it.
+// The frame of a module's call, followed by the module's address.
 void enter_module(StackBook& book, std::uint16_t keep, std::uint32_t code, std::uint64_t module) {
   FramesRecord record;
   record.thread = kThread;
@@ -154,12 +154,12 @@ TEST(StackBook, in_backward_the_forward_operation_tells_the_module) {
   change(book, 0, {1});
   enter_module(book, 1, 2, 0x20);
   const StackId forward = book.stack_of(kThread);
-  // Also where backward is run inside of a module's call.
+  // Also when backward runs inside a module's call.
   enter_module(book, 1, 2, 0x10);
   change(book, 2, {3});
   EXPECT_EQ(module_name(book, forward), "fc");
   EXPECT_EQ(module_name(book), "outer");
-  // What the node itself calls, as a checkpoint does, is nearer.
+  // What the node itself calls, as a checkpoint does, takes precedence.
   enter_module(book, 3, 2, 0x30);
   EXPECT_EQ(module_name(book, forward), "again");
 }

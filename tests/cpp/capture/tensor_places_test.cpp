@@ -14,8 +14,8 @@ using Words = std::array<std::uint64_t, 8>;
 
 std::uint64_t at(const Words& words) { return reinterpret_cast<std::uint64_t>(words.data()); }
 
-// torch's objects as one of its versions has them: a flag before the tensor, counts of 8 bytes, a
-// name of 32 bytes before the gradient.
+// torch's objects as one of its versions lays them out: a flag before the tensor, counts of 8
+// bytes, a name of 32 bytes before the gradient.
 class FakeTorch {
  public:
   static constexpr std::size_t kFlag = 2;
@@ -61,7 +61,7 @@ class FakeTorch {
 
 class TensorPlacesTest : public testing::Test {
  protected:
-  // What is proven stays so, and what stands for no gradient with it.
+  // Once the layout is proven it stays so, including what marks a missing gradient.
   static FakeTorch& torch() {
     static FakeTorch fake;
     return fake;

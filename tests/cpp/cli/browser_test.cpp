@@ -1,4 +1,4 @@
-// BROWSER is a command line, or several.
+// BROWSER holds one command line, or several.
 #include "cli/browser.h"
 
 #include <gtest/gtest.h>

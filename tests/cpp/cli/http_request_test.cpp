@@ -1,4 +1,4 @@
-// Requests are read as sent, or refused.
+// Requests are parsed as sent, or rejected.
 #include "cli/http_request.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The server answers its own browser and outlives everything else.
+// The server answers its own browser and survives everything else.
 #include "cli/http_server.h"
 
 #include <arpa/inet.h>
@@ -95,7 +95,7 @@ TEST_F(RunningServer, a_body_is_never_taken_for_the_next_request) {
   }
 }
 
-// TearDown() stops it: a client that takes nothing of a large answer does not hold it up.
+// TearDown() stops it: a client that does not read a large answer does not delay it.
 TEST_F(RunningServer, stops_while_a_client_does_not_read) {
   const int connection = connect_to_it();
   const std::string request = "GET /large HTTP/1.1\r\n\r\n";
@@ -121,7 +121,7 @@ TEST_F(RunningServer, silent_strangers_do_not_keep_the_owner_out) {
     silent.push_back(connect_to_it());
   EXPECT_NE(exchange("GET /in?token=x HTTP/1.1\r\nConnection: close\r\n\r\n").find("hello /in"),
             std::string::npos);
-  // The owner's open connections were not the ones to go.
+  // The owner's open connections were not the ones closed.
   for (const int owner : owners) {
     EXPECT_GT(send(owner, request.data(), request.size(), MSG_NOSIGNAL), 0);
     std::string answers;
@@ -136,8 +136,8 @@ TEST_F(RunningServer, silent_strangers_do_not_keep_the_owner_out) {
   for (const int connection : silent) close(connection);
 }
 
-// Without a descriptor a connection cannot be taken, and waking up for it again and again would
-// keep a processor busy: it is closed, and the server goes on.
+// Without a free descriptor a connection cannot be accepted, and waking up for it repeatedly would
+// keep a core busy: it is closed, and the server keeps running.
 TEST_F(RunningServer, goes_on_when_descriptors_run_out) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);

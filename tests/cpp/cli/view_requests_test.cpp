@@ -1,4 +1,4 @@
-// What the viewer's page may ask, and what nobody may.
+// What the viewer's page may request, and what nobody may.
 #include "cli/view_requests.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_F(Requests, nothing_is_answered_without_the_token) {
   }
 }
 
-// It takes the token out of its address, and is loaded again without it.
+// The page removes the token from its address, and is reloaded without it.
 TEST_F(Requests, the_page_without_the_token_holds_nothing_of_the_recording) {
   HttpRequest request;
   request.path = "/";
@@ -58,7 +58,7 @@ TEST_F(Requests, the_page_without_the_token_holds_nothing_of_the_recording) {
   EXPECT_EQ(requests_.answer(request).status, 403);
 }
 
-// The link stands in the arguments of the browser's process.
+// The link is visible in the arguments of the browser's process.
 TEST_F(Requests, the_browsers_link_opens_once_and_for_the_owner_alone) {
   HttpRequest request;
   request.path = requests_.link_for_browser();
@@ -73,7 +73,7 @@ TEST_F(Requests, the_browsers_link_opens_once_and_for_the_owner_alone) {
   EXPECT_EQ(opened.status, 303);
   EXPECT_EQ(opened.headers.back(),
             (std::pair<std::string, std::string>("Location", "/?token=secret")));
-  EXPECT_EQ(requests_.answer(request).status, 403);  // again
+  EXPECT_EQ(requests_.answer(request).status, 403);  // a second time
 }
 
 TEST_F(Requests, a_page_that_points_its_own_name_here_is_refused) {

@@ -45,9 +45,9 @@ TEST(RoundSize, keeps_small_requests_at_512_bytes) {
 
 TEST(RoundSize, uses_the_divisions_of_the_power_of_two_below) {
   AllocatorSettings settings;
-  settings.roundup_divisions[0] = 2;   // up to 2 MiB, and all that is smaller
+  settings.roundup_divisions[0] = 2;   // up to 2 MiB, and everything smaller
   settings.roundup_divisions[3] = 8;   // 8 to 16 MiB
-  settings.roundup_divisions[15] = 2;  // 32 GiB and all that is larger
+  settings.roundup_divisions[15] = 2;  // 32 GiB and everything larger
   settings.settle();
   EXPECT_EQ(settings.round_size(kMiB + 1), 1536 * kKiB);
   EXPECT_EQ(settings.round_size(100 * kKiB), 128 * kKiB);
@@ -62,7 +62,7 @@ TEST(RoundSize, takes_0_and_1_divisions_as_none) {
   EXPECT_EQ(with_divisions(1).round_size(kMiB + 1), kMiB + 512);
 }
 
-// A broken file may say anything; what comes out must be no smaller than what went in, or nothing.
+// A corrupt file may contain anything; the result must be no smaller than the input, or nothing.
 TEST(RoundSize, never_makes_a_block_smaller_than_the_request) {
   for (const std::uint64_t divisions : {0ULL, 3ULL, 7ULL, 4ULL, 1ULL << 40, 1ULL << 63, ~0ULL}) {
     const AllocatorSettings settings = with_divisions(divisions);

@@ -1,4 +1,4 @@
-// Files that are no snapshots get one sentence: what, at which byte, and what to do.
+// Files that are not snapshots get one sentence: what is wrong, at which byte, and what to do.
 #include <gtest/gtest.h>
 
 #include <filesystem>

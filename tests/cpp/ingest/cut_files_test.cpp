@@ -1,4 +1,4 @@
-// A file that breaks off is read as far as it goes, and says how far.
+// A truncated file is read as far as it goes, and the result says how far.
 #include <gtest/gtest.h>
 
 #include "ingest/small_snapshot.h"
@@ -10,7 +10,7 @@ std::size_t event_count(const Store& store) {
   return static_cast<std::size_t>(store.event_count());
 }
 
-// Where the dict of each event ends in the pickle: the lengths at which one more event is there.
+// Where the dict of each event ends in the pickle: the lengths at which one more event is complete.
 std::size_t events_before(const std::string& bytes, std::size_t cut,
                           const std::vector<std::size_t>& ends) {
   std::size_t count = 0;
@@ -29,7 +29,7 @@ class CutFile : public testing::TestWithParam<Case> {
     return pickled(object, GetParam().protocol, GetParam().style);
   }
 
-  // A reading of a file cut anywhere is either refused with a sentence or says where it was cut.
+  // Reading a file cut anywhere is either refused with a sentence or says where it was cut.
   static void expect_honest(const Read& read, std::size_t cut) {
     if (!read) {
       EXPECT_EQ(read.error().code, ErrorCode::bad_input);
@@ -82,7 +82,7 @@ TEST_P(CutFile, has_every_event_that_was_whole_before_the_cut) {
     const std::string other = bytes_of(shorter);
     std::size_t same = 0;
     while (same < other.size() && other[same] == bytes[same]) ++same;
-    // Protocol 4 has the length of the frame near its start, which always differs.
+    // Protocol 4 stores the frame length near its start, which always differs.
     if (same < 12) {
       for (same = 12; same < other.size() && other[same] == bytes[same];) ++same;
     }
@@ -132,7 +132,7 @@ TEST_P(CutFile, in_gzip_is_read_as_far_as_it_goes_at_every_byte) {
     const Read read = read_bytes(std::string_view(bytes).substr(0, cut));
     if (read) {
       has_events |= read.value()->event_count() > 0;
-      // The last bytes of the stream may all be there before its checksum is.
+      // All bytes of the stream may be there before its checksum is.
       if (read.value()->origin().cut) {
         EXPECT_NE(read.value()->origin().cut->reason.find("gzip"), std::string::npos);
       }
@@ -168,7 +168,7 @@ TEST(CutFiles, damaged_in_the_middle_are_read_up_to_the_damage) {
   std::string bytes = pickled(small_snapshot());
   const std::size_t middle = bytes.find("free_requested");
   ASSERT_NE(middle, std::string::npos);
-  bytes[middle - 2] = '\xfe';  // no opcode
+  bytes[middle - 2] = '\xfe';  // not an opcode
   const Read read = read_bytes(bytes);
   ASSERT_TRUE(read.ok()) << read.error().sentence();
   ASSERT_TRUE(read.value()->origin().cut.has_value());
@@ -180,7 +180,7 @@ TEST(CutFiles, damaged_in_the_middle_are_read_up_to_the_damage) {
 TEST(CutFiles, damaged_gzip_says_so) {
   const std::string bytes = pickled(small_snapshot());
   const std::size_t middle = bytes.find("free_requested");
-  // A second member whose first block is of a kind that does not exist.
+  // A second member whose first block has an invalid type.
   const std::string broken =
       gzipped(bytes.substr(0, middle)) + gzipped("x").substr(0, 10) + "\x07 and more";
   const Read read = read_bytes(broken);

@@ -1,5 +1,5 @@
-// Files made to harm: code, impossible lengths, deep nesting, memo tricks. Refused or read as far
-// as they make sense, and never more memory than a bounded multiple of their size.
+// Malicious files: code, impossible lengths, deep nesting, memo tricks. They are refused or read as
+// far as they make sense, and never use more memory than a bounded multiple of their size.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ std::string bytes(std::initializer_list<int> values) {
   return all;
 }
 
-// Either outcome is fine, as long as it is one: a sentence with a byte, or a cut point.
+// Either outcome is fine, as long as there is one: a sentence with a byte offset, or a cut point.
 void expect_refused_or_cut(std::string_view file, const std::string& word = "") {
   const Read read = read_bytes(file);
   if (read) {
@@ -93,7 +93,7 @@ TEST(Lengths, of_a_quintillion_bytes_are_not_believed) {
   }
 }
 
-// A frame's length is only a hint for buffering: whatever it says, the data counts.
+// A frame's length is only a hint for buffering: whatever it says, only the data matters.
 TEST(Lengths, of_frames_do_not_matter) {
   const std::string whole = pickled(small_snapshot());
   for (const char byte : {'\0', '\x01', '\xff'}) {

@@ -1,5 +1,5 @@
-// Endless files: whatever they pile up, the machine counts it and stops near its limit. Each runs
-// in a process of its own, whose resident size tells whether the count is true.
+// Endless files: whatever they accumulate, the machine counts it and stops near its limit. Each
+// runs in a process of its own, whose resident size shows whether the count is right.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kLimit = std::size_t{64} << 20;
 constexpr std::uint64_t kGiveUp = std::uint64_t{8} << 30;  // of bytes read
 
-// A start, and then one piece after the other.
+// A start, followed by one piece after another.
 class EndlessSource final : public ByteSource {
  public:
   EndlessSource(std::string start, std::function<std::string(std::uint64_t)> piece)
@@ -58,7 +58,7 @@ std::string number(std::uint64_t value) {
 std::string text(std::string_view value) {
   return std::string("\x8c") + static_cast<char>(value.size()) + std::string(value);
 }
-// Stored at places 0, 1, 2 … of the memo.
+// Stored at memo indices 0, 1, 2 …
 std::string keys(std::initializer_list<const char*> names) {
   std::string opcodes = "\x80\x04";
   for (const char* name : names) opcodes += text(name) + "\x94" + "0";
@@ -74,7 +74,7 @@ struct Bomb {
 };
 
 std::function<std::string(std::uint64_t)> always(std::string_view piece) {
-  // Long pieces, so that the test does not spend its time on making them.
+  // Long pieces, so that the test does not spend its time making them.
   std::string many;
   while (many.size() < 4096) many += piece;
   return [many](std::uint64_t) { return many; };
@@ -140,7 +140,7 @@ std::vector<Bomb> bombs() {
        [](std::uint64_t index) {
          return "}(" + get(0) + get(4) + get(3) + number(index << 8) + "K\x01\x86u0";
        }},
-      // One event, listed again and again.
+      // One event, listed repeatedly.
       {"repeated_events",
        frames + "}(" + get(0) + get(4) +
            "u\x94"
@@ -177,7 +177,7 @@ TEST_P(EndlessFile, is_given_up_near_the_limit) {
     const std::uint64_t grown = resident_bytes() - before;
     if (!is_refused) _exit(1);
     if (grown > 3 * kLimit) _exit(2);
-    // A count far above the truth would refuse honest files.
+    // A count far above the real usage would refuse valid files.
     _exit(grown < kLimit / 16 && !bomb.is_counted_ahead ? 3 : 0);
   }
   int status = 0;

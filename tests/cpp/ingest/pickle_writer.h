@@ -1,4 +1,4 @@
-// Python objects and a pickle writer for tests: every protocol, with the memo and batching habits
+// Python objects and a pickle writer for tests: every protocol, with the memo and batching behavior
 // of Python's pickle module or of torch's C++ pickler. An object that is reached twice is written
 // once and fetched from the memo.
 #pragma once
@@ -34,7 +34,7 @@ PyRef py_list(std::vector<PyRef> items = {});
 PyRef py_tuple(std::vector<PyRef> items);
 PyRef py_dict(std::vector<std::pair<std::string, PyRef>> items = {});
 
-// What a dict holds under key; it must be there.
+// The value stored under key in a dict; the key must exist.
 PyRef& at(const PyRef& dict, std::string_view key);
 void set(const PyRef& dict, std::string_view key, PyRef value);
 void erase(const PyRef& dict, std::string_view key);

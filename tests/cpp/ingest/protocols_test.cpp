@@ -81,7 +81,7 @@ TEST(TorchSnapshot, holds_what_the_pickle_said) {
 }
 
 TEST(TorchSnapshot, reads_what_torchs_own_pickler_writes) {
-  // More than 256 memo places, so that LONG_BINPUT and LONG_BINGET occur.
+  // More than 256 memo entries, so that LONG_BINPUT and LONG_BINGET occur.
   PyRef snapshot = small_snapshot();
   const PyRef trace = at(snapshot, "device_traces")->items[0];
   const PyRef frames = at(trace->items[1], "frames");

@@ -1,4 +1,4 @@
-// What a pickle shares by its memo stays shared; what it repeats is not repeated in the store.
+// What a pickle shares through its memo stays shared; what it repeats is not repeated in the store.
 #include <gtest/gtest.h>
 
 #include "ingest/small_snapshot.h"
@@ -73,7 +73,7 @@ TEST_P(Sharing, tells_stacks_apart_that_differ_in_any_frame) {
   }
 }
 
-// Events of the usual form are read by a shortcut. An unknown field keeps an event from it.
+// Events of the usual form take a fast path. An unknown field keeps an event off it.
 TEST_P(Sharing, reads_the_same_with_and_without_the_shortcut) {
   const auto with_events = [](bool unusual) {
     PyRef snapshot = small_snapshot();
@@ -82,7 +82,7 @@ TEST_P(Sharing, reads_the_same_with_and_without_the_shortcut) {
     const PyRef deep = py_list();
     for (std::int64_t line = 0; line < 200; ++line)
       deep->items.push_back(py_frame("deep", "/train/deep.py", line));
-    // Small and wide numbers in every place, missing frames, fresh and shared texts.
+    // Small and wide numbers in every position, missing frames, fresh and shared texts.
     for (std::int64_t index = 0; index < 400; ++index) {
       PyRef event = py_event(index % 3 == 0 ? "alloc" : "free_completed",
                              kBase + (index << (index % 50)), index * index,

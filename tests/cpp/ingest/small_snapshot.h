@@ -1,4 +1,4 @@
-// Small snapshots for tests, in the shape of torch 2.12, and what became of them.
+// Small snapshots for tests, in the format of torch 2.12, and the result of reading them.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,11 @@ PyRef small_snapshot();
 
 using Read = Result<std::unique_ptr<Store>>;
 Read read_bytes(std::string_view bytes);
-// Reads what must be readable; throws where it is not.
+// Reads what must be readable; throws if it is not.
 std::unique_ptr<Store> read_object(const PyRef& object, int protocol = 4,
                                    PickleStyle style = PickleStyle::python);
 
-// Everything the store holds, with ids resolved, as lines: two readings are equal where this is.
+// Everything the store holds, with ids resolved, as lines: two readings are equal if these are.
 std::string described(const Store& store);
 std::string described_stack(const Store& store, StackId stack);
 

@@ -1,4 +1,4 @@
-// Numbers and texts at the edges of what a field can hold.
+// Numbers and texts at the limits of what a field can hold.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 class Values : public testing::TestWithParam<int> {
  protected:
-  // An event's address, after a round through the pickle.
+  // An event's address, after a round trip through the pickle.
   [[nodiscard]] std::uint64_t address(const PyRef& number) const {
     PyRef event = py_event("alloc", 0, 512);
     set(event, "addr", number);
@@ -97,7 +97,7 @@ TEST(Texts, are_made_valid_where_they_enter) {
 }
 
 TEST(Texts, of_protocol_0_may_have_escapes) {
-  // V takes \u escapes only; S is a quoted Python 2 text.
+  // V takes only \u escapes; S is a quoted Python 2 text.
   const auto label = [](const std::string& opcodes) -> std::string {
     // {"device_traces": [[{"action": "alloc", "addr": 64, "user_metadata": …}]]}
     const std::string bytes =

@@ -1,4 +1,4 @@
-// What appears and vanishes from torch version to torch version.
+// What appears and disappears from one torch version to the next.
 #include <gtest/gtest.h>
 
 #include "ingest/small_snapshot.h"
@@ -180,7 +180,7 @@ TEST(TorchVersions, unknown_fields_are_passed_over_and_unknown_actions_kept_in_p
   EXPECT_EQ(only_device(*store).events.action[6], Action::other);
 }
 
-// As torch 2.11 and later keep the stack that anomaly mode took of a forward operation.
+// The stack that anomaly mode took of a forward operation, as torch 2.11 and later store it.
 PyRef forward_frames() {
   return py_list({py_text("  File \"/train/main.py\", line 7, in main\n    loss = model(x)\n"),
                   py_text("  File \"/train/model.py\", line 41, in forward\n"
@@ -252,8 +252,8 @@ TEST(TorchVersions, an_out_of_memory_event_tells_what_the_device_had_free) {
   EXPECT_EQ(only_device(*store).events.address[1], kUnknownBytes);
 }
 
-// torch.cuda._memory_viz._profile_to_snapshot: a category, and no address where the profiler knew
-// none.
+// torch.cuda._memory_viz._profile_to_snapshot: a category, and no address where the profiler did
+// not know it.
 TEST(TorchVersions, a_snapshot_made_from_a_profile_has_events_without_addresses) {
   PyRef nowhere = py_event("alloc", 0, 100);
   set(nowhere, "addr", py_none());

@@ -171,7 +171,7 @@ TEST_F(BlockMapTest, knows_segments_that_could_be_given_back) {
   EXPECT_FALSE(map_.has_unsplit_free_segment());
 }
 
-// Random operations, right and wrong ones, against a plain list of what is in use.
+// Random operations, valid and invalid ones, against a plain list of what is in use.
 TEST_F(BlockMapTest, stays_valid_under_random_operations) {
   std::mt19937 random(11);
   std::map<std::uint64_t, std::uint64_t> in_use;

@@ -1,4 +1,4 @@
-// Every recorded snapshot, replayed, equals what PyTorch's counters said: no tolerance.
+// Every recorded snapshot, replayed, equals PyTorch's counters: no tolerance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,14 +76,14 @@ TEST_P(RecordedRun, counts_what_the_counters_count) {
             stat("num_device_alloc"));
   EXPECT_EQ(replay_.counters.segment_frees + replay_.counters.segment_unmaps,
             stat("num_device_free"));
-  // Never another number than torch's; where empty_cache() could have left the same events, none.
+  // Never a number other than torch's; none where empty_cache() could have left the same events.
   EXPECT_EQ(replay_.counters.alloc_retries.value_or(stat("num_alloc_retries")),
             stat("num_alloc_retries"));
   EXPECT_EQ(replay_.counters.ooms, stat("num_ooms"));
 }
 
-// The sums over all lifetimes catch a block whose size is wrong although it came and went between
-// two peaks.
+// The sums over all lifetimes catch a block with a wrong size even if it was allocated and freed
+// between two peaks.
 TEST_P(RecordedRun, hands_out_as_many_bytes_in_all_as_the_counters_say) {
   std::uint64_t allocated = 0;
   std::uint64_t requested = 0;

@@ -1,4 +1,4 @@
-// The recorded snapshots of tests/data/snapshots, each with what PyTorch's own counters said.
+// The recorded snapshots of tests/data/snapshots, each with the values of PyTorch's own counters.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct Fixture {
   [[nodiscard]] DeviceRecord& device() const { return *store->devices().at(0); }
 };
 
-// Every snapshot that has its truth beside it.
+// Every snapshot that has its ground truth next to it.
 std::vector<std::string> fixture_names();
 Fixture load_fixture(const std::string& name);
 

@@ -1,5 +1,5 @@
 // Recordings with events missing in the middle: skip_actions, or a damaged file. Whatever is
-// missing, the end is what the segments say, and from exact_from_event on nothing differs from the
+// missing, the end matches the segments, and from exact_from_event on nothing differs from the
 // whole recording.
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ class Holes : public testing::TestWithParam<std::string> {
         whole_replay_(replay_device(whole_, fixture_.store->settings(), fixture_.store->origin())),
         whole_timeline_(timeline_of(whole_)) {}
 
-  // Which of the totals an honest replay can vouch for. Where the event that took a segment is
-  // missing, nothing tells it from one that was there before the history began.
+  // Which of the totals replay can guarantee. If the event that allocated a segment is missing,
+  // nothing distinguishes it from one that existed before the history began.
   enum class Vouched { everything, all_but_reserved };
 
   template <typename Keep>

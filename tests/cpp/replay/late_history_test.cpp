@@ -1,4 +1,4 @@
-// A ring that lost its start: the first events are taken away, and what is left must say from where
+// A ring that lost its start: the first events are removed, and the rest must say from which event
 // on it is exact, and be exact from there on.
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@
 namespace gpumemprof::test {
 namespace {
 
-// Not by giving up: how much of its late histories a recording must at least call exact. What stays
-// open is a block of the large pool that is freed with more than 1 MiB of free memory behind it: it
-// may have been up to 1 MiB larger than its request. Expandable segments have no such blocks;
-// oom_fragmented is made of them.
+// Giving up does not pass: the least share of its late histories that a recording must call exact.
+// What stays open is a block of the large pool that is freed with more than 1 MiB of free memory
+// after it: it may have been up to 1 MiB larger than its request. Expandable segments have no such
+// blocks; oom_fragmented consists of them.
 double least_exact_share(const std::string& name) {
   if (name.find("exp") != std::string::npos) return 1.0;
   return name == "oom_fragmented" ? 0.1 : 0.75;

@@ -1,4 +1,4 @@
-// Counters read while the run went on: each reading is found in the replayed history, in order.
+// Counters read during the run: each reading is found in the replayed history, in order.
 #include <gtest/gtest.h>
 
 #include <algorithm>

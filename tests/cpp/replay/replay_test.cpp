@@ -1,4 +1,4 @@
-// What replay says where a recording has no history, no end, or neither.
+// What replay reports when a recording has no history, no end, or neither.
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"

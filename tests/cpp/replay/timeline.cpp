@@ -5,7 +5,7 @@ namespace {
 
 using Field = std::uint64_t MemoryTotals::*;
 
-// Adds bytes from the event `birth` on until before `death`.
+// Adds bytes from the event `birth` up to, but not including, `death`.
 void add_lifetime(std::vector<MemoryTotals>& changes, Field field, std::uint32_t birth,
                   std::uint32_t death, std::uint64_t bytes) {
   const std::size_t first = birth == kNoEvent ? 0 : birth;

@@ -1,6 +1,6 @@
-// Totals after every event, summed up from the lifetimes that replay wrote: what the rest of the
-// product will do with them, so a wrong lifetime shows here even where the player's own running
-// totals are right.
+// Totals after every event, summed from the lifetimes that replay wrote. The rest of the product
+// uses them this way, so a wrong lifetime shows here even where the player's own running totals
+// are right.
 #pragma once
 
 #include <ostream>

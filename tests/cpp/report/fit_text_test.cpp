@@ -1,4 +1,4 @@
-// What a person reads of the modules that a fit checkpoints.
+// What the report says about the modules that a fit checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

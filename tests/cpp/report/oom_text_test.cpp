@@ -1,4 +1,4 @@
-// What a person is told to do after a run ran out of memory.
+// What the report advises after a run ran out of memory.
 #include "report/text/oom_text.h"
 
 #include <gtest/gtest.h>

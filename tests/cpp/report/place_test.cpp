@@ -1,4 +1,4 @@
-// How a frame is shown: what a person needs to open the file survives any width.
+// How a frame is shown: what a user needs to open the file is kept at any width.
 #include <gtest/gtest.h>
 
 #include "analysis/code/shown_file.h"

@@ -1,4 +1,4 @@
-// A recording written as a PyTorch snapshot and read again is the same recording.
+// A recording written as a PyTorch snapshot and read back is the same recording.
 #include "report/torch_snapshot/torch_snapshot.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ TEST(TorchSnapshotFile, is_read_as_what_was_written) {
   }
 }
 
-// Where nobody listed the state at the end, replay knows it: the same as torch listed.
+// If the recording does not list the state at the end, replay knows it: the same as torch listed.
 TEST(TorchSnapshotFile, has_the_segments_that_replay_found) {
   for (const std::string& path : recorded_snapshots()) {
     const std::unique_ptr<Store> store = load(path);

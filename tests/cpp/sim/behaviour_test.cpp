@@ -1,4 +1,4 @@
-// What every setting must do alike.
+// What must hold under every setting.
 #include <gtest/gtest.h>
 
 #include "sim/allocator.h"
@@ -164,7 +164,7 @@ TEST_P(BehaviourTest, the_retry_empties_the_cache_and_waits_for_streams) {
   ASSERT_TRUE(allocator.allocate(id(2), 180 * kMiB, kStream0));
   EXPECT_EQ(allocator.counters().num_alloc_retries, 1U);
   EXPECT_EQ(allocator.counters().num_ooms, 0U);
-  allocator.complete_free(id(0));  // long done
+  allocator.complete_free(id(0));  // completed long ago
   EXPECT_EQ(allocator.counters().active.current(), 1U);
 }
 

@@ -34,7 +34,7 @@ TEST_P(RecordedRunTest, the_extracted_requests_give_the_same_run_again) {
   SimulationOptions simulation{options.settings, options.rules, recorded->truth.limit(),
                                options.device_total_bytes};
   const SimulationResult again = simulate(verified.requests, simulation).value();
-  // Addresses are invented, so ties can fall otherwise; sizes and totals hardly move.
+  // Addresses are invented, so ties can be broken differently; sizes and totals hardly change.
   const auto expect_close = [](std::uint64_t ours, std::uint64_t theirs, double share) {
     EXPECT_LE(std::abs(static_cast<double>(ours) - static_cast<double>(theirs)),
               share * static_cast<double>(theirs));

@@ -1,5 +1,5 @@
-// Random programs under every setting: the structure stays whole, and a simulated run, taken for a
-// recording, is reproduced exactly.
+// Random programs under every setting: the structure stays consistent, and a simulated run, treated
+// as a recording, is reproduced exactly.
 #include <gtest/gtest.h>
 
 #include "sim/random_requests.h"
@@ -56,7 +56,7 @@ class RandomProgramTest : public testing::TestWithParam<TestedSettings> {
     }
   }
 
-  // What the program asked, run through the simulator, recorded, and verified like any recording.
+  // The program's requests, run through the simulator, recorded, and verified like any recording.
   static void expect_round_trip(const RequestColumns& requests,
                                 const SimulationOptions& simulation) {
     const EventColumns nothing;

@@ -18,7 +18,7 @@ std::string data_path(const std::string& file) {
   return std::string(GPUMEMPROF_TEST_DATA) + "/sim/" + file;
 }
 
-// Keeps what the simulator needs of a recording, and forgets what stacks are made of.
+// Keeps what the simulator needs from a recording, and drops the contents of stacks.
 class CaseSink final : public EventSink {
  public:
   explicit CaseSink(RecordedCase& recorded) : recorded_(recorded) {}
@@ -62,8 +62,8 @@ class CaseSink final : public EventSink {
   void set_settings(const AllocatorSettings&) override {}
   void set_origin(const Origin&) override {}
 
-  // Snapshots of torch 2.11 do not say which pool served an allocation. The pool fixtures say it in
-  // their metadata; elsewhere it is that of the segment the allocation lies in.
+  // Snapshots of torch 2.11 do not say which pool served an allocation. The pool fixtures say so in
+  // their metadata; elsewhere it is the pool of the segment that contains the allocation.
   void find_pools() {
     for (std::size_t row = 0; row < recorded_.events.size(); ++row) {
       const Event event = recorded_.events.row(row);

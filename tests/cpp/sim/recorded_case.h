@@ -1,4 +1,4 @@
-// A recorded run from tests/data/sim: a torch snapshot, and what torch's own counters said.
+// A recorded run from tests/data/sim: a torch snapshot, and the values of torch's own counters.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace gpumemprof::sim {
 
-// What torch said: settings, limit, and its counters at the end.
+// What torch reported: settings, limit, and its counters at the end.
 struct Truth {
   std::string alloc_conf;
   double memory_fraction = 0;
@@ -25,7 +25,7 @@ struct Truth {
   [[nodiscard]] VerifyOptions options() const;
 };
 
-// One device's part of a snapshot. Stays where it is: run() refers to it.
+// One device's part of a snapshot. Must not move: run() refers to it.
 class RecordedCase {
  public:
   static std::unique_ptr<RecordedCase> load(const std::string& name);

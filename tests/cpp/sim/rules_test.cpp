@@ -1,4 +1,4 @@
-// The rules that one version or one setting has, by hand-made cases.
+// The rules specific to one version or one setting, in handwritten cases.
 #include "sim/rules.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every setting that changes what the allocator does, alone and combined: the suites run over all
+// Every setting that changes what the allocator does, alone and combined: the suites run under all
 // of them.
 #pragma once
 
@@ -39,7 +39,7 @@ inline AllocatorSettings settings_of(const TestedSettings& tested) {
   return parse_alloc_conf(tested.text, tested.version).value().settings;
 }
 
-// For test names: letters, digits and underscores alone.
+// For test names: only letters, digits and underscores.
 inline std::string name_of(const TestedSettings& tested) {
   std::string name = *tested.text == '\0' ? "default" : tested.text;
   for (char& c : name) {

@@ -18,7 +18,7 @@ SimulationOptions torch_2_11(std::uint64_t limit_bytes = kNoLimit) {
   return options;
 }
 
-// A program written down line by line; every line is an event of its own.
+// A program written line by line; every line is an event of its own.
 class Program {
  public:
   Program() { requests.add_lane({0, kDefaultPool}); }

@@ -1,4 +1,4 @@
-// What the verification run makes of recordings written by hand.
+// What the verification run finds in handwritten recordings.
 #include "sim/verify.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class Recorder {
   Recorder& free(std::uint64_t offset, std::uint64_t bytes, std::size_t stack = 0) {
     add(Action::free_requested, offset, bytes, stack);
     add(Action::free_completed, offset, bytes, stack);
-    events.time_ns.back() = events.time_ns[events.size() - 2];  // one call
+    events.time_ns.back() = events.time_ns[events.size() - 2];  // the same call
     return *this;
   }
   [[nodiscard]] RecordedRun run() const {
@@ -235,7 +235,7 @@ TEST(VerifyTest, a_private_pool_is_released_when_its_memory_is_returned) {
   recorder.add(Action::segment_alloc, 64 * kMiB, 30 * kMiB)
       .add(Action::alloc, 64 * kMiB, 30 * kMiB);
   recorder.free(0, 30 * kMiB).free(64 * kMiB, 30 * kMiB);
-  recorder.add(Action::segment_free, 64 * kMiB, 30 * kMiB);  // the pool's alone
+  recorder.add(Action::segment_free, 64 * kMiB, 30 * kMiB);  // only the pool's
   recorder.add(Action::alloc, 0, 30 * kMiB);
   const std::vector<PoolId> pools = {{0, 0}, {0, 1}};
   const std::vector<std::uint32_t> pool_of_event = {0, 0, 1, 1, 0, 0, 0, 0, 0, 0};

@@ -1,4 +1,4 @@
-// What a forged file says of times and positions is put in order before anything is made of it.
+// Times and positions from a forged file are put in order before anything uses them.
 #include "store/settle.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Settle, positions_are_in_order_and_within_the_events) {
   record.gaps = {{0, kNoEvent, 5}};
   settle_positions(record);
   EXPECT_EQ(record.phase_marks[0].kind, PhaseMark::Kind::optimizer_start);
-  EXPECT_EQ(record.phase_marks[1].number, 7U);  // those of one place stay as they came
+  EXPECT_EQ(record.phase_marks[1].number, 7U);  // those at the same position keep their order
   EXPECT_EQ(record.phase_marks[2].before_event, 2U);
   EXPECT_EQ(record.labellings[0].set, 0U);
   EXPECT_EQ(record.labellings[1].before_event, 2U);

@@ -1,4 +1,4 @@
-// A file that is cut, damaged or forged never crashes a reader and is never silently wrong.
+// A truncated, damaged or forged file never crashes a reader and is never silently wrong.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -15,7 +15,7 @@ Bytes cut_at(const Bytes& bytes, std::size_t size) {
   return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)};
 }
 
-// Where the blocks of a good file end.
+// Where the blocks of a valid file end.
 std::vector<std::size_t> block_ends(const Bytes& bytes) {
   std::vector<std::size_t> ends = {trace::kFileHeaderBytes};
   while (ends.back() < bytes.size()) {
@@ -167,7 +167,7 @@ TEST(ForgedTrace, with_an_unknown_optional_block_is_read_past_it) {
   EXPECT_TRUE(open_bytes(damaged).store->origin().cut);
 }
 
-// A checksum keeps nobody from forging a block: every content must be safe to decode.
+// A checksum does not prevent forging a block: any content must be safe to decode.
 TEST(ForgedTrace, with_random_content_is_safe_to_open) {
   const Bytes good = a_bit_of_everything();
   std::mt19937 random(11);
@@ -175,7 +175,7 @@ TEST(ForgedTrace, with_random_content_is_safe_to_open) {
     trace::OutBytes out;
     trace::append_file_header(out);
     trace::BlockPacker packer(0);
-    // Some good definitions, so that rows can be right, then a block changed in a few places.
+    // Some valid definitions, so that rows can be valid, then a block changed in a few places.
     Result<std::unique_ptr<TraceReader>> reader =
         TraceReader::from_bytes(std::as_bytes(std::span(good)), "good");
     BufferSource source(std::as_bytes(std::span(good).subspan(trace::kFileHeaderBytes)));
@@ -210,8 +210,8 @@ TEST(Checksum, is_xxh64) {
   }
 }
 
-// Events without times that repeat themselves compress without end: a few bytes would fill the
-// machine.
+// Repeating events without times compress without limit: a few bytes could fill the machine's
+// memory.
 TEST(DamagedTrace, a_bomb_is_cut_where_it_takes_more_than_files_of_its_size_do) {
   const TempFolder folder;
   const std::string path = folder.file("bomb.gmp");

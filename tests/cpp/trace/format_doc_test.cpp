@@ -1,4 +1,4 @@
-// The worked example of docs/format.md is a real file: what the writer makes, byte for byte, and
+// The worked example in docs/format.md is a real file: what the writer produces, byte for byte, and
 // what the reader reads.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace gpumemprof::test {
 namespace {
 
-// The bytes of the code block that opens with ```hex; what follows a # is for people.
+// The bytes of the code block that opens with ```hex; text after a # is a comment.
 Bytes documented_bytes() {
   std::ifstream document(GPUMEMPROF_TEST_DATA "/../../docs/format.md");
   EXPECT_TRUE(document);

@@ -1,4 +1,4 @@
-// Labels in a .gmp file: what the format promises of them, and of files from before there were any.
+// Labels in a .gmp file: what the format guarantees for them, and for files older than labels.
 #include "trace/labels.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace gpumemprof::test {
 namespace {
 
-// A file of any version, with one block of that content behind an empty definitions block.
+// A file of any version, with one block of this content after an empty definitions block.
 Bytes file_of(std::uint16_t version, trace::BlockKind kind, const trace::OutBytes& content) {
   trace::OutBytes out;
   out.bytes(trace::kMagic);

@@ -1,4 +1,4 @@
-// What goes into a .gmp file comes out of it again.
+// What is written to a .gmp file is read back from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,8 +81,7 @@ TEST(Trace, keeps_gpt2_training_with_stacks_within_three_bytes_an_event) {
   EXPECT_LT(writer->size_bytes(), writer->event_count() * 3);
 }
 
-// A made-up training loop with times of a nanosecond's resolution, in which nothing repeats but the
-// pattern.
+// A synthetic training loop with nanosecond times, in which nothing repeats except the pattern.
 EventColumns training_events(std::size_t count, std::size_t stacks) {
   EventColumns events;
   std::mt19937_64 random(7);
@@ -126,7 +125,7 @@ TEST(Trace, holds_three_million_events_as_they_were) {
   add_stacks(*writer, 500);
   writer->append_events(0, events);
   ASSERT_TRUE(writer->close("exit 0"));
-  // Random places, sizes, stacks and times: the worst there is.
+  // Random addresses, sizes, stacks and times: the worst case.
   EXPECT_LT(writer->size_bytes(), events.size() * 7);
   const std::unique_ptr<Store> store = reread(folder.file("long.gmp"));
   const EventColumns& back = store->devices().at(0)->events;
@@ -185,7 +184,7 @@ TEST(Trace, holds_numbers_at_the_edges_of_their_range) {
   ASSERT_EQ(store->devices().at(0)->device, 32767);
   const EventColumns& back = store->devices()[0]->events;
   EXPECT_TRUE(std::ranges::equal(back.address.span(), events.address.span()));
-  // What no device and no clock gives is cut or unknown once it is stored.
+  // Values that no device and no clock produces are cut or unknown once stored.
   EXPECT_TRUE(
       std::ranges::equal(back.size_bytes.span(), events.size_bytes.span(), {}, {}, plausible_size));
   EXPECT_TRUE(

@@ -1,6 +1,6 @@
-// What the tests of this room share: temporary files, a recording with a bit of everything, and a
-// text that tells all a store holds, by value, so that two recordings are equal when their texts
-// are.
+// What these tests share: temporary files, a recording with a bit of everything, and a text of
+// everything a store holds, by value, so that two recordings are equal when their texts are
+// equal.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +33,25 @@ using Bytes = std::vector<std::uint8_t>;
 Bytes read_bytes(const std::string& path);
 void write_bytes(const std::string& path, const Bytes& bytes);
 
-// Opens without replacing anything but what the same test made.
+// Opens without replacing anything except what the same test created.
 std::unique_ptr<TraceWriter> open_writer(const std::string& path, TraceOptions options = {},
                                          const Origin& origin = {});
 
 // Two devices, every action, every optional column, a state at both edges, marks, facts; `between`
 // is called where a recorder would flush.
-// An older version has no more than it had.
+// An older version has only what it supported.
 void add_a_bit_of_everything(
     EventSink& sink, const std::function<void()>& between = [] {}, int version = 3);
 // All of it as a closed file.
 Bytes a_bit_of_everything();
 
 struct Opened {
-  std::unique_ptr<Store> store;  // none where the file was refused
+  std::unique_ptr<Store> store;  // null if the file was refused
   std::string refusal;
 };
 Opened open_bytes(const Bytes& bytes);
 
-// All of it but the fact of how it ended and the cut.
+// Everything except the fact of how it ended and the cut.
 std::string describe(const Store& store);
 std::string describe_events(const Store& store);
 std::string ended(const Store& store);

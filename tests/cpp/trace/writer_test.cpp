@@ -1,4 +1,4 @@
-// The writer: its file is valid at every moment, and what goes wrong is told in one sentence.
+// The writer: its file is valid at every moment, and errors are reported in one sentence.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -124,7 +124,7 @@ TEST(TraceWriter, tells_of_a_full_disk) {
   EXPECT_NE(writer.error().sentence().find("/dev/full: the disk is full"), std::string::npos);
 }
 
-// A file that may not grow past a limit behaves as a disk that fills up while it is written.
+// A file that may not grow past a limit behaves like a disk that fills up during the write.
 TEST(TraceWriter, leaves_whole_blocks_when_the_disk_fills_up_midway) {
   const TempFolder folder;
   const std::string path = folder.file("cramped.gmp");

@@ -1,14 +1,14 @@
 """Starts ``gpumemprof.applied`` as a script.
 
-``python -m`` would put the current folder before everything else, and any file there that is named
-as a module of Python's own would run. A script's folder comes first instead: this one, in which
-there is nothing else, until the program's own takes its place.
+``python -m`` would put the current folder first on the path, so any file there with the name of a
+standard module would run. With a script, the script's folder comes first instead: this one, which
+contains nothing else, until the program's own folder replaces it.
 """
 
 import sys
 from pathlib import Path
 
-# Where this package lies, should it have been found by way of the current folder.
+# Where this package is, in case it was found through the current folder.
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 if _PACKAGES not in sys.path:
     sys.path.append(_PACKAGES)

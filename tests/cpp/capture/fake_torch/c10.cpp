@@ -1,4 +1,4 @@
-// Stands in for libc10.so: what torch's own listener hears.
+// Stands in for libc10.so: what torch's own profiler receives.
 #include <cstddef>
 #include <cstdint>
 

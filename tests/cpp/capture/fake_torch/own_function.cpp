@@ -1,4 +1,4 @@
-// A library with an autograd function of its own, as torchvision's: its nodes are numbered by it.
+// A library with its own autograd function, like torchvision's: it numbers its nodes itself.
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 

@@ -88,8 +88,11 @@ describe("a narrow screen", () => {
             assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width);
           }
           await showView(page, "timeline");
-          const { width: drawn, height } = await page.locator(".view.timeline canvas").boundingBox();
-          assert.ok(drawn >= 200 && height >= 120, `${drawn} × ${height}`);
+          // The canvas follows the layout a moment later.
+          await until(page, () => {
+            const box = document.querySelector(".view.timeline canvas").getBoundingClientRect();
+            return box.width >= 200 && box.height >= 120;
+          });
         },
         { viewport: { width, height: 720 } },
       ));

@@ -37,8 +37,9 @@ void RecordedDevice::find_pools(const DeviceRecord& record) {
   }
   if (!has_private_pool) return;
   pool_of_event_.assign(record.events.size(), kNoPool);
+  // A damaged recording may name events that it does not hold.
   const auto set = [&](std::uint32_t event, std::uint32_t pool) {
-    if (event != kNoEvent) pool_of_event_[event] = pool;
+    if (event < pool_of_event_.size()) pool_of_event_[event] = pool;
   };
   for (std::size_t row = 0; row < record.segments.size(); ++row) {
     set(record.segments.birth_event[row], record.segments.pool[row]);

@@ -175,6 +175,16 @@ Result<std::size_t> choose_device(const Store& store, const std::vector<DeviceRe
 
 }  // namespace
 
+void sort_remedies(std::vector<Remedy>& remedies) {
+  std::stable_sort(remedies.begin(), remedies.end(), [](const Remedy& a, const Remedy& b) {
+    if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
+      return a.peak_allocated.has_value();
+    if (a.at_least_bytes || b.at_least_bytes)
+      return a.at_least_bytes.value_or(kUnknownBytes) < b.at_least_bytes.value_or(kUnknownBytes);
+    return a.saving_bytes > b.saving_bytes;
+  });
+}
+
 Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& replays,
                       const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
                       const AdviceOptions& options) {
@@ -229,15 +239,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
     if (!set) return set.error();
     advice.remedies.push_back(study(advisor, set.value()));
   }
-  std::stable_sort(advice.remedies.begin(), advice.remedies.end(),
-                   [](const Remedy& a, const Remedy& b) {
-                     if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
-                       return a.peak_allocated.has_value();
-                     if (a.at_least_bytes || b.at_least_bytes)
-                       return a.at_least_bytes.value_or(kUnknownBytes) <
-                              b.at_least_bytes.value_or(kUnknownBytes);
-                     return a.saving_bytes > b.saving_bytes;
-                   });
+  sort_remedies(advice.remedies);
   if (options.fit_bytes) advice.fit = find_fit(advisor, *options.fit_bytes, options.sequence);
   for (std::string& sentence : missing_facts(advisor))
     advice.missing.push_back(std::move(sentence));

@@ -156,6 +156,9 @@ struct Advice {
   std::vector<std::string> missing;  // which recording would say more
 };
 
+// Whole predictions before lower bounds, the largest saving first.
+void sort_remedies(std::vector<Remedy>& remedies);
+
 Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& replays,
                       const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
                       const AdviceOptions& options);

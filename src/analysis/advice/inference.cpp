@@ -9,26 +9,26 @@
 namespace gpumemprof {
 namespace {
 
-Remedy told(const InferenceRun& run, const InferenceRemedy& remedy, const Advice& advice) {
-  Remedy told;
-  told.name = remedy.name;
-  told.title = remedy.title;
-  told.cost = remedy.cost;
-  told.how = remedy.how;
-  told.provenance = Provenance::estimated;
-  told.why = remedy.obstacle.empty() ? remedy.why : remedy.obstacle;
-  if (!remedy.obstacle.empty()) return told;
+Remedy study(const InferenceRun& run, const InferenceRemedy& remedy, const Advice& advice) {
+  Remedy result;
+  result.name = remedy.name;
+  result.title = remedy.title;
+  result.cost = remedy.cost;
+  result.how = remedy.how;
+  result.provenance = Provenance::estimated;
+  result.why = remedy.obstacle.empty() ? remedy.why : remedy.obstacle;
+  if (!remedy.obstacle.empty()) return result;
   const std::vector<std::uint64_t> peaks = run.peaks({remedy.scale, remedy.least, remedy.most});
   if (!advice.partial.empty()) {
-    told.at_least_bytes = std::min(peaks[0], peaks[1]);
-    told.why = "Counted up to where the run ran out of memory: the rest takes more.";
-    return told;
+    result.at_least_bytes = std::min(peaks[0], peaks[1]);
+    result.why = "Counted up to where the run ran out of memory: the rest takes more.";
+    return result;
   }
-  told.peak_allocated = inference_band(peaks[0], peaks[1], peaks[2]);
-  told.after.phase = Phase::forward;
-  told.saving_bytes = static_cast<std::int64_t>(advice.peak_allocated_bytes) -
-                      static_cast<std::int64_t>(told.peak_allocated->bytes);
-  return told;
+  result.peak_allocated = inference_band(peaks[0], peaks[1], peaks[2]);
+  result.after.phase = Phase::forward;
+  result.saving_bytes = static_cast<std::int64_t>(advice.peak_allocated_bytes) -
+                        static_cast<std::int64_t>(result.peak_allocated->bytes);
+  return result;
 }
 
 // Remedies by name, combined into one; an Error if a name is not a remedy, or two cannot be
@@ -99,21 +99,13 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
   const InferenceRun run(store, record);
   const std::vector<InferenceRemedy> remedies = inference_remedies(run);
   for (const InferenceRemedy& remedy : remedies)
-    advice.remedies.push_back(told(run, remedy, advice));
+    advice.remedies.push_back(study(run, remedy, advice));
   for (const std::vector<std::string>& names : options.together) {
     const Result<InferenceRemedy> set = find_set(remedies, names);
     if (!set) return set.error();
-    advice.remedies.push_back(told(run, set.value(), advice));
+    advice.remedies.push_back(study(run, set.value(), advice));
   }
-  std::stable_sort(advice.remedies.begin(), advice.remedies.end(),
-                   [](const Remedy& a, const Remedy& b) {
-                     if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
-                       return a.peak_allocated.has_value();
-                     if (a.at_least_bytes || b.at_least_bytes)
-                       return a.at_least_bytes.value_or(kUnknownBytes) <
-                              b.at_least_bytes.value_or(kUnknownBytes);
-                     return a.saving_bytes > b.saving_bytes;
-                   });
+  sort_remedies(advice.remedies);
   if (options.fit_bytes && !advice.partial.empty()) {
     advice.fit = FitPlan{};
     advice.fit->limit_bytes = *options.fit_bytes;

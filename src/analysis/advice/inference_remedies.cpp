@@ -19,6 +19,10 @@ class RemedyList {
   [[nodiscard]] double halved() const { return 1 - run_.precision().full_share() / 2; }
   // Current bytes per weight, on average.
   [[nodiscard]] double weight_bytes() const { return 2 + 2 * run_.precision().full_share(); }
+  // The least a weight may take now: without a word on the precision, it may be half already.
+  [[nodiscard]] double least_weight_bytes() const {
+    return run_.precision().is_known() ? weight_bytes() : 2;
+  }
 
   [[nodiscard]] std::string if_full() const {
     return run_.precision().is_known()
@@ -34,7 +38,8 @@ class RemedyList {
     remedy.changes_precision = true;
     const double half = halved();
     remedy.scale = remedy.least = remedy.most = {half, half, half, 1, false, false};
-    remedy.most.activations = (1 + half) / 2;  // softmax and norms compute in fp32
+    remedy.most.activations = (1 + half) / 2;            // softmax and norms compute in fp32
+    if (!run_.precision().is_known()) remedy.most = {};  // it may be in half precision already
     remedy.why = "Weights, cache and activations take two bytes each instead of four." + if_full();
     remedy.how =
         "model = Model.from_pretrained(name, dtype=torch.bfloat16)\n"
@@ -125,10 +130,9 @@ class RemedyList {
     remedy.title = "the cache of keys and values in 4 bits";
     remedy.cost = RemedyCost::changes_training;
     remedy.changes_precision = true;
-    const double now = 2 + 2 * run_.precision().full_share();
-    remedy.scale.cache = 0.5 * 1.25 / now;
-    remedy.least.cache = 0.5 / now;
-    remedy.most.cache = 2 * 0.5 * 1.25 / now;
+    remedy.scale.cache = 0.5 * 1.25 / weight_bytes();
+    remedy.least.cache = 0.5 / weight_bytes();
+    remedy.most.cache = 2 * 0.5 * 1.25 / least_weight_bytes();
     remedy.scale.is_cache_settled = remedy.least.is_cache_settled = true;
     remedy.why =
         "Keys and values take half a byte each; the last 128 tokens stay in full." + if_full();

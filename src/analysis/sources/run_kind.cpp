@@ -69,14 +69,19 @@ bool has_training_code(const Store& store, const DeviceRecord& record,
   return false;
 }
 
-// The outermost forward code of a stack is the model; its caller is the line that calls the model.
-StackId caller_of_forward(const StackTrie& stacks, const std::vector<CodeKind>& kinds,
-                          StackId stack) {
-  StackId site = stack;
-  for (StackId each = stack; !each.is_none(); each = stacks.caller(each)) {
-    if (kinds[each.index] == CodeKind::forward) site = stacks.caller(each);
+// By stack: the line that calls the model. The outermost forward code of a stack is the model, and
+// that line is its caller; none for stacks outside forward.
+std::vector<StackId> callers_of_forward(const StackTrie& stacks,
+                                        const std::vector<CodeKind>& kinds) {
+  std::vector<StackId> sites(stacks.size());
+  std::vector<bool> is_inside(stacks.size(), false);
+  for (std::size_t index = 0; index < stacks.size(); ++index) {
+    const StackId caller = stacks.caller(StackId(index));
+    const bool is_caller_inside = !caller.is_none() && is_inside[caller.index];
+    is_inside[index] = is_caller_inside || kinds[index] == CodeKind::forward;
+    if (is_inside[index]) sites[index] = is_caller_inside ? sites[caller.index] : caller;
   }
-  return site;
+  return sites;
 }
 
 // The share of what forward had allocated by the end of the work, or when memory ran out, that it
@@ -111,6 +116,7 @@ bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
 
 std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceRecord& record,
                                             const std::vector<CodeKind>& kinds) {
+  const std::vector<StackId> sites = callers_of_forward(store.stacks(), kinds);
   std::vector<ForwardCall> calls;
   bool is_open = false;
   for (std::uint32_t event = 0; event < record.events.size(); ++event) {
@@ -118,7 +124,7 @@ std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceReco
     if (record.events.action[event] != Action::alloc || stack.is_none()) continue;
     const bool is_forward = kinds[stack.index] == CodeKind::forward;
     if (is_forward) {
-      const StackId site = caller_of_forward(store.stacks(), kinds, stack);
+      const StackId site = sites[stack.index];
       if (!is_open || calls.back().site != site) calls.push_back({event, event, site});
       calls.back().last_event = event;
     }

@@ -63,7 +63,12 @@ def when_cuda_is_ready(callback: Callable[[], None]) -> None:
     """Call back once the program has initialised CUDA; at once if it already has."""
     import torch
 
-    torch.cuda._lazy_call(callback)
+    # torch runs what waits for CUDA under a lock that the same thread cannot take twice.
+    is_inside = hasattr(torch.cuda._tls, "is_initializing")
+    if is_inside or torch.cuda.is_initialized():
+        callback()
+    else:
+        torch.cuda._lazy_call(callback)
 
 
 def two_nodes() -> tuple[Any, Any]:

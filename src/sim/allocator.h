@@ -153,6 +153,7 @@ class Allocator {
   BlockId split_tail(BlockId block, std::uint64_t front_bytes);
   void absorb_next(BlockId block);
   void cache(BlockId block);
+  void cache_adopted(BlockId block);
   void uncache(BlockId block);
   void note_cached(Block& block);
   [[nodiscard]] FreeSet::Position find_in(const FreeSet& set, BlockId block) const;

@@ -155,7 +155,7 @@ void Allocator::adopt_segment(const SegmentState& state, std::span<const BlockSt
     has_rest = block.size_bytes < blocks_[id.index].size_bytes;
     if (has_rest) rest = split_tail(id, block.size_bytes);
     if (block.state == BlockStateKind::inactive) {
-      cache(id);
+      cache_adopted(id);
       if (!state.is_expandable && blocks_[id.index].is_split()) {
         counters_.inactive_split.increase(half, 1);
         counters_.inactive_split_bytes.increase(half, block.size_bytes);
@@ -176,8 +176,20 @@ void Allocator::adopt_segment(const SegmentState& state, std::span<const BlockSt
     first_id = AllocationId(first_id.index + std::size_t{1});
   }
   // The listed blocks need not fill the last page under settings other than the recording's.
-  if (has_rest) cache(rest);
+  if (has_rest) cache_adopted(rest);
   check_self();
+}
+
+// A damaged recording may list free blocks side by side; the allocator always merges them.
+void Allocator::cache_adopted(BlockId id) {
+  const BlockId previous = blocks_[id.index].previous;
+  if (!previous.is_none() && blocks_[previous.index].is_free() &&
+      blocks_[previous.index].is_mapped) {
+    uncache(previous);
+    absorb_next(previous);
+    id = previous;
+  }
+  cache(id);
 }
 
 // Maps a run of pages inside its expandable segment, which is created if it does not exist yet.

@@ -136,6 +136,41 @@ if __name__ == "__main__":
 """
 
 
+CHILDREN = """
+import subprocess, sys, torch
+sys.path.insert(0, {here!r})
+from workloads import small_training
+def train(rank=0):
+    step = small_training()
+    for _ in range(5): step()
+    torch.cuda.synchronize()
+    print("peak", torch.cuda.max_memory_allocated(), flush=True)
+if __name__ == "__main__":
+    if sys.argv[1:] != ["child"]:
+        torch.multiprocessing.spawn(train, nprocs=2)
+        subprocess.run([sys.executable, "train.py", "child"], check=True)
+    train()
+"""
+
+
+def children_under_run(folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    (folder / "train.py").write_text(CHILDREN.format(here=str(HERE)))
+    done = subprocess.run(
+        [sys.executable, "-m", "gpumemprof", "run", "-o", "run.gmp", "train.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    files = sorted(folder.glob("*.gmp"))
+    wrong = [] if len(files) == 4 else [f"{len(files)} files: {done.stderr[-800:]}"]
+    recorded = [gpumemprof.load(path).devices[0].peak.allocated_bytes for path in files]
+    if sorted(recorded) != sorted(peaks_printed(done.stdout)):
+        wrong.append(f"peaks {recorded}, printed {peaks_printed(done.stdout)}")
+    return {"wrong": wrong, "told": ", ".join(path.name for path in files)}
+
+
 def torchrun_under_run(folder: Path) -> dict[str, Any]:
     folder.mkdir()
     (folder / "train.py").write_text(WORKERS.format(here=str(HERE)))
@@ -173,6 +208,7 @@ def main() -> None:
             folder / "async", asynchronous, {"capture": "counters"}, False
         ),
         "torchrun, two ranks": lambda: torchrun(folder / "torchrun"),
+        "mp.spawn and subprocess": lambda: children_under_run(folder / "children"),
         "torchrun under run": lambda: torchrun_under_run(folder / "under"),
     }
     # Each counts only its own processes, so they may run in parallel.

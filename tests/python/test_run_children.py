@@ -343,3 +343,27 @@ def test_the_program_is_ended_by_a_signal_as_ever(tmp_path: Path) -> None:
     write(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
     assert run_recorded(tmp_path, "--cpu", "train.py").returncode == -signal.SIGTERM
     assert os.name == "posix"
+
+
+# torch runs what waits for CUDA while it holds a lock that the same thread cannot take twice.
+CUDA_STARTS = """
+import torch
+from gpumemprof import _torch
+calls = []
+def outer():
+    calls.append("outer")
+    _torch.when_cuda_is_ready(lambda: calls.append("inner"))
+_torch.when_cuda_is_ready(outer)
+assert not calls
+with torch.cuda._initialization_lock:
+    torch.cuda._tls.is_initializing = True
+    torch.cuda._queued_calls[-1][0]()
+print(calls)
+"""
+
+
+def test_a_child_is_recorded_from_within_the_start_of_cuda():
+    done = subprocess.run(
+        [sys.executable, "-c", CUDA_STARTS], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "['outer', 'inner']\n", done.stderr

@@ -59,7 +59,7 @@ PROGRAMS = {
     "fragmentation": (
         "del keep\n"
         "torch.cuda.empty_cache()\n"
-        "torch.cuda.set_per_process_memory_fraction(4.19 * GIB / total)\n"
+        "torch.cuda.set_per_process_memory_fraction(4.25 * GIB / total)\n"
         "bits = []\n"
         "for _ in range(200):\n"
         "    hole = block(30 << 20)\n"

@@ -1,0 +1,87 @@
+"""Checks sizes: source files in a folder, lines of code in a file, lines in a function.
+
+What is too large has a reason in EXCEPTIONS; an exception that is no longer needed is an error.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from source_functions import BRACES, PYTHON, code_lines, functions
+
+FOLDERS = ("src", "python", "viewer/src", "tests", "tools", "bench", "fuzz")
+DATA = ("tests/data", "tests/golden", "fuzz/corpus", "fuzz/seeds", "python/gpumemprof/data")
+SOURCES = PYTHON | BRACES | {".css"}
+
+MOST_FILES = 20
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 80
+
+# A folder, a file, or "file: function" → why it may be larger.
+EXCEPTIONS: dict[str, str] = {}
+
+
+class Size(NamedTuple):
+    what: str  # a key of EXCEPTIONS
+    where: str
+    size: int
+    limit: int
+    unit: str
+
+
+def source_files(root: Path) -> list[Path]:
+    """Tracked sources and new ones that git does not ignore, relative to the root."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *FOLDERS]
+    names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    found = (Path(name) for name in sorted(set(names.split("\0"))) if name)
+    return [
+        path
+        for path in found
+        if path.suffix in SOURCES
+        and not any(str(path).startswith(f"{folder}/") for folder in DATA)
+        and (root / path).is_file()
+    ]
+
+
+def too_large(root: Path) -> Iterator[Size]:
+    files = source_files(root)
+    for folder, count in sorted(Counter(path.parent for path in files).items()):
+        if count > MOST_FILES:
+            yield Size(str(folder), str(folder), count, MOST_FILES, "source files")
+    for path in files:
+        text = (root / path).read_text(encoding="utf-8")
+        if (lines := code_lines(text, path.suffix)) > MOST_LINES:
+            yield Size(str(path), str(path), lines, MOST_LINES, "lines of code")
+        for function in [] if path.suffix == ".css" else functions(text, path.suffix):
+            if function.lines > MOST_FUNCTION_LINES:
+                yield Size(
+                    f"{path}: {function.name}",
+                    f"{path}:{function.first_line}: {function.name}",
+                    function.lines,
+                    MOST_FUNCTION_LINES,
+                    "lines in a function",
+                )
+
+
+def check_sizes(root: Path, exceptions: dict[str, str]) -> Iterator[str]:
+    found = list(too_large(root))
+    for size in found:
+        if size.what not in exceptions:
+            yield f"{size.where}: {size.size} {size.unit}; the limit is {size.limit}"
+    for what in exceptions.keys() - {size.what for size in found}:
+        yield f"{what} keeps the limits now; drop it from EXCEPTIONS"
+
+
+def main(root: Path) -> int:
+    problems = list(check_sizes(root, EXCEPTIONS))
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent.parent))

@@ -2,7 +2,7 @@
 
 usage: python bench/program_sources.py [--only NAME ...] [--rows NAME]
 
-Records every program in bench/training_programs.py with CPU tensors, those with several processes
+Records every program in bench/training_programs with CPU tensors, those with several processes
 under torchrun. Compares parameters (with buffers), gradients, optimizer state and inputs with the
 bytes of the tensors' storages at every moment the program reported: as measured, by the recording's
 labels, and as inferred, from the recording converted to a plain PyTorch snapshot. Shows the largest
@@ -52,12 +52,12 @@ def record_program(name: str, folder: Path) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     program = {**training_programs.PROGRAMS, **training_programs.SHARDED}[name]
-    tell = training_programs.Teller()
+    report = training_programs.Reporter()
     stem = f"{name}.rank{os.environ.get('RANK', '0')}"
     (folder / f"{stem}.gmp").unlink(missing_ok=True)
     with gpumemprof.record(folder / f"{stem}.gmp", cpu=True):
-        program(tell)
-    tell.write(folder / f"{stem}.json")
+        program(report)
+    report.write(folder / f"{stem}.json")
 
 
 def record_here(names: list[str], folder: Path) -> int:

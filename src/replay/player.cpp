@@ -147,11 +147,11 @@ bool Player::free_requested(std::uint32_t event) {
   const std::uint32_t block = blocks_.find(record_.events.address[event]);
   if (block == kNoBlock || blocks_[block].is_free() || blocks_[block].is_pending) return false;
   if (!is_size_of(block, record_.events.size_bytes[event])) return false;
-  let_go(block, event);
+  mark_freed(block, event);
   return true;
 }
 
-void Player::let_go(std::uint32_t block, std::uint32_t event) {
+void Player::mark_freed(std::uint32_t block, std::uint32_t event) {
   blocks_[block].is_pending = true;
   now_.allocated_bytes -= blocks_[block].size_bytes;
   record_.allocations.free_requested_event[blocks_[block].allocation.index] = event;

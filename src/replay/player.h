@@ -42,7 +42,7 @@ class Player {
  private:
   bool alloc(std::uint32_t event);
   bool free_requested(std::uint32_t event);
-  void let_go(std::uint32_t block, std::uint32_t event);
+  void mark_freed(std::uint32_t block, std::uint32_t event);
   bool free_completed(std::uint32_t event);
   [[nodiscard]] bool is_size_of(std::uint32_t block, std::uint64_t size_bytes) const;
   bool segment_event(std::uint32_t event);
@@ -57,8 +57,8 @@ class Player {
   [[nodiscard]] bool is_uncertain(std::uint32_t block) const;
   bool correct_previous(std::uint64_t address);
   void confirm_previous(std::uint32_t block);
-  bool mend_alloc(std::uint32_t event);
-  void mend_free(std::uint32_t event);
+  bool repair_alloc(std::uint32_t event);
+  void repair_free(std::uint32_t event);
   void forget(std::uint32_t block, std::uint32_t event);
 
   DeviceRecord& record_;

@@ -21,7 +21,7 @@ class PoollessPlayer {
           allocate(event);
           break;
         case Action::free_requested:
-          let_go(event);
+          request_free(event);
           break;
         case Action::free_completed:
           complete(event);
@@ -66,7 +66,7 @@ class PoollessPlayer {
     result.end.totals = totals_of(live_bytes_);
   }
 
-  void let_go(std::uint32_t event) {
+  void request_free(std::uint32_t event) {
     const std::uint32_t* row = rows_.find(events_.address[event]);
     if (row == nullptr) {
       ++result.contradictions;

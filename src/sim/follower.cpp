@@ -61,19 +61,19 @@ Status Follower::adopt_start() {
                    "segment at " + std::to_string(segment.address), "the recording is damaged"};
     }
     if (segment.size_bytes == 0) continue;
-    const LaneId lane = lane_for({segment.stream, pool_of(segment.pool)});
+    const StreamPoolId stream_pool = stream_pool_for({segment.stream, pool_of(segment.pool)});
     const AllocationId first_id(result_.requests.allocation_count());
     for (const BlockState& block : blocks) {
-      if (block.state != BlockStateKind::inactive) add_earlier_allocation(block, lane);
+      if (block.state != BlockStateKind::inactive) add_earlier_allocation(block, stream_pool);
     }
-    allocator_.adopt_segment(segment, blocks, lane, first_id);
+    allocator_.adopt_segment(segment, blocks, stream_pool, first_id);
   }
   allocator_.clear_calls();
   return Done{};
 }
 
-void Follower::add_earlier_allocation(const BlockState& block, LaneId lane) {
-  const AllocationId id = result_.requests.add_allocation(block.requested_bytes, lane);
+void Follower::add_earlier_allocation(const BlockState& block, StreamPoolId stream_pool) {
+  const AllocationId id = result_.requests.add_allocation(block.requested_bytes, stream_pool);
   allocation_at_.insert_or_assign(block.address, id.index);
   result_.requests.add(RequestKind::allocate, id.index, kNoEvent);
   if (block.state == BlockStateKind::active_pending_free) {
@@ -126,7 +126,7 @@ void Follower::read_free_requested(std::uint32_t row) {
   const std::uint32_t* found = allocation_at_.find(events_.address[row]);
   if (found == nullptr) {
     ++result_.unknown_frees;
-    if (completes_at_once(row)) told_completion_ = row + 1;
+    if (completes_at_once(row)) accounted_completion_ = row + 1;
     return;
   }
   const AllocationId id(*found);
@@ -138,7 +138,7 @@ void Follower::read_free_requested(std::uint32_t row) {
   allocator_.free(id);
   result_.requests.add(RequestKind::free, id.index, row);
   allocation_at_.erase(events_.address[row]);
-  told_completion_ = row + 1;
+  accounted_completion_ = row + 1;
 }
 
 // A completion right after its request is usually part of the same call. It can also belong to the
@@ -162,7 +162,7 @@ bool Follower::completes_at_once(std::uint32_t row) const {
 }
 
 void Follower::read_free_completed(std::uint32_t row) {
-  if (row != told_completion_) completions_.push_back(row);
+  if (row != accounted_completion_) completions_.push_back(row);
 }
 
 PoolIndex Follower::pool_of(std::uint32_t pool_row) {
@@ -179,22 +179,22 @@ PoolIndex Follower::pool_of(std::uint32_t pool_row) {
   return index;
 }
 
-LaneId Follower::lane_for(const LaneKey& key) {
-  const std::size_t lanes_before = result_.requests.lanes.size();
-  const LaneId lane = result_.requests.add_lane(key);
-  if (result_.requests.lanes.size() > lanes_before) allocator_.add_lane(key);
-  return lane;
+StreamPoolId Follower::stream_pool_for(const StreamPoolKey& key) {
+  const std::size_t stream_pools_before = result_.requests.stream_pools.size();
+  const StreamPoolId stream_pool = result_.requests.add_stream_pool(key);
+  if (result_.requests.stream_pools.size() > stream_pools_before) allocator_.add_stream_pool(key);
+  return stream_pool;
 }
 
-LaneId Follower::lane_of(std::uint32_t row) {
+StreamPoolId Follower::stream_pool_of(std::uint32_t row) {
   const std::uint32_t stream = events_.stream[row];
   const std::uint32_t pool_row = run_.pool_row(row);
-  if (last_lane_.is_none() || stream != last_stream_ || pool_row != last_pool_row_) {
-    last_lane_ = lane_for({stream, pool_of(pool_row)});
+  if (last_stream_pool_.is_none() || stream != last_stream_ || pool_row != last_pool_row_) {
+    last_stream_pool_ = stream_pool_for({stream, pool_of(pool_row)});
     last_stream_ = stream;
     last_pool_row_ = pool_row;
   }
-  return last_lane_;
+  return last_stream_pool_;
 }
 
 // An address is handed out while it is still in use: its free was not recorded.
@@ -211,15 +211,16 @@ void Follower::forget_address(std::uint32_t row) {
 }
 
 void Follower::read_allocation(std::uint32_t row, bool failed) {
-  const LaneId lane = lane_of(row);
+  const StreamPoolId stream_pool = stream_pool_of(row);
   const std::uint64_t requested_bytes = events_.size_bytes[row];
-  if (!completions_.empty() || has_releases()) settle_burst_before(row, requested_bytes, lane);
+  if (!completions_.empty() || has_releases())
+    settle_burst_before(row, requested_bytes, stream_pool);
   if (!failed) forget_address(row);
-  const AllocationId id = result_.requests.add_allocation(requested_bytes, lane);
+  const AllocationId id = result_.requests.add_allocation(requested_bytes, stream_pool);
   for (const std::uint32_t call : fresh_) {
     addresses_.offer(events_.action[call], events_.address[call], events_.size_bytes[call]);
   }
-  place(row, id, lane, failed);
+  place(row, id, stream_pool, failed);
   const bool has_calls = !fresh_.empty() || has_releases() || !allocator_.calls().empty();
   if (has_calls) {
     fresh_.insert(fresh_.end(), releases_.begin(), releases_.end());
@@ -232,9 +233,9 @@ void Follower::read_allocation(std::uint32_t row, bool failed) {
   if (!failed) allocation_at_.insert_or_assign(events_.address[row], id.index);
 }
 
-void Follower::place(std::uint32_t row, AllocationId id, LaneId lane, bool failed) {
+void Follower::place(std::uint32_t row, AllocationId id, StreamPoolId stream_pool, bool failed) {
   const std::uint64_t requested_bytes = events_.size_bytes[row];
-  const bool succeeds = allocator_.allocate(id, requested_bytes, lane);
+  const bool succeeds = allocator_.allocate(id, requested_bytes, stream_pool);
   result_.allocations += failed ? 0 : 1;
   if (succeeds != failed && (failed || allocator_.placement(id).address == events_.address[row]))
     return;
@@ -243,8 +244,8 @@ void Follower::place(std::uint32_t row, AllocationId id, LaneId lane, bool faile
   allocator_.free(id);
   // Continue as recorded from here, so that one difference is counted once.
   if (failed) return;
-  if (!allocator_.allocate_at(id, requested_bytes, lane, events_.address[row]) && succeeds) {
-    allocator_.allocate(id, requested_bytes, lane);
+  if (!allocator_.allocate_at(id, requested_bytes, stream_pool, events_.address[row]) && succeeds) {
+    allocator_.allocate(id, requested_bytes, stream_pool);
   }
 }
 

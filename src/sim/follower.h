@@ -51,20 +51,21 @@ class Follower {
   void read_free_completed(std::uint32_t row);
   [[nodiscard]] bool completes_at_once(std::uint32_t row) const;
   void read_allocation(std::uint32_t row, bool failed);
-  void place(std::uint32_t row, AllocationId id, LaneId lane, bool failed);
+  void place(std::uint32_t row, AllocationId id, StreamPoolId stream_pool, bool failed);
   void forget_address(std::uint32_t row);
-  void add_earlier_allocation(const BlockState& block, LaneId lane);
-  LaneId lane_for(const LaneKey& key);
-  LaneId lane_of(std::uint32_t row);
+  void add_earlier_allocation(const BlockState& block, StreamPoolId stream_pool);
+  StreamPoolId stream_pool_for(const StreamPoolKey& key);
+  StreamPoolId stream_pool_of(std::uint32_t row);
   PoolIndex pool_of(std::uint32_t pool_row);
 
   // Explaining bursts (follower_burst.cpp).
   [[nodiscard]] bool has_releases() const { return !releases_.empty(); }
   void settle_burst_without_allocation();
-  void settle_burst_before(std::uint32_t row, std::uint64_t requested_bytes, LaneId lane);
+  void settle_burst_before(std::uint32_t row, std::uint64_t requested_bytes,
+                           StreamPoolId stream_pool);
   // Whether a retry preceded the allocation, or is left to the allocator to perform.
   enum class Retry : std::uint8_t { unlikely, possible, left_to_allocator };
-  Retry prepare_retry(std::uint32_t row, std::uint64_t requested_bytes, LaneId lane);
+  Retry prepare_retry(std::uint32_t row, std::uint64_t requested_bytes, StreamPoolId stream_pool);
   void apply_completions(std::size_t count);
   [[nodiscard]] bool is_planned(const ReleasePlan& plan) const;
   [[nodiscard]] std::size_t count_explicit(std::uint32_t row) const;
@@ -81,12 +82,12 @@ class Follower {
   RecordedAddresses addresses_;
   Allocator allocator_;
   Verification result_;
-  FlatMap<std::uint32_t> allocation_at_;      // recorded address → allocation live there
-  std::uint32_t told_completion_ = kNoEvent;  // the event that a free already accounts for
+  FlatMap<std::uint32_t> allocation_at_;           // recorded address → allocation live there
+  std::uint32_t accounted_completion_ = kNoEvent;  // the event that a free already accounts for
   std::vector<PoolIndex> pool_of_row_;
   std::uint32_t last_stream_ = 0;
   std::uint32_t last_pool_row_ = kNoPool;
-  LaneId last_lane_;
+  StreamPoolId last_stream_pool_;
 
   // The burst.
   Calls completions_;  // deferred frees that completed

@@ -39,16 +39,17 @@ void Follower::settle_burst_without_allocation() {
   apply_completions(completions_.size());
 }
 
-void Follower::settle_burst_before(std::uint32_t row, std::uint64_t requested_bytes, LaneId lane) {
+void Follower::settle_burst_before(std::uint32_t row, std::uint64_t requested_bytes,
+                                   StreamPoolId stream_pool) {
   const std::size_t explicit_count = count_explicit(row);
   Retry retry = Retry::unlikely;
-  if (explicit_count == 0) retry = prepare_retry(row, requested_bytes, lane);
+  if (explicit_count == 0) retry = prepare_retry(row, requested_bytes, stream_pool);
   if (retry == Retry::left_to_allocator) return;
   apply_completions(completions_before_release_);
   const bool has_stacks = !events_.stack[row].is_none();
   if (explicit_count > 0) {
     release_as_recorded(explicit_count, Cause::program);
-  } else if (has_releases() && !is_planned(allocator_.plan_release(requested_bytes, lane))) {
+  } else if (has_releases() && !is_planned(allocator_.plan_release(requested_bytes, stream_pool))) {
     // With stacks, we know the allocation did this, for a reason the given settings do not explain.
     Cause cause = has_stacks ? Cause::allocation : Cause::program;
     if (retry == Retry::possible) cause = Cause::retry;
@@ -61,12 +62,12 @@ void Follower::settle_burst_before(std::uint32_t row, std::uint64_t requested_by
 // them before it could make a cached block fit that did not fit then. A retry is possible only
 // where the allocation got new memory or none, and where nothing is pending after it.
 Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t requested_bytes,
-                                        LaneId lane) {
+                                        StreamPoolId stream_pool) {
   const bool got_cached_block = fresh_.empty() && events_.action[row] == Action::alloc;
   if (got_cached_block || completions_.size() != allocator_.pending_count()) {
     return Retry::unlikely;
   }
-  if (!allocator_.plan_release(requested_bytes, lane).empties_cache) return Retry::unlikely;
+  if (!allocator_.plan_release(requested_bytes, stream_pool).empties_cache) return Retry::unlikely;
   release_private_pools(releases_, Cause::retry);
   std::vector<AllocationId> order;
   for (const std::uint32_t completion : completions_) {
@@ -80,10 +81,11 @@ Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t request
   const std::size_t at_start =
       has_releases() ? completions_before_first_release_ : completions_.size();
   if (at_start > 0 &&
-      !allocator_.fits_after(std::span(order).first(at_start), requested_bytes, lane)) {
+      !allocator_.fits_after(std::span(order).first(at_start), requested_bytes, stream_pool)) {
     apply_completions(at_start);
     order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(at_start));
-    if (!allocator_.plan_release(requested_bytes, lane).empties_cache) return Retry::possible;
+    if (!allocator_.plan_release(requested_bytes, stream_pool).empties_cache)
+      return Retry::possible;
   }
   for (std::size_t index = 0; index < completions_.size(); ++index) {
     result_.requests.add(RequestKind::complete_free, order[index].index, completions_[index]);
@@ -211,7 +213,7 @@ PoolIndex Follower::private_pool_at(std::uint64_t address) const {
   if (result_.requests.pools.size() == 1) return found;
   allocator_.for_each_segment([&](const Segment& segment) {
     if (address >= segment.address && address - segment.address < segment.size_bytes) {
-      found = allocator_.lane(segment.lane).pool;
+      found = allocator_.stream_pool(segment.stream_pool).pool;
     }
   });
   return found;
@@ -219,12 +221,12 @@ PoolIndex Follower::private_pool_at(std::uint64_t address) const {
 
 // Compares the first count recorded calls with what the allocator has done since, and drops both.
 void Follower::compare_calls(Calls& recorded, std::size_t count) {
-  const std::vector<Call> told = sorted_rows(events_, std::span(recorded.data(), count));
+  const std::vector<Call> recorded_calls = sorted_rows(events_, std::span(recorded.data(), count));
   const std::vector<Call> done = sorted_calls(allocator_.calls());
-  if (told != done) {
+  if (recorded_calls != done) {
     std::vector<Call> different;
-    std::set_symmetric_difference(told.begin(), told.end(), done.begin(), done.end(),
-                                  std::back_inserter(different));
+    std::set_symmetric_difference(recorded_calls.begin(), recorded_calls.end(), done.begin(),
+                                  done.end(), std::back_inserter(different));
     result_.segment_mismatches += different.size();
     note_mismatch(count > 0 ? recorded[0] : static_cast<std::uint32_t>(events_.size() - 1));
   }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "sim/allocator/rules.h"
 #include "sim/recorded_run.h"
-#include "sim/rules.h"
 
 namespace gpumemprof::sim {
 

@@ -12,8 +12,8 @@
 
 #include "base/column.h"
 #include "base/id.h"
-#include "sim/allocator.h"
-#include "sim/block.h"
+#include "sim/allocator/allocator.h"
+#include "sim/allocator/block.h"
 
 namespace gpumemprof::sim {
 
@@ -36,8 +36,8 @@ struct RequestColumns {
       event;  // the recorded event it comes from; kNoEvent if it precedes the first event
   // ---
   Column<std::uint64_t> size_bytes;  // requested, by allocation
-  Column<LaneId> lane;               // by allocation
-  std::vector<LaneKey> lanes;
+  Column<StreamPoolId> stream_pool;  // by allocation
+  std::vector<StreamPoolKey> stream_pools;
   std::vector<PoolKind> pools;  // row 0 is the default pool
 
   RequestColumns() : pools{PoolKind::standard} {}
@@ -46,12 +46,13 @@ struct RequestColumns {
   [[nodiscard]] std::size_t allocation_count() const { return size_bytes.size(); }
 
   PoolIndex add_pool(PoolKind kind);
-  LaneId add_lane(const LaneKey& key);  // the lane with this key, created if it does not exist
-  AllocationId add_allocation(std::uint64_t requested_bytes, LaneId lane);
+  // The stream pool with this key, created if it does not exist.
+  StreamPoolId add_stream_pool(const StreamPoolKey& key);
+  AllocationId add_allocation(std::uint64_t requested_bytes, StreamPoolId stream_pool);
   void add(RequestKind kind, std::uint32_t operand, std::uint32_t event);
-  // Creates the pools and lanes of these requests in an allocator that has none yet; ids stay the
-  // same.
-  void declare_lanes(Allocator& allocator) const;
+  // Creates the pools and stream pools of these requests in an allocator that has none yet; ids
+  // stay the same.
+  void declare_stream_pools(Allocator& allocator) const;
 };
 
 }  // namespace gpumemprof::sim

@@ -60,7 +60,7 @@ class Run {
         writer_(writer),
         allocator_({options.settings, options.rules, options.limit, options.device_total_bytes},
                    addresses_) {
-    requests.declare_lanes(allocator_);
+    requests.declare_stream_pools(allocator_);
     allocator_.reserve_allocations(requests.allocation_count());
     allocator_.keep_calls(writer_.is_on());
   }
@@ -119,8 +119,8 @@ class Run {
 
   bool allocate(AllocationId id, std::size_t row) {
     const std::uint64_t requested_bytes = requests_.size_bytes[id.index];
-    const LaneId lane = requests_.lane[id.index];
-    const bool fits = allocator_.allocate(id, requested_bytes, lane);
+    const StreamPoolId stream_pool = requests_.stream_pool[id.index];
+    const bool fits = allocator_.allocate(id, requested_bytes, stream_pool);
     if (allocator_.reserved_bytes() > result_.peak_reserved_bytes) note_peak(row);
     if (!fits && result_.first_oom_event == kNoEvent) {
       // Memory from before the first event can only be missing from the first event on.
@@ -128,7 +128,7 @@ class Run {
     }
     if (!writer_.is_on()) return fits;
     writer_.write_calls(allocator_, requests_.event[row]);
-    const std::uint32_t stream = requests_.lanes[lane.index].stream;
+    const std::uint32_t stream = requests_.stream_pools[stream_pool.index].stream;
     if (fits) {
       const std::uint64_t address = allocator_.placement(id).address;
       writer_.write(Action::alloc, address, requested_bytes, stream, requests_.event[row]);
@@ -152,7 +152,8 @@ class Run {
 
   void write_free(AllocationId id, Action action, std::size_t row) {
     if (!allocator_.is_live(id)) return;
-    const std::uint32_t stream = requests_.lanes[requests_.lane[id.index].index].stream;
+    const std::uint32_t stream =
+        requests_.stream_pools[requests_.stream_pool[id.index].index].stream;
     writer_.write(action, allocator_.placement(id).address, requests_.size_bytes[id.index], stream,
                   requests_.event[row]);
   }

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/result.h"
-#include "sim/allocator.h"
+#include "sim/allocator/allocator.h"
 #include "sim/requests.h"
 
 namespace gpumemprof::sim {

@@ -7,7 +7,7 @@
 #include "analysis/advice/fit.h"
 #include "analysis/advice/inference.h"
 #include "analysis/advice/words.h"
-#include "analysis/sources/run_kind.h"
+#include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "analysis/sources/module_index.h"
+#include "analysis/modules/module_index.h"
 
 namespace gpumemprof {
 namespace {

@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "analysis/advice/rewrite.h"
-#include "analysis/sources/code_kind.h"
+#include "analysis/code/code_kind.h"
 
 namespace gpumemprof {
 namespace {

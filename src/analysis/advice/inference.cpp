@@ -4,7 +4,7 @@
 
 #include "analysis/advice/inference_fit.h"
 #include "analysis/advice/inference_run.h"
-#include "analysis/sources/run_kind.h"
+#include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {
 namespace {

@@ -1,6 +1,6 @@
 // Why a remedy cannot be predicted from a recording, or would by its nature change nothing.
 #include "analysis/advice/advisor.h"
-#include "analysis/sources/code_kind.h"
+#include "analysis/code/code_kind.h"
 
 namespace gpumemprof {
 namespace {

@@ -283,7 +283,7 @@ std::optional<double> RunFacts::seconds_in(Phase phase) const {
 Tape RunFacts::tape(const sim::RequestColumns& proven, std::uint32_t first_event) const {
   Tape tape;
   tape.pools = proven.pools;
-  tape.lanes = proven.lanes;
+  tape.lanes = proven.stream_pools;
   if (tape.lanes.empty()) tape.lanes.emplace_back();
   Column<std::uint32_t> lane_at;
   lane_at.resize(record_.events.size(), kNone);
@@ -292,7 +292,7 @@ Tape RunFacts::tape(const sim::RequestColumns& proven, std::uint32_t first_event
     const sim::RequestKind kind = proven.kind[row];
     const TapeKey key = event == kNoEvent ? kTapeStart : at_event(event);
     if (kind == sim::RequestKind::allocate && event < record_.events.size()) {
-      lane_at[event] = proven.lane[proven.operand[row]].index;
+      lane_at[event] = proven.stream_pool[proven.operand[row]].index;
     } else if (kind == sim::RequestKind::empty_cache || kind == sim::RequestKind::release_pool ||
                kind == sim::RequestKind::empty_pool) {
       tape.commands.push_back({key, kind, proven.operand[row]});
@@ -316,8 +316,8 @@ Tape RunFacts::tape(const sim::RequestColumns& proven, std::uint32_t first_event
     if (born != kNoEvent && lane_at[born] != kNone) {
       entry.lane = lane_at[born];
     } else {
-      const auto lane =
-          std::find_if(tape.lanes.begin(), tape.lanes.end(), [&](const sim::LaneKey& candidate) {
+      const auto lane = std::find_if(
+          tape.lanes.begin(), tape.lanes.end(), [&](const sim::StreamPoolKey& candidate) {
             return candidate.stream == rows.stream[row] && candidate.pool == sim::kDefaultPool;
           });
       if (lane != tape.lanes.end())

@@ -12,8 +12,8 @@
 
 #include "analysis/advice/op_kind.h"
 #include "analysis/advice/tape.h"
+#include "analysis/phases/span_index.h"
 #include "analysis/sources/sources.h"
-#include "analysis/sources/span_index.h"
 #include "analysis/whatif/whatif.h"
 #include "store/store.h"
 

@@ -52,7 +52,7 @@ TapeRow& Tape::insert(TapeKey birth, TapeKey death, std::uint64_t size_bytes, Me
 sim::RequestColumns Tape::requests() const {
   sim::RequestColumns requests;
   for (std::size_t pool = 1; pool < pools.size(); ++pool) requests.add_pool(pools[pool]);
-  for (const sim::LaneKey& lane : lanes) requests.lanes.push_back(lane);
+  for (const sim::StreamPoolKey& lane : lanes) requests.stream_pools.push_back(lane);
   std::vector<AllocationId> ids(rows.size());
   for (const Edge& edge : edges_of(*this)) {
     const std::uint32_t event = event_of(edge.key);
@@ -62,7 +62,7 @@ sim::RequestColumns Tape::requests() const {
     }
     const TapeRow& row = rows[edge.row];
     if (edge.kind == EdgeKind::birth) {
-      ids[edge.row] = requests.add_allocation(row.size_bytes, sim::LaneId(row.lane));
+      ids[edge.row] = requests.add_allocation(row.size_bytes, sim::StreamPoolId(row.lane));
       requests.add(sim::RequestKind::allocate, ids[edge.row].index, event);
       continue;
     }

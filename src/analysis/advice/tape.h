@@ -73,7 +73,7 @@ struct TapePeak {
 struct Tape {
   std::vector<TapeRow> rows;
   std::vector<TapeCommand> commands;
-  std::vector<sim::LaneKey> lanes;
+  std::vector<sim::StreamPoolKey> lanes;
   std::vector<sim::PoolKind> pools;
 
   TapeRow& insert(TapeKey birth, TapeKey death, std::uint64_t size_bytes, MemorySource source);

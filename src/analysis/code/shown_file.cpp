@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/peak/user_frame.h"
+#include "analysis/code/user_frame.h"
 
 namespace gpumemprof {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/peak/user_frame.h"
-#include "analysis/sources/module_index.h"
+#include "analysis/code/user_frame.h"
+#include "analysis/modules/module_index.h"
 #include "base/flat_map.h"
 #include "base/interner.h"
 #include "event/memory_source.h"

@@ -4,9 +4,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "analysis/code/user_frame.h"
 #include "analysis/growth/site_series.h"
 #include "analysis/growth/step_floors.h"
-#include "analysis/peak/user_frame.h"
 
 namespace gpumemprof {
 namespace {

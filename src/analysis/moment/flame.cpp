@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
-#include "analysis/sources/code_kind.h"
-#include "analysis/sources/module_index.h"
+#include "analysis/code/code_kind.h"
+#include "analysis/modules/module_index.h"
 #include "analysis/tags/tags.h"
 #include "analysis/timeline/grouping.h"
 #include "base/flat_map.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/oom/oom.h"
-#include "sim/rules.h"
+#include "sim/allocator/rules.h"
 
 namespace gpumemprof {
 

@@ -57,7 +57,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.pins = find_pins(record, store, moment);
   overview.totals = totals_of(overview.memory);
   overview.asked_sources = sources_at(record, record.labels, moment);
-  overview.gap = find_gap(store, record);
+  overview.card_usage = find_card_usage(store, record);
   overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.growth = find_growth(store, record, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);

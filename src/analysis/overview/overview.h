@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/card_usage/card_usage.h"
 #include "analysis/completeness/completeness.h"
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
-#include "analysis/gap/gap.h"
 #include "analysis/growth/growth.h"
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
@@ -58,11 +58,11 @@ struct DeviceOverview {
   std::vector<LiveLine> live_lines;
   FreeMemory memory;
   PinReport pins;
-  TagReport tags;                // at the moment asked about
-  SourceBytes asked_sources;     // at the moment asked about
-  DeviceSources sources;         // at the peak and over time
-  Growth growth;                 // from step to step
-  std::optional<DeviceGap> gap;  // at the last sample of the card
+  TagReport tags;                       // at the moment asked about
+  SourceBytes asked_sources;            // at the moment asked about
+  DeviceSources sources;                // at the peak and over time
+  Growth growth;                        // from step to step
+  std::optional<CardUsage> card_usage;  // at the last sample of the card
 
   std::vector<OomReport> ooms;  // the first few
   std::vector<When> oom_whens;  // one for each of them

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analysis/peak/user_frame.h"
+#include "analysis/code/user_frame.h"
 #include "analysis/tags/tags.h"
 
 namespace gpumemprof {

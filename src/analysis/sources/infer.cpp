@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/peak/user_frame.h"
-#include "analysis/sources/code_kind.h"
+#include "analysis/code/code_kind.h"
+#include "analysis/code/user_frame.h"
 #include "analysis/sources/kv_cache.h"
-#include "analysis/sources/row_lives.h"
-#include "analysis/sources/size_book.h"
+#include "analysis/sources/lifetimes.h"
+#include "analysis/sources/size_counts.h"
 #include "analysis/sources/workspace.h"
 #include "base/bytes.h"
 
@@ -18,11 +18,13 @@ bool is_usual_workspace(std::uint64_t bytes) {
   return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
 }
 
-class Inference : private RowLives {
+class Inference : private Lifetimes {
  public:
   Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
             RunKind kind, AllocationLabels& labels)
-      : RowLives(store, record, spans), labels_(labels), is_inference_(kind == RunKind::inference) {
+      : Lifetimes(store, record, spans),
+        labels_(labels),
+        is_inference_(kind == RunKind::inference) {
     if (is_inference_) is_cache_ = find_kv_cache(store, record);
   }
 
@@ -438,7 +440,7 @@ class Inference : private RowLives {
   bool has_gradients_in_steps_ = false;  // in blocks of their own
   bool has_made_parameters_ = false;
   bool is_joined_late_ = false;  // something long-lived existed before the history
-  SizeBook sizes_;
+  SizeCounts sizes_;
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;

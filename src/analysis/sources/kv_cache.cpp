@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/phases/run_kind.h"
 #include "analysis/sources/cache_code.h"
-#include "analysis/sources/run_kind.h"
 #include "analysis/sources/workspace.h"
 
 namespace gpumemprof {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/sources/code_kind.h"
+#include "analysis/code/code_kind.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {

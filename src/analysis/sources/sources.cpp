@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "analysis/growth/growth.h"
+#include "analysis/modules/modules.h"
+#include "analysis/phases/run_kind.h"
 #include "analysis/sources/cache_code.h"
 #include "analysis/sources/infer.h"
 #include "analysis/sources/measured.h"
-#include "analysis/sources/modules.h"
-#include "analysis/sources/run_kind.h"
 #include "analysis/sources/sweep.h"
 
 namespace gpumemprof {

@@ -5,9 +5,9 @@
 #include <bit>
 #include <map>
 
-#include "analysis/peak/user_frame.h"
-#include "analysis/sources/code_kind.h"
-#include "analysis/sources/module_index.h"
+#include "analysis/code/code_kind.h"
+#include "analysis/code/user_frame.h"
+#include "analysis/modules/module_index.h"
 #include "base/bytes.h"
 #include "base/flat_map.h"
 #include "event/memory_source.h"

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "analysis/peak/user_frame.h"
-#include "analysis/sources/module_index.h"
+#include "analysis/code/user_frame.h"
+#include "analysis/modules/module_index.h"
 #include "analysis/sources/sources.h"
 
 namespace gpumemprof::arrow {

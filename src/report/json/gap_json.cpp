@@ -11,7 +11,7 @@ constexpr std::int64_t kNanosecondsPerMicrosecond = 1000;
 
 Json or_null(const std::optional<std::uint64_t>& bytes) { return bytes ? Json(*bytes) : Json(); }
 
-Json card_json(const DeviceGap& gap) {
+Json card_json(const CardUsage& gap) {
   return {{"total_bytes", or_null(gap.total_bytes)},
           {"firmware_bytes", or_null(gap.firmware_bytes)},
           {"used_bytes", or_null(gap.used_bytes)},
@@ -22,7 +22,7 @@ Json card_json(const DeviceGap& gap) {
           {"provenance", "measured"}};
 }
 
-Json pool_json(const DeviceGap& gap) {
+Json pool_json(const CardUsage& gap) {
   return {{"reserved_bytes", gap.reserved_bytes},
           {"allocated_bytes", gap.allocated_bytes},
           {"requested_bytes", gap.requested_bytes},
@@ -32,7 +32,7 @@ Json pool_json(const DeviceGap& gap) {
           {"provenance", "measured"}};
 }
 
-Json outside_json(const Store& store, const DeviceGap& gap) {
+Json outside_json(const Store& store, const CardUsage& gap) {
   if (!gap.outside_bytes) return {};
   Json kinds = Json::object();
   for (std::size_t kind = 0; kind < gap.outside_by_kind.size(); ++kind) {
@@ -60,7 +60,7 @@ Json outside_json(const Store& store, const DeviceGap& gap) {
 
 }  // namespace
 
-Json gap_json(const Store& store, const std::optional<DeviceGap>& gap) {
+Json gap_json(const Store& store, const std::optional<CardUsage>& gap) {
   if (!gap) return {};
   return {{"before_event", gap->before_event},
           {"time_us",

@@ -4,12 +4,12 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "analysis/gap/gap.h"
+#include "analysis/card_usage/card_usage.h"
 #include "store/store.h"
 
 namespace gpumemprof {
 
 // null where the recording has no sample of the card.
-nlohmann::ordered_json gap_json(const Store& store, const std::optional<DeviceGap>& gap);
+nlohmann::ordered_json gap_json(const Store& store, const std::optional<CardUsage>& gap);
 
 }  // namespace gpumemprof

@@ -296,7 +296,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["at"] = at;
   json["growth"] = growth_json(device.growth, store);
   json["oom_reports"] = ooms_json(store, device);
-  json["gap"] = gap_json(store, device.gap);
+  json["gap"] = gap_json(store, device.card_usage);
   json["source_series"] = series_json(device.sources.series);
   json["steps"] = steps_json(device.sources, kStepsListed);
   json["modules_by"] = device.sources.has_module_instances ? "instance" : "line";

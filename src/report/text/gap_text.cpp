@@ -15,7 +15,7 @@ std::string row(const std::optional<std::uint64_t>& bytes, std::string_view what
          "\n";
 }
 
-std::string_view spoken(OutsideKind kind) {
+std::string_view display_name(OutsideKind kind) {
   switch (kind) {
     case OutsideKind::context:
       return "CUDA's context";
@@ -37,7 +37,7 @@ std::string_view spoken(OutsideKind kind) {
 
 }  // namespace
 
-std::string gap_table(const DeviceGap& gap) {
+std::string gap_table(const CardUsage& gap) {
   std::string out =
       "  From the pool to the card at the last sample (kinds outside the pool inferred)\n";
   out += row(gap.allocated_bytes, "allocated");
@@ -47,7 +47,7 @@ std::string gap_table(const DeviceGap& gap) {
   out += row(gap.reserved_bytes, "= reserved by the pool");
   for (std::size_t kind = 0; kind < gap.outside_by_kind.size(); ++kind) {
     if (gap.outside_by_kind[kind] > 0)
-      out += row(gap.outside_by_kind[kind], spoken(static_cast<OutsideKind>(kind)));
+      out += row(gap.outside_by_kind[kind], display_name(static_cast<OutsideKind>(kind)));
   }
   out += row(gap.process_bytes, "= this process");
   out += row(gap.other_processes_bytes, "other processes");

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "analysis/gap/gap.h"
+#include "analysis/card_usage/card_usage.h"
 
 namespace gpumemprof::text {
 
-std::string gap_table(const DeviceGap& gap);
+std::string gap_table(const CardUsage& gap);
 
 }  // namespace gpumemprof::text

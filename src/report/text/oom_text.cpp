@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/peak/user_frame.h"
+#include "analysis/code/user_frame.h"
 #include "base/bytes.h"
 #include "report/text/phrases.h"
 

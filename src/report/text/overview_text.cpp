@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "analysis/peak/user_frame.h"
+#include "analysis/code/user_frame.h"
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "report/text/completeness_text.h"
@@ -52,7 +52,7 @@ class Writer : private text::Page {
       out_ += text::tag_tables(device.tags, store_, asked_name(device), style_);
       if (has_pool())
         out_ += "\n" + text::free_memory_section(device, store_, asked_name(device), style_);
-      if (device.gap) out_ += "\n" + text::gap_table(*device.gap);
+      if (device.card_usage) out_ += "\n" + text::gap_table(*device.card_usage);
       rest(device);
     }
     settings();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/sources/modules.h"
+#include "analysis/modules/modules.h"
 #include "base/bytes.h"
 #include "report/text/modules_text.h"
 #include "report/text/phrases.h"
@@ -172,7 +172,7 @@ class SourceTable {
           std::nullopt, "");
     }
     row(memory.reserved_bytes, "reserved by PyTorch", std::nullopt, "");
-    if (!device_.gap)
+    if (!device_.card_usage)
       out_ += std::string(kFigures - 14, ' ') + "not recorded  outside PyTorch's pool\n";
   }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analysis/sources/module_index.h"
+#include "analysis/modules/module_index.h"
 #include "analysis/tags/tags.h"
 #include "report/view/labels.h"
 #include "report/view/view_json.h"

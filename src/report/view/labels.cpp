@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/code/shown_file.h"
-#include "analysis/peak/user_frame.h"
+#include "analysis/code/user_frame.h"
 #include "base/printable.h"
 #include "event/event.h"
 #include "report/text/phrases.h"

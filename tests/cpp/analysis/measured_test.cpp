@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/sources/module_names.h"
+#include "analysis/modules/module_names.h"
 #include "replay/replay.h"
 
 namespace gpumemprof {

@@ -1,8 +1,8 @@
-#include "analysis/sources/module_index.h"
+#include "analysis/modules/module_index.h"
 
 #include <gtest/gtest.h>
 
-#include "analysis/sources/modules.h"
+#include "analysis/modules/modules.h"
 
 namespace gpumemprof {
 namespace {

@@ -1,12 +1,12 @@
 // What the analyses report for a recording small enough to work out by hand.
 #include <gtest/gtest.h>
 
+#include "analysis/code/user_frame.h"
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
 #include "analysis/oom/oom.h"
 #include "analysis/overview/overview.h"
 #include "analysis/peak/live_set.h"
-#include "analysis/peak/user_frame.h"
 #include "replay/layout.h"
 #include "replay/replay.h"
 

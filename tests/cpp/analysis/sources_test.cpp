@@ -1,8 +1,8 @@
 // What allocations are for, in handwritten runs.
 #include <gtest/gtest.h>
 
+#include "analysis/code/code_kind.h"
 #include "analysis/run_builder.h"
-#include "analysis/sources/code_kind.h"
 #include "base/bytes.h"
 
 namespace gpumemprof {

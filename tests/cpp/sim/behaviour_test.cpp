@@ -1,7 +1,7 @@
 // What must hold under every setting.
 #include <gtest/gtest.h>
 
-#include "sim/allocator.h"
+#include "sim/allocator/allocator.h"
 #include "sim/settings_under_test.h"
 
 namespace gpumemprof::sim {
@@ -12,16 +12,16 @@ class BehaviourTest : public testing::TestWithParam<TestedSettings> {
   Allocator make(MemoryLimit limit = {}) {
     Allocator allocator({settings_of(GetParam()), rules_for(GetParam().version), limit, 80 * kGiB},
                         addresses_);
-    allocator.add_lane({0, kDefaultPool});
-    allocator.add_lane({1, kDefaultPool});
+    allocator.add_stream_pool({0, kDefaultPool});
+    allocator.add_stream_pool({1, kDefaultPool});
     allocator.add_pool(PoolKind::user);
-    allocator.add_lane({0, PoolIndex(1)});
+    allocator.add_stream_pool({0, PoolIndex(1)});
     return allocator;
   }
 
-  static constexpr LaneId kStream0{std::size_t{0}};
-  static constexpr LaneId kStream1{std::size_t{1}};
-  static constexpr LaneId kPrivate{std::size_t{2}};
+  static constexpr StreamPoolId kStream0{std::size_t{0}};
+  static constexpr StreamPoolId kStream1{std::size_t{1}};
+  static constexpr StreamPoolId kPrivate{std::size_t{2}};
   static AllocationId id(std::size_t index) { return AllocationId(index); }
 
   RisingAddresses addresses_;
@@ -202,8 +202,8 @@ TEST_P(BehaviourTest, the_same_requests_always_give_the_same_run) {
   Allocator first = make();
   Allocator second({settings_of(GetParam()), rules_for(GetParam().version), {}, 80 * kGiB},
                    other_addresses);
-  second.add_lane({0, kDefaultPool});
-  second.add_lane({1, kDefaultPool});
+  second.add_stream_pool({0, kDefaultPool});
+  second.add_stream_pool({1, kDefaultPool});
   for (std::size_t n = 0; n < 200; ++n) {
     for (Allocator* allocator : {&first, &second}) {
       allocator->allocate(id(n), (n * 104'729 % 1009 + 1) * 20'011, kStream0);

@@ -1,4 +1,4 @@
-#include "sim/free_set.h"
+#include "sim/allocator/free_set.h"
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ class RandomProgramTest : public testing::TestWithParam<TestedSettings> {
     const AllocationId id(operand);
     switch (requests.kind[row]) {
       case RequestKind::allocate:
-        allocator.allocate(id, requests.size_bytes[operand], requests.lane[operand]);
+        allocator.allocate(id, requests.size_bytes[operand], requests.stream_pool[operand]);
         break;
       case RequestKind::free:
         allocator.free(id);
@@ -49,7 +49,7 @@ class RandomProgramTest : public testing::TestWithParam<TestedSettings> {
     Allocator allocator(
         {simulation.settings, simulation.rules, simulation.limit, simulation.device_total_bytes},
         addresses);
-    requests.declare_lanes(allocator);
+    requests.declare_stream_pools(allocator);
     for (std::size_t row = 0; row < requests.size(); ++row) {
       serve(allocator, requests, row);
       ASSERT_EQ(allocator.find_fault(), "") << "after request " << row;

@@ -23,11 +23,11 @@ class RandomRequests {
   explicit RandomRequests(const RandomProgram& program) : program_(program), chance_(program.seed) {
     const std::uint32_t streams = program.uses_streams ? 3 : 1;
     for (std::uint32_t stream = 0; stream < streams; ++stream) {
-      requests_.add_lane({stream, kDefaultPool});
+      requests_.add_stream_pool({stream, kDefaultPool});
     }
     if (program.uses_pools) {
-      requests_.add_lane({0, requests_.add_pool(PoolKind::graph)});
-      requests_.add_lane({1, requests_.add_pool(PoolKind::user)});
+      requests_.add_stream_pool({0, requests_.add_pool(PoolKind::graph)});
+      requests_.add_stream_pool({1, requests_.add_pool(PoolKind::user)});
     }
   }
 
@@ -61,7 +61,8 @@ class RandomRequests {
 
   void allocate() {
     const auto bytes = static_cast<std::uint64_t>(std::exp2(uniform() * program_.max_log2_bytes));
-    const AllocationId id = requests_.add_allocation(bytes, LaneId(pick(requests_.lanes.size())));
+    const AllocationId id =
+        requests_.add_allocation(bytes, StreamPoolId(pick(requests_.stream_pools.size())));
     requests_.add(RequestKind::allocate, id.index, event_);
     live_.push_back(id);
     live_bytes_ += bytes;

@@ -1,9 +1,9 @@
 // The rules specific to one version or one setting, in handwritten cases.
-#include "sim/rules.h"
+#include "sim/allocator/rules.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/allocator.h"
+#include "sim/allocator/allocator.h"
 
 namespace gpumemprof::sim {
 namespace {
@@ -14,14 +14,15 @@ class RulesTest : public testing::Test {
     Allocator allocator(
         {parse_alloc_conf(conf, version).value().settings, rules_for(version), limit, 80 * kGiB},
         addresses_);
-    allocator.add_lane({0, kDefaultPool});
+    allocator.add_stream_pool({0, kDefaultPool});
     allocator.add_pool(PoolKind::graph);
-    allocator.add_lane({0, PoolIndex(1)});
+    allocator.add_stream_pool({0, PoolIndex(1)});
     return allocator;
   }
 
-  std::uint64_t allocate(Allocator& allocator, std::uint64_t bytes, LaneId lane = LaneId(0UL)) {
-    EXPECT_TRUE(allocator.allocate(AllocationId(next_), bytes, lane));
+  std::uint64_t allocate(Allocator& allocator, std::uint64_t bytes,
+                         StreamPoolId stream_pool = StreamPoolId(0UL)) {
+    EXPECT_TRUE(allocator.allocate(AllocationId(next_), bytes, stream_pool));
     return allocator.placement(AllocationId(next_++)).address;
   }
   std::uint64_t block_bytes(const Allocator& allocator, std::size_t id) {
@@ -70,10 +71,11 @@ TEST_F(RulesTest, ties_go_to_the_lowest_address_until_torch_2_12_and_to_the_olde
     ListedAddresses listed;
     listed.addresses = {0x9000'0000'0000, 0x8000'0000'0000};
     Allocator allocator({{}, rules_for(version), {}, 80 * kGiB}, listed);
-    allocator.add_lane({0, kDefaultPool});
-    for (std::size_t n = 0; n < 2; ++n) allocator.allocate(AllocationId(n), 30 * kMiB, LaneId(0UL));
+    allocator.add_stream_pool({0, kDefaultPool});
+    for (std::size_t n = 0; n < 2; ++n)
+      allocator.allocate(AllocationId(n), 30 * kMiB, StreamPoolId(0UL));
     for (std::size_t n = 0; n < 2; ++n) allocator.free(AllocationId(n));
-    allocator.allocate(AllocationId(2UL), 30 * kMiB, LaneId(0UL));
+    allocator.allocate(AllocationId(2UL), 30 * kMiB, StreamPoolId(0UL));
     const bool oldest = version >= TorchVersion{2, 13};
     EXPECT_EQ(allocator.placement(AllocationId(2UL)).address,
               oldest ? 0x9000'0000'0000U : 0x8000'0000'0000U);
@@ -83,7 +85,7 @@ TEST_F(RulesTest, ties_go_to_the_lowest_address_until_torch_2_12_and_to_the_olde
 TEST_F(RulesTest, private_pools_use_expandable_segments_since_torch_2_5) {
   const auto plain_segments = [&](TorchVersion version) {
     Allocator allocator = make("expandable_segments:True", version);
-    allocate(allocator, 30 * kMiB, LaneId(1UL));
+    allocate(allocator, 30 * kMiB, StreamPoolId(1UL));
     return allocator.counters().segment.current();
   };
   EXPECT_EQ(plain_segments({2, 4}), 1U);
@@ -141,7 +143,7 @@ TEST_F(RulesTest, throw_on_cudamalloc_oom_rejects_without_a_retry) {
   Allocator allocator = make("throw_on_cudamalloc_oom:True", {2, 12}, limit);
   allocate(allocator, 150 * kMiB);
   free(allocator, 0);
-  EXPECT_FALSE(allocator.allocate(AllocationId(next_), 160 * kMiB, LaneId(0UL)));
+  EXPECT_FALSE(allocator.allocate(AllocationId(next_), 160 * kMiB, StreamPoolId(0UL)));
   EXPECT_EQ(allocator.counters().num_alloc_retries, 0U);
   EXPECT_EQ(allocator.reserved_bytes(), 150 * kMiB);
 }

@@ -21,9 +21,9 @@ SimulationOptions torch_2_11(std::uint64_t limit_bytes = kNoLimit) {
 // A program written line by line; every line is an event of its own.
 class Program {
  public:
-  Program() { requests.add_lane({0, kDefaultPool}); }
+  Program() { requests.add_stream_pool({0, kDefaultPool}); }
   std::uint32_t allocate(std::uint64_t bytes, RequestKind kind = RequestKind::allocate) {
-    const AllocationId id = requests.add_allocation(bytes, LaneId(0UL));
+    const AllocationId id = requests.add_allocation(bytes, StreamPoolId(0UL));
     requests.add(kind, id.index, event_++);
     return id.index;
   }

@@ -1,0 +1,253 @@
+#include "analysis/card_usage/card_usage.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "analysis/sources/workspace.h"
+#include "replay/layout.h"
+
+namespace gpumemprof {
+namespace {
+
+std::optional<std::uint64_t> known(std::uint64_t bytes) {
+  if (bytes == kUnknownBytes) return std::nullopt;
+  return bytes;
+}
+
+Moment moment_before(std::uint32_t event) {
+  return event == 0 ? Moment::start() : Moment::after(event - 1);
+}
+
+// Reserved bytes before any event, queried in order.
+class ReservedBytes {
+ public:
+  explicit ReservedBytes(const DeviceRecord& record) {
+    const SegmentColumns& segments = record.segments;
+    for (std::size_t row = 0; row < segments.size(); ++row) {
+      const auto size = static_cast<std::int64_t>(segments.size_bytes[row]);
+      const std::uint32_t birth = segments.birth_event[row];
+      steps_.push_back({birth == kNoEvent ? 0 : birth + 1, size});
+      if (segments.death_event[row] != kNoEvent)
+        steps_.push_back({segments.death_event[row] + 1, -size});
+    }
+    std::sort(steps_.begin(), steps_.end(),
+              [](const Step& one, const Step& other) { return one.from < other.from; });
+  }
+
+  std::uint64_t before(std::uint32_t event) {
+    for (; next_ < steps_.size() && steps_[next_].from <= event; ++next_)
+      now_ += steps_[next_].bytes;
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(now_, 0));
+  }
+
+ private:
+  struct Step {
+    std::uint32_t from = 0;  // in force before this event
+    std::int64_t bytes = 0;
+  };
+  std::vector<Step> steps_;
+  std::size_t next_ = 0;
+  std::int64_t now_ = 0;
+};
+
+bool has_part(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// What one frame reveals about the library it belongs to; kernels if it reveals nothing.
+OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
+  if (has_part(file, "torch/distributed/") || has_part(file, "torch/nn/parallel/distributed"))
+    return OutsideKind::nccl;
+  const bool is_torch = has_part(file, "torch/nn/");
+  if (is_torch && (has_part(name, "conv") || has_part(file, "modules/conv") ||
+                   has_part(file, "modules/batchnorm") || has_part(file, "modules/rnn"))) {
+    return OutsideKind::cudnn;
+  }
+  return OutsideKind::kernels;
+}
+
+// Explains growth by the allocations made in the meantime.
+class GrowthReader {
+ public:
+  GrowthReader(const Store& store, const EventColumns& events) : events_(events) {
+    for (const Frame& frame : store.frames().span())
+      frames_.push_back(kind_of_frame(store.text(frame.file), store.text(frame.name)));
+    const StackTrie& stacks = store.stacks();
+    for (std::size_t row = 0; row < stacks.size(); ++row) {
+      const StackId caller = stacks.caller(StackId(row));
+      const OutsideKind own = frames_[stacks.frame(StackId(row)).index];
+      const OutsideKind outer = caller.is_none() ? OutsideKind::kernels : stacks_[caller.index];
+      stacks_.push_back(std::max(own, outer));
+    }
+  }
+
+  // For the events [first, end) and the libraries first used in them. A library is attributed only
+  // once; what comes later is other code.
+  OutsideGrowth explain(std::uint32_t first, std::uint32_t end, std::uint8_t new_libraries) {
+    OutsideGrowth growth;
+    growth.before_event = end;
+    std::array<StackId, kOutsideKindCount> seen;
+    std::array<bool, kOutsideKindCount> is_seen{};
+    for (std::uint32_t event = first; event < std::min<std::size_t>(end, events_.size()); ++event) {
+      if (events_.action[event] != Action::alloc) continue;
+      const StackId stack = events_.stack[event];
+      OutsideKind kind = stack.is_none() ? OutsideKind::kernels : stacks_[stack.index];
+      if (is_cublas_workspace(events_.size_bytes[event]) && kind != OutsideKind::nccl)
+        kind = OutsideKind::cublas;
+      const auto index = static_cast<std::size_t>(kind);
+      if (is_seen[index]) continue;
+      is_seen[index] = true;
+      seen[index] = stack;
+    }
+    constexpr std::array kLibraries = {
+        std::pair(OutsideKind::nccl, DeviceSample::kNccl),
+        std::pair(OutsideKind::cublas, std::uint8_t{0}),
+        std::pair(OutsideKind::cusolver, DeviceSample::kCusolver),
+        std::pair(OutsideKind::cudnn, DeviceSample::kCudnn),
+    };
+    for (const auto& [kind, library] : kLibraries) {
+      const auto index = static_cast<std::size_t>(kind);
+      const bool is_taken_up = is_seen[index] || (new_libraries & library) != 0;
+      const bool may_grow_again = kind == OutsideKind::nccl;  // another communicator
+      if (!is_taken_up || (was_used_[index] && !may_grow_again)) continue;
+      was_used_[index] = true;
+      growth.kind = kind;
+      growth.stack = seen[index];
+      return growth;
+    }
+    return growth;
+  }
+
+ private:
+  const EventColumns& events_;
+  std::vector<OutsideKind> frames_;
+  std::vector<OutsideKind> stacks_;
+  std::array<bool, kOutsideKindCount> was_used_{};
+};
+
+std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
+  const auto count = static_cast<std::uint32_t>(events.size());
+  if (sample.before_event != kNoEvent) return std::min(sample.before_event, count);
+  // Files of the first version have only the time.
+  const auto after = std::upper_bound(events.time_ns.begin(), events.time_ns.end(), sample.time_ns);
+  return static_cast<std::uint32_t>(after - events.time_ns.begin());
+}
+
+void take_from(std::vector<std::uint64_t>& kinds, const std::vector<OutsideGrowth>& growth,
+               std::uint64_t bytes) {
+  // What was taken last is returned first.
+  for (auto row = growth.rbegin(); row != growth.rend() && bytes > 0; ++row) {
+    std::uint64_t& held = kinds[static_cast<std::size_t>(row->kind)];
+    const std::uint64_t taken = std::min(held, bytes);
+    held -= taken;
+    bytes -= taken;
+  }
+}
+
+void follow_outside(const Store& store, const DeviceRecord& record,
+                    const std::vector<DeviceSample>& samples, CardUsage& usage) {
+  ReservedBytes reserved(record);
+  GrowthReader reader(store, record.events);
+  usage.outside_by_kind.assign(kOutsideKindCount, 0);
+  std::uint32_t last_position = 0;
+  std::uint8_t last_libraries = 0;
+  std::optional<std::int64_t> last;
+  for (const DeviceSample& sample : samples) {
+    const std::uint32_t position = position_of(sample, record.events);
+    if (sample.process_bytes == kUnknownBytes) continue;
+    const std::uint64_t pool = reserved.before(position);
+    const auto outside = static_cast<std::int64_t>(sample.process_bytes) -
+                         static_cast<std::int64_t>(std::min(pool, sample.process_bytes));
+    if (!last) {
+      const bool is_fresh = pool == 0;
+      const auto kind = is_fresh ? OutsideKind::context : OutsideKind::before_recording;
+      usage.growth.push_back({kind, outside, position, StackId()});
+      usage.outside_by_kind[static_cast<std::size_t>(kind)] = static_cast<std::uint64_t>(outside);
+    } else if (outside > *last) {
+      const auto new_libraries = static_cast<std::uint8_t>(sample.libraries & ~last_libraries);
+      OutsideGrowth growth = reader.explain(last_position, position, new_libraries);
+      growth.bytes = outside - *last;
+      usage.outside_by_kind[static_cast<std::size_t>(growth.kind)] +=
+          static_cast<std::uint64_t>(growth.bytes);
+      usage.growth.push_back(growth);
+    } else if (outside < *last) {
+      take_from(usage.outside_by_kind, usage.growth, static_cast<std::uint64_t>(*last - outside));
+    }
+    last = outside;
+    last_position = position;
+    last_libraries = sample.libraries;
+  }
+}
+
+void look_into_pool(const DeviceRecord& record, CardUsage& usage) {
+  const ListedState state = layout_at(record, moment_before(usage.before_event));
+  for (std::size_t segment = 0; segment < state.segments.size(); ++segment) {
+    std::uint64_t free_bytes = 0;
+    bool is_used = false;
+    for (const BlockState& block : state.blocks_of(segment)) {
+      if (block.state == BlockStateKind::inactive) {
+        free_bytes += block.size_bytes;
+        continue;
+      }
+      is_used = true;
+      if (block.state == BlockStateKind::active_allocated) {
+        usage.allocated_bytes += block.size_bytes;
+        usage.requested_bytes += block.requested_bytes;
+      } else {
+        usage.pending_bytes += block.size_bytes;
+      }
+    }
+    (is_used ? usage.split_bytes : usage.cached_bytes) += free_bytes;
+  }
+}
+
+void look_at_card(const DeviceSample& sample, CardUsage& usage) {
+  usage.total_bytes = known(sample.total_bytes);
+  usage.firmware_bytes = known(sample.firmware_bytes);
+  usage.used_bytes = known(sample.used_bytes);
+  usage.process_bytes = known(sample.process_bytes);
+  usage.other_processes_bytes = known(sample.other_processes_bytes);
+  if (usage.used_bytes && usage.process_bytes && usage.other_processes_bytes) {
+    const std::uint64_t named = *usage.process_bytes + *usage.other_processes_bytes;
+    usage.is_consistent = named <= *usage.used_bytes;
+    usage.driver_bytes = *usage.used_bytes - std::min(named, *usage.used_bytes);
+  }
+  if (usage.total_bytes && usage.used_bytes) {
+    const std::uint64_t taken = *usage.used_bytes + usage.firmware_bytes.value_or(0);
+    usage.free_bytes = *usage.total_bytes - std::min(taken, *usage.total_bytes);
+  }
+}
+
+}  // namespace
+
+std::string_view outside_kind_name(OutsideKind kind) {
+  constexpr std::array<std::string_view, kOutsideKindCount> kNames = {
+      "context", "before_recording", "kernels", "cublas", "cudnn", "cusolver", "nccl"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::optional<CardUsage> find_card_usage(const Store& store, const DeviceRecord& record) {
+  std::vector<DeviceSample> samples;
+  for (const DeviceSample& sample : store.samples()) {
+    if (sample.device == record.device) samples.push_back(sample);
+  }
+  if (samples.empty()) return std::nullopt;
+  CardUsage usage;
+  usage.device = record.device;
+  usage.before_event = position_of(samples.back(), record.events);
+  usage.time_ns = samples.back().time_ns;
+  look_at_card(samples.back(), usage);
+  usage.reserved_bytes = ReservedBytes(record).before(usage.before_event);
+  if (usage.process_bytes) {
+    usage.outside_bytes =
+        *usage.process_bytes - std::min(usage.reserved_bytes, *usage.process_bytes);
+    usage.is_consistent = usage.is_consistent && usage.reserved_bytes <= *usage.process_bytes;
+    follow_outside(store, record, samples, usage);
+  }
+  look_into_pool(record, usage);
+  return usage;
+}
+
+}  // namespace gpumemprof

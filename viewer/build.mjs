@@ -26,7 +26,7 @@ async function bundle(entry) {
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
 const script = await bundle("src/main.ts");
-const style = await bundle("src/style.css");
+const style = await bundle("src/style/style.css");
 // Only this exact script and style may run; the page may connect only to its own server.
 const policy = [
   "default-src 'none'",
@@ -37,7 +37,7 @@ const policy = [
   "base-uri 'none'",
   "form-action 'none'",
 ].join("; ");
-const page = readFileSync(here("src/page.html"), "utf8")
+const page = readFileSync(here("src/page/page.html"), "utf8")
   .replace("{{policy}}", () => policy)
   .replace("{{style}}", () => style)
   .replace("{{script}}", () => script);

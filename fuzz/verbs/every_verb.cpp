@@ -134,7 +134,7 @@ class Verbs {
     const Result<const DeviceView*> found = view.device(name);
     if (!found) return promise_sentence(found.error());
     const DeviceView& device = *found.value();
-    answered(view.marks(name));
+    answered(view.overlays(name));
     for (const GroupBy by : kGroupBys) {
       answered(view.groups(name, by));
       for (const Axis axis : {Axis::event, Axis::time}) {

@@ -231,7 +231,7 @@ Result<std::string> ViewRequests::ask(const std::string& question,
     const GroupBy by = given.group_by();
     return checked([&] { return view_.tile(device, address, by); });
   }
-  if (question == "marks") return checked([&] { return view_.marks(device); });
+  if (question == "overlays") return checked([&] { return view_.overlays(device); });
   if (question == "spans") {
     const TileAddress address{given.axis(), given.number<std::uint32_t>("level"),
                               given.number<std::uint32_t>("index")};

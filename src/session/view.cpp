@@ -5,7 +5,7 @@
 
 #include "analysis/moment/segment_map.h"
 #include "analysis/table/bands.h"
-#include "analysis/timeline/marks.h"
+#include "analysis/timeline/overlays.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview_text.h"
 #include "report/view/view_json.h"
@@ -176,13 +176,13 @@ Result<std::string> View::tile(DeviceName name, const TileAddress& address, Grou
   return view::tile_json(tile.value());
 }
 
-Result<std::string> View::marks(DeviceName name) const {
+Result<std::string> View::overlays(DeviceName name) const {
   const Result<const DeviceView*> found = device(name);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  return view::marks_json(view.store(), view.timeline().times(),
-                          find_marks(view.store(), view.record(), view.replay(), view.timeline()),
-                          view.spans());
+  return view::overlays_json(
+      view.store(), view.timeline().times(),
+      find_overlays(view.store(), view.record(), view.replay(), view.timeline()), view.spans());
 }
 
 Result<std::string> View::spans(DeviceName name, const TileAddress& address) const {

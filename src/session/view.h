@@ -98,7 +98,7 @@ class View {
   [[nodiscard]] Result<std::string> groups(DeviceName device, GroupBy by) const;
   [[nodiscard]] Result<std::string> tile(DeviceName device, const TileAddress& address,
                                          GroupBy by) const;
-  [[nodiscard]] Result<std::string> marks(DeviceName device) const;
+  [[nodiscard]] Result<std::string> overlays(DeviceName device) const;
   [[nodiscard]] Result<std::string> spans(DeviceName device, const TileAddress& address) const;
   // What each group holds at a given moment.
   [[nodiscard]] Result<std::string> held(DeviceName device, Position position, GroupBy by) const;

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "analysis/table/bands.h"
-#include "analysis/timeline/marks.h"
+#include "analysis/timeline/overlays.h"
 #include "report/view/history_json.h"
 #include "report/view/page.h"
 #include "report/view/view_json.h"
@@ -369,7 +369,7 @@ class HtmlWriter {
           "span_levels?" + named(name),
           std::to_string(is_whole ? span_levels(name)
                                   : std::min(deepest_, device(name).timeline().deepest_level())));
-      writer.add("marks?" + named(name), good(view_.marks(name)));
+      writer.add("overlays?" + named(name), good(view_.overlays(name)));
       writer.add("key_moments?" + named(name), list_of(key_moments(name)));
       for (const GroupBy by : device(name).group_bys()) {
         writer.add("groups?" + named(name) + "&by=" + std::string(group_by_name(by)),

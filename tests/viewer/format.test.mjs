@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { load } from "./sources.mjs";
 
-const format = await load("format.ts");
-const { parseSearch } = await load("search.ts");
+const format = await load("ui/format.ts");
+const { parseSearch } = await load("table/search.ts");
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 

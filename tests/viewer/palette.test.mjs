@@ -7,7 +7,7 @@ import { VISIONS, ciede2000, contrast, difference } from "./colour.mjs";
 import { load } from "./sources.mjs";
 import { report, root, snapshot } from "./support.mjs";
 
-const { LIGHT, DARK, blended, inkOn } = await load("palette.ts");
+const { LIGHT, DARK, blended, inkOn } = await load("ui/palette.ts");
 const LEAST = 10;
 
 describe("the measure", () => {
@@ -43,7 +43,7 @@ for (const [name, colors] of [["light", LIGHT], ["dark", DARK]]) {
 }
 
 describe("text", () => {
-  const css = readFileSync(join(root, "viewer/src/style.css"), "utf8");
+  const css = readFileSync(join(root, "viewer/src/style/base.css"), "utf8");
   for (const block of css.match(/:root[^{]*\{[^}]*\}/g)) {
     const color = Object.fromEntries([...block.matchAll(/--([\w-]+): (#\w{6})/g)].map(([, name, value]) => [name, value]));
     it(`can be read on ${color.surface}`, () => {

@@ -94,7 +94,7 @@ describe("single allocations", () => {
   it("are all drawn or counted", () =>
     on(snapshot("gpt2_b4_fp32_adamw"), "#by=allocation", async (page) => {
       await until(page, () => Number(document.querySelector(".view.timeline canvas").dataset.bands) > 300);
-      const text = await page.getByTestId("singles").textContent();
+      const text = await page.getByTestId("allocation-bands").textContent();
       const [all, drawn, more] = text.match(/[\d,]+(?= (allocation|drawn|more))/g).map((figure) => Number(figure.replace(/,/g, "")));
       assert.equal(drawn + more, all);
       assert.equal(drawn, await data(page, "bands"));

@@ -1,22 +1,22 @@
 // The page: opens its source, assembles the views, handles the keyboard.
 
-import { CompareView } from "./compare";
-import { completenessBanner } from "./completeness";
-import { type Meta, Remembering, ServerSource, type Source } from "./data";
-import { el, replace, select } from "./dom";
-import { openEmbedded } from "./embedded";
-import { FlameView } from "./flame";
-import { visible } from "./format";
-import { showHelp } from "./help";
-import { installKeys } from "./keys";
-import { Panel } from "./panel";
-import { SegmentsView } from "./segments";
-import { Splitter } from "./splitter";
-import { State, VIEWS, type ViewName } from "./state";
-import { SummaryView } from "./summary";
-import { TableView } from "./table";
-import { Timeline } from "./timeline";
-import { hideTooltip, installTooltip } from "./tooltip";
+import { CompareView } from "./page/compare";
+import { completenessBanner } from "./page/completeness";
+import { type Meta, CachedSource, ServerSource, type Source } from "./data/source";
+import { el, replace, select } from "./ui/dom";
+import { openEmbedded } from "./data/embedded";
+import { FlameView } from "./flame/flame";
+import { visible } from "./ui/format";
+import { showHelp } from "./page/help";
+import { installKeys } from "./page/keys";
+import { Panel } from "./page/panel";
+import { SegmentsView } from "./segments/segments";
+import { Splitter } from "./page/splitter";
+import { State, VIEWS, type ViewName } from "./page/state";
+import { SummaryView } from "./page/summary";
+import { TableView } from "./table/table";
+import { Timeline } from "./timeline/timeline";
+import { hideTooltip, installTooltip } from "./ui/tooltip";
 
 const TITLES: Record<ViewName, string> = {
   timeline: "Timeline",
@@ -76,7 +76,7 @@ class Page {
       if (change === "search" && this.searchBox.value !== this.state.search) this.searchBox.value = this.state.search;
     });
     this.state.onOtherAxis = (share) => (this.state.view === "timeline" ? this.timeline : this.small).onOtherAxis(share);
-    this.timeline.onSingles = () => this.panel.showSingles(this.timeline.singles.summary);
+    this.timeline.onAllocationBands = () => this.panel.showAllocationBands(this.timeline.allocationBands.summary);
     this.timeline.onComplete = () => {
       performance.mark("complete");
       this.timeline.onComplete = null;
@@ -187,7 +187,7 @@ async function open(): Promise<void> {
   document.documentElement.dataset["theme"] = savedTheme();
   const root = document.getElementById("app")!;
   try {
-    const source = new Remembering((await openEmbedded()) ?? new ServerSource());
+    const source = new CachedSource((await openEmbedded()) ?? new ServerSource());
     const meta = await source.ask<Meta>("meta");
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
     if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording holds no device's memory.");

@@ -134,10 +134,10 @@ std::string tile_json(const Tile& tile) {
   return out + "]}";
 }
 
-std::string marks_json(const Store& store, const EventTimes& times, const Marks& marks,
-                       const Spans& spans) {
+std::string overlays_json(const Store& store, const EventTimes& times,
+                          const TimelineOverlays& overlays, const Spans& spans) {
   Json ooms = Json::array();
-  for (const MarkedOom& oom : marks.ooms) {
+  for (const OverlayOom& oom : overlays.ooms) {
     ooms.push_back({{"position", oom.position},
                     {"time_ns", since_first(times, oom.time_ns)},
                     {"wanted_bytes", oom.wanted_bytes},
@@ -149,10 +149,10 @@ std::string marks_json(const Store& store, const EventTimes& times, const Marks&
                {"spans", spans.span_count()},
                {"spans_too_deep", spans.too_deep()},
                {"ooms", ooms},
-               {"ooms_left_out", marks.ooms_left_out},
-               {"card_bytes", marks.card_bytes ? Json(*marks.card_bytes) : Json()},
-               {"limit_bytes", marks.limit_bytes ? Json(*marks.limit_bytes) : Json()},
-               {"is_limit_inferred", marks.is_limit_inferred}});
+               {"ooms_left_out", overlays.ooms_left_out},
+               {"card_bytes", overlays.card_bytes ? Json(*overlays.card_bytes) : Json()},
+               {"limit_bytes", overlays.limit_bytes ? Json(*overlays.limit_bytes) : Json()},
+               {"is_limit_inferred", overlays.is_limit_inferred}});
 }
 
 std::string spans_json(const EventTimes& times, const SpanTile& tile) {

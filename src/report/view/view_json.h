@@ -14,7 +14,7 @@
 #include "analysis/moment/flame.h"
 #include "analysis/moment/segment_map.h"
 #include "analysis/table/allocation_query.h"
-#include "analysis/timeline/marks.h"
+#include "analysis/timeline/overlays.h"
 #include "analysis/timeline/spans.h"
 #include "analysis/timeline/timeline.h"
 #include "store/store.h"
@@ -40,8 +40,8 @@ std::string report_json(std::string_view overview_json, std::string_view overvie
 
 std::string groups_json(const Store& store, const Grouping& grouping);
 std::string tile_json(const Tile& tile);
-std::string marks_json(const Store& store, const EventTimes& times, const Marks& marks,
-                       const Spans& spans);
+std::string overlays_json(const Store& store, const EventTimes& times,
+                          const TimelineOverlays& overlays, const Spans& spans);
 std::string spans_json(const EventTimes& times, const SpanTile& tile);
 // What each group holds at a given moment.
 std::string held_json(std::span<const std::uint64_t> group_bytes);

@@ -110,7 +110,7 @@ TEST_F(Requests, every_question_is_answered) {
   for (const std::string& target :
        {std::string("/api/meta"), std::string("/api/report?file=0"),
         "/api/groups?by=stack&" + device, "/api/tile?axis=time&level=0&index=0&by=source&" + device,
-        "/api/marks?" + device, "/api/moment?position=10&" + device,
+        "/api/overlays?" + device, "/api/moment?position=10&" + device,
         "/api/spans?axis=event&level=0&index=0&" + device,
         "/api/held?position=10&by=source&" + device, "/api/flame?position=10&by=module&" + device,
         "/api/segments?position=10&by=line&" + device,

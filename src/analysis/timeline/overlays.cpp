@@ -1,0 +1,78 @@
+#include "analysis/timeline/overlays.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "analysis/whatif/recorded_device.h"
+#include "sim/limit.h"
+
+namespace gpumemprof {
+namespace {
+
+void find_ooms(const DeviceRecord& record, const Timeline& timeline, std::size_t most,
+               TimelineOverlays& overlays) {
+  const EventTimes& times = timeline.times();
+  for (std::uint32_t event = 0; event < record.events.size(); ++event) {
+    if (record.events.action[event] != Action::oom) continue;
+    if (overlays.ooms.size() == most) {
+      ++overlays.ooms_left_out;
+      continue;
+    }
+    OverlayOom oom;
+    oom.position = position_after(event);
+    if (times.is_known()) oom.time_ns = times.of_event(event);
+    oom.wanted_bytes = record.events.size_bytes[event];
+    oom.stack = record.events.stack[event];
+    oom.allocated_bytes = timeline.allocated().bytes_at(oom.position);
+    oom.reserved_bytes = timeline.reserved_at(oom.position);
+    overlays.ooms.push_back(oom);
+  }
+}
+
+std::string fact(const Store& store, const std::string& key) {
+  for (const auto& [name, value] : store.origin().facts) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+void find_bounds(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 TimelineOverlays& overlays) {
+  const std::string device = "device " + std::to_string(record.device);
+  if (const std::string total = fact(store, device + " total_bytes"); !total.empty())
+    overlays.card_bytes = std::strtoull(total.c_str(), nullptr, 10);
+  for (const DeviceSample& sample : store.samples()) {
+    if (sample.device == record.device && sample.total_bytes != kUnknownBytes &&
+        !overlays.card_bytes)
+      overlays.card_bytes = sample.total_bytes;
+  }
+  const std::string fraction = fact(store, device + " memory_fraction");
+  if (overlays.card_bytes && !fraction.empty()) {
+    const double share = std::strtod(fraction.c_str(), nullptr);
+    if (share > 0 && share < 1)
+      overlays.limit_bytes =
+          static_cast<std::uint64_t>(share * static_cast<double>(*overlays.card_bytes));
+    return;
+  }
+  if (replay.counters.ooms == 0 || record.device == kHostDevice) return;
+  const RecordedDevice recorded(store, record, replay);
+  const auto inferred = sim::infer_limit(recorded.run(), store.settings());
+  if (!inferred) return;
+  const std::uint64_t bytes = std::min(inferred->limit.allowed_bytes, inferred->limit.device_bytes);
+  if (bytes == sim::kNoLimit) return;
+  overlays.limit_bytes = bytes;
+  overlays.is_limit_inferred = true;
+}
+
+}  // namespace
+
+TimelineOverlays find_overlays(const Store& store, const DeviceRecord& record,
+                               const DeviceReplay& replay, const Timeline& timeline,
+                               const MarksOptions& options) {
+  TimelineOverlays overlays;
+  find_ooms(record, timeline, options.most_ooms, overlays);
+  find_bounds(store, record, replay, overlays);
+  return overlays;
+}
+
+}  // namespace gpumemprof

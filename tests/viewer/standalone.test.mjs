@@ -1,0 +1,205 @@
+// The standalone file answers as a server does.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { gunzipSync } from "node:zlib";
+import { load } from "./sources.mjs";
+import { complete, expectExact, folder, gpumemprof, showView, snapshot } from "./support.mjs";
+import { tagged, training } from "./recordings.mjs";
+import { asked, suite, until } from "./suite.mjs";
+
+const { on, withPage } = suite();
+const { History } = await load("history/history.ts");
+
+function standaloneFile(file, name) {
+  const html = join(folder, `${name}.html`);
+  gpumemprof("report", "--html", html, file);
+  return pathToFileURL(html).href;
+}
+
+/** What a file holds, by section. */
+function unpacked(html) {
+  const sections = {};
+  for (const [, name, text] of readFileSync(fileURLToPath(html), "utf8").matchAll(/data-section="([^"]+)">([^<]*)</g)) {
+    sections[name] = JSON.parse(gunzipSync(Buffer.from(text, "base64")));
+  }
+  return sections;
+}
+
+const sorted = (flame) =>
+  flame.bytes.map((bytes, node) => {
+    const way = [];
+    for (let at = node; at >= 0; at = flame.parent[at]) way.push(JSON.stringify(flame.frames[flame.frame[at]]));
+    return [way.join(" < "), bytes, flame.self_bytes[node], flame.node_blocks[node]].join(" | ");
+  }).sort();
+
+/** The names of all visible boxes of the flame graph, from the top. */
+async function boxNames(page, hash) {
+  await page.waitForSelector(".flame canvas[data-boxes]");
+  await until(page, (part) => location.hash.includes(part), hash);
+  const whole = page.getByRole("button", { name: "Show the whole" });
+  if ((await whole.count()) > 0) await whole.click();
+  return page.locator(".flame canvas").evaluate((canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const names = new Set();
+    for (let y = 10; y < height; y += 20) {
+      for (let x = 2; x < width; x += 3) {
+        canvas.dispatchEvent(new MouseEvent("mousemove", { clientX: left + x, clientY: top + y }));
+        const tooltip = document.querySelector(".tooltip");
+        if (!tooltip.hidden) names.add(tooltip.firstElementChild.textContent);
+      }
+    }
+    return [...names];
+  });
+}
+
+describe("a file with the whole history", () => {
+  const live = tagged();
+  const answered = ["oom_fragmented", "stress_s_expandable_streams_cap", "cudagraph", "mlp_b64_fp32_adam"].map((name) => [name, snapshot(name)]);
+  for (const [name, file] of [...answered, ["tagged", live]]) {
+    it(`answers every question about ${name} as the server does`, async () => {
+      const sections = unpacked(standaloneFile(file, name));
+      const device = sections.first.meta.files[0].devices[0];
+      const history = new History(sections["history-0-0"].history, device);
+      const own = (kind, words) => JSON.parse(JSON.stringify(history.ask(kind, new URLSearchParams(words))));
+      await on(file, "", async (page) => {
+        const both = async (kind, words) => [own(kind, words), await asked(page, `${kind}?file=0&device=0&${words}`)];
+        const by = device.group_bys[0];
+        for (const position of [0, 1, Math.floor(device.events / 3), device.peak_position, device.events]) {
+          const [moment, wanted] = await both("moment", `position=${position}`);
+          assert.deepEqual([moment.time_ns, moment.allocated_bytes, moment.reserved_bytes], [wanted.time_ns, wanted.allocated_bytes, wanted.reserved_bytes]);
+          for (const grouping of device.group_bys) assert.deepEqual(...(await both("held", `position=${position}&by=${grouping}`)));
+          for (const flameBy of device.flame_bys) {
+            const [mine, theirs] = await both("flame", `position=${position}&by=${flameBy}`);
+            assert.deepEqual(sorted(mine), sorted(theirs));
+            assert.equal(mine.nodes_left_out, theirs.nodes_left_out);
+          }
+          const [map, theirs] = await both("segments", `position=${position}&by=${by}`);
+          const plain = ({ start, ...segment }) => segment;
+          assert.deepEqual(map.segments.map(plain), theirs.segments);
+          for (const column of ["size", "row", "group", "reserved_bytes", "allocated_bytes", "waiting_bytes", "free_bytes"]) assert.deepEqual(map[column], theirs[column], column);
+          assert.deepEqual(map.label.map((at) => map.labels[at]), theirs.label.map((at) => theirs.labels[at]));
+        }
+        for (const axis of device.duration_ns === null ? ["event"] : ["event", "time"]) {
+          for (const [level, index] of [[0, 0], [2, 1], [2, 3]]) assert.deepEqual(...(await both("tile", `axis=${axis}&level=${level}&index=${index}&by=${by}`)));
+        }
+        for (const words of ["order=size", "order=lifetime&direction=up", "order=birth&words=py&min_size=1024", "words=kv_cache", "words=tag:kv", "words=name:h.1", `live_at=${device.peak_position}&order=rounding`, `by=${by}&group=0`, "from=5&to=50"]) {
+          const [mine, theirs] = await both("allocations", `${words}&limit=40`);
+          for (const column of ["matches", "matching_bytes", "row", "size", "requested", "birth", "death", "birth_ns", "lifetime", "source"]) assert.deepEqual(mine[column], theirs[column], `${words}: ${column}`);
+          for (const column of ["name", "tag"]) assert.deepEqual(mine[column] ?? mine.row.map(() => null), theirs[column], `${words}: ${column}`);
+          assert.deepEqual(mine.label.map((at) => mine.labels[at]), theirs.label.map((at) => theirs.labels[at]));
+        }
+        const all = Array.from({ length: Math.min(device.allocations, 40) }, (_, row) => row);
+        for (const row of all) {
+          const [mine, theirs] = await both("allocation", `row=${row}`);
+          for (const column of ["address", "size", "birth", "death", "reusable", "death_ns", "stream", "is_source_measured", "name", "tag", "module", "frames", "forward_frames"]) assert.deepEqual(mine[column], theirs[column], column);
+        }
+      });
+    });
+  }
+
+  it("shows modules by instance, and by line where the recording has none, and says so", async () => {
+    const names = (page) => boxNames(page, "flame=module");
+    await withPage(`${standaloneFile(live, "instances")}#view=flame&flame=module`, async (page) => {
+      const found = await names(page);
+      for (const name of ["Net", "h.0", "h.3.up"]) assert.ok(found.includes(name), `${name} among ${found.join()}`);
+      assert.equal(await page.getByTestId("flame-by-line").count(), 0);
+    });
+    await withPage(`${standaloneFile(snapshot("mlp_b64_fp32_adam"), "lines")}#view=flame&flame=module`, async (page) => {
+      assert.ok((await names(page)).some((name) => name.includes("forward")));
+      assert.match(await page.getByTestId("flame-by-line").textContent(), /does not identify module instances/);
+      assert.equal(await page.getByRole("button", { name: "By tag" }).count(), 0);
+    });
+  });
+
+  it("shows what was tagged, in the flame graph and in the table", async () => {
+    const href = standaloneFile(live, "tags");
+    await withPage(`${href}#view=flame`, async (page) => {
+      await page.getByRole("button", { name: "By tag" }).click();
+      await until(page, () => location.hash.includes("flame=tag"));
+      const found = await boxNames(page, "flame=tag");
+      for (const name of ["kv_cache", "no tag"]) assert.ok(found.includes(name), `${name} among ${found.join()}`);
+      assert.ok(found.some((name) => name.includes("<module>")), found.join());
+    });
+    await withPage(`${href}#view=allocations&search=tag:kv`, async (page) => {
+      await page.waitForSelector(".rows .row .tag");
+      assert.equal(await page.getByTestId("table-facts").getAttribute("data-matches"), "8");
+      assert.equal(await page.locator(".rows .row .tag").first().textContent(), "kv_cache");
+    });
+    await withPage(`${href}#view=allocations&search=name:h.1.up.weight`, async (page) => {
+      await page.waitForSelector(".rows .row .name");
+      assert.match(await page.locator(".rows .row .name").first().textContent(), /^h\.1\.up\.weight/);
+    });
+  });
+
+  it("keeps the head of the table over its columns where they do not fit", async () => {
+    await withPage(`${standaloneFile(live, "narrow")}#view=allocations&scope=all`, async (page) => {
+      await page.waitForSelector(".rows .row .name", { state: "attached" });
+      await page.locator(".table").evaluate((table) => table.scrollTo(10_000, 0));
+      const left = (selector) => page.locator(selector).first().evaluate((cell) => cell.getBoundingClientRect().left);
+      for (const column of ["source", "name", "label"]) assert.equal(await left(`.head .${column}`), await left(`.rows .row .${column}`), column);
+      const [right, edge] = await page.locator(".rows .row .label").first().evaluate((cell) => [cell.getBoundingClientRect().right, cell.closest(".rows").getBoundingClientRect().right]);
+      assert.ok(right <= edge + 1, `${right} beyond ${edge}`);
+    }, { viewport: { width: 800, height: 640 } });
+  });
+
+  it("goes to any event, with every figure there", async () => {
+    const file = snapshot("gpt2_b4_fp32_adamw");
+    await withPage(standaloneFile(file, "any"), async (page) => {
+      assert.equal(await page.locator(".notes").textContent(), "");
+      await page.mouse.click(333, 500);
+      await until(page, () => document.querySelectorAll(".groups li[data-bytes]").length > 3);
+      const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
+      const shown = async () => page.locator(".groups li").evaluateAll((rows) => rows.map((row) => row.dataset.bytes));
+      assert.ok((await shown()).every((bytes) => bytes !== ""));
+      // The next event is a different moment, not the next of a few known ones.
+      await page.keyboard.press("e");
+      await page.keyboard.press("p");
+      await page.evaluate((position) => { location.hash = `#view=flame&at=${position}`; }, at + 1);
+      await expectExact(page, "cursor-where", at + 1, "position");
+      const allocated = Number(await page.getByTestId("cursor-allocated").getAttribute("data-bytes"));
+      await expectExact(page, "flame-total", allocated);
+      assert.equal(await page.getByTestId("flame-moment").count(), 0);
+      await showView(page, "segments");
+      await expectExact(page, "map-allocated", allocated);
+    });
+  });
+});
+
+describe("a file without the whole history", () => {
+  it("knows its moments, and says which one it shows", async () => {
+    // Addresses beyond a browser's exact integers: the history is left out, as for a large run.
+    const file = training("large", { steps: 2000, base: 2 ** 60, tag: "state" });
+    const href = standaloneFile(file, "large");
+    await withPage(href, async (page) => {
+      assert.match(await page.locator(".notes").textContent(), /moments of cuda:0; the nearest is shown and named/);
+      const clicks = [[200, 0.16], [500, 0.5], [800, 0.83]];
+      for (const [x] of clicks) {
+        await page.mouse.click(x, 600);
+        await complete(page);
+        // The legend and the panel may be drawn at different times.
+        await until(page, () => {
+          const rows = [...document.querySelectorAll(".groups li")].map((row) => row.dataset.bytes);
+          const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);
+          const shown = document.querySelector("[data-testid=cursor-allocated]")?.dataset.bytes;
+          return rows.length > 0 && rows.every((bytes) => bytes !== "") && shown === String(total);
+        });
+        // Within a pixel of where the click was.
+        const share = (x - 66) / (960 - 66 - 12);
+        const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
+        const events = await page.evaluate(() => Number(document.querySelector(".view.timeline canvas").dataset.events));
+        assert.ok(Math.abs(at / events - share) < 0.01, `${at} of ${events} for ${share}`);
+      }
+      await showView(page, "flame");
+      await page.getByTestId("flame-moment").waitFor();
+      assert.match(await page.getByTestId("flame-moment").textContent(), /shown after event [\d,]+: the nearest moment this file holds/);
+      await page.getByRole("button", { name: "By tag" }).click();
+      await until(page, () => location.hash.includes("flame=tag"));
+      await showView(page, "allocations");
+      await page.waitForSelector(".rows .row .tag");
+      assert.equal(await page.locator(".rows .row .tag").first().textContent(), "state");
+    });
+  });
+});

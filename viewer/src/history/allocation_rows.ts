@@ -1,0 +1,189 @@
+// Allocations in the page itself: searched, sorted and paged as a server would.
+
+import type { Allocation, Allocations, FrameRow } from "../data/source";
+import { isInFrame, isInName, isInSource, isInTag, parseWords, type Word } from "../table/search";
+
+/** One list for each column, all of the same length. */
+export interface RowColumns {
+  row: ArrayLike<number>;
+  size: ArrayLike<number>;
+  requested: ArrayLike<number>;
+  birth: ArrayLike<number>;
+  /** Position; null: never. */
+  death(index: number): number | null;
+  birthNs(index: number): number | null;
+  /** Nanoseconds, or events if no time is known. */
+  lifetime(index: number): number;
+  source(index: number): number | null;
+  /** Null: no row has one. */
+  name: ((index: number) => string | null) | null;
+  tag: ((index: number) => string | null) | null;
+  /** -1: none */
+  stack: ArrayLike<number>;
+  forwardStack: ArrayLike<number>;
+  frames(stack: number): FrameRow[];
+  label(index: number): string;
+  sources: string[];
+  isInGroup(by: string, group: number, index: number): boolean;
+}
+
+export class AllocationRows {
+  constructor(readonly columns: RowColumns) {}
+
+  get count(): number {
+    return this.columns.row.length;
+  }
+
+  query(given: URLSearchParams): Allocations {
+    const { columns } = this;
+    const found: number[] = [];
+    const isWanted = this.filter(given);
+    let bytes = 0;
+    for (let index = 0; index < this.count; index++) {
+      if (!isWanted(index)) continue;
+      found.push(index);
+      bytes += columns.size[index]!;
+    }
+    const keys: Record<string, (index: number) => number> = {
+      size: (index) => columns.size[index]!,
+      birth: (index) => columns.birth[index]!,
+      lifetime: (index) => columns.lifetime(index),
+      rounding: (index) => columns.size[index]! - columns.requested[index]!,
+    };
+    const key = keys[given.get("order") ?? "size"] ?? keys["size"]!;
+    const sign = given.get("direction") === "up" ? 1 : -1;
+    found.sort((a, b) => sign * (key(a) - key(b)) || a - b);
+    const offset = Number(given.get("offset") ?? 0);
+    return this.picked(found.slice(offset, offset + Number(given.get("limit") ?? 100)), found.length, bytes);
+  }
+
+  /** The allocations that take up the most area on a screen that shows these positions. */
+  bands(from: number, to: number, most: number): Allocations {
+    const { columns } = this;
+    const area = (index: number) =>
+      columns.size[index]! * (Math.min(to, columns.death(index) ?? to) - Math.max(from, columns.birth[index]!));
+    const alive: number[] = [];
+    let bytes = 0;
+    for (let index = 0; index < this.count; index++) {
+      if (Math.min(to, columns.death(index) ?? to) <= Math.max(from, columns.birth[index]!)) continue;
+      alive.push(index);
+      bytes += columns.size[index]!;
+    }
+    const matches = alive.length;
+    if (matches > most) alive.sort((a, b) => area(b) - area(a));
+    return this.picked(alive.slice(0, most).sort((a, b) => a - b), matches, bytes);
+  }
+
+  one(row: number): Allocation {
+    const { columns } = this;
+    let index = -1;
+    for (let at = 0; at < this.count && index < 0; at++) if (columns.row[at] === row) index = at;
+    if (index < 0) throw new Error("This file does not hold that allocation: open the recording with gpumemprof view.");
+    return {
+      row,
+      size: columns.size[index]!,
+      requested: columns.requested[index]!,
+      birth: columns.birth[index]!,
+      death: columns.death(index),
+      birth_ns: columns.birthNs(index),
+      lifetime: columns.lifetime(index),
+      source: columns.source(index),
+      name: columns.name?.(index) ?? null,
+      tag: columns.tag?.(index) ?? null,
+      label: columns.label(index),
+      frames: columns.frames(columns.stack[index]!),
+      forward_frames: columns.frames(columns.forwardStack[index]!),
+    };
+  }
+
+  private filter(given: URLSearchParams): (index: number) => boolean {
+    const { columns } = this;
+    const number = (name: string, fallback: number) => (given.has(name) ? Number(given.get(name)) : fallback);
+    const [minSize, maxSize] = [number("min_size", 0), number("max_size", Infinity)];
+    const [minLife, maxLife] = [number("min_lifetime", 0), number("max_lifetime", Infinity)];
+    const liveAt = given.has("live_at") ? Number(given.get("live_at")) : null;
+    const [from, to] = [number("from", -Infinity), number("to", Infinity)];
+    const group = given.has("group") ? Number(given.get("group")) : null;
+    const by = given.get("by") ?? "";
+    const hasWords = this.wordFilter(parseWords(given.get("words") ?? ""));
+    return (index) => {
+      const size = columns.size[index]!;
+      if (size < minSize || size > maxSize) return false;
+      const [birth, death] = [columns.birth[index]!, columns.death(index) ?? Infinity];
+      if (liveAt !== null && !(birth <= liveAt && liveAt < death)) return false;
+      if (birth >= to || death <= from) return false;
+      if (group !== null && !columns.isInGroup(by, group, index)) return false;
+      if (minLife > 0 || maxLife < Infinity) {
+        const lifetime = columns.lifetime(index);
+        if (lifetime < minLife || lifetime > maxLife) return false;
+      }
+      return hasWords(index);
+    };
+  }
+
+  private wordFilter(words: Word[]): (index: number) => boolean {
+    if (words.length === 0) return () => true;
+    const { columns } = this;
+    const known = new Map<number, number>();
+    const ofStack = (stack: number): number => {
+      let mask = known.get(stack);
+      if (mask !== undefined) return mask;
+      mask = 0;
+      for (const [name, file, line] of columns.frames(stack)) {
+        const [lowName, lowFile] = [name.toLowerCase(), file.toLowerCase()];
+        words.forEach((word, bit) => {
+          if (isInFrame(word, lowName, lowFile, line)) mask! |= 1 << bit;
+        });
+      }
+      known.set(stack, mask);
+      return mask;
+    };
+    const ofText = (isIn: (word: Word, text: string) => boolean, text: string) =>
+      words.reduce((mask, word, bit) => (isIn(word, text.toLowerCase()) ? mask | (1 << bit) : mask), 0);
+    const ofSource = columns.sources.map((source) => ofText(isInSource, source));
+    const excluded = words.reduce((mask, word, bit) => (word.isExcluded ? mask | (1 << bit) : mask), 0);
+    const wanted = ((1 << words.length) - 1) & ~excluded;
+    return (index) => {
+      let found = ofStack(columns.stack[index]!) | ofStack(columns.forwardStack[index]!);
+      const source = columns.source(index);
+      if (source !== null) found |= ofSource[source] ?? 0;
+      const name = columns.name?.(index) ?? null;
+      if (name !== null) found |= ofText(isInName, name);
+      const tag = columns.tag?.(index) ?? null;
+      if (tag !== null) found |= ofText(isInTag, tag);
+      return (found & wanted) === wanted && (found & excluded) === 0;
+    };
+  }
+
+  private picked(indexes: number[], matches: number, bytes: number): Allocations {
+    const { columns } = this;
+    const labels: string[] = [];
+    const numbers = new Map<string, number>();
+    const numberOf = (text: string) => {
+      const known = numbers.get(text);
+      if (known !== undefined) return known;
+      numbers.set(text, labels.length);
+      return labels.push(text) - 1;
+    };
+    const pick = <T>(value: (index: number) => T): T[] => indexes.map(value);
+    const stack = (list: ArrayLike<number>) => pick((index) => (list[index]! < 0 ? null : list[index]!));
+    return {
+      matches,
+      matching_bytes: bytes,
+      row: pick((index) => columns.row[index]!),
+      size: pick((index) => columns.size[index]!),
+      requested: pick((index) => columns.requested[index]!),
+      birth: pick((index) => columns.birth[index]!),
+      death: pick((index) => columns.death(index)),
+      birth_ns: pick((index) => columns.birthNs(index)),
+      lifetime: pick((index) => columns.lifetime(index)),
+      source: pick((index) => columns.source(index)),
+      stack: stack(columns.stack),
+      forward_stack: stack(columns.forwardStack),
+      label: pick((index) => numberOf(columns.label(index))),
+      labels,
+      ...(columns.name === null ? {} : { name: pick((index) => columns.name!(index)) }),
+      ...(columns.tag === null ? {} : { tag: pick((index) => columns.tag!(index)) }),
+    };
+  }
+}

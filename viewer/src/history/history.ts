@@ -1,0 +1,273 @@
+// A device's whole history in the page: it answers every question about any moment, as a server
+// would.
+
+import type { Allocation, Allocations, DeviceMeta, Flame, FrameRow, Held, Moment, Segments, TileAnswer } from "../data/source";
+import { Changes, GroupSums } from "./changes";
+import { flameAt, segmentsAt } from "./moment";
+import { AllocationRows } from "./allocation_rows";
+import { TILE_BUCKETS, summed } from "../data/deltas";
+
+type Differences = number[];
+
+/** The tree of a whole run's flame graphs, and the node of each allocation. */
+export interface FlameColumns {
+  parent: Differences;
+  frame: Differences;
+  /** For module instances and tags, as indices into `names`. */
+  name?: Differences;
+  names?: string[];
+  of_row: Differences;
+}
+
+/** As sent: deltas from row to row. */
+export interface HistoryAnswer {
+  address: Differences;
+  size: Differences;
+  requested: Differences;
+  birth: Differences;
+  death: Differences;
+  reusable: Differences;
+  stack: Differences;
+  forward_stack: Differences;
+  stream: Differences;
+  streams: string[];
+  source?: Differences;
+  is_measured?: Differences;
+  name?: Differences;
+  names?: string[];
+  tag?: Differences;
+  tags?: string[];
+  pending_at_start: number[];
+  time_ns?: Differences;
+  segments: Record<"address" | "size" | "birth" | "death" | "stream" | "is_small" | "is_expandable" | "pool", Differences> & {
+    pools: ([number, number] | null)[];
+  };
+  groupings: Record<string, { count: number; rounding: number; of_row: Differences }>;
+  flame_stack: FlameColumns;
+  flame_module: FlameColumns;
+  /** Present if anything was tagged. */
+  flame_tag?: FlameColumns;
+  labels: string[];
+  stack_caller: Differences;
+  stack_frame: Differences;
+  /** Name, file, line, own, label, file as stacks show it. */
+  frames: [string, string, number, number, string, string][];
+}
+
+/** Columns of allocations, unpacked. Deaths are positions; Infinity: never. */
+export interface HistoryRows {
+  address: Float64Array;
+  size: Float64Array;
+  requested: Float64Array;
+  birth: Float64Array;
+  death: Float64Array;
+  reusable: Float64Array;
+  stack: Float64Array;
+  forwardStack: Float64Array;
+  isPendingAtStart: Set<number>;
+}
+
+const forever = (position: number) => (position === 0 ? Infinity : position);
+
+export class History {
+  readonly rows: HistoryRows;
+  readonly times: Float64Array | null;
+  readonly table: AllocationRows;
+  private readonly allocated: Changes;
+  private readonly reserved: Changes;
+  private readonly callers: Float64Array;
+  private readonly stackFrames: Float64Array;
+  private readonly knownFrames = new Map<number, FrameRow[]>();
+  private readonly sums = new Map<string, GroupSums>();
+
+  constructor(readonly answer: HistoryAnswer, readonly device: DeviceMeta) {
+    const deaths = (column: Differences) => summed(column).map(forever);
+    this.rows = {
+      address: summed(answer.address),
+      size: summed(answer.size),
+      requested: summed(answer.requested),
+      birth: summed(answer.birth),
+      death: deaths(answer.death),
+      reusable: deaths(answer.reusable),
+      stack: summed(answer.stack),
+      forwardStack: summed(answer.forward_stack),
+      isPendingAtStart: new Set(answer.pending_at_start),
+    };
+    this.times = answer.time_ns === undefined ? null : summed(answer.time_ns);
+    this.callers = summed(answer.stack_caller);
+    this.stackFrames = summed(answer.stack_frame);
+    this.allocated = new Changes(this.rows.birth, this.rows.death, this.rows.size, this.rows.isPendingAtStart, device.events);
+    const { segments } = answer;
+    this.reserved = new Changes(summed(segments.birth), deaths(segments.death), summed(segments.size), new Set(), device.events);
+    this.table = this.makeTable();
+  }
+
+  isAllocatedAt(row: number, position: number): boolean {
+    return this.rows.birth[row]! <= position && position < this.rows.death[row]! && !(position === 0 && this.rows.isPendingAtStart.has(row));
+  }
+
+  private makeTable(): AllocationRows {
+    const { answer, rows, times } = this;
+    const source = answer.source === undefined ? null : summed(answer.source);
+    const last = this.device.events - 1;
+    const groups = new Map(Object.entries(answer.groupings).map(([by, { of_row }]) => [by, summed(of_row)]));
+    return new AllocationRows({
+      row: rows.size.map((_, index) => index),
+      size: rows.size,
+      requested: rows.requested,
+      birth: rows.birth,
+      death: (index) => (rows.death[index] === Infinity ? null : rows.death[index]!),
+      birthNs: (index) => (times === null || rows.birth[index] === 0 ? null : times[rows.birth[index]! - 1]!),
+      lifetime: (index) => {
+        if (last < 0) return 0;
+        const from = rows.birth[index] === 0 ? 0 : Math.min(rows.birth[index]! - 1, last);
+        const to = Math.max(from, Math.min(rows.death[index]! - 1, last));
+        return times === null ? to - from : times[to]! - times[from]!;
+      },
+      source: (index) => (source === null ? null : source[index]!),
+      name: textsOf(answer.name, answer.names),
+      tag: textsOf(answer.tag, answer.tags),
+      stack: rows.stack,
+      forwardStack: rows.forwardStack,
+      frames: (stack) => this.framesOf(stack),
+      label: (index) => this.labelOf(index),
+      sources: this.device.sources,
+      isInGroup: (by, group, index) => groups.get(by)?.[index] === group,
+    });
+  }
+
+  labelOf(row: number): string {
+    const stack = this.rows.stack[row]!;
+    if (stack >= 0) return this.answer.labels[stack]!;
+    const forward = this.rows.forwardStack[row]!;
+    return forward < 0 ? "no stack recorded" : `in backward of ${this.answer.labels[forward]!}`;
+  }
+
+  private framesOf(stack: number): FrameRow[] {
+    if (stack < 0) return [];
+    let frames = this.knownFrames.get(stack);
+    if (frames === undefined) {
+      frames = [];
+      for (let at = stack; at >= 0 && frames.length < 1000; at = this.callers[at]!) {
+        const [name, , line, isOwn, , file] = this.answer.frames[this.stackFrames[at]!]!;
+        frames.push([name, file, line, isOwn]);
+      }
+      this.knownFrames.set(stack, frames);
+    }
+    return frames;
+  }
+
+  ask(kind: string, given: URLSearchParams): unknown {
+    const position = Number(given.get("position"));
+    switch (kind) {
+      case "tile":
+        return this.tile(given);
+      case "moment":
+        return this.moment(position);
+      case "held":
+        return { groups: [...this.groupSums(given.get("by")!).at(position)] } satisfies Held;
+      case "flame":
+        return flameAt(this, position, given.get("by")!) satisfies Flame;
+      case "segments":
+        return segmentsAt(this, position, given.get("by")!) satisfies Segments;
+      case "allocations":
+        return this.table.query(given) satisfies Allocations;
+      case "bands":
+        return this.table.bands(Number(given.get("from")), Number(given.get("to")), Number(given.get("most")));
+      case "allocation":
+        return this.allocation(Number(given.get("row")));
+      default:
+        return undefined;
+    }
+  }
+
+  private moment(position: number): Moment {
+    return {
+      position,
+      time_ns: position === 0 || this.times === null ? null : this.times[position - 1]!,
+      action: null,
+      size_bytes: null,
+      allocated_bytes: this.allocated.at(position),
+      reserved_bytes: this.device.has_pool ? this.reserved.at(position) : null,
+    };
+  }
+
+  private allocation(row: number): Allocation {
+    const found = this.table.one(row);
+    const { answer, rows, times } = this;
+    const stream = summed(answer.stream)[row]!;
+    return {
+      ...found,
+      address: `0x${rows.address[row]!.toString(16)}`,
+      reusable: rows.reusable[row] === Infinity ? null : rows.reusable[row]!,
+      death_ns: found.death === null || times === null ? null : times[found.death - 1]!,
+      stream: answer.streams[stream] ?? null,
+      is_source_measured: answer.is_measured === undefined ? null : summed(answer.is_measured)[row] === 1,
+      module: this.moduleOf(row),
+    };
+  }
+
+  /** The instance it belongs to, if the recording has instances. */
+  private moduleOf(row: number): string | null {
+    const { name, names, of_row } = this.answer.flame_module;
+    return textsOf(name, names)?.(summed(of_row)[row]!) ?? null;
+  }
+
+  private groupSums(by: string): GroupSums {
+    let sums = this.sums.get(by);
+    if (sums === undefined) {
+      const grouping = this.answer.groupings[by];
+      if (grouping === undefined) throw new Error("the sources of this recording are not known");
+      sums = new GroupSums(this.allocated, this.rows, summed(grouping.of_row), grouping.count, grouping.rounding);
+      this.sums.set(by, sums);
+    }
+    return sums;
+  }
+
+  private tile(given: URLSearchParams): TileAnswer {
+    const [level, index] = [Number(given.get("level")), Number(given.get("index"))];
+    const sums = this.groupSums(given.get("by")!);
+    const count = TILE_BUCKETS * 2 ** level;
+    const positions = this.device.events + 1;
+    const isTime = given.get("axis") === "time" && this.times !== null;
+    const length = isTime ? this.times![this.times!.length - 1]! + 1 : 0;
+    const edge = (number: number) => lowerBound(this.times!, Math.floor((number * length) / count));
+    const answer: TileAnswer = { min: [], max: [], position: [], reserved: [], groups: Array.from({ length: sums.count }, () => []) };
+    const before = { min: 0, max: 0, position: 0, reserved: 0, groups: new Float64Array(sums.count) };
+    const hasPool = this.answer.segments.size.length > 0;
+    for (let number = index * TILE_BUCKETS; number < (index + 1) * TILE_BUCKETS; number++) {
+      const from = isTime ? edge(number) : Math.floor((number * positions) / count);
+      const to = isTime ? edge(number + 1) + 1 : Math.max(Math.floor(((number + 1) * positions) / count), from + 1);
+      const range = this.allocated.range(from, to);
+      answer.min.push(range.min - before.min);
+      answer.max.push(range.max - before.max);
+      answer.position.push(range.position - before.position);
+      const groups = sums.at(range.position);
+      answer.groups.forEach((list, group) => list.push(groups[group]! - before.groups[group]!));
+      Object.assign(before, { min: range.min, max: range.max, position: range.position, groups });
+      if (!hasPool) continue;
+      const reserved = this.reserved.range(from, to).max;
+      answer.reserved.push(reserved - before.reserved);
+      before.reserved = reserved;
+    }
+    return answer;
+  }
+}
+
+/** What the numbers of a column refer to; null: there is no such column. */
+function textsOf(column: Differences | undefined, texts: string[] | undefined): ((index: number) => string | null) | null {
+  if (column === undefined || texts === undefined) return null;
+  const numbers = summed(column);
+  return (index) => texts[numbers[index]!] ?? null;
+}
+
+function lowerBound(values: Float64Array, wanted: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle]! < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

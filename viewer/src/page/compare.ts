@@ -1,0 +1,176 @@
+// Compare: what is live at two moments, of one run or of two, side by side.
+
+import type { Comparison, ComparedGroup, TimelineOverlays } from "../data/source";
+import { el, onActivate, replace, select } from "../ui/dom";
+import * as format from "../ui/format";
+import { BY_LABELS, sourceLabel, stackList } from "./panel";
+import type { Side, State } from "./state";
+
+export class CompareView {
+  readonly element = el("section", { class: "view compare", "aria-label": "Compare" });
+  private readonly bar = el("div", { class: "bar sides" });
+  private readonly table = el("div", { class: "scroll" });
+  private question = "";
+
+  constructor(private readonly state: State) {
+    this.element.append(this.bar, this.table);
+    state.listen((change) => {
+      if (state.view === "compare" && ["cursor", "device", "compare"].includes(change)) this.show();
+    });
+  }
+
+  show(): void {
+    void this.drawBar();
+    this.load();
+  }
+
+  /** The chosen sides; by default the peak of the shown run, and another run's peak or this run's end. */
+  private get first(): Side {
+    return this.state.first ?? this.peakOf(this.state.file, this.state.device);
+  }
+  private get second(): Side {
+    const { state } = this;
+    if (state.second !== null) return state.second;
+    const other = state.meta.files.findIndex((file, index) => index !== this.first.file && file.devices.length > 0);
+    return other >= 0 ? this.peakOf(other, 0) : { file: state.file, device: state.device, position: state.current.events };
+  }
+  private get by(): string {
+    const shared = this.sharedBys();
+    return shared.find((by) => by === this.state.compareBy) ?? shared[0]!;
+  }
+
+  private sharedBys(): string[] {
+    const bys = (side: Side) => this.state.meta.files[side.file]!.devices[side.device]!.group_bys;
+    return bys(this.first).filter((by) => bys(this.second).includes(by));
+  }
+
+  private peakOf(file: number, device: number): Side {
+    const meta = this.state.meta.files[file]!.devices[device]!;
+    return { file, device, position: meta.peak_position };
+  }
+
+  private async drawBar(): Promise<void> {
+    const [first, second] = await Promise.all([this.sideControls("first", this.first), this.sideControls("second", this.second)]);
+    replace(
+      this.bar,
+      el("span", { class: "side-name" }, "A"),
+      ...first,
+      el("button", { type: "button", title: "Swap the sides", "aria-label": "Swap the sides", onclick: () => this.swap() }, "⇄"),
+      el("span", { class: "side-name" }, "B"),
+      ...second,
+      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] ?? by })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
+    );
+  }
+
+  private async sideControls(name: "first" | "second", side: Side): Promise<Node[]> {
+    const { state } = this;
+    const controls: Node[] = [];
+    const devices = state.meta.files.flatMap((file, index) =>
+      file.devices.map((device, number) => ({ value: `${index}/${number}`, label: `${file.name} ${device.name}` })),
+    );
+    // When one side is chosen, the other stays as it was.
+    const change = (next: Side) => state.set({ first: this.first, second: this.second, [name]: next }, "compare");
+    if (devices.length > 1) {
+      controls.push(
+        select(`${name} run`, devices, `${side.file}/${side.device}`, (value) => {
+          const [file, device] = value.split("/").map(Number) as [number, number];
+          change(this.peakOf(file, device));
+        }),
+      );
+    }
+    const moments = await this.moments(side);
+    controls.push(select(`${name} moment`, moments, String(side.position), (value) => change({ ...side, position: Number(value) })));
+    return controls;
+  }
+
+  private async moments(side: Side): Promise<{ value: string; label: string }[]> {
+    const { state } = this;
+    const device = state.meta.files[side.file]!.devices[side.device]!;
+    const overlays = await state.source.ask<TimelineOverlays>(`overlays?file=${side.file}&device=${side.device}`);
+    const named = new Map<number, string>();
+    named.set(device.peak_position, "at the peak");
+    overlays.ooms.slice(0, 8).forEach((oom, index) => named.set(oom.position, `out of memory ${index + 1}, event ${format.count(oom.position - 1)}`));
+    named.set(device.events, "at the end");
+    if (side.file === state.file && side.device === state.device && !named.has(state.cursor)) named.set(state.cursor, `at the cursor, event ${format.count(state.cursor - 1)}`);
+    if (!named.has(side.position)) named.set(side.position, `event ${format.count(side.position - 1)}`);
+    const comparable = state.source.comparable(side.file, side.device);
+    return [...named]
+      .filter(([position]) => comparable === null || comparable.includes(position))
+      .map(([position, label]) => ({ value: String(position), label }));
+  }
+
+  private swap(): void {
+    this.state.set({ first: this.second, second: this.first }, "compare");
+  }
+
+  private load(): void {
+    const [a, b] = [this.first, this.second];
+    const question = `compare?file=${a.file}&device=${a.device}&position=${a.position}&file2=${b.file}&device2=${b.device}&position2=${b.position}&by=${this.by}`;
+    if (question === this.question) return;
+    this.question = question;
+    void this.state.source.ask<Comparison>(question).then(
+      (answer) => {
+        if (question === this.question) this.draw(answer);
+      },
+      (error: Error) => replace(this.table, el("p", { class: "empty" }, error.message)),
+    );
+  }
+
+  private draw(answer: Comparison): void {
+    const most = answer.groups.reduce((widest, group) => Math.max(widest, group.first_bytes, group.second_bytes), 1);
+    const head = el(
+      "tr",
+      {},
+      el("th", { class: "number" }, "A"),
+      el("th", { class: "number" }, "B"),
+      el("th", { class: "number" }, "B − A"),
+      el("th", {}, "A above, B below"),
+      el("th", {}, BY_LABELS[this.by] ?? this.by),
+    );
+    const sum = el(
+      "tr",
+      { class: "sum", "data-testid": "compare-sum", "data-first": answer.first_bytes, "data-second": answer.second_bytes },
+      el("td", { class: "number" }, format.bytes(answer.first_bytes)),
+      el("td", { class: "number" }, format.bytes(answer.second_bytes)),
+      el("td", { class: "number" }, format.signedBytes(answer.second_bytes - answer.first_bytes)),
+      el("td"),
+      el("td", {}, "all that is allocated"),
+    );
+    replace(
+      this.table,
+      answer.first_bytes + answer.second_bytes === 0 ? el("p", { class: "empty" }, "Nothing is allocated at either moment.") : null,
+      el("table", { class: "compared" }, el("thead", {}, head), el("tbody", {}, sum, ...answer.groups.flatMap((group) => this.rows(group, most)))),
+      answer.groups_left_out === 0 ? null : el("p", { class: "muted" }, `${format.counted(answer.groups_left_out, "more group")} with smaller differences`),
+    );
+  }
+
+  private rows(group: ComparedGroup, most: number): Node[] {
+    const difference = group.second_bytes - group.first_bytes;
+    const bar = (bytes: number, name: string) => {
+      const line = el("i", { class: bytes === 0 ? `${name} none` : name });
+      line.style.width = `${(100 * bytes) / most}%`;
+      return line;
+    };
+    const row = el(
+      "tr",
+      { "data-first": group.first_bytes, "data-second": group.second_bytes },
+      el("td", { class: "number" }, group.first_bytes === 0 ? "–" : format.bytes(group.first_bytes)),
+      el("td", { class: "number" }, group.second_bytes === 0 ? "–" : format.bytes(group.second_bytes)),
+      el("td", { class: `number ${difference > 0 ? "more" : difference < 0 ? "less" : "muted"}` }, difference === 0 ? "0" : format.signedBytes(difference)),
+      el("td", { class: "bars" }, bar(group.first_bytes, "first"), bar(group.second_bytes, "second")),
+      el("td", { class: "what", title: group.label }, this.by === "source" ? sourceLabel(group.label) : format.shortPlace(group.label)),
+    );
+    if (group.frames === undefined) return [row];
+    const detail = el("tr", { class: "detail", hidden: true }, el("td", { colspan: 5 }, stackList(group.frames)));
+    row.classList.add("opens");
+    row.tabIndex = 0;
+    row.setAttribute("aria-expanded", "false");
+    const toggle = () => {
+      detail.hidden = !detail.hidden;
+      row.setAttribute("aria-expanded", String(!detail.hidden));
+    };
+    row.addEventListener("click", toggle);
+    onActivate(row, toggle);
+    return [row, detail];
+  }
+}

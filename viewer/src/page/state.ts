@@ -1,0 +1,215 @@
+// What is being looked at: one state for all views, kept in the address so that it can be shared,
+// restored after a reload, and returned to.
+
+import { readAddress, writeAddress } from "./address";
+import type { DeviceMeta, Meta, Source } from "../data/source";
+
+export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare"] as const;
+export type ViewName = (typeof VIEWS)[number];
+export type Axis = "event" | "time";
+export const SCOPES = ["all", "range", "cursor"] as const;
+export type Scope = (typeof SCOPES)[number];
+export const ORDERS = ["size", "rounding", "birth", "lifetime"] as const;
+export type Order = (typeof ORDERS)[number];
+
+/** Changes that any view may react to. */
+export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments";
+const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments"];
+
+/** One side of a comparison. */
+export interface Side {
+  file: number;
+  device: number;
+  position: number;
+}
+
+/** Everything that views change and the address keeps. */
+export interface Shown {
+  view: ViewName;
+  by: string;
+  flameBy: string;
+  selected: number | null;
+  search: string;
+  highlighted: number | null;
+  scope: Scope;
+  order: Order;
+  direction: "up" | "down";
+  /** The sides and grouping of a comparison; null: as the view chooses. */
+  first: Side | null;
+  second: Side | null;
+  compareBy: string | null;
+  /** The path to the flame graph box that is shown as the whole; null: as the view chooses. */
+  focus: string | null;
+  segmentZoom: number;
+}
+
+// Changes of these kinds that follow each other this quickly are one step in the browser's history.
+const BURST_MS = 700;
+const BURSTS: Change[] = ["range", "cursor", "search", "selection", "segments"];
+const WRITE_MS = 120;
+
+export class State implements Shown {
+  file = 0;
+  device = 0;
+  view: ViewName = "timeline";
+  axis: Axis = "time";
+  /** The visible part of the run, as fractions of the whole along the axis. */
+  from = 0;
+  to = 1;
+  /** A position: 0 before the first event, p after event p - 1. */
+  cursor = 0;
+  /** A row of the allocations table. */
+  selected: number | null = null;
+  by = "line";
+  flameBy = "stack";
+  search = "";
+  highlighted: number | null = null;
+  scope: Scope = "all";
+  order: Order = "size";
+  direction: "up" | "down" = "down";
+  first: Side | null = null;
+  second: Side | null = null;
+  compareBy: string | null = null;
+  focus: string | null = null;
+  segmentZoom = 1;
+
+  private readonly listeners: ((change: Change) => void)[] = [];
+
+  constructor(readonly source: Source, readonly meta: Meta) {
+    readAddress(this, location.hash);
+    const readAgain = () => {
+      if (location.hash === this.written) return;
+      this.written = location.hash;
+      this.lastChange = null;
+      readAddress(this, location.hash);
+      for (const change of ALL_CHANGES) this.notify(change);
+    };
+    window.addEventListener("popstate", readAgain);
+    window.addEventListener("hashchange", readAgain);
+    this.written = location.hash;
+  }
+
+  get current(): DeviceMeta {
+    return this.meta.files[this.file]!.devices[this.device]!;
+  }
+  get hasTime(): boolean {
+    return this.current.duration_ns !== null;
+  }
+  /** "file=0&device=0", the start of every question. */
+  get named(): string {
+    return `file=${this.file}&device=${this.device}`;
+  }
+  get positions(): number {
+    return this.current.events + 1;
+  }
+  get deepestLevel(): number {
+    const { embedded } = this.source;
+    const isPart = embedded !== null && !this.source.isWhole(this.file, this.device);
+    return Math.min(this.current.deepest_level, isPart ? embedded.deepest_level : 99);
+  }
+  /** The grouping by which the server knows groups: single allocations are drawn over another one. */
+  get knownBy(): string {
+    return this.by === "allocation" ? this.current.group_bys[0]! : this.by;
+  }
+
+  listen(listener: (change: Change) => void): void {
+    this.listeners.push(listener);
+  }
+  private notify(change: Change): void {
+    for (const listener of this.listeners) listener(change);
+  }
+
+  set(values: Partial<Shown>, change: Change): void {
+    Object.assign(this, values);
+    this.write(change);
+    this.notify(change);
+  }
+
+  setDevice(file: number, device: number): void {
+    [this.file, this.device] = [file, device];
+    this.startDevice();
+    this.write("device");
+    this.notify("device");
+  }
+
+  setRange(from: number, to: number): void {
+    const least = this.axis === "event" ? Math.min(1, 4 / this.positions) : 1e-9;
+    const width = Math.min(1, Math.max(least, to - from));
+    const start = Math.min(Math.max(0, from), 1 - width);
+    if (start === this.from && start + width === this.to) return;
+    [this.from, this.to] = [start, start + width];
+    this.write("range");
+    this.notify("range");
+  }
+
+  /** The other axis, with the same part of the run visible. */
+  async switchAxis(): Promise<void> {
+    if (!this.hasTime) return;
+    const { named, axis, from, to } = this;
+    const isWhole = from === 0 && to === 1;
+    const isBack = this.switched?.to === to && this.switched.from === from;
+    const [first, last] = isWhole ? [0, 1] : isBack ? this.switched!.before : await Promise.all([this.onOtherAxis(from), this.onOtherAxis(to)]);
+    if (named !== this.named || axis !== this.axis) return;
+    this.axis = axis === "time" ? "event" : "time";
+    [this.from, this.to] = last > first ? [Math.max(0, first), Math.min(1, last)] : [0, 1];
+    this.switched = { before: [from, to], from: this.from, to: this.to };
+    this.write("range");
+    this.notify("range");
+  }
+
+  /** What was visible before the axis was switched: switching back restores exactly that. */
+  private switched: { before: [number, number]; from: number; to: number } | null = null;
+
+  /** Set by the timeline, which knows where things are. */
+  onOtherAxis: (share: number) => Promise<number> = async (share) => share;
+
+  setCursor(position: number): void {
+    const wanted = Math.round(Math.min(Math.max(0, position), this.current.events));
+    const known = this.source.nearestMoment(this.file, this.device, wanted);
+    if (known === this.cursor) return;
+    this.cursor = known;
+    this.write("cursor");
+    this.notify("cursor");
+  }
+
+  /** How a device is first shown. */
+  startDevice(): void {
+    if (!this.hasTime) this.axis = "event";
+    [this.from, this.to] = [0, 1];
+    this.switched = null;
+    this.cursor = this.source.nearestMoment(this.file, this.device, this.current.peak_position);
+    this.selected = null;
+    this.highlighted = null;
+    this.focus = null;
+    if (!this.current.flame_bys.includes(this.flameBy)) this.flameBy = "stack";
+    if (this.by !== "allocation" && !this.current.group_bys.includes(this.by)) this.by = this.current.group_bys[0]!;
+  }
+
+  private written = "";
+  private pending = 0;
+  private isPush = false;
+  private lastChange: { change: Change; at: number } | null = null;
+
+  /** Browsers reject rapid changes to the address, as a wheel causes them, so it is updated with a short delay. */
+  private write(change: Change): void {
+    if (change === "theme") return;
+    const now = performance.now();
+    const isBurst = BURSTS.includes(change) && this.lastChange?.change === change && now - this.lastChange.at < BURST_MS;
+    if (!isBurst && this.pending !== 0) this.writeNow();
+    this.lastChange = { change, at: now };
+    this.isPush ||= !isBurst;
+    if (this.pending !== 0) return;
+    this.pending = window.setTimeout(() => this.writeNow(), WRITE_MS);
+  }
+
+  private writeNow(): void {
+    window.clearTimeout(this.pending);
+    this.pending = 0;
+    const next = writeAddress(this);
+    const isNew = next !== this.written;
+    this.written = next;
+    if (isNew && this.isPush) history.pushState(null, "", next);
+    else if (isNew) history.replaceState(null, "", next);
+    this.isPush = false;
+  }
+}

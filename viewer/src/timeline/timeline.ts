@@ -1,0 +1,334 @@
+// The timeline: live memory over time or events as a stack of bands, with everything that explains
+// it drawn on top. In the other views it stays at the top, small, to move the cursor and the range.
+
+import type { Groups, TimelineOverlays, Moment } from "../data/source";
+import { Surface } from "../ui/dom";
+import * as format from "../ui/format";
+import { chosenTheme, groupColor, type Theme } from "../ui/palette";
+import { sourceLabel } from "../page/panel";
+import type { State } from "../page/state";
+import { Tiles } from "./tiles";
+import { drawAxes } from "./axes";
+import { drawBands, drawAllocationBands, type Band } from "./bands";
+import { columnsOf, type Column } from "./columns";
+import { TimelineInput } from "./input";
+import { drawBounds, drawOoms, oomAt, oomLines } from "./overlays";
+import { Plot } from "./plot";
+import { AllocationBands, type AllocationBand } from "./allocation_bands";
+import { SpanLanes } from "./spans";
+import { hideTooltip, showTooltip } from "../ui/tooltip";
+
+export class Timeline {
+  private readonly surface: Surface;
+  private readonly plot: Plot;
+  private readonly tiles: Tiles;
+  private readonly lanes: SpanLanes;
+  private readonly input: TimelineInput;
+  readonly allocationBands: AllocationBands;
+  private columns: Column[] = [];
+  private bands: Band[] = [];
+  private groups: Groups | null = null;
+  private overlays: TimelineOverlays | null = null;
+  private moment: Moment | null = null;
+  private isScheduled = false;
+
+  /** Called once everything visible has been drawn from its own level; for measuring. */
+  onComplete: (() => void) | null = null;
+  /** Called when the drawn single allocations changed. */
+  onAllocationBands: (() => void) | null = null;
+
+  constructor(private readonly state: State, parent: HTMLElement, private readonly isSmall: boolean) {
+    this.surface = new Surface(parent, isSmall ? "Live memory over time, small" : "Live memory over time; arrow keys move the cursor, W and S zoom", () => this.schedule());
+    this.plot = new Plot(state, this.surface, isSmall);
+    this.tiles = new Tiles(state, () => this.schedule());
+    this.lanes = new SpanLanes(this.plot, () => this.schedule());
+    this.allocationBands = new AllocationBands(state, () => this.schedule());
+    this.input = new TimelineInput(state, this.surface, this.plot, {
+      hover: (event) => this.hover(event),
+      click: (x, y) => this.click(x, y),
+      schedule: () => this.schedule(),
+    });
+    this.load();
+    state.listen((change) => {
+      if (change === "device") [this.groups, this.overlays, this.columns] = [null, null, []];
+      if (change === "device" || change === "grouping") this.load();
+      if (change === "cursor") void this.loadMoment();
+      this.schedule();
+    });
+  }
+
+  private load(): void {
+    const { source, named, knownBy } = this.state;
+    const question = `groups?${named}&by=${knownBy}`;
+    if (this.groups?.by !== knownBy) this.surface.canvas.parentElement!.dataset["busy"] = "Grouping…";
+    const isWanted = () => question === `groups?${this.state.named}&by=${this.state.knownBy}`;
+    void source.ask<Groups>(question).then(
+      (groups) => {
+        if (!isWanted()) return;
+        delete this.surface.canvas.parentElement!.dataset["busy"];
+        this.groups = groups;
+        this.schedule();
+      },
+      () => isWanted() && delete this.surface.canvas.parentElement!.dataset["busy"],
+    );
+    void source.ask<TimelineOverlays>(`overlays?${named}`).then((overlays) => {
+      if (named !== this.state.named) return;
+      this.overlays = overlays;
+      this.plot.laneCount = this.isSmall ? 0 : overlays.lanes;
+      this.schedule();
+    });
+    void this.loadMoment();
+  }
+
+  private async loadMoment(): Promise<void> {
+    const moment = await this.state.source.ask<Moment>(`moment?${this.state.named}&position=${this.state.cursor}`);
+    this.moment = moment;
+    this.schedule();
+  }
+
+  schedule(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    requestAnimationFrame(() => {
+      this.isScheduled = false;
+      this.draw();
+    });
+  }
+
+  private get isByAllocation(): boolean {
+    return this.state.by === "allocation" && !this.isSmall;
+  }
+
+  private draw(): void {
+    const theme = chosenTheme();
+    const context = this.surface.begin();
+    if (this.surface.width < 120 || this.surface.height < 30) return;
+    const buckets = this.tiles.buckets(this.plot.width);
+    // What was drawn stays until both the groups and the tiles of a new grouping are loaded.
+    const isGrouped = this.groups === null || this.groups.by === this.state.knownBy;
+    if (isGrouped && (buckets.length > 0 || this.tiles.isComplete)) this.columns = columnsOf(buckets, this.plot);
+    this.scale();
+    drawAxes(context, theme, this.plot);
+    context.save();
+    context.beginPath();
+    context.rect(this.plot.left, 0, this.plot.width, this.plot.base);
+    context.clip();
+    if (this.isByAllocation) {
+      this.allocationBands.update(this.columns, this.plot, theme, this.tiles.isComplete);
+      drawAllocationBands(context, theme, this.plot, this.columns, this.allocationBands);
+      this.onAllocationBands?.();
+    } else {
+      this.makeBands(theme);
+      drawBands(context, theme, this.plot, this.columns, this.bands);
+    }
+    this.drawReserved(context, theme);
+    context.restore();
+    if (this.overlays !== null) {
+      drawBounds(context, theme, this.plot, this.overlays);
+      this.lanes.draw(context, theme);
+      drawOoms(context, theme, this.plot, this.overlays);
+    }
+    this.drawCursor(context, theme);
+    this.drawRangeBeingChosen(context, theme);
+    this.tellState();
+  }
+
+  private tellState(): void {
+    const data = this.surface.canvas.dataset;
+    const isComplete = this.tiles.isComplete && this.groups?.by === this.state.knownBy && (this.isSmall || (this.overlays !== null && this.lanes.isComplete));
+    data["complete"] = String(isComplete);
+    data["level"] = String(this.tiles.level(this.plot.width));
+    const { boxes, merged, spans } = this.lanes.counts;
+    Object.assign(data, { boxes, merged, spans, events: this.state.current.events, bands: this.isByAllocation ? this.allocationBands.bands.length : this.bands.length });
+    if (isComplete) this.onComplete?.();
+  }
+
+  private makeBands(theme: Theme): void {
+    const groups = this.groups?.groups ?? [];
+    this.bands = groups.map((group, index) => ({
+      label: this.groups!.by === "source" ? sourceLabel(group.label) : group.label,
+      color: groupColor(theme, index, group.is_rest),
+      group,
+      number: index,
+      bytes: ({ tile, bucket }) => tile.groups[index]?.[bucket] ?? 0,
+    }));
+  }
+
+  private scale(): void {
+    let most = 1;
+    for (const column of this.columns) most = Math.max(most, column.max, column.reserved ?? 0);
+    const limit = this.overlays?.limit_bytes ?? null;
+    if (limit !== null && limit < 1.3 * most) most = Math.max(most, limit);
+    this.plot.setMostBytes(most * (this.isSmall ? 1.06 : 1.08));
+  }
+
+  private drawReserved(context: CanvasRenderingContext2D, theme: Theme): void {
+    context.beginPath();
+    for (const { from, to, reserved } of this.columns) {
+      if (reserved === undefined) return;
+      context.lineTo(this.plot.x(from), this.plot.y(reserved));
+      context.lineTo(this.plot.x(to), this.plot.y(reserved));
+    }
+    context.strokeStyle = theme.reserved;
+    context.lineWidth = this.isSmall ? 1 : 1.5;
+    context.stroke();
+  }
+
+  private drawCursor(context: CanvasRenderingContext2D, theme: Theme): void {
+    if (this.moment === null || this.moment.position !== this.state.cursor) return;
+    const x = this.plot.x(this.plot.shareOf(this.moment.position, this.moment.time_ns));
+    if (x < this.plot.left - 1 || x > this.plot.right + 1) return;
+    context.strokeStyle = theme.accent;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(x, this.plot.top - 2);
+    context.lineTo(x, this.plot.base);
+    context.stroke();
+    context.fillStyle = theme.accent;
+    context.beginPath();
+    context.arc(x, this.plot.y(this.moment.allocated_bytes), 3.5, 0, 7);
+    context.fill();
+  }
+
+  private drawRangeBeingChosen(context: CanvasRenderingContext2D, theme: Theme): void {
+    const chosen = this.input.chosen;
+    if (chosen === null) return;
+    context.fillStyle = theme.accent;
+    context.globalAlpha = 0.18;
+    context.fillRect(chosen[0], this.plot.top, chosen[1] - chosen[0], this.plot.base - this.plot.top);
+    context.globalAlpha = 1;
+  }
+
+  private columnAt(x: number): Column | null {
+    const share = this.plot.share(x);
+    let low = 0;
+    let high = this.columns.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.columns[middle]!.to <= share) low = middle + 1;
+      else high = middle;
+    }
+    return this.columns[low] ?? null;
+  }
+
+  private bytesAt(y: number): number {
+    return ((this.plot.base - y) / (this.plot.base - this.plot.top)) * this.plot.mostBytes;
+  }
+
+  private bandAt(column: Column, y: number): Band | null {
+    const bytes = this.bytesAt(y);
+    let sum = 0;
+    for (const band of this.bands) {
+      sum += band.bytes(column);
+      if (bytes <= sum) return bytes < 0 ? null : band;
+    }
+    return null;
+  }
+
+  private allocationBandAt(column: Column, y: number): AllocationBand | null {
+    const at = this.columns.indexOf(column);
+    const bytes = this.bytesAt(y);
+    let sum = 0;
+    for (const band of this.allocationBands.bands) {
+      if (at < band.first || at >= band.past) continue;
+      sum += band.size;
+      if (bytes <= sum) return bytes < 0 ? null : band;
+    }
+    return null;
+  }
+
+  private click(x: number, y: number): void {
+    if (x < this.plot.left) return;
+    const oom = this.overlays === null ? null : oomAt(this.plot, this.overlays, x, y);
+    if (oom !== null) return this.state.setCursor(oom.position);
+    const column = this.columnAt(x);
+    if (column === null) return;
+    this.state.setCursor(column.position);
+    if (this.isByAllocation) {
+      const single = this.allocationBandAt(column, y);
+      if (single !== null) this.state.set({ selected: single.row }, "selection");
+      return;
+    }
+    const band = this.bandAt(column, y);
+    if (band !== null && !this.isSmall) this.state.set({ highlighted: this.state.highlighted === band.number ? null : band.number }, "grouping");
+  }
+
+  private hover(event: MouseEvent): void {
+    const { x, y } = this.surface.at(event);
+    const oom = this.overlays === null ? null : oomAt(this.plot, this.overlays, x, y);
+    if (oom !== null) return showTooltip(event, oomLines(oom));
+    const column = x < this.plot.left || x > this.plot.right ? null : this.columnAt(x);
+    if (column === null) return hideTooltip();
+    if (y < this.plot.top - 2) return this.hoverLane(event, x, y);
+    const lines: string[] = [];
+    const band = this.isByAllocation ? this.allocationBandAt(column, y) : this.bandAt(column, y);
+    if (band !== null) {
+      const bytes = "size" in band ? band.size : band.bytes(column);
+      lines.push(band.label, `${format.bytes(bytes)} of ${format.bytes(column.max)} allocated`);
+    } else {
+      if (this.isByAllocation && this.bytesAt(y) <= column.max) lines.push(`${format.count(this.allocationBands.rest.count)} more allocations in sight`);
+      lines.push(`${format.bytes(column.max)} allocated`);
+    }
+    if (column.reserved !== undefined) lines.push(`${format.bytes(column.reserved)} reserved`);
+    if (column.min !== column.max) lines.push(`${format.byteRange(column.min, column.max)} in this pixel`);
+    lines.push(this.placeOf(column));
+    showTooltip(event, lines);
+  }
+
+  private placeOf({ from, position }: Column): string {
+    const event = position === 0 ? "before the first event" : `event ${format.count(position - 1)}`;
+    if (this.state.axis === "event") return event;
+    const length = this.state.current.duration_ns! + 1;
+    return `${format.duration(from * length)} in, ${event}`;
+  }
+
+  private hoverLane(event: MouseEvent, x: number, y: number): void {
+    const lines = this.lanes.linesAt(x, y);
+    if (lines === null) return hideTooltip();
+    showTooltip(event, lines);
+  }
+
+  zoom(factor: number, at?: number): void {
+    this.input.zoom(factor, at);
+  }
+  pan(shift: number): void {
+    this.input.pan(shift);
+  }
+  get keyboardCentre(): number {
+    return this.input.keyboardCentre;
+  }
+
+  /** Moves to the moment `buckets` pixels from the cursor. */
+  stepCursor(buckets: number): void {
+    const share = this.moment === null ? 0.5 : this.plot.shareOf(this.moment.position, this.moment.time_ns);
+    const step = Math.max(1, this.plot.width / Math.max(1, this.columns.length));
+    const way = Math.sign(buckets);
+    // Columns next to a peak show the peak too: move to the next one that shows a different moment.
+    for (let count = Math.abs(buckets); count <= Math.abs(buckets) + 3; count++) {
+      const position = this.columnAt(this.plot.x(share) + way * count * step)?.position;
+      if (position !== undefined && Math.sign(position - this.state.cursor) === way) return this.state.setCursor(position);
+    }
+    this.state.setCursor(this.state.cursor + way);
+  }
+
+  /** Converts a fraction of this axis to the other. */
+  async onOtherAxis(share: number): Promise<number> {
+    const { state } = this;
+    if (share <= 0 || share >= 1) return share;
+    if (state.axis === "time") {
+      const column = this.columns.find(({ to }) => to >= share) ?? this.columns[this.columns.length - 1];
+      return column === undefined ? share : (column.position + 0.5) / state.positions;
+    }
+    const position = Math.min(Math.round(share * state.positions), state.current.events);
+    const moment = await state.source.ask<Moment>(`moment?${state.named}&position=${state.source.nearestMoment(state.file, state.device, position)}`);
+    return moment.time_ns === null ? 0 : moment.time_ns / (state.current.duration_ns! + 1);
+  }
+
+  /** Visible positions, for views that show what is live there. */
+  get positionsInSight(): [number, number] {
+    const first = this.columns[0];
+    const last = this.columns[this.columns.length - 1];
+    if (first === undefined || last === undefined) return [0, this.state.positions];
+    return [first.position, last.position + 1];
+  }
+}

@@ -37,11 +37,10 @@ from gpumemprof.errors import (
     RecordingWarning,
     UsageError,
 )
-from gpumemprof.labels import Label
-from gpumemprof.marks import step, tag
-from gpumemprof.recorder import ActiveRecording, record, start, stop
-from gpumemprof.recording import Recording, load
-from gpumemprof.report import (
+from gpumemprof.hooks.steps import step, tag
+from gpumemprof.read.labels import Label
+from gpumemprof.read.recording import Recording, load
+from gpumemprof.read.report import (
     Counters,
     DeviceReport,
     DeviceSources,
@@ -54,28 +53,29 @@ from gpumemprof.report import (
     SourceFigure,
     Step,
 )
+from gpumemprof.recorder.active import ActiveRecording, record, start, stop
 
 if TYPE_CHECKING:
-    from gpumemprof.profile_result import OwnAllocations, ProfileResult
-    from gpumemprof.profile_stacks import Allocation
-    from gpumemprof.profile_summary import Summary
-    from gpumemprof.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
-    from gpumemprof.profiling import default_profiler, profile_context, profile_function
-    from gpumemprof.snapshot import MemorySnapshot
+    from gpumemprof.profile.memory_state import MemorySnapshot
+    from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
+    from gpumemprof.profile.result import OwnAllocations, ProfileResult
+    from gpumemprof.profile.shortcuts import default_profiler, profile_context, profile_function
+    from gpumemprof.profile.stacks import Allocation
+    from gpumemprof.profile.summary import Summary
 
 # Imported on first use, so that programs that only read recordings do not pay for them.
 _LATER = {
-    "Allocation": "profile_stacks",
-    "CPUMemoryProfiler": "profiler",
-    "GPUMemoryProfiler": "profiler",
-    "MemorySnapshot": "snapshot",
-    "OwnAllocations": "profile_result",
-    "ProfileResult": "profile_result",
-    "ProfiledContext": "profiler",
-    "Summary": "profile_summary",
-    "default_profiler": "profiling",
-    "profile_context": "profiling",
-    "profile_function": "profiling",
+    "Allocation": "profile.stacks",
+    "CPUMemoryProfiler": "profile.profiler",
+    "GPUMemoryProfiler": "profile.profiler",
+    "MemorySnapshot": "profile.memory_state",
+    "OwnAllocations": "profile.result",
+    "ProfileResult": "profile.result",
+    "ProfiledContext": "profile.profiler",
+    "Summary": "profile.summary",
+    "default_profiler": "profile.shortcuts",
+    "profile_context": "profile.shortcuts",
+    "profile_function": "profile.shortcuts",
 }
 
 

@@ -62,13 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] == "run":
-        from gpumemprof import run
+        from gpumemprof.recorder import run
 
         # The program's output is left alone.
         is_help = given[1:2] in (["-h"], ["--help"])
         return _printing(run.main, given[1:]) if is_help else run.main(given[1:])
     if given and given[0] == "advise":
-        from gpumemprof import verify
+        from gpumemprof.verify import command as verify
 
         if verify.is_wanted(given[1:]):
             return _printing(verify.main, given[1:])

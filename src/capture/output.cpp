@@ -326,8 +326,12 @@ Summary Output::close(std::string_view reason, std::uint64_t undecided) {
 bool Output::only_starts_the_program(const Frame& frame, const StackBook& book) {
   const std::string_view file = book.text(frame.file);
   constexpr std::string_view kFiles[] = {
-      "/gpumemprof/__main__.py", "/gpumemprof/run.py", "/gpumemprof/applied/__main__.py",
-      "/bin/gpumemprof",         "/runpy.py",          "<frozen runpy>",
+      "/gpumemprof/__main__.py",
+      "/gpumemprof/recorder/run.py",
+      "/gpumemprof/verify/apply/__main__.py",
+      "/bin/gpumemprof",
+      "/runpy.py",
+      "<frozen runpy>",
   };
   return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
 }

@@ -33,7 +33,8 @@ from typing import Any, Callable
 
 import gpumemprof
 import torch
-from gpumemprof import _core, _torch, hooks
+from gpumemprof import _core, hooks
+from gpumemprof.torch_calls.tensors import plain_kinds
 from overhead_model import make_small_training
 from torch.optim import optimizer as torch_optimizer
 from workloads import make_training
@@ -136,7 +137,7 @@ def reads_tensors() -> bool:
     """Whether addresses are read directly from torch's own objects."""
     places = _core.TensorPlaces()
     groups = [{"params": [torch.nn.Parameter(torch.ones(2))]}]
-    return [places.read(groups, _torch.plain_kinds()) for _ in range(2)][-1] == 0
+    return [places.read(groups, plain_kinds()) for _ in range(2)][-1] == 0
 
 
 def deep(depth: int, function, *arguments):

@@ -78,10 +78,11 @@ def start(way: str) -> Any:
 
     if way == "attached":
         import torch
-        from gpumemprof import _core, _torch
+        from gpumemprof import _core
+        from gpumemprof.torch_calls import readiness
 
         torch.cuda.init()
-        _core.capture_attach_cuda(*_torch.version())
+        _core.capture_attach_cuda(*readiness.version())
         return None
     path = Path(tempfile.mkdtemp()) / "run.gmp"
     return gpumemprof.start(path, stacks=way == "stacks", labels=way != "bare")

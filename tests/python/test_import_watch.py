@@ -95,10 +95,10 @@ def fake_torch(folder: Path, text: str) -> None:
 PROBE = """
 import sys
 sys.path.insert(0, '.')
-from gpumemprof import _torch
-import gpumemprof.import_watch as watch
+from gpumemprof.torch_calls import readiness
+import gpumemprof.torch_calls.import_watch as watch
 seen = []
-_torch.when_imported(lambda: seen.append(sys.modules['torch'].end))
+readiness.when_imported(lambda: seen.append(sys.modules['torch'].end))
 """
 
 
@@ -153,7 +153,7 @@ def test_a_lookup_imports_nothing(tmp_path: Path) -> None:
     spec.loader = importlib.util.LazyLoader(spec.loader)
     module = sys.modules['torch'] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    _torch.has_cuda(), _torch.is_imported(), watch.torch_file()
+    readiness.has_cuda(), readiness.is_imported(), watch.torch_file()
     import colorsys
     print(seen)
     module.cuda

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpumemprof import _core, _torch
+from gpumemprof import _core
 from gpumemprof.hooks.watcher import _prove_tensors
+from gpumemprof.torch_calls.tensors import plain_kinds, told_tensors
 
 torch = pytest.importorskip("torch")
 
@@ -15,7 +16,7 @@ SAME, GRADIENTS_MOVED, ASK_TORCH = range(3)
 
 @pytest.fixture(autouse=True)
 def proven() -> None:
-    _core.capture_prove_tensors(_torch.told_tensors())
+    _core.capture_prove_tensors(told_tensors())
 
 
 class Optimizer:
@@ -24,7 +25,7 @@ class Optimizer:
         self.places = _core.TensorPlaces()
 
     def read(self) -> int:
-        return self.places.read(self.groups, _torch.plain_kinds())
+        return self.places.read(self.groups, plain_kinds())
 
 
 def parameter(size: int = 4) -> Any:

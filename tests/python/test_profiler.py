@@ -267,7 +267,7 @@ def test_monitoring_starts_with_the_state_and_books_no_history_as_new(profiler):
 
 
 def test_the_newest_snapshots_are_kept_and_the_number_dropped_is_known(profiler, monkeypatch):
-    monkeypatch.setattr("gpumemprof.memory_profiler._MOST_SNAPSHOTS", 20)
+    monkeypatch.setattr("gpumemprof.profile.memory_profiler._MOST_SNAPSHOTS", 20)
     seen = [MemorySnapshot(timestamp=float(number)) for number in range(50)]
     for snapshot in seen:
         profiler._add_snapshots([snapshot])

@@ -37,7 +37,7 @@ def test_importing_needs_no_torch_and_starts_nothing():
 
 
 def test_importing_the_package_loads_no_profiler():
-    out = run("import sys, gpumemprof; print('gpumemprof.profiler' in sys.modules)")
+    out = run("import sys, gpumemprof; print('gpumemprof.profile.profiler' in sys.modules)")
     assert out.strip() == "False"
 
 

@@ -291,7 +291,7 @@ def test_a_folder_is_not_filled_with_files(tmp_path: Path) -> None:
         tmp_path,
         """
         import os, torch
-        from gpumemprof import processes
+        from gpumemprof.recorder import processes
         processes._MOST_CHILDREN = 2
         for number in range(4):
             if os.fork() == 0:
@@ -348,12 +348,12 @@ def test_the_program_is_ended_by_a_signal_as_ever(tmp_path: Path) -> None:
 # torch runs what waits for CUDA while it holds a lock that the same thread cannot take twice.
 CUDA_STARTS = """
 import torch
-from gpumemprof import _torch
+from gpumemprof.torch_calls import readiness
 calls = []
 def outer():
     calls.append("outer")
-    _torch.when_cuda_is_ready(lambda: calls.append("inner"))
-_torch.when_cuda_is_ready(outer)
+    readiness.when_cuda_is_ready(lambda: calls.append("inner"))
+readiness.when_cuda_is_ready(outer)
 assert not calls
 with torch.cuda._initialization_lock:
     torch.cuda._tls.is_initializing = True

@@ -13,10 +13,10 @@ import gpumemprof
 import pytest
 from capture_programs import run_command
 from conftest import recording_of
-from gpumemprof import verify
 from gpumemprof.__main__ import main
-from gpumemprof.applied import Effect
-from gpumemprof.verdict import Baseline, Measured, StepTime, Verdict, as_text
+from gpumemprof.verify import command as verify
+from gpumemprof.verify.apply import Effect
+from gpumemprof.verify.result import Baseline, Measured, StepTime, Verdict, as_text
 
 # One model with its peak in backward and one with its peak in the optimizer's step.
 TRAIN = """
@@ -490,5 +490,5 @@ def test_settings_that_the_program_overrides_are_said_to_change_nothing() -> Non
 
 
 def test_nothing_of_it_imports_torch() -> None:
-    code = "import sys, gpumemprof.verify; sys.exit('torch' in sys.modules)"
+    code = "import sys, gpumemprof.verify.command; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

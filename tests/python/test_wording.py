@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
-from gpumemprof.profile_text import counted, summary_text
+from gpumemprof.profile.text import counted, summary_text
 
 TRACES = Path(__file__).resolve().parents[1] / "data" / "traces"
 

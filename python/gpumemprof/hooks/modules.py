@@ -10,8 +10,9 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from gpumemprof import _core, _torch
+from gpumemprof import _core
 from gpumemprof.hooks.storages import BUFFER, GRADIENT, PARAMETER, LabelSet, Named, named_storages
+from gpumemprof.torch_calls.modules import live_modules
 
 __all__ = ["Modules"]
 
@@ -227,7 +228,7 @@ class Modules:
 
     @staticmethod
     def _all_roots() -> list[Any]:
-        modules = _torch.live_modules()
+        modules = live_modules()
         held = {
             id(child) for module in modules for child in vars(module).get("_modules", {}).values()
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpumemprof import _core, _torch
+from gpumemprof import _core
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.storages import (
     GRADIENT,
@@ -18,6 +18,7 @@ from gpumemprof.hooks.storages import (
     starts,
     tensors_in,
 )
+from gpumemprof.torch_calls.tensors import plain_kinds
 
 __all__ = ["OPTIMIZER_END", "OPTIMIZER_START", "WatchedOptimizer"]
 
@@ -59,7 +60,7 @@ class WatchedOptimizer:
         self._number = number
         self._modules = modules
         self._unchanged = unchanged
-        self._kinds = _torch.plain_kinds()
+        self._kinds = plain_kinds()
         self._steps = 0
         self._leaves_gradients = False
         self._is_unsaid = False  # for the current step, or one that failed

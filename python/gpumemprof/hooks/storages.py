@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpumemprof import _core, _torch
+from gpumemprof import _core
+from gpumemprof.torch_calls.tensors import is_tensor, offset_of, storages_of
 
 __all__ = ["LabelSet", "are_plain", "named_storages", "pointers", "starts", "tensors_in"]
 
@@ -30,10 +31,7 @@ def pointers(tensors: list[Any]) -> list[int]:
         pass
     # One of them is sparse or wrapped: its address raises an error or is 0.
     return [
-        address
-        for tensor in tensors
-        if tensor is not None
-        for _, address in _torch.storages_of(tensor)
+        address for tensor in tensors if tensor is not None for _, address in storages_of(tensor)
     ]
 
 
@@ -55,7 +53,7 @@ def starts(tensors: list[Any], places: list[int]) -> list[int]:
 
 def tensors_in(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The tensors in nested lists, tuples and dicts, each named after its position."""
-    if _torch.is_tensor(value):
+    if is_tensor(value):
         yield name, value
     elif depth < _DEEPEST and isinstance(value, (list, tuple)):
         for index, item in enumerate(value[:_MOST_ITEMS]):
@@ -80,8 +78,8 @@ def named_storages(tensors: Iterable[Named]) -> list[Row]:
     kinds: dict[tuple[int, int], int] = {}
     names: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for kind, name, tensor in tensors:
-        start = _torch.offset_of(tensor)
-        for place in _torch.storages_of(tensor):
+        start = offset_of(tensor)
+        for place in storages_of(tensor):
             if kinds.setdefault(place, kind) == kind:
                 names.setdefault(place, []).append((name, start))
     return [(kind, *place, _joined(names[place])) for place, kind in kinds.items()]

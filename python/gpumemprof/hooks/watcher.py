@@ -9,11 +9,19 @@ import warnings
 import weakref
 from typing import Any, Callable
 
-from gpumemprof import _core, _torch
+from gpumemprof import _core
 from gpumemprof.errors import RecordingWarning
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.optimizers import WatchedOptimizer
 from gpumemprof.hooks.storages import INPUT, LabelSet, Named, named_storages, tensors_in
+from gpumemprof.torch_calls.modules import (
+    called_modules,
+    is_in_backward,
+    watch_forward,
+    watch_module,
+)
+from gpumemprof.torch_calls.optimizers import watch_optimizers
+from gpumemprof.torch_calls.tensors import told_tensors
 
 __all__ = ["Watcher"]
 
@@ -27,7 +35,7 @@ _MOST_CALLS = 20_000
 def _prove_tensors() -> None:
     """If this succeeds, addresses are read from torch's own objects; otherwise torch is asked."""
     with contextlib.suppress(Exception):
-        _core.capture_prove_tensors(_torch.told_tensors())
+        _core.capture_prove_tensors(told_tensors())
 
 
 class Watcher:
@@ -55,10 +63,10 @@ class Watcher:
             self._is_on = True
             _prove_tensors()
             try:
-                self._handles = _torch.watch_optimizers(
+                self._handles = watch_optimizers(
                     self._before_step, self._after_step, self._unchanged
                 )
-                self._forward_handles = _torch.watch_forward(self._before_forward, self._compiled)
+                self._forward_handles = watch_forward(self._before_forward, self._compiled)
                 _core.capture_describe_with(self._name_called)
             except Exception as error:
                 self._give_up(error)
@@ -159,7 +167,7 @@ class Watcher:
         self._calls_of_modules += 1
         if self._calls_of_modules > _MOST_CALLS:
             self._take_off_forward()
-        if self._modules.is_inner(module) or _torch.is_in_backward():
+        if self._modules.is_inner(module) or is_in_backward():
             return
         if self._modules.add_root(module):
             self._modules.say()
@@ -189,7 +197,7 @@ class Watcher:
         if self._lock._is_owned() or not self._lock.acquire(blocking=False):  # type: ignore[attr-defined]
             return
         try:
-            called = _torch.called_modules() if self._is_on else []
+            called = called_modules() if self._is_on else []
             if called:
                 self._modules.see_called(called)
         except Exception as error:
@@ -207,7 +215,7 @@ class Watcher:
                 _core.capture_describe_with(None)
                 self._take_off_forward()
                 if module is not None:
-                    self._forward_handles = [_torch.watch_module(module, self._before_forward)]
+                    self._forward_handles = [watch_module(module, self._before_forward)]
             except Exception as error:
                 self._give_up(error)
 

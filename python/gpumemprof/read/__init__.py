@@ -1,0 +1,1 @@
+"""Reads recordings: opens files, and returns reports and tables."""

@@ -1,0 +1,111 @@
+"""The settings of ``gpumemprof run``, as passed to the processes they apply to.
+
+They are passed in the environment, so that they reach every process the program starts: PYTHONPATH
+leads Python to ``startup/sitecustomize.py``, and the variable GPUMEMPROF_RUN says what to do. It
+starts with the id of the process to be recorded as the program itself, or 0, and the kind of
+Python, so that starting a process that is not to be recorded costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["VARIABLE", "Settings", "rank_suffix", "recorded_command"]
+
+VARIABLE = "GPUMEMPROF_RUN"
+_STARTUP = str(Path(__file__).resolve().parent / "startup")
+
+
+@dataclass
+class Settings:
+    """All settings; a child inherits its parent's."""
+
+    output: str = ""
+    """Where the program's own recording goes, as the user is told."""
+    children_base: str = ""
+    """What the names of the children's files begin with, with the whole path."""
+    registry: str = ""
+    """The file where children say what they recorded."""
+    command: str = ""
+    """The program, as its recording names it."""
+    force: bool = False
+    stacks: bool = True
+    labels: bool = True
+    cpu: bool | None = None
+    children: bool = True
+    arguments: bool = False
+    quiet: bool = False
+    applied: str | None = None
+    """A request to change the program; see `gpumemprof.verify.apply`."""
+    prefix: str = sys.prefix
+
+    def text(self, process: int) -> str:
+        """The value of the variable; `process` is recorded as the program itself."""
+        return f"{process} {sys.implementation.cache_tag} {json.dumps(asdict(self))}"
+
+    def add_to(self, environment: dict[str, str], process: int) -> None:
+        """Have the next Python that starts with this environment recorded."""
+        environment[VARIABLE] = self.text(process)
+        entries = _other_entries(environment)
+        environment["PYTHONPATH"] = os.pathsep.join([_STARTUP, *entries])
+
+    @staticmethod
+    def remove_from(environment: os._Environ[str] | dict[str, str]) -> None:
+        """Restore the environment."""
+        environment.pop(VARIABLE, None)
+        if "PYTHONPATH" not in environment:
+            return
+        entries = _other_entries(environment)
+        if entries:
+            environment["PYTHONPATH"] = os.pathsep.join(entries)
+        else:
+            del environment["PYTHONPATH"]
+
+    @staticmethod
+    def read() -> Settings | None:
+        """The settings for this process; None if there are none, or they are for another Python."""
+        words = os.environ.get(VARIABLE, "").split(" ", 2)
+        try:
+            settings = Settings(**json.loads(words[2]))
+        except (IndexError, TypeError, ValueError):
+            return None
+        return settings if settings.prefix == sys.prefix else None
+
+
+def _other_entries(environment: os._Environ[str] | dict[str, str]) -> list[str]:
+    path = environment.get("PYTHONPATH", "")
+    return [entry for entry in path.split(os.pathsep) if entry != _STARTUP] if path else []
+
+
+def rank_suffix() -> str:
+    """The host and rank if there are several processes, else empty."""
+    for size, rank in (
+        ("WORLD_SIZE", "RANK"),
+        ("SLURM_NTASKS", "SLURM_PROCID"),
+        ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ):
+        if os.environ.get(size, "1") != "1" and os.environ.get(rank, "").isdecimal():
+            return f".{socket.gethostname()}.rank{os.environ[rank]}"
+    return ""
+
+
+def recorded_command(words: list[str], with_values: bool) -> str:
+    """The program and the names of its flags; their values may be secret.
+
+    >>> recorded_command(["train.py", "--token", "abc", "--lr=1e-3", "-pabc", "-1"], False)
+    'train.py --token --lr -p'
+    """
+    if with_values:
+        return " ".join(words)
+    names = words[:1]
+    for word in words[1:]:
+        if word.startswith("--"):
+            names.append(word.partition("=")[0])
+        elif word.startswith("-") and word[1:2].isalpha():
+            names.append(word[:2])
+    return " ".join(name for name in names if name != "--")

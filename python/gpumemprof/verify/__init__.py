@@ -1,0 +1,1 @@
+"""``gpumemprof advise --verify``: runs a program with remedies, and compares with the advice."""

@@ -9,7 +9,7 @@ import gpumemprof
 import pytest
 from gpumemprof.__main__ import main
 
-SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "data/snapshots"
 LEAK = SNAPSHOTS / "leak_loss_history.pickle.gz"
 CLEAN = SNAPSHOTS / "clean_training.pickle.gz"
 

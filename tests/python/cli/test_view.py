@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "data/snapshots"
 RUN = SNAPSHOTS / "mlp_b64_fp32_adam.pickle.gz"
 
 

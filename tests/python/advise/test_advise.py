@@ -10,7 +10,7 @@ import gpumemprof
 import pytest
 from gpumemprof.__main__ import main
 
-SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "data/snapshots"
 NAMES = {
     *("checkpointing", "autocast_bf16", "pure_bf16", "sgd", "sgd_momentum", "lion", "adafactor"),
     *("adam_8bit", "foreach_off", "fused", "batch_x0.5", "batch_x2", "accumulate_x4"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import gpumemprof
 import pytest
 
-SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "data/snapshots"
 
 
 def load(name: str) -> gpumemprof.Recording:

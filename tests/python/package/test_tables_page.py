@@ -12,7 +12,7 @@ from page_examples import examples
 for library in ("pandas", "polars", "duckdb", "pyarrow"):
     pytest.importorskip(library)
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tables.md"
 
 
 def test_the_page_prints_what_it_says():

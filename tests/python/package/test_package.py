@@ -77,11 +77,10 @@ def has_example(value):
 
 
 def test_the_examples_of_all_modules_run():
-    for module in pkgutil.iter_modules(gpumemprof.__path__):
-        if module.name in {"_core", "__main__"}:
+    for module in pkgutil.walk_packages(gpumemprof.__path__, "gpumemprof."):
+        if module.name.rpartition(".")[2] in {"_core", "__main__"}:
             continue
-        imported = importlib.import_module(f"gpumemprof.{module.name}")
-        failures, _ = doctest.testmod(imported)
+        failures, _ = doctest.testmod(importlib.import_module(module.name))
         assert failures == 0, module.name
 
 
@@ -97,6 +96,35 @@ def test_every_public_name_comes_with_its_type():
     revealed = [line for line in told.splitlines() if "Revealed type" in line]
     assert len(revealed) == len(PUBLIC)
     assert not [line for line in revealed if '"Any"' in line or '"builtins.object"' in line]
+
+
+NAMES = """
+    ActiveRecording Allocation CPUMemoryProfiler Counters CutFileWarning DeviceReport DeviceSources
+    End EnvironmentProblem Error Frame GPUMemoryProfiler InputError InternalError Label LiveGroup
+    MemorySnapshot MissingFileError Module NoCudaError OwnAllocations Peak Phase ProfileResult
+    ProfiledContext Recording RecordingWarning SourceFigure Step Summary Table UsageError
+    __version__ default_profiler demo_path load profile_context profile_function record start step
+    stop tag
+"""
+
+
+def test_no_public_name_came_or_went():
+    assert gpumemprof.__all__ == NAMES.split()
+
+
+@pytest.mark.parametrize("name", ["errors", "profiler", "report"])
+def test_these_modules_keep_their_names(name):
+    module = importlib.import_module(f"gpumemprof.{name}")
+    for public in module.__all__:
+        assert getattr(module, public) is getattr(gpumemprof, public)
+
+
+def test_folders_of_the_package_do_not_hide_public_names():
+    for module in pkgutil.walk_packages(gpumemprof.__path__, "gpumemprof."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    assert inspect.isclass(gpumemprof.record)
+    assert [name for name in PUBLIC if inspect.ismodule(getattr(gpumemprof, name))] == []
 
 
 def test_says_nothing_it_does_not_have():

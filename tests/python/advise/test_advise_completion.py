@@ -10,7 +10,7 @@ import pytest
 from benchmarks import benchmark
 from gpumemprof.__main__ import main
 
-SNAPSHOTS = Path(__file__).parents[1] / "data/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "data/snapshots"
 OOM = SNAPSHOTS / "gpt2_b32_fp32_adamw_oom.pickle.gz"
 
 pytest.importorskip("pyarrow")

@@ -8,7 +8,7 @@ import gpumemprof
 import pytest
 from gpumemprof.profile.text import counted, summary_text
 
-TRACES = Path(__file__).resolve().parents[1] / "data" / "traces"
+TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
 
 
 @pytest.mark.parametrize(

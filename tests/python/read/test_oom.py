@@ -10,7 +10,7 @@ from pathlib import Path
 import gpumemprof
 import pytest
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 FRAGMENTED = DATA / "snapshots" / "oom_fragmented.pickle.gz"
 SHORTAGE = DATA / "sim" / "oom_true_shortage.pickle.gz"
 LIMIT = DATA / "snapshots" / "gpt2_b32_fp32_adamw_oom.pickle.gz"

@@ -14,7 +14,7 @@ from conftest import SNAPSHOTS
 pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MEASURED = sorted((ROOT / "tests/data/sources").glob("*.json"))
 TRAINED = ["gpt2_b4_fp32_adamw", "gpt2_b4_fp32_adamw_expandable", "mlp_b64_fp32_adam"]
 TRAINED += ["gpt2_b4_fp32_adamw_split64", "unet_b4_fp32_adamw", "gpt2_b32_fp32_adamw_oom"]

@@ -188,7 +188,7 @@ def own_function(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch_folder = Path(torch.__file__).parent
     if compiler is None or not (torch_folder / "include").exists():
         pytest.skip("there is no C++ compiler, or torch came without its headers")
-    source = Path(__file__).resolve().parents[1] / "cpp/capture/fake_torch/own_function.cpp"
+    source = Path(__file__).resolve().parents[2] / "cpp/capture/fake_torch/own_function.cpp"
     path = tmp_path_factory.mktemp("own_function") / "own_function.so"
     include = torch_folder / "include"
     includes = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}"]

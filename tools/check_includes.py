@@ -1,8 +1,8 @@
 """Checks what each room (folder of src/) includes, foreign headers, folder names and header guards.
 
-Every include in src/ and python/bindings must be allowed by ROOMS or FOREIGN below. A debt is a
-known include that breaks the rules: it is listed in DEBTS with the reason, and a debt that is no
-longer used is reported too.
+Every include in src/ and python/bindings must be allowed by ROOMS, FOLDERS or FOREIGN below. A
+debt is a known include that breaks the rules: it is listed in DEBTS with the reason, and a debt
+that is no longer used is reported too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,22 @@ ROOMS: dict[str, list[str]] = {
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [
         *("base", "event", "session", "report", "cli", "analysis"),
-        r"capture/(capture|counting|tensor_places)\.h",
+        r"capture/(capture|counting|hooks/tensor_places)\.h",
+    ],
+}
+
+# The same inside a room: which other folders of it each of its folders may include, and which of
+# the headers on top. The files on top may include all of them.
+FOLDERS: dict[str, list[str]] = {
+    "capture/stacks": [r"capture/(foreign_memory|record)\.h"],
+    "capture/ledger": [r"capture/(record|ticks)\.h"],
+    "capture/stream": [
+        *("capture/stacks", "capture/ledger"),
+        r"capture/(capture|record|ticks)\.h",
+    ],
+    "capture/hooks": [
+        *("capture/stacks", "capture/ledger", "capture/stream"),
+        r"capture/(capture|foreign_memory|record|ticks)\.h",
     ],
 }
 
@@ -104,9 +119,23 @@ def may_include_room(room: str, header: str) -> bool:
     )
 
 
-def judge(room: str, include: Include) -> str | None:
-    """Why a room may not include this; None if it may."""
+def folder_of(path: Path) -> str:
+    """The folder of a file of ours below src/, two levels deep: "capture/hooks"."""
+    return "/".join(path.parts[1:-1][:2])
+
+
+def may_include_folder(folder: str, header: str) -> bool:
+    target = "/".join(header.split("/")[:-1][:2])
+    if folder not in FOLDERS or target == folder or target.split("/")[0] != folder.split("/")[0]:
+        return True
+    return any(re.fullmatch(rule, header) or rule == target for rule in FOLDERS[folder])
+
+
+def judge(room: str, folder: str, include: Include) -> str | None:
+    """Why a file of this room and folder may not include this; None if it may."""
     header = include.header
+    if not may_include_folder(folder, header):
+        return f"{folder} may not include {header}"
     if header.split("/")[0] in ROOMS and include.quoted:
         return None if may_include_room(room, header) else f"{room} may not include {header}"
     if room == "bindings" and include.quoted and "/" not in header:
@@ -129,7 +158,7 @@ def check_file(path: Path, text: str, used_debts: set[Debt]) -> Iterator[str]:
     if path.suffix == ".h" and "#pragma once" not in text:
         yield f"{path}:1: a header needs #pragma once"
     for include in parse_includes(text):
-        problem = judge(room, include)
+        problem = judge(room, folder_of(path), include)
         if problem is None:
             continue
         debts = [d for d in DEBTS if d.room == room and re.fullmatch(d.header, include.header)]

@@ -133,15 +133,15 @@ bool wait_for_allocation(int recording, double seconds) {
 }
 
 // None: it could not be done. Otherwise why it failed, empty where it passed.
-nb::object finish_proof(int recording, int devices, const nb::list& rows) {
+nb::object finish_self_test(int recording, int devices, const nb::list& rows) {
   const std::vector<capture::ListedSegment> segments = to_segments(rows);
-  const Result<capture::Proof> proof = [&] {
+  const Result<capture::SelfTestResult> result = [&] {
     const nb::gil_scoped_release no_gil;
-    return capture::finish_proof(recording, devices, segments);
+    return capture::finish_self_test(recording, devices, segments);
   }();
-  if (!proof) raise(proof.error());
-  if (!proof.value().is_done) return nb::none();
-  return to_str(proof.value().contradiction.value_or(""));
+  if (!result) raise(result.error());
+  if (!result.value().is_done) return nb::none();
+  return to_str(result.value().contradiction.value_or(""));
 }
 
 void attach_cuda(int major, int minor) {
@@ -160,12 +160,13 @@ bool set_settings(int recording, const std::string& text, int major, int minor) 
 }
 
 // Two nodes of torch's graph, created one after the other, and their numbers as torch reports them.
-void prove_autograd(const nb::object& first, std::uint64_t first_sequence, const nb::object& second,
-                    std::uint64_t second_sequence) {
+void validate_autograd(const nb::object& first, std::uint64_t first_sequence,
+                       const nb::object& second, std::uint64_t second_sequence) {
   const auto address = [](const nb::object& node) {
     return reinterpret_cast<std::uintptr_t>(node.ptr());
   };
-  check(capture::prove_autograd(address(first), first_sequence, address(second), second_sequence));
+  check(
+      capture::validate_autograd(address(first), first_sequence, address(second), second_sequence));
 }
 
 // Innermost first, as (name, file, line).
@@ -308,16 +309,17 @@ void bind_capture(nb::module_& module) {
              nb::arg("segments"));
   module.def("capture_wait_for_allocation", wait_for_allocation, nb::arg("recording"),
              nb::arg("seconds"));
-  module.def("capture_begin_proof", capture::begin_proof, nb::arg("recording"));
-  module.def("capture_finish_proof", finish_proof, nb::arg("recording"), nb::arg("devices"),
+  module.def("capture_begin_self_test", capture::begin_self_test, nb::arg("recording"));
+  module.def("capture_finish_self_test", finish_self_test, nb::arg("recording"), nb::arg("devices"),
              nb::arg("segments"));
-  module.def("capture_end_proof", capture::end_proof, nb::arg("recording"), nb::arg("has_passed"));
+  module.def("capture_end_self_test", capture::end_self_test, nb::arg("recording"),
+             nb::arg("has_passed"));
   module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
   module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
   module.def("capture_attach_autograd", [] { check(capture::attach_autograd()); });
   module.def("capture_follow_libraries", capture::follow_autograd_of_libraries);
-  module.def("capture_prove_autograd", prove_autograd, nb::arg("first"), nb::arg("first_sequence"),
-             nb::arg("second"), nb::arg("second_sequence"));
+  module.def("capture_validate_autograd", validate_autograd, nb::arg("first"),
+             nb::arg("first_sequence"), nb::arg("second"), nb::arg("second_sequence"));
   module.def("capture_own_stack", own_stack);
   module.def("capture_find_thread_key", [] { capture::find_thread_key(); });
   module.def("capture_use_thread_key", capture::use_thread_key);

@@ -15,14 +15,15 @@ std::uintptr_t address_of(nb::handle object) {
 }
 
 // Rows of (tensor, address of its storage, address of its gradient's storage or 0).
-void prove_tensors(const nb::list& rows) {
-  std::vector<capture::ToldTensor> told;
+void validate_tensors(const nb::list& rows) {
+  std::vector<capture::ExpectedTensor> expected;
   for (const nb::handle row : rows) {
     const nb::object tensor = row[0];
-    told.push_back(
+    expected.push_back(
         {address_of(tensor), nb::cast<std::uint64_t>(row[1]), nb::cast<std::uint64_t>(row[2])});
   }
-  if (const Status proven = capture::prove_tensors(told); !proven) raise(proven.error());
+  if (const Status validated = capture::validate_tensors(expected); !validated)
+    raise(validated.error());
 }
 
 int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
@@ -55,7 +56,7 @@ bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
 }
 
 void bind_places(nb::module_& module) {
-  module.def("capture_prove_tensors", prove_tensors, nb::arg("rows"));
+  module.def("capture_validate_tensors", validate_tensors, nb::arg("rows"));
   nb::class_<TensorPlaces>(module, "TensorPlaces")
       .def(nb::init<>())
       .def("read", read, nb::arg("groups"), nb::arg("kinds"))

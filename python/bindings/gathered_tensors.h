@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "capture/tensor_places.h"
+#include "capture/hooks/tensor_places.h"
 
 namespace gpumemprof::bindings {
 

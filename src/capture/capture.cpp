@@ -6,15 +6,13 @@
 #include <memory>
 #include <optional>
 
-#include "capture/autograd.h"
-#include "capture/code_deaths.h"
-#include "capture/cpu_hook.h"
-#include "capture/cuda_tracker.h"
-#include "capture/engine.h"
-#include "capture/exit_hook.h"
-#include "capture/line_table.h"
-#include "capture/named_modules.h"
-#include "capture/thread_key.h"
+#include "capture/hooks/autograd.h"
+#include "capture/hooks/cpu_hook.h"
+#include "capture/hooks/cuda_tracker.h"
+#include "capture/hooks/engine.h"
+#include "capture/stacks/code_object_watch.h"
+#include "capture/stacks/described_modules.h"
+#include "capture/stacks/line_table.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -153,31 +151,31 @@ bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds mo
   return engine != nullptr && engine->wait_for_allocation(recording, most);
 }
 
-void begin_proof(RecordingNumber recording) {
+void begin_self_test(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   forget_snapshots();
-  engine->drain().submit([recording](Drain& drain) { drain.begin_proof(recording); });
+  engine->drain().submit([recording](Drain& drain) { drain.begin_self_test(recording); });
 }
 
-Result<Proof> finish_proof(RecordingNumber recording, int devices,
-                           const std::vector<ListedSegment>& segments) {
+Result<SelfTestResult> finish_self_test(RecordingNumber recording, int devices,
+                                        const std::vector<ListedSegment>& segments) {
   Engine* engine = Engine::existing();
-  if (engine == nullptr || !engine->is_recording()) return Proof();
+  if (engine == nullptr || !engine->is_recording()) return SelfTestResult();
   if (Status checked = check_snapshots(devices, segments); !checked) return checked.error();
-  Proof proof;
+  SelfTestResult result;
   engine->run_and_wait([&](Drain& drain) {
     drain.end_freezing();
-    if (Output* output = drain.output(recording)) proof = output->prove(segments);
+    if (Output* output = drain.output(recording)) result = output->finish_self_test(segments);
   });
-  return proof;
+  return result;
 }
 
-void end_proof(RecordingNumber recording, bool has_passed) {
+void end_self_test(RecordingNumber recording, bool has_passed) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   engine->drain().submit([recording, has_passed](Drain& drain) {
-    if (Output* output = drain.output(recording)) output->end_proof(has_passed);
+    if (Output* output = drain.output(recording)) output->end_self_test(has_passed);
   });
 }
 
@@ -191,7 +189,7 @@ Status prepare_stacks() {
   if (g_walker.load(std::memory_order_acquire) != nullptr) return Done{};
   Result<PythonLayout> layout = find_python_layout();
   if (!layout) return layout.error();
-  watch_code_deaths();
+  watch_code_objects();
   g_walker.store(new FrameWalker(layout.value()), std::memory_order_release);
   return Done{};
 }
@@ -220,17 +218,17 @@ std::vector<StackFrame> own_stack() {
   std::vector<StackFrame> frames;
   if (walker == nullptr) return frames;
   std::vector<char> buffer(2 * CodeReader::kTextBytes);
-  const auto trail = std::make_unique<Trail>();
-  const auto room = std::make_unique<FoundFrames>();
+  const auto cached = std::make_unique<CachedStack>();
+  const auto scratch = std::make_unique<FoundFrames>();
   std::uintptr_t kept_state = 0;
   const std::uintptr_t state = walker->find_state(kept_state);
-  walker->walk(state, *trail, *room);
-  // Walk again along the trail of the first walk: nothing has changed, so the result must be the
-  // same.
-  if (!walker->walk(state, *trail, *room).is_same) return frames;
-  for (std::size_t index = trail->size(); index > 0; --index) {
-    if (trail->is_bridge(index - 1)) continue;
-    const FrameKey key = trail->key(index - 1);
+  walker->walk(state, *cached, *scratch);
+  // Walk again with the stack that the first walk cached: nothing has changed, so the result must
+  // be the same.
+  if (!walker->walk(state, *cached, *scratch).is_same) return frames;
+  for (std::size_t index = cached->size(); index > 0; --index) {
+    if (cached->is_bridge(index - 1)) continue;
+    const FrameKey key = cached->key(index - 1);
     CodeText text;
     if (!walker->codes().read_code(key.code, text,
                                    std::span<char, 2 * CodeReader::kTextBytes>(buffer)))
@@ -245,10 +243,10 @@ std::vector<StackFrame> own_stack() {
 Status attach_autograd() { return attach_autograd_hook(); }
 void follow_autograd_of_libraries() { follow_libraries(); }
 
-Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
-                      std::uintptr_t second_grad_fn, std::uint64_t second_sequence) {
-  return prove_autograd(ToldNode{first_grad_fn, first_sequence},
-                        ToldNode{second_grad_fn, second_sequence});
+Status validate_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
+                         std::uintptr_t second_grad_fn, std::uint64_t second_sequence) {
+  return validate_autograd(ExpectedNode{first_grad_fn, first_sequence},
+                           ExpectedNode{second_grad_fn, second_sequence});
 }
 
 void mark(const std::string& name, Annotation::Stage stage) {
@@ -262,7 +260,7 @@ LabelSetNumber define_labels(std::vector<StorageLabel> labels) {
   const LabelSetNumber number = new_label_set();
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return number;
-  engine->drain().submit_calmly([number, set = std::move(labels)](Drain& drain) mutable {
+  engine->drain().submit_deferred([number, set = std::move(labels)](Drain& drain) mutable {
     drain.define_labels(number, std::move(set));
   });
   return number;
@@ -272,7 +270,7 @@ LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addres
   const LabelSetNumber number = new_label_set();
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return number;
-  engine->drain().submit_calmly([set, number, places = std::move(addresses)](Drain& drain) {
+  engine->drain().submit_deferred([set, number, places = std::move(addresses)](Drain& drain) {
     drain.move_labels(set, number, places);
   });
   return number;
@@ -280,40 +278,40 @@ LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addres
 
 void apply_labels(LabelSetNumber set) {
   if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
-    engine->drain().submit_calmly([set](Drain& drain) { drain.apply_labels(set); });
+    engine->drain().submit_deferred([set](Drain& drain) { drain.apply_labels(set); });
 }
 
 void forget_labels(LabelSetNumber set) {
   if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
-    engine->drain().submit_calmly([set](Drain& drain) { drain.forget_labels(set); });
+    engine->drain().submit_deferred([set](Drain& drain) { drain.forget_labels(set); });
 }
 
 void mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
-  engine->drain().submit_calmly([kind, number](Drain& drain) { drain.mark_phase(kind, number); });
+  engine->drain().submit_deferred([kind, number](Drain& drain) { drain.mark_phase(kind, number); });
 }
 
 void describe_modules(std::vector<ModuleDescription> modules) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
-  for (const ModuleDescription& module : modules) named_modules().add(module.address);
-  engine->drain().submit_calmly(
+  for (const ModuleDescription& module : modules) described_modules().add(module.address);
+  engine->drain().submit_deferred(
       [all = std::move(modules)](Drain& drain) { drain.describe_modules(all); });
 }
 
 void forget_module(std::uint64_t address) {
   // If this address comes up again, it is another module, even with the same stack.
-  named_modules().remove(address);
-  count_death();
+  described_modules().remove(address);
+  count_destroyed();
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
-  engine->drain().submit_calmly([address](Drain& drain) { drain.forget_module(address); });
+  engine->drain().submit_deferred([address](Drain& drain) { drain.forget_module(address); });
 }
 
-void leave_unnamed(std::uintptr_t type) { named_modules().add(type); }
-void ask_for_names(void (*ask)()) { named_modules().set_asker(ask); }
-void names_answered() { named_modules().answered(); }
+void leave_unnamed(std::uintptr_t type) { described_modules().add(type); }
+void ask_for_names(void (*ask)()) { described_modules().set_asker(ask); }
+void names_answered() { described_modules().answered(); }
 
 std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code) {
   const FrameWalker* known = g_walker.load(std::memory_order_acquire);
@@ -321,12 +319,12 @@ std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code) {
   if (known == nullptr) return modules;
   FrameWalker walker(known->codes().layout());
   walker.set_module_code(call_code);
-  const auto trail = std::make_unique<Trail>();
-  const auto room = std::make_unique<FoundFrames>();
+  const auto cached = std::make_unique<CachedStack>();
+  const auto scratch = std::make_unique<FoundFrames>();
   std::uintptr_t kept_state = 0;
-  walker.walk(walker.find_state(kept_state), *trail, *room);
-  for (std::size_t index = trail->size(); index > 0; --index) {
-    if (trail->key(index - 1).module != 0) modules.push_back(trail->key(index - 1).module);
+  walker.walk(walker.find_state(kept_state), *cached, *scratch);
+  for (std::size_t index = cached->size(); index > 0; --index) {
+    if (cached->key(index - 1).module != 0) modules.push_back(cached->key(index - 1).module);
   }
   return modules;
 }

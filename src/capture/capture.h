@@ -113,17 +113,17 @@ Status finish_join(RecordingNumber recording, int devices,
                    const std::vector<ListedSegment>& segments);
 
 // The self-test: once the program has allocated, its events must add up to what torch lists at that
-// point: begin_proof(), torch's own list of `devices` devices, finish_proof(). A contradiction ends
-// the native recording; end_proof() ends the test.
-struct Proof {
+// point: begin_self_test(), torch's own list of `devices` devices, finish_self_test(). A
+// contradiction ends the native recording; end_self_test() ends the test.
+struct SelfTestResult {
   bool is_done = false;                      // false: events were lost, or the recording is over
   std::optional<std::string> contradiction;  // a sentence
 };
 bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most);
-void begin_proof(RecordingNumber recording);
-Result<Proof> finish_proof(RecordingNumber recording, int devices,
-                           const std::vector<ListedSegment>& segments);
-void end_proof(RecordingNumber recording, bool has_passed);
+void begin_self_test(RecordingNumber recording);
+Result<SelfTestResult> finish_self_test(RecordingNumber recording, int devices,
+                                        const std::vector<ListedSegment>& segments);
+void end_self_test(RecordingNumber recording, bool has_passed);
 
 // The card behind a device, by its "GPU-…" id: samples are taken now, at the end, soon after the
 // pool grew or shrank, and about once a second.
@@ -140,9 +140,9 @@ struct StackFrame {
 // The calling thread's stack as the recorder reads it, innermost first; for comparison with
 // Python's own.
 std::vector<StackFrame> own_stack();
-// Where each thread's own state is kept (thread_key.h): call the first on a thread that Python has
-// just created, and when it is done, the second on any other thread. False: the state is still
-// obtained by asking Python.
+// Where each thread's own state is kept (stacks/python_layout.h): call the first on a thread that
+// Python has just created, and when it is done, the second on any other thread. False: the state is
+// still obtained by asking Python.
 void find_thread_key();
 bool use_thread_key();
 
@@ -150,8 +150,8 @@ bool use_thread_key();
 // stacks is open, then create two autograd nodes and pass both with the numbers torch reports for
 // them: forward stacks are switched on only if both read the same.
 Status attach_autograd();
-Status prove_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
-                      std::uintptr_t second_grad_fn, std::uint64_t second_sequence);
+Status validate_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_sequence,
+                         std::uintptr_t second_grad_fn, std::uint64_t second_sequence);
 // Call again to cover libraries with autograd functions that were loaded since.
 void follow_autograd_of_libraries();
 

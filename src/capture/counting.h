@@ -3,11 +3,11 @@
 // attach_cpu() of capture.h), then open scopes (scope.h) or start a sampler (sampler.h).
 #pragma once
 
-#include "capture/capture.h"      // IWYU pragma: export
-#include "capture/card.h"         // IWYU pragma: export
-#include "capture/cuda_report.h"  // IWYU pragma: export
-#include "capture/ledger.h"       // IWYU pragma: export
-#include "capture/record.h"       // IWYU pragma: export
-#include "capture/resident.h"     // IWYU pragma: export
-#include "capture/sampler.h"      // IWYU pragma: export
-#include "capture/scope.h"        // IWYU pragma: export
+#include "capture/capture.h"            // IWYU pragma: export
+#include "capture/hooks/cuda_report.h"  // IWYU pragma: export
+#include "capture/ledger/card.h"        // IWYU pragma: export
+#include "capture/ledger/ledger.h"      // IWYU pragma: export
+#include "capture/ledger/resident.h"    // IWYU pragma: export
+#include "capture/ledger/sampler.h"     // IWYU pragma: export
+#include "capture/ledger/scope.h"       // IWYU pragma: export
+#include "capture/record.h"             // IWYU pragma: export

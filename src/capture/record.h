@@ -12,7 +12,7 @@
 namespace gpumemprof::capture {
 
 // What an event says about its stack.
-enum class StackWord : std::uint8_t {
+enum class StackChange : std::uint8_t {
   none,
   mirrored,  // the one the drain has for its thread
   moved,     // the same, but the innermost frame is at another instruction
@@ -46,7 +46,7 @@ struct EventRecord {
   std::uint8_t action = 0;  // torch's numbers, which are those of Action
   std::uint16_t thread = kNoThread;
   std::uint8_t device = 0;
-  StackWord stack = StackWord::none;
+  StackChange stack = StackChange::none;
   std::uint16_t tag = 0;  // 0: none
   std::uint64_t ticks = 0;
   std::uint64_t address = 0;
@@ -107,7 +107,7 @@ struct NodeRecord {
   RecordKind kind = RecordKind::node;
   bool is_running = false;
   std::uint16_t thread = kNoThread;
-  StackWord stack = StackWord::none;
+  StackChange stack = StackChange::none;
   std::uint32_t instruction = 0;
   // Differs from the record before if nodes were created that were not recorded: then no node
   // continues those the drain knows about.

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "capture/clock.h"
-#include "capture/engine.h"
-#include "capture/ledger.h"
-#include "capture/scope.h"
+#include "capture/hooks/engine.h"
+#include "capture/ledger/ledger.h"
+#include "capture/ledger/scope.h"
+#include "capture/ticks.h"
 
 namespace {
 
@@ -62,9 +62,9 @@ void give(std::uint64_t address) {
   g_free.push_back(address);
 }
 
-void tell(Action action, std::uint64_t address) {
+void report(Action action, std::uint64_t address) {
   if (Ledger* ledger = counting_ledger(kCpuDevice))
-    action == Action::alloc ? ledger->took(address, 64) : ledger->gave(address);
+    action == Action::alloc ? ledger->on_alloc(address, 64) : ledger->on_free(address);
   if (Emitter* emitter = g_callbacks.load(std::memory_order_acquire))
     emitter->emit(Memory{action, address}, StackUse::walk);
 }
@@ -73,9 +73,9 @@ void work(int blocks) {
   std::vector<std::uint64_t> mine;
   for (int block = 0; block < blocks; ++block) {
     mine.push_back(take());
-    tell(Action::alloc, mine.back());
+    report(Action::alloc, mine.back());
     while (mine.size() > 8) {
-      tell(Action::free_requested, mine.front());
+      report(Action::free_requested, mine.front());
       give(mine.front());
       mine.erase(mine.begin());
     }
@@ -87,7 +87,7 @@ void work(int blocks) {
     }
   }
   for (const std::uint64_t address : mine) {
-    tell(Action::free_requested, address);
+    report(Action::free_requested, address);
     give(address);
   }
 }
@@ -119,7 +119,7 @@ void fork_once() {
   const ::pid_t child = ::fork();
   if (child == 0) {
     g_callbacks.store(nullptr);
-    if (Ledger* ledger = counting_ledger(kCpuDevice)) ledger->took(0x40, 64);
+    if (Ledger* ledger = counting_ledger(kCpuDevice)) ledger->on_alloc(0x40, 64);
     ::_exit(is_recording() ? 1 : 0);
   }
   int status = 0;

@@ -85,7 +85,7 @@ class WatchedOptimizer:
             self._say(optimizer)
         _core.capture_mark_phase(OPTIMIZER_START, self._number)
 
-    def say_unsaid(self, optimizer: Any) -> None:
+    def emit_deferred_labels(self, optimizer: Any) -> None:
         """Report what an ended or failed step used, if that was postponed."""
         self._catch_up(optimizer)
         if self._is_unsaid:
@@ -157,7 +157,7 @@ class WatchedOptimizer:
             self._read.forget()
             self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
         elif self._is_unsaid:
-            self.say_unsaid(optimizer)
+            self.emit_deferred_labels(optimizer)
         elif _is_seldom(self._steps):
             change = self._read.read(optimizer.param_groups, self._kinds)
             self._leaves_gradients = change == _SAME

@@ -35,7 +35,7 @@ _MOST_CALLS = 20_000
 def _prove_tensors() -> None:
     """If this succeeds, addresses are read from torch's own objects; otherwise torch is asked."""
     with contextlib.suppress(Exception):
-        _core.capture_prove_tensors(told_tensors())
+        _core.capture_validate_tensors(told_tensors())
 
 
 class Watcher:
@@ -106,7 +106,7 @@ class Watcher:
                 return
             try:
                 for optimizer, watched in list(self._optimizers.items()):
-                    watched.say_unsaid(optimizer)
+                    watched.emit_deferred_labels(optimizer)
                 if searches:
                     self._modules.find_any()
                 self._modules.say()

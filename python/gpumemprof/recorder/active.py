@@ -128,7 +128,7 @@ def _why_no_forward_stacks() -> str | None:
     try:
         _core.capture_attach_autograd()
         first, second = modules.two_nodes()
-        _core.capture_prove_autograd(first, first._sequence_nr(), second, second._sequence_nr())
+        _core.capture_validate_autograd(first, first._sequence_nr(), second, second._sequence_nr())
     except Exception as error:
         return str(error)
     return None
@@ -348,7 +348,7 @@ class ActiveRecording:
         try:
             prover.start()
         except RuntimeError:  # There may be too many threads: the recording goes on untested.
-            _core.capture_end_proof(number, True)
+            _core.capture_end_self_test(number, True)
             self.self_test = "not done"
             self._add_facts({"self_test": self.self_test})
         else:
@@ -363,7 +363,7 @@ class ActiveRecording:
             contradiction = self._contradiction(number)
         except Exception as error:
             contradiction = str(error)
-        _core.capture_end_proof(number, not contradiction)
+        _core.capture_end_self_test(number, not contradiction)
         if contradiction is None:
             verdict = "not done"
         else:
@@ -379,9 +379,9 @@ class ActiveRecording:
             with _lock:  # so that no other recording lists the blocks in between
                 if self._number is None:
                     return None
-                _core.capture_begin_proof(number)
+                _core.capture_begin_self_test(number)
                 try:
-                    return _core.capture_finish_proof(number, *allocator.list_state())
+                    return _core.capture_finish_self_test(number, *allocator.list_state())
                 except Error:
                     # The program may have taken a snapshot at the same moment.
                     if attempt + 1 == _MOST_JOINS:

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "capture/drain.h"
+#include "capture/stream/drain.h"
 #include "store/store.h"
 #include "trace/reader.h"
 

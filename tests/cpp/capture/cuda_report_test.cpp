@@ -1,10 +1,10 @@
 // Against stand-ins for torch's libraries that have the same names.
-#include "capture/cuda_report.h"
+#include "capture/hooks/cuda_report.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "capture/ledger.h"
+#include "capture/ledger/ledger.h"
 
 namespace gpumemprof::capture {
 namespace {

@@ -1,4 +1,4 @@
-#include "capture/drain.h"
+#include "capture/stream/drain.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "capture/emitter.h"
+#include "capture/stream/emitter.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST_F(EmitterOfEvents, an_event_says_where_and_by_whom) {
   EXPECT_EQ(event.address, 0x1000U);
   EXPECT_EQ(event.tag, 7);
   EXPECT_NE(event.thread, kNoThread);
-  EXPECT_EQ(event.stack, StackWord::none);
+  EXPECT_EQ(event.stack, StackChange::none);
 }
 
 TEST_F(EmitterOfEvents, what_finds_the_ring_full_is_counted_by_device) {

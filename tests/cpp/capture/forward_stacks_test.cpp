@@ -1,4 +1,4 @@
-#include "capture/forward_stacks.h"
+#include "capture/stacks/forward_stacks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "capture/frame_walker.h"
+#include "capture/stacks/frame_walker.h"
 
 #include <gtest/gtest.h>
 
@@ -130,25 +130,25 @@ class Follower {
 
   void expect(const std::vector<FrameKey>& stack) {
     const std::uintptr_t state = walker_.find_state(state_);
-    using Standing = FrameWalker::Standing;
-    const Standing standing = state == 0 ? Standing::other : walker_.standing(state, *trail_);
-    if (standing != Standing::other) ++told_at_once_;
-    const Walk walk = walker_.walk(state, *trail_, *room_);
+    using Comparison = FrameWalker::Comparison;
+    const Comparison comparison = state == 0 ? Comparison::other : walker_.compare(state, *cached_);
+    if (comparison != Comparison::other) ++compared_at_once_;
+    const Walk walk = walker_.walk(state, *cached_, *scratch_);
     ASSERT_EQ(walk.count, stack.size());
-    ASSERT_TRUE(standing != Standing::same || walk.is_same);
-    ASSERT_TRUE(standing != Standing::moved || walk.has_moved);
+    ASSERT_TRUE(comparison != Comparison::same || walk.is_same);
+    ASSERT_TRUE(comparison != Comparison::moved || walk.has_moved);
     if (stack.empty()) return;  // the last stack stays as it was
     std::vector<FrameKey> found;
     std::size_t before_fresh = 0;
-    for (std::size_t index = 0; index < trail_->size(); ++index) {
-      if (trail_->is_bridge(index)) continue;
-      found.push_back(trail_->key(index));
-      ASSERT_EQ(trail_->depth_at(index), found.size());
+    for (std::size_t index = 0; index < cached_->size(); ++index) {
+      if (cached_->is_bridge(index)) continue;
+      found.push_back(cached_->key(index));
+      ASSERT_EQ(cached_->depth_at(index), found.size());
       if (index < walk.fresh) ++before_fresh;
     }
     std::reverse(found.begin(), found.end());
     ASSERT_EQ(found, stack);
-    ASSERT_EQ(trail_->innermost(), stack[0]);
+    ASSERT_EQ(cached_->innermost(), stack[0]);
     std::size_t kept = 0;
     while (kept < std::min(stack.size(), last_.size()) &&
            stack[stack.size() - 1 - kept] == last_[last_.size() - 1 - kept]) {
@@ -163,14 +163,14 @@ class Follower {
     last_ = found;
   }
   // How often no walk was needed.
-  [[nodiscard]] std::size_t told_at_once() const { return told_at_once_; }
+  [[nodiscard]] std::size_t told_at_once() const { return compared_at_once_; }
 
  private:
   FrameWalker walker_;
-  std::size_t told_at_once_ = 0;
+  std::size_t compared_at_once_ = 0;
   std::uintptr_t state_ = 0;
-  std::unique_ptr<Trail> trail_ = std::make_unique<Trail>();
-  std::unique_ptr<FoundFrames> room_ = std::make_unique<FoundFrames>();
+  std::unique_ptr<CachedStack> cached_ = std::make_unique<CachedStack>();
+  std::unique_ptr<FoundFrames> scratch_ = std::make_unique<FoundFrames>();
   std::vector<FrameKey> last_;
 };
 

@@ -1,4 +1,4 @@
-#include "capture/ledger.h"
+#include "capture/ledger/ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -19,15 +19,15 @@ TEST(Ledger, tells_each_nested_scope_its_own_peak) {
   OpenScope middle;
   OpenScope inner;
   ledger.open(outer);
-  ledger.took(0x1000, 500);
-  ledger.gave(0x1000);
-  ledger.took(0x2000, 10);
+  ledger.on_alloc(0x1000, 500);
+  ledger.on_free(0x1000);
+  ledger.on_alloc(0x2000, 10);
   ledger.open(middle);
-  ledger.took(0x3000, 300);
-  ledger.gave(0x3000);
+  ledger.on_alloc(0x3000, 300);
+  ledger.on_free(0x3000);
   ledger.open(inner);
-  ledger.took(0x4000, 100);
-  ledger.gave(0x4000);
+  ledger.on_alloc(0x4000, 100);
+  ledger.on_free(0x4000);
   EXPECT_EQ(ledger.close(inner)->peak.allocated_bytes, 110U);
   EXPECT_EQ(ledger.close(middle)->peak.allocated_bytes, 310U);
   const ScopeReading whole = *ledger.close(outer);
@@ -44,11 +44,11 @@ TEST(Ledger, tells_scopes_that_close_out_of_order_their_peaks) {
   ledger.open(first);
   ledger.open(second);
   ledger.open(third);
-  ledger.took(0x1000, 70);
+  ledger.on_alloc(0x1000, 70);
   EXPECT_EQ(ledger.close(first)->peak.allocated_bytes, 70U);
-  ledger.took(0x2000, 5);
+  ledger.on_alloc(0x2000, 5);
   EXPECT_EQ(ledger.close(second)->peak.allocated_bytes, 75U);
-  ledger.gave(0x1000);
+  ledger.on_free(0x1000);
   EXPECT_EQ(ledger.close(third)->peak.allocated_bytes, 75U);
 }
 
@@ -56,19 +56,19 @@ TEST(Ledger, takes_the_earliest_of_equal_peaks) {
   Ledger ledger(0, kRows);
   OpenScope scope;
   ledger.open(scope);
-  ledger.took(0x1000, 8);
+  ledger.on_alloc(0x1000, 8);
   const LedgerState at_first = ledger.now();
-  ledger.gave(0x1000);
-  ledger.took(0x1000, 8);
+  ledger.on_free(0x1000);
+  ledger.on_alloc(0x1000, 8);
   EXPECT_LE(ledger.close(scope)->peak.ticks, at_first.ticks);
 }
 
 TEST(Ledger, starts_a_peak_at_what_was_there_before) {
   Ledger ledger(0, kRows);
-  ledger.took(0x1000, 64);
+  ledger.on_alloc(0x1000, 64);
   OpenScope scope;
   ledger.open(scope);
-  ledger.gave(0x1000);
+  ledger.on_free(0x1000);
   const ScopeReading reading = *ledger.close(scope);
   EXPECT_EQ(reading.peak.allocated_bytes, 64U);
   EXPECT_EQ(reading.peak.ticks, reading.before.ticks);
@@ -78,11 +78,11 @@ TEST(Ledger, loses_no_event_between_two_intervals_of_one_scope) {
   Ledger ledger(0, kRows);
   OpenScope scope;
   ledger.open(scope);
-  ledger.took(0x1000, 64);
-  ledger.gave(0x1000);
+  ledger.on_alloc(0x1000, 64);
+  ledger.on_free(0x1000);
   EXPECT_EQ(ledger.turn_over(scope)->peak.allocated_bytes, 64U);
   EXPECT_EQ(ledger.turn_over(scope)->peak.allocated_bytes, 0U);
-  ledger.took(0x2000, 3);
+  ledger.on_alloc(0x2000, 3);
   EXPECT_EQ(ledger.close(scope)->peak.allocated_bytes, 3U);
   EXPECT_EQ(ledger.close(scope), std::nullopt);
 }
@@ -94,9 +94,9 @@ TEST(Ledger, believes_torchs_totals) {
   ASSERT_TRUE(ledger.settle(ledger.version(), {1000, 4000, 3000, 5000, {}}));
   OpenScope scope;
   ledger.open(scope);
-  ledger.told(0x1000, 512, 1512, 4000);
-  ledger.completed(0x1000);  // a plain free: completed first, reported after
-  ledger.told(0x1000, -512, 1000, 4000);
+  ledger.on_report(0x1000, 512, 1512, 4000);
+  ledger.on_free_completed(0x1000);  // a plain free: completed first, reported after
+  ledger.on_report(0x1000, -512, 1000, 4000);
   const ScopeReading reading = *ledger.close(scope);
   EXPECT_EQ(reading.peak.allocated_bytes, 1512U);
   EXPECT_EQ(reading.peak.active_bytes, 1512U);
@@ -110,11 +110,11 @@ TEST(Ledger, counts_a_block_as_active_until_no_stream_uses_it) {
   Ledger ledger(0, kRows);
   ledger.start_unknown(true);
   ASSERT_TRUE(ledger.settle(ledger.version(), {0, 0, 0, 0, {}}));
-  ledger.told(0x1000, 512, 512, 2048);
-  ledger.told(0x1000, -512, 0, 2048);
+  ledger.on_report(0x1000, 512, 512, 2048);
+  ledger.on_report(0x1000, -512, 0, 2048);
   EXPECT_EQ(ledger.now().active_bytes, 512U);
   EXPECT_EQ(ledger.now().allocated_bytes, 0U);
-  ledger.completed(0x1000);
+  ledger.on_free_completed(0x1000);
   EXPECT_EQ(ledger.now().active_bytes, 0U);
 }
 
@@ -123,7 +123,7 @@ TEST(Ledger, knows_blocks_that_waited_for_a_stream_when_it_began) {
   ledger.start_unknown(true);
   ASSERT_TRUE(ledger.settle(ledger.version(), {512, 2048, 512, 2048, {{0x9000, 1024}}}));
   EXPECT_EQ(ledger.now().active_bytes, 1536U);
-  ledger.completed(0x9000);
+  ledger.on_free_completed(0x9000);
   EXPECT_EQ(ledger.now().active_bytes, 512U);
 }
 
@@ -131,8 +131,8 @@ TEST(Ledger, calls_active_bytes_unknown_after_a_completion_it_cannot_place) {
   Ledger ledger(0, kRows);
   ledger.start_unknown(true);
   ASSERT_TRUE(ledger.settle(ledger.version(), {0, 0, 0, 0, {}}));
-  ledger.completed(0x7000);
-  ledger.told(0x1000, 512, 512, 2048);
+  ledger.on_free_completed(0x7000);
+  ledger.on_report(0x1000, 512, 512, 2048);
   EXPECT_EQ(ledger.now().active_bytes, kUnknownBytes);
   EXPECT_EQ(ledger.now().allocated_bytes, 512U);
   ASSERT_TRUE(ledger.settle(ledger.version(), {512, 2048, 512, 2048, {}}));
@@ -143,8 +143,8 @@ TEST(Ledger, never_guesses_active_bytes_where_completions_are_not_told) {
   Ledger ledger(0, kRows);
   ledger.start_unknown(false);
   ASSERT_TRUE(ledger.settle(ledger.version(), {0, 0, 0, 0, {}}));
-  ledger.told(0x1000, 512, 512, 2048);
-  ledger.told(0x1000, -512, 0, 2048);
+  ledger.on_report(0x1000, 512, 512, 2048);
+  ledger.on_report(0x1000, -512, 0, 2048);
   EXPECT_EQ(ledger.now().active_bytes, kUnknownBytes);
   EXPECT_FALSE(ledger.knows_active());
 }
@@ -153,7 +153,7 @@ TEST(Ledger, refuses_a_state_that_is_out_of_date) {
   Ledger ledger(0, kRows);
   ledger.start_unknown(true);
   const std::uint64_t version = ledger.version();
-  ledger.told(0x1000, 512, 1512, 2048);
+  ledger.on_report(0x1000, 512, 1512, 2048);
   EXPECT_FALSE(ledger.settle(version, {1000, 2048, 1000, 2048, {}}));
   EXPECT_TRUE(ledger.knows_totals());
   EXPECT_EQ(ledger.now().allocated_bytes, 1512U);
@@ -163,9 +163,9 @@ TEST(Ledger, follows_what_the_pool_takes_and_returns) {
   Ledger ledger(0, kRows);
   ledger.start_unknown(true);
   ASSERT_TRUE(ledger.settle(ledger.version(), {0, 100, 0, 100, {}}));
-  ledger.reserved(50);
+  ledger.on_reserved_change(50);
   EXPECT_EQ(ledger.now().reserved_bytes, 150U);
-  ledger.reserved(-120);
+  ledger.on_reserved_change(-120);
   EXPECT_EQ(ledger.now().reserved_bytes, 30U);
   EXPECT_EQ(ledger.now().most_reserved_bytes, 150U);
 }
@@ -174,7 +174,7 @@ TEST(Ledger, says_how_many_allocations_it_could_not_follow) {
   Ledger ledger(0, 8);
   OpenScope scope;
   ledger.open(scope);
-  for (std::uint64_t address = 1; address <= 10; ++address) ledger.took(address * 64, 1);
+  for (std::uint64_t address = 1; address <= 10; ++address) ledger.on_alloc(address * 64, 1);
   const ScopeReading reading = *ledger.close(scope);
   EXPECT_EQ(reading.uncounted, 4U);
   EXPECT_EQ(reading.after.allocated_bytes, 6U);
@@ -185,7 +185,7 @@ TEST(Ledger, has_no_reading_of_a_scope_from_before_it_began_anew) {
   OpenScope scope;
   ledger.open(scope);
   ledger.start_from_nothing();
-  ledger.took(0x1000, 5);
+  ledger.on_alloc(0x1000, 5);
   EXPECT_EQ(ledger.close(scope), std::nullopt);
 }
 
@@ -193,10 +193,10 @@ TEST(Ledger, tells_a_threads_own_turnover_from_that_of_all) {
   Ledger ledger(3, kRows);
   OpenScope scope;
   ledger.open(scope);
-  ledger.took(0x1000, 100);
+  ledger.on_alloc(0x1000, 100);
   std::thread([&] {
-    ledger.took(0x2000, 30);
-    ledger.gave(0x1000);
+    ledger.on_alloc(0x2000, 30);
+    ledger.on_free(0x1000);
   }).join();
   const ScopeReading reading = *ledger.close(scope);
   EXPECT_EQ(reading.turnover, (Turnover{130, 100, 2, 1}));
@@ -211,7 +211,7 @@ TEST(Ledger, has_no_own_turnover_for_a_scope_that_another_thread_closes) {
 }
 
 // What a scope must report, computed the slow way: every scope sees every event.
-struct Witness {
+struct ExpectedScope {
   std::uint64_t peak = 0;
   std::uint64_t allocated = 0;
   std::uint64_t freed = 0;
@@ -222,29 +222,30 @@ TEST(Ledger, agrees_with_a_slow_witness_over_random_scopes_and_events) {
     std::mt19937 random(seed);
     Ledger ledger(0, kRows);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> live;  // address, size
-    std::vector<std::pair<std::unique_ptr<OpenScope>, Witness>> open;
+    std::vector<std::pair<std::unique_ptr<OpenScope>, ExpectedScope>> open;
     std::uint64_t allocated = 0;
     std::uint64_t next_address = 64;
     const auto hear = [&](std::uint64_t took, std::uint64_t gave) {
       allocated += took - gave;
-      for (auto& [scope, witness] : open) {
-        witness.peak = std::max(witness.peak, allocated);
-        witness.allocated += took;
-        witness.freed += gave;
+      for (auto& [scope, expected] : open) {
+        expected.peak = std::max(expected.peak, allocated);
+        expected.allocated += took;
+        expected.freed += gave;
       }
     };
-    const auto check = [&](const std::optional<ScopeReading>& reading, const Witness& witness) {
+    const auto check = [&](const std::optional<ScopeReading>& reading,
+                           const ExpectedScope& expected) {
       ASSERT_TRUE(reading.has_value());
-      ASSERT_EQ(reading->peak.allocated_bytes, witness.peak) << "seed " << seed;
-      ASSERT_EQ(reading->turnover.allocated_bytes, witness.allocated) << "seed " << seed;
-      ASSERT_EQ(reading->turnover.freed_bytes, witness.freed) << "seed " << seed;
+      ASSERT_EQ(reading->peak.allocated_bytes, expected.peak) << "seed " << seed;
+      ASSERT_EQ(reading->turnover.allocated_bytes, expected.allocated) << "seed " << seed;
+      ASSERT_EQ(reading->turnover.freed_bytes, expected.freed) << "seed " << seed;
       ASSERT_EQ(reading->after.allocated_bytes, allocated) << "seed " << seed;
     };
     for (int step = 0; step < 400; ++step) {
       const std::uint64_t what = random() % 100;
       if (what < 40) {
         const std::uint64_t size = 1 + random() % 1000;
-        ledger.took(next_address, size);
+        ledger.on_alloc(next_address, size);
         live.emplace_back(next_address, size);
         next_address += 64;
         hear(size, 0);
@@ -252,16 +253,16 @@ TEST(Ledger, agrees_with_a_slow_witness_over_random_scopes_and_events) {
         const std::size_t row = random() % live.size();
         const auto [address, size] = live[row];
         live.erase(live.begin() + static_cast<std::ptrdiff_t>(row));
-        ledger.gave(address);
+        ledger.on_free(address);
         hear(0, size);
       } else if (what < 87) {
-        open.emplace_back(std::make_unique<OpenScope>(), Witness{allocated, 0, 0});
+        open.emplace_back(std::make_unique<OpenScope>(), ExpectedScope{allocated, 0, 0});
         ledger.open(*open.back().first);
       } else if (!open.empty()) {
         const std::size_t row = random() % open.size();
         if (what < 91) {
           check(ledger.turn_over(*open[row].first), open[row].second);
-          open[row].second = Witness{allocated, 0, 0};
+          open[row].second = ExpectedScope{allocated, 0, 0};
         } else {
           check(ledger.close(*open[row].first), open[row].second);
           open.erase(open.begin() + static_cast<std::ptrdiff_t>(row));
@@ -269,7 +270,7 @@ TEST(Ledger, agrees_with_a_slow_witness_over_random_scopes_and_events) {
       }
       if (HasFatalFailure()) return;
     }
-    for (auto& [scope, witness] : open) check(ledger.close(*scope), witness);
+    for (auto& [scope, expected] : open) check(ledger.close(*scope), expected);
   }
 }
 
@@ -288,9 +289,9 @@ TEST(Ledger, loses_nothing_when_threads_work_at_once) {
       for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
         OpenScope scope;
         ledger.open(scope);
-        ledger.took(base + turn * 64, 10);
-        ledger.took(base + (kTurns + turn) * 64, 1);
-        ledger.gave(base + turn * 64);
+        ledger.on_alloc(base + turn * 64, 10);
+        ledger.on_alloc(base + (kTurns + turn) * 64, 1);
+        ledger.on_free(base + turn * 64);
         const std::optional<ScopeReading> reading = ledger.close(scope);
         ASSERT_TRUE(reading.has_value());
         ASSERT_EQ(reading->own, (Turnover{11, 10, 2, 1}));

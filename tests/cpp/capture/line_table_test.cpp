@@ -1,4 +1,4 @@
-#include "capture/line_table.h"
+#include "capture/stacks/line_table.h"
 
 #include <gtest/gtest.h>
 

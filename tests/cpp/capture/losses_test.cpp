@@ -1,5 +1,5 @@
 // What happens when the ring is full: every event is in the ring, in the log, or counted.
-#include "capture/losses.h"
+#include "capture/stream/losses.h"
 
 #include <gtest/gtest.h>
 

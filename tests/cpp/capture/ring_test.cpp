@@ -1,4 +1,4 @@
-#include "capture/ring.h"
+#include "capture/stream/ring.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "capture/size_table.h"
+#include "capture/ledger/size_table.h"
 
 #include <gtest/gtest.h>
 

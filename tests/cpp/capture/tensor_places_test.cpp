@@ -1,4 +1,4 @@
-#include "capture/tensor_places.h"
+#include "capture/hooks/tensor_places.h"
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ class FakeTorch {
 
 class TensorPlacesTest : public testing::Test {
  protected:
-  // Once the layout is proven it stays so, including what marks a missing gradient.
+  // Once a layout is validated it stays so, including what marks a missing gradient.
   static FakeTorch& torch() {
     static FakeTorch fake;
     return fake;
@@ -70,16 +70,17 @@ class TensorPlacesTest : public testing::Test {
     Words& with = torch().parameter(0x1000);
     Words& without = torch().parameter(0x2000);
     FakeTorch::set_gradient(with, at(torch().tensor(0x3000)));
-    const std::array<ToldTensor, 2> wrong = {
+    const std::array<ExpectedTensor, 2> wrong = {
         {{at(with), 0x1000, 0x3008}, {at(without), 0x2000, 0}}};
-    EXPECT_FALSE(prove_tensors(wrong));
+    EXPECT_FALSE(validate_tensors(wrong));
     EXPECT_EQ(TensorPlaces().read({}), TensorPlaces::Change::other);
-    const std::array<ToldTensor, 1> only_one = {{{at(with), 0x1000, 0x3000}}};
-    EXPECT_FALSE(prove_tensors(only_one));
-    const std::array<ToldTensor, 1> no_memory = {{{8, 0x1000, 0x3000}}};
-    EXPECT_FALSE(prove_tensors(no_memory));
-    const std::array<ToldTensor, 2> told = {{{at(with), 0x1000, 0x3000}, {at(without), 0x2000, 0}}};
-    ASSERT_TRUE(prove_tensors(told));
+    const std::array<ExpectedTensor, 1> only_one = {{{at(with), 0x1000, 0x3000}}};
+    EXPECT_FALSE(validate_tensors(only_one));
+    const std::array<ExpectedTensor, 1> no_memory = {{{8, 0x1000, 0x3000}}};
+    EXPECT_FALSE(validate_tensors(no_memory));
+    const std::array<ExpectedTensor, 2> right = {
+        {{at(with), 0x1000, 0x3000}, {at(without), 0x2000, 0}}};
+    ASSERT_TRUE(validate_tensors(right));
   }
 
   Words& first_ = torch().parameter(0x100);

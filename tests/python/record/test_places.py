@@ -16,7 +16,7 @@ SAME, GRADIENTS_MOVED, ASK_TORCH = range(3)
 
 @pytest.fixture(autouse=True)
 def proven() -> None:
-    _core.capture_prove_tensors(told_tensors())
+    _core.capture_validate_tensors(told_tensors())
 
 
 class Optimizer:

@@ -1,0 +1,121 @@
+#include "capture/ledger/sampler.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "capture/ledger/card.h"
+
+namespace gpumemprof::capture {
+namespace {
+
+using std::chrono::steady_clock;
+// Querying NVML costs more than the rest of a sample.
+constexpr auto kAskCardEvery = std::chrono::seconds(1);
+
+}  // namespace
+
+struct Sampler::State {
+  explicit State(SamplerOptions given)
+      : options(std::move(given)), scope(options.slot, options.with_resident) {}
+
+  void run() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are for the program's own threads
+    ::pthread_setname_np(::pthread_self(), "gpumemprof-look");
+    const std::chrono::nanoseconds interval(options.interval_ns);
+    auto next = steady_clock::now();
+    std::unique_lock lock(mutex);
+    bool is_last = false;
+    while (!is_last) {
+      // Scheduled by the clock, so that samples do not drift; missed ones are not made up for.
+      next = std::max(next + interval, steady_clock::now());
+      is_last = wakes.wait_until(lock, next, [&] { return is_stopping; });
+      lock.unlock();
+      look();
+      lock.lock();
+    }
+  }
+
+  void look() {
+    const std::optional<ScopeFigures> figures = scope.turn_over();
+    if (!figures) return;
+    const Sample sample{*figures, query_card()};
+    const std::lock_guard lock(mutex);
+    samples.push_back(sample);
+    if (samples.size() > options.most_samples) {
+      samples.pop_front();
+      ++dropped;
+    }
+  }
+
+  std::optional<DeviceSample> query_card() {
+    const auto now = steady_clock::now();
+    if (options.card_uuid.empty() || (was_asked && now - last_asked < kAskCardEvery))
+      return std::nullopt;
+    was_asked = true;
+    last_asked = now;
+    const std::vector<DeviceSample> asked = cards.sample();
+    return asked.empty() ? std::nullopt : std::optional(asked.front());
+  }
+
+  const SamplerOptions options;
+  const ::pid_t process = ::getpid();
+  Scope scope;  // used by the thread alone while it runs
+  Cards cards;
+  bool was_asked = false;
+  steady_clock::time_point last_asked;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable wakes;
+  std::deque<Sample> samples;
+  std::uint64_t dropped = 0;
+  bool is_stopping = false;
+  std::thread thread;
+};
+
+Sampler::Sampler(SamplerOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  if (!state_->options.card_uuid.empty()) state_->cards.watch(0, state_->options.card_uuid);
+  state_->scope.open();
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+// The thread belongs to the parent, and the lock may be held by one of its threads.
+bool Sampler::is_inherited() const { return state_->process != ::getpid(); }
+
+Sampler::~Sampler() {
+  if (is_inherited()) {
+    const State* left_to_the_parent = state_.release();
+    static_cast<void>(left_to_the_parent);
+  } else {
+    stop();
+  }
+}
+
+TakenSamples Sampler::take() {
+  if (is_inherited()) return {};
+  const std::lock_guard lock(state_->mutex);
+  TakenSamples taken;
+  taken.samples.assign(state_->samples.begin(), state_->samples.end());
+  taken.dropped = std::exchange(state_->dropped, 0);
+  state_->samples.clear();
+  return taken;
+}
+
+void Sampler::stop() {
+  if (is_inherited()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_stopping = true;
+    state_->wakes.notify_one();
+  }
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+}  // namespace gpumemprof::capture

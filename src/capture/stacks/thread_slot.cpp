@@ -1,0 +1,86 @@
+#include "capture/stacks/thread_slot.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace gpumemprof::capture {
+
+struct ThreadClaim {
+  ThreadSlot* slot = nullptr;
+  ThreadSlots* owner = nullptr;
+
+  static void end(void* claim) {
+    auto* mine = static_cast<ThreadClaim*>(claim);
+    if (mine->owner != nullptr) mine->owner->release(*mine->slot);
+    *mine = {};
+  }
+};
+
+namespace {
+
+// Trivial type, so that construction and destruction need no C++ run-time support.
+thread_local ThreadClaim t_claim;
+
+// Gives the slot back when its thread ends.
+pthread_key_t release_key() {
+  static const pthread_key_t kKey = [] {
+    pthread_key_t made = 0;
+    ::pthread_key_create(&made, ThreadClaim::end);
+    return made;
+  }();
+  return kKey;
+}
+
+}  // namespace
+
+ThreadSlots::ThreadSlots() {
+  void* memory = ::mmap(nullptr, kMaxThreads * sizeof(ThreadSlot), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  slots_ = static_cast<ThreadSlot*>(memory);
+  release_key();
+}
+
+ThreadSlots::~ThreadSlots() {
+  if (t_claim.owner == this) t_claim = {};
+  ::munmap(slots_, kMaxThreads * sizeof(ThreadSlot));
+}
+
+ThreadSlot* ThreadSlots::find_or_claim() {
+  if (t_claim.owner == this) return t_claim.slot;
+  return claim();
+}
+
+ThreadSlot* ThreadSlots::claim() {
+  for (std::size_t number = 0; number < kMaxThreads; ++number) {
+    if (is_taken_[number].exchange(true, std::memory_order_acquire)) continue;
+    ThreadSlot& slot = slots_[number];
+    slot.number = static_cast<std::uint16_t>(number);
+    slot.tag = 0;
+    slot.kept_state = 0;
+    slot.running = NodeKey();
+    slot.noted.is_open = false;
+    slot.noted.thread = 0;
+    if (!slot.was_used) slot.reported_running = NodeKey();
+    slot.was_used = true;
+    t_claim = {&slot, this};
+    ::pthread_setspecific(release_key(), &t_claim);
+    const std::uintptr_t thread = this_thread();
+    ThreadEntry& entry = entry_of(thread);
+    std::uintptr_t nobody = 0;
+    if (entry.thread.compare_exchange_strong(nobody, thread)) entry.slot = &slot;
+    return &slot;
+  }
+  return nullptr;
+}
+
+void ThreadSlots::release(ThreadSlot& slot) {
+  const std::uintptr_t thread = this_thread();
+  ThreadEntry& entry = entry_of(thread);
+  if (entry.thread.load(std::memory_order_relaxed) == thread)
+    entry.thread.store(0, std::memory_order_release);
+  is_taken_[slot.number].store(false, std::memory_order_release);
+}
+
+}  // namespace gpumemprof::capture

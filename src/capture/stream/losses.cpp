@@ -1,0 +1,165 @@
+#include "capture/stream/losses.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace gpumemprof::capture {
+namespace {
+
+// Reserved, not committed, memory: pages become resident with the first losses.
+constexpr std::size_t kTableRows = std::size_t{1} << 18;
+constexpr std::size_t kMostEntries = std::size_t{1} << 20;
+constexpr std::size_t kLogBytes = kMostEntries * sizeof(LossEntry);
+// Kept free for runs: they must always fit.
+constexpr std::size_t kRunEntries = 4096;
+
+}  // namespace
+
+Losses::Losses(const Ring& ring, std::atomic<bool>& is_on)
+    : ring_(ring),
+      is_on_(is_on),
+      lost_now_(std::make_unique<SizeTable>(kTableRows)),
+      lost_before_(std::make_unique<SizeTable>(kTableRows)),
+      sent_(kTableRows) {
+  void* memory = ::mmap(nullptr, 2 * kLogBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  entries_ = static_cast<LossEntry*>(memory);
+  spare_ = entries_ + kMostEntries;
+}
+
+Losses::~Losses() { ::munmap(std::min(entries_, spare_), 2 * kLogBytes); }
+
+LossEntry& Losses::log(LossEntry entry) {
+  entry.position = last_position_ = ring_.head();
+  LossEntry& logged = entries_[entry_count_++];
+  logged = entry;
+  logged_.fetch_add(1, std::memory_order_relaxed);
+  return logged;
+}
+
+LossEntry& Losses::run_of(std::uint8_t device, Epoch epoch, std::uint64_t ticks) {
+  last_position_ = ring_.head();
+  std::uint32_t& open = open_run_[device];
+  // There is always room for another, unless a program opens thousands of recordings between two
+  // passes of the drain; then runs of different epochs are merged.
+  const bool is_full = entry_count_ == kMostEntries;
+  if (open != 0 && (entries_[open - 1].epoch == epoch || is_full)) return entries_[open - 1];
+  if (is_full) --entry_count_;
+  LossEntry run;
+  run.device = device;
+  run.epoch = epoch;
+  run.first_ticks = ticks;
+  open = static_cast<std::uint32_t>(entry_count_ + 1);
+  return log(run);
+}
+
+void Losses::count(std::uint8_t device, Epoch epoch, Action action, std::uint64_t ticks) {
+  LossEntry& run = run_of(device, epoch, ticks);
+  run.lost.add(action);
+  run.first_ticks = std::min(run.first_ticks, ticks);
+  run.last_ticks = std::max(run.last_ticks, ticks);
+}
+
+bool Losses::log_free(const EventRecord& event) {
+  if (entry_count_ + kRunEntries >= kMostEntries) return false;
+  LossEntry late;
+  late.device = event.device;
+  late.address = event.address;
+  late.first_ticks = late.last_ticks = event.ticks;
+  log(late);
+  return true;
+}
+
+void Losses::lose(const EventRecord& event, bool was_sent) {
+  const auto action = static_cast<Action>(event.action);
+  if (action == Action::snapshot) return;  // our own request, not the program's
+  const std::lock_guard lock(lock_);
+  is_on_.store(true, std::memory_order_release);
+  if (event.device != kCpuDevice) return count(event.device, epoch_, action, event.ticks);
+  if (action != Action::alloc) {
+    if (log_free(event)) return;
+    if (was_sent) return count(event.device, epoch_, action, event.ticks);
+    undecided_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  count(event.device, epoch_, action, event.ticks);
+  std::uint64_t before = 0;
+  lost_now_->take(event.address, before);  // freed by someone we do not follow
+  if (!lost_now_->insert(event.address, epoch_)) undecided_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Losses::note_sent(std::uint64_t address) {
+  const std::lock_guard lock(lock_);
+  if (!is_on_.load(std::memory_order_relaxed)) return;
+  std::uint64_t before = 0;
+  sent_.take(address, before);
+  sent_.insert(address, 1);  // if it does not fit, the drain decides
+}
+
+Losses::Fate Losses::freeing(const EventRecord& event) {
+  const std::lock_guard lock(lock_);
+  std::uint64_t value = 0;
+  if (sent_.take(event.address, value)) return Fate::was_sent;
+  if (!lost_now_->take(event.address, value)) return Fate::unknown;
+  count(event.device, static_cast<Epoch>(value), Action::free_requested, event.ticks);
+  return Fate::lost_with_its_allocation;
+}
+
+void Losses::collect(std::vector<LossEntry>& entries) {
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(lock_);
+    std::swap(entries_, spare_);
+    count = std::exchange(entry_count_, 0);
+    open_run_.fill(0);
+  }
+  entries.insert(entries.end(), spare_, spare_ + count);
+}
+
+bool Losses::find_lost(std::uint64_t address, Epoch& epoch) {
+  const std::lock_guard lock(lock_);
+  std::uint64_t value = 0;
+  if (!lost_before_->take(address, value)) return false;
+  epoch = static_cast<Epoch>(value);
+  has_lost_memory_.store(lost_before_->size() != 0, std::memory_order_relaxed);
+  return true;
+}
+
+void Losses::end_if_over(std::uint64_t tail) {
+  const std::lock_guard lock(lock_);
+  if (entry_count_ != 0 || last_position_ > tail) return;
+  is_on_.store(false, std::memory_order_release);
+  if (sent_.size() != 0) sent_.clear();
+  if (lost_before_->size() == 0) {
+    lost_before_.swap(lost_now_);
+  } else if (lost_now_->size() != 0) {
+    lost_now_->for_each([&](std::uint64_t address, std::uint64_t epoch) {
+      std::uint64_t before = 0;
+      lost_before_->take(address, before);  // its free has come through the ring, or never will
+      if (!lost_before_->insert(address, epoch)) undecided_.fetch_add(1, std::memory_order_relaxed);
+    });
+    lost_now_->clear();
+  }
+  has_lost_memory_.store(lost_before_->size() != 0, std::memory_order_relaxed);
+}
+
+Epoch Losses::next_epoch() {
+  const std::lock_guard lock(lock_);
+  open_run_.fill(0);
+  return ++epoch_;
+}
+
+std::uint64_t Losses::seal() {
+  // Commands come with every step of a program, losses almost never.
+  if (!is_on_.load(std::memory_order_acquire)) return logged_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(lock_);
+  open_run_.fill(0);
+  return logged_.load(std::memory_order_relaxed);
+}
+
+}  // namespace gpumemprof::capture

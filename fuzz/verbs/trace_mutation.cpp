@@ -204,7 +204,7 @@ class StoreMutation {
 
   void change_samples(DeviceRecord& record) {
     if (choices_.one_in(3)) {
-      record.gaps.push_back({record.device, any_event(record), odd_number(choices_, 10)});
+      record.lost_events.push_back({record.device, any_event(record), odd_number(choices_, 10)});
       return;
     }
     DeviceSample sample;

@@ -37,7 +37,7 @@ class EventSink {
   virtual void add_segment(StateEdge edge, const SegmentState& segment,
                            std::span<const BlockState> blocks) = 0;
   virtual void add_annotation(const Annotation& annotation) = 0;
-  virtual void add_gap(const Gap& gap) = 0;
+  virtual void add_lost_events(const LostEvents& lost) = 0;
   virtual void add_sample(const DeviceSample& sample) = 0;
   // At most kMaxLabelsPerSet of them; returns the set's row.
   virtual std::uint32_t add_label_set(std::span<const Label> labels) = 0;

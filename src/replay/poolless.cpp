@@ -107,7 +107,7 @@ DeviceReplay replay_poolless(DeviceRecord& record) {
   DeviceReplay& result = player.result;
   result.has_history = true;
   result.has_end = true;
-  if (record.gaps.empty() && result.contradictions == 0) result.exact_from_event = 0;
+  if (record.lost_events.empty() && result.contradictions == 0) result.exact_from_event = 0;
   record.allocations.shrink_to_fit();
   return result;
 }

@@ -95,7 +95,8 @@ DeviceReplay play_from_listed_start(DeviceRecord& record, const AllocatorSetting
   player.play();
   DeviceReplay result = player.summary();
   result.has_end = true;
-  if (fits && record.gaps.empty() && player.contradictions() == 0) result.exact_from_event = 0;
+  if (fits && record.lost_events.empty() && player.contradictions() == 0)
+    result.exact_from_event = 0;
   return result;
 }
 

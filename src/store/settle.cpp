@@ -19,7 +19,7 @@ void settle_positions(DeviceRecord& record) {
   const auto last = static_cast<std::uint32_t>(record.events.size());
   settle(record.labellings, last);
   settle(record.phase_marks, last);
-  settle(record.gaps, last);
+  settle(record.lost_events, last);
 }
 
 }  // namespace gpumemprof

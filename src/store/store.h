@@ -35,7 +35,7 @@ struct DeviceRecord {
   EventColumns events;
   ListedState start_state;
   ListedState final_state;
-  std::vector<Gap> gaps;
+  std::vector<LostEvents> lost_events;
   std::vector<Labelling> labellings;  // in order of position
   std::vector<PhaseMark> phase_marks;
   // Made by replay:
@@ -56,7 +56,9 @@ class Store final : public EventSink {
   void add_segment(StateEdge edge, const SegmentState& segment,
                    std::span<const BlockState> blocks) override;
   void add_annotation(const Annotation& annotation) override { annotations_.push_back(annotation); }
-  void add_gap(const Gap& gap) override { device_record(gap.device).gaps.push_back(gap); }
+  void add_lost_events(const LostEvents& lost) override {
+    device_record(lost.device).lost_events.push_back(lost);
+  }
   void add_sample(const DeviceSample& sample) override { samples_.push_back(sample); }
   std::uint32_t add_label_set(std::span<const Label> labels) override;
   void add_labelling(const Labelling& labelling) override {

@@ -20,7 +20,7 @@ Status StoreSource::deliver(EventSink& sink) {
     if (!replaced_.empty()) continue;
     deliver_state(sink, StateEdge::start, record->start_state);
     deliver_events(sink, record->device, record->events);
-    for (const Gap& gap : record->gaps) sink.add_gap(gap);
+    for (const LostEvents& lost : record->lost_events) sink.add_lost_events(lost);
     deliver_labels(sink, *record);
     deliver_state(sink, StateEdge::end, record->final_state);
   }

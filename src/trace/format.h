@@ -18,8 +18,8 @@ inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'G', 'M', 'P', '\r'
 inline constexpr std::size_t kFileHeaderBytes = 16;
 
 // Version 1: gpumemprof 0.1. Version 2: labels, and more in a sample of the device. Version 3: how
-// the recording ended, with counts of what was made and lost, and more about each gap; the module
-// of each event. A change that an older reader would misread takes the next number, and the
+// the recording ended, with counts of what was made and lost, and more about lost events; the
+// module of each event. A change that an older reader would misread takes the next number, and the
 // decoders keep reading each older version as before.
 inline constexpr std::uint16_t kOldestVersion = 1;
 inline constexpr std::uint16_t kLabelsVersion = 2;
@@ -32,7 +32,7 @@ enum class BlockKind : std::uint8_t {
   definitions = 2,  // strings, frames, stacks, streams, pools that later blocks refer to
   events = 3,       // of one device
   state = 4,        // segments and blocks at one edge of the recording
-  marks = 5,        // annotations, gaps, device samples
+  annotations = 5,  // annotations, lost events, device samples
   end = 6,          // closed cleanly; the last block
   labels = 7,       // what storages are, modules, phases; from version 2 on
 };
@@ -91,8 +91,8 @@ constexpr std::string_view block_kind_name(BlockKind kind) {
       return "events";
     case BlockKind::state:
       return "state";
-    case BlockKind::marks:
-      return "marks";
+    case BlockKind::annotations:
+      return "annotations";
     case BlockKind::end:
       return "end";
     case BlockKind::labels:

@@ -6,9 +6,12 @@
 #include "trace/block.h"
 #include "trace/bytes_io.h"
 #include "trace/checksum.h"
-#include "trace/content.h"
-#include "trace/event_decoder.h"
-#include "trace/labels.h"
+#include "trace/content/about.h"
+#include "trace/content/annotations.h"
+#include "trace/content/ending.h"
+#include "trace/content/event_decoder.h"
+#include "trace/content/labels.h"
+#include "trace/content/state.h"
 
 namespace gpumemprof {
 namespace {
@@ -114,8 +117,8 @@ class TraceReader::Delivery {
         return take_events(content);
       case trace::BlockKind::state:
         return state_.decode(content, definitions_, sink_);
-      case trace::BlockKind::marks:
-        return take_marks(content);
+      case trace::BlockKind::annotations:
+        return take_annotations(content);
       case trace::BlockKind::end:
         has_ended_ = trace::decode_end(content, version_, ending_, ended_events_);
         return has_ended_;
@@ -136,12 +139,12 @@ class TraceReader::Delivery {
     return true;
   }
 
-  bool take_marks(const trace::InBytes& content) {
-    if (!trace::decode_marks(content, version_, definitions_, marks_)) return false;
-    content_bytes_ += marks_.size() * sizeof(DeviceSample);
-    for (const Annotation& annotation : marks_.annotations) sink_.add_annotation(annotation);
-    for (const Gap& gap : marks_.gaps) sink_.add_gap(gap);
-    for (const DeviceSample& sample : marks_.samples) sink_.add_sample(sample);
+  bool take_annotations(const trace::InBytes& content) {
+    if (!trace::decode_annotations(content, version_, definitions_, annotations_)) return false;
+    content_bytes_ += annotations_.size() * sizeof(DeviceSample);
+    for (const Annotation& annotation : annotations_.annotations) sink_.add_annotation(annotation);
+    for (const LostEvents& lost : annotations_.lost_events) sink_.add_lost_events(lost);
+    for (const DeviceSample& sample : annotations_.samples) sink_.add_sample(sample);
     return true;
   }
 
@@ -156,7 +159,7 @@ class TraceReader::Delivery {
   trace::DefinitionMap definitions_;
   trace::EventDecoder events_;
   trace::StateDecoder state_;
-  trace::Marks marks_;
+  trace::Annotations annotations_;
   trace::LabelDecoder labels_;
   Origin origin_;
   AllocatorSettings settings_;

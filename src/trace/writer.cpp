@@ -4,15 +4,18 @@
 #include <new>
 
 #include "trace/block.h"
-#include "trace/content.h"
-#include "trace/definitions.h"
-#include "trace/event_encoder.h"
-#include "trace/labels.h"
+#include "trace/content/about.h"
+#include "trace/content/annotations.h"
+#include "trace/content/definitions.h"
+#include "trace/content/ending.h"
+#include "trace/content/event_encoder.h"
+#include "trace/content/labels.h"
+#include "trace/content/state.h"
 
 namespace gpumemprof {
 namespace {
 
-constexpr std::size_t kMarksPerBlock = std::size_t{1} << 14;
+constexpr std::size_t kAnnotationsPerBlock = std::size_t{1} << 14;
 // For the end block of a file on a full disk.
 constexpr std::uint64_t kReservedBytes = std::uint64_t{16} << 10;
 
@@ -56,7 +59,7 @@ TraceWriter::TraceWriter(std::string path, const Origin& origin, const Allocator
       packer_(std::make_unique<trace::BlockPacker>(options.compression_level)),
       states_{std::make_unique<trace::StateEncoder>(StateEdge::start),
               std::make_unique<trace::StateEncoder>(StateEdge::end)},
-      marks_(std::make_unique<trace::Marks>()),
+      annotations_(std::make_unique<trace::Annotations>()),
       labels_(std::make_unique<trace::LabelEncoder>()),
       content_(std::make_unique<trace::OutBytes>()),
       packed_(std::make_unique<trace::OutBytes>()) {
@@ -209,20 +212,20 @@ void TraceWriter::add_annotation(const Annotation& annotation) {
   if (!annotation.name.is_none() && annotation.name.index >= definitions_->string_count()) {
     return fail(unknown_reference());
   }
-  marks_->annotations.push_back(annotation);
-  if (marks_->size() >= kMarksPerBlock) (void)flush();
+  annotations_->annotations.push_back(annotation);
+  if (annotations_->size() >= kAnnotationsPerBlock) (void)flush();
 }
 
-void TraceWriter::add_gap(const Gap& gap) {
+void TraceWriter::add_lost_events(const LostEvents& lost) {
   if (failure_ || is_closed_) return;
-  marks_->gaps.push_back(gap);
-  if (marks_->size() >= kMarksPerBlock) (void)flush();
+  annotations_->lost_events.push_back(lost);
+  if (annotations_->size() >= kAnnotationsPerBlock) (void)flush();
 }
 
 void TraceWriter::add_sample(const DeviceSample& sample) {
   if (failure_ || is_closed_) return;
-  marks_->samples.push_back(sample);
-  if (marks_->size() >= kMarksPerBlock) (void)flush();
+  annotations_->samples.push_back(sample);
+  if (annotations_->size() >= kAnnotationsPerBlock) (void)flush();
 }
 
 std::uint32_t TraceWriter::add_label_set(std::span<const Label> labels) {
@@ -307,11 +310,11 @@ void TraceWriter::pack_pending() {
     labels_->encode(*content_);
     packer_->pack(trace::BlockKind::labels, content_->span(), *packed_);
   }
-  if (marks_->size() == 0) return;
+  if (annotations_->size() == 0) return;
   content_->clear();
-  trace::encode_marks(*content_, *marks_);
-  packer_->pack(trace::BlockKind::marks, content_->span(), *packed_);
-  marks_->clear();
+  trace::encode_annotations(*content_, *annotations_);
+  packer_->pack(trace::BlockKind::annotations, content_->span(), *packed_);
+  annotations_->clear();
 }
 
 Status TraceWriter::flush() {

@@ -29,7 +29,7 @@ class EventEncoder;
 class LabelEncoder;
 class OutBytes;
 class StateEncoder;
-struct Marks;
+struct Annotations;
 }  // namespace trace
 
 struct TraceOptions {
@@ -62,7 +62,7 @@ class TraceWriter final : public EventSink {
   void add_segment(StateEdge edge, const SegmentState& segment,
                    std::span<const BlockState> blocks) override;
   void add_annotation(const Annotation& annotation) override;
-  void add_gap(const Gap& gap) override;
+  void add_lost_events(const LostEvents& lost) override;
   void add_sample(const DeviceSample& sample) override;
   std::uint32_t add_label_set(std::span<const Label> labels) override;
   void add_labelling(const Labelling& labelling) override;
@@ -137,7 +137,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::EventEncoder> encoder_;
   std::unique_ptr<trace::BlockPacker> packer_;
   std::unique_ptr<trace::StateEncoder> states_[2];
-  std::unique_ptr<trace::Marks> marks_;
+  std::unique_ptr<trace::Annotations> annotations_;
   std::unique_ptr<trace::LabelEncoder> labels_;
   std::unique_ptr<trace::OutBytes> content_;  // of the block being assembled
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file

@@ -25,11 +25,11 @@ std::int64_t since(std::int64_t start_ns, std::int64_t time_ns) {
   return std::max<std::int64_t>(time_ns - start_ns, 0);
 }
 
-// Files of version 2 and earlier have no time for a gap: use that of the event after it.
-std::int64_t time_of(const DeviceRecord& record, const Gap& gap) {
-  if (gap.first_time_ns != kUnknownTime) return gap.first_time_ns;
+// Files of version 2 and earlier have no time for a loss: use that of the event after it.
+std::int64_t time_of(const DeviceRecord& record, const LostEvents& lost) {
+  if (lost.first_time_ns != kUnknownTime) return lost.first_time_ns;
   const auto& times = record.events.time_ns;
-  return gap.before_event < times.size() ? times[gap.before_event] : kUnknownTime;
+  return lost.before_event < times.size() ? times[lost.before_event] : kUnknownTime;
 }
 
 // The duration of the longest device history.
@@ -43,29 +43,29 @@ std::int64_t duration_of(const Store& store) {
   return longest;
 }
 
-void add_gaps(const Store& store, Completeness& found) {
+void add_lost_periods(const Store& store, Completeness& found) {
   for (const auto& record : store.devices()) {
     const std::int64_t start_ns = first_time(*record);
-    for (const Gap& gap : record->gaps) {
-      LostEvents lost;
-      lost.device = store.device_name(record->device);
-      lost.from_event = gap.before_event;
-      lost.to_event = std::max(gap.end_event, gap.before_event);
-      const std::int64_t time_ns = time_of(*record, gap);
-      lost.from_ns = since(start_ns, time_ns);
-      lost.to_ns = since(start_ns, std::max(gap.last_time_ns, time_ns));
-      lost.allocations = gap.lost_allocations;
-      lost.frees = gap.lost_frees;
-      if (gap.lost_events == Gap::kUnknownCount) {
+    for (const LostEvents& lost : record->lost_events) {
+      LostPeriod period;
+      period.device = store.device_name(record->device);
+      period.from_event = lost.before_event;
+      period.to_event = std::max(lost.end_event, lost.before_event);
+      const std::int64_t time_ns = time_of(*record, lost);
+      period.from_ns = since(start_ns, time_ns);
+      period.to_ns = since(start_ns, std::max(lost.last_time_ns, time_ns));
+      period.allocations = lost.allocations;
+      period.frees = lost.frees;
+      if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
       } else {
-        lost.events = gap.lost_events;
-        found.least_lost += gap.lost_events;
+        period.events = lost.count;
+        found.least_lost += lost.count;
       }
-      found.gaps.push_back(std::move(lost));
+      found.lost_periods.push_back(std::move(period));
     }
   }
-  std::ranges::stable_sort(found.gaps, {}, &LostEvents::from_ns);
+  std::ranges::stable_sort(found.lost_periods, {}, &LostPeriod::from_ns);
 }
 
 void add_counts(const Ending& ending, Completeness& found) {
@@ -89,7 +89,7 @@ void add_counts(const Ending& ending, Completeness& found) {
 Completeness find_completeness(const Store& store) {
   Completeness found;
   found.recorded = recorded_events(store);
-  add_gaps(store, found);
+  add_lost_periods(store, found);
   if (!store.origin().ending) return found;
   const Ending& ending = *store.origin().ending;
   found.is_recording = true;
@@ -97,8 +97,8 @@ Completeness find_completeness(const Store& store) {
   found.reason = ending.reason;
   found.problem = ending.problem;
   add_counts(ending, found);
-  if (!found.gaps.empty()) {
-    found.exact_until_ns = found.gaps.front().from_ns;
+  if (!found.lost_periods.empty()) {
+    found.exact_until_ns = found.lost_periods.front().from_ns;
   } else if (!found.problem.empty()) {
     found.exact_until_ns = duration_of(store);
   }

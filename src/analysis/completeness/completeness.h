@@ -12,7 +12,7 @@
 namespace gpumemprof {
 
 // A period in which events were lost.
-struct LostEvents {
+struct LostPeriod {
   std::string device;
   std::uint32_t from_event = 0;         // the first event kept after the first lost one
   std::uint32_t to_event = 0;           // the first event kept after the last lost one
@@ -36,7 +36,7 @@ struct Completeness {
   std::uint64_t least_lost = 0;  // known to be lost, even if `lost` is not known
   std::uint64_t inferred_frees = 0;
   bool was_paused = false;
-  std::vector<LostEvents> gaps;  // in order of time
+  std::vector<LostPeriod> lost_periods;  // in order of time
   // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
 

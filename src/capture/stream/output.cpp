@@ -10,9 +10,9 @@ namespace {
 // Events go to the writer in batches of this size, so that no more than one block is buffered
 // twice.
 constexpr std::size_t kBatchEvents = 16'384;
-// Losses this close together are one gap: an overloaded machine loses a few events in between many
+// Losses this close together count as one: an overloaded machine loses a few events in between many
 // that are kept.
-constexpr std::int64_t kGapJoinNs = 50'000'000;
+constexpr std::int64_t kLossJoinNs = 50'000'000;
 
 }  // namespace
 
@@ -139,27 +139,28 @@ void Output::note_lost(const Lost& lost) {
   Device& mine = device(lost.device);
   mine.made += lost.counts;
   if (self_test_) self_test_->mark_incomplete();
-  if (mine.gap && lost.first_time_ns - mine.gap->last_time_ns > kGapJoinNs) write_gap(mine);
+  if (mine.open_loss && lost.first_time_ns - mine.open_loss->last_time_ns > kLossJoinNs)
+    write_lost_events(mine);
   const auto row = static_cast<std::uint32_t>(mine.rows);
-  if (!mine.gap) {
-    mine.gap = Gap();
-    mine.gap->device = index_of(lost.device);
-    mine.gap->before_event = row;
-    mine.gap->first_time_ns = lost.first_time_ns;
-    mine.gap->last_time_ns = lost.last_time_ns;
+  if (!mine.open_loss) {
+    mine.open_loss = LostEvents();
+    mine.open_loss->device = index_of(lost.device);
+    mine.open_loss->before_event = row;
+    mine.open_loss->first_time_ns = lost.first_time_ns;
+    mine.open_loss->last_time_ns = lost.last_time_ns;
   }
-  Gap& gap = *mine.gap;
-  gap.end_event = row;
-  gap.first_time_ns = std::min(gap.first_time_ns, lost.first_time_ns);
-  gap.last_time_ns = std::max(gap.last_time_ns, lost.last_time_ns);
-  gap.lost_events += lost.counts.total();
-  gap.lost_allocations += lost.counts.allocations;
-  gap.lost_frees += lost.counts.frees;
+  LostEvents& loss = *mine.open_loss;
+  loss.end_event = row;
+  loss.first_time_ns = std::min(loss.first_time_ns, lost.first_time_ns);
+  loss.last_time_ns = std::max(loss.last_time_ns, lost.last_time_ns);
+  loss.count += lost.counts.total();
+  loss.allocations += lost.counts.allocations;
+  loss.frees += lost.counts.frees;
 }
 
-void Output::write_gap(Device& mine) {
-  if (mine.gap) writer_->add_gap(*mine.gap);
-  mine.gap.reset();
+void Output::write_lost_events(Device& mine) {
+  if (mine.open_loss) writer_->add_lost_events(*mine.open_loss);
+  mine.open_loss.reset();
 }
 
 void Output::note_pause() {
@@ -168,13 +169,13 @@ void Output::note_pause() {
   for (std::size_t number = 0; number < devices_.size(); ++number) {
     if (!devices_[number] || !is_recorded(static_cast<std::uint8_t>(number))) continue;
     Device& mine = *devices_[number];
-    write_gap(mine);
-    Gap gap;
-    gap.device = index_of(static_cast<std::uint8_t>(number));
-    gap.before_event = gap.end_event = static_cast<std::uint32_t>(mine.rows);
-    gap.lost_events = Gap::kUnknownCount;
-    gap.first_time_ns = gap.last_time_ns = mine.last_time_ns;
-    writer_->add_gap(gap);
+    write_lost_events(mine);
+    LostEvents loss;
+    loss.device = index_of(static_cast<std::uint8_t>(number));
+    loss.before_event = loss.end_event = static_cast<std::uint32_t>(mine.rows);
+    loss.count = LostEvents::kUnknownCount;
+    loss.first_time_ns = loss.last_time_ns = mine.last_time_ns;
+    writer_->add_lost_events(loss);
   }
 }
 
@@ -263,7 +264,7 @@ void Output::give_up(std::string_view reason) {
 void Output::flush() {
   for (std::size_t number = 0; number < devices_.size(); ++number) {
     if (!devices_[number]) continue;
-    write_gap(*devices_[number]);
+    write_lost_events(*devices_[number]);
     hand_over(static_cast<std::uint8_t>(number), *devices_[number]);
   }
   keep_problem(writer_->flush());

@@ -122,7 +122,7 @@ class Output {
     std::int64_t peak_requested_bytes = 0;
     EventCounts made;
     std::vector<std::uint64_t> inferred_rows;  // frees that nobody saw
-    std::optional<Gap> gap;                    // still growing
+    std::optional<LostEvents> open_loss;       // still growing
   };
 
   // A set of labels as stored in the file: a row for each device, more if there are very many.
@@ -140,7 +140,7 @@ class Output {
   // Whether the event is one of this recording's.
   bool admit(const DrainedEvent& event, Device& mine);
   void count(const DrainedEvent& event, Device& mine);
-  void write_gap(Device& mine);
+  void write_lost_events(Device& mine);
   void hand_over(std::uint8_t number, Device& device);
   [[nodiscard]] DeviceCounts counts_of(std::uint8_t number, const Device& mine) const;
   [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;

@@ -21,15 +21,15 @@ Json us_or_null(std::int64_t time_ns) {
   return time_ns == kUnknownTime ? Json() : Json(time_ns / 1000);
 }
 
-Json gap_json(const LostEvents& gap) {
-  return {{"device", gap.device},
-          {"from_event", gap.from_event},
-          {"to_event", gap.to_event},
-          {"from_us", us_or_null(gap.from_ns)},
-          {"to_us", us_or_null(gap.to_ns)},
-          {"lost_events", gap.events ? Json(*gap.events) : Json()},
-          {"lost_allocations", gap.events ? Json(gap.allocations) : Json()},
-          {"lost_frees", gap.events ? Json(gap.frees) : Json()}};
+Json period_json(const LostPeriod& period) {
+  return {{"device", period.device},
+          {"from_event", period.from_event},
+          {"to_event", period.to_event},
+          {"from_us", us_or_null(period.from_ns)},
+          {"to_us", us_or_null(period.to_ns)},
+          {"lost_events", period.events ? Json(*period.events) : Json()},
+          {"lost_allocations", period.events ? Json(period.allocations) : Json()},
+          {"lost_frees", period.events ? Json(period.frees) : Json()}};
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Json completeness_json(const Completeness& found) {
   json["lost"] = counts_or_null(found.lost);
   json["exact_until_us"] = us_or_null(found.exact_until_ns);
   json["gaps"] = Json::array();
-  for (const LostEvents& gap : found.gaps) json["gaps"].push_back(gap_json(gap));
+  for (const LostPeriod& period : found.lost_periods) json["gaps"].push_back(period_json(period));
   json["what_is_missing"] = text::missing_sentences(found);
   return json;
 }

@@ -38,7 +38,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
   if (!found.problem.empty()) {
     std::string text = fmt::format("Recording stopped early: {}.", found.problem);
     if (found.least_lost > 0) text += fmt::format(" {} are missing.", lost_of_made(found));
-    if (found.gaps.empty()) {
+    if (found.lost_periods.empty()) {
       sentences.push_back(text + " The figures cover what came before.");
     } else {
       sentences.push_back(text + " " + what_it_means(found));

@@ -179,7 +179,7 @@ class Writer : private text::Page {
   void exactness(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
     // Where events were lost, the first lines have already said how that affects the figures.
-    if (replay.exact_from_event == 0U || !overview_.completeness.gaps.empty()) return;
+    if (replay.exact_from_event == 0U || !overview_.completeness.lost_periods.empty()) return;
     if (replay.exact_from_event) {
       paragraph(fmt::format("The history starts late: {} {} live before it. Figures are exact from "
                             "event {} on; before that the sizes of some blocks are inferred.",

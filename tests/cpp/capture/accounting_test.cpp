@@ -156,17 +156,17 @@ class Accounting : public testing::Test {
     const Ending& ending = *store.origin().ending;
     EXPECT_TRUE(ending.is_closed && ending.has_counts && ending.are_counts_exact);
     EventCounts rows;
-    std::uint64_t in_gaps = 0;
+    std::uint64_t counted = 0;
     for (const auto& device : store.devices()) {
       for (const Action action : device->events.action) rows.add(action);
-      for (const Gap& gap : device->gaps) in_gaps += gap.lost_events;
+      for (const LostEvents& lost : device->lost_events) counted += lost.count;
     }
     DeviceCounts counts;
     if (!ending.devices.empty()) counts = ending.devices[0];
     EXPECT_EQ(counts.made, summary.made);
     EXPECT_EQ(rows.allocations, counts.made.allocations - counts.lost.allocations);
     EXPECT_EQ(rows.frees - counts.inferred_frees, counts.made.frees - counts.lost.frees);
-    EXPECT_EQ(in_gaps, counts.lost.total());
+    EXPECT_EQ(counted, counts.lost.total());
   }
 
   std::filesystem::path folder_;

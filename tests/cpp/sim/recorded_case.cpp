@@ -53,7 +53,7 @@ class CaseSink final : public EventSink {
     recorded_.first_block.push_back(static_cast<std::uint32_t>(recorded_.blocks.size()));
   }
   void add_annotation(const Annotation&) override {}
-  void add_gap(const Gap&) override {}
+  void add_lost_events(const LostEvents&) override {}
   void add_sample(const DeviceSample&) override {}
   std::uint32_t add_label_set(std::span<const Label>) override { return 0; }
   void add_labelling(const Labelling&) override {}

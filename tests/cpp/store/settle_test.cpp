@@ -16,14 +16,14 @@ TEST(Settle, positions_are_in_order_and_within_the_events) {
                         {0, PhaseMark::Kind::optimizer_start, 0, 1},
                         {0, PhaseMark::Kind::step_start, 7, 1}};
   record.labellings = {{0, 1, 9}, {0, 0, 0}};
-  record.gaps = {{0, kNoEvent, 5}};
+  record.lost_events = {{0, kNoEvent, 5}};
   settle_positions(record);
   EXPECT_EQ(record.phase_marks[0].kind, PhaseMark::Kind::optimizer_start);
   EXPECT_EQ(record.phase_marks[1].number, 7U);  // those at the same position keep their order
   EXPECT_EQ(record.phase_marks[2].before_event, 2U);
   EXPECT_EQ(record.labellings[0].set, 0U);
   EXPECT_EQ(record.labellings[1].before_event, 2U);
-  EXPECT_EQ(record.gaps[0].before_event, 2U);
+  EXPECT_EQ(record.lost_events[0].before_event, 2U);
 }
 
 TEST(Store, a_time_that_no_clock_gives_is_unknown) {

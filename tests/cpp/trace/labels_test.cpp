@@ -1,5 +1,5 @@
 // Labels in a .gmp file: what the format guarantees for them, and for files older than labels.
-#include "trace/labels.h"
+#include "trace/content/labels.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "support.h"
 #include "trace/block.h"
 #include "trace/checksum.h"
-#include "trace/content.h"
 #include "trace/format.h"
 
 namespace gpumemprof::test {
@@ -128,7 +127,7 @@ TEST(TraceVersions, a_file_of_the_first_version_has_no_labels_and_shorter_sample
   marks.signed_varint(0);
   marks.signed_varint(99);
   for (const unsigned bytes : {81U, 71U, 61U}) marks.varint(bytes);
-  const Opened old = open_bytes(file_of(1, trace::BlockKind::marks, marks));
+  const Opened old = open_bytes(file_of(1, trace::BlockKind::annotations, marks));
   ASSERT_NE(old.store, nullptr) << old.refusal;
   EXPECT_FALSE(old.store->origin().cut);
   ASSERT_EQ(old.store->samples().size(), 1U);
@@ -145,7 +144,7 @@ TEST(TraceVersions, a_file_of_the_first_version_has_no_labels_and_shorter_sample
 }
 
 TEST(TraceVersions, a_newer_file_is_refused_with_both_versions) {
-  const Opened newer = open_bytes(file_of(4, trace::BlockKind::marks, trace::OutBytes()));
+  const Opened newer = open_bytes(file_of(4, trace::BlockKind::annotations, trace::OutBytes()));
   EXPECT_EQ(newer.store, nullptr);
   EXPECT_NE(newer.refusal.find("version 4"), std::string::npos) << newer.refusal;
   EXPECT_NE(newer.refusal.find("up to 3"), std::string::npos) << newer.refusal;

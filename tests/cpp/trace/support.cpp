@@ -99,7 +99,7 @@ void add_first_part(EventSink& sink) {
   push(Action::free_requested, base, 100, stream, {});
   push(Action::free_completed, base, 100, stream, {});
   sink.add_events(0, std::move(events));
-  sink.add_gap({0, 4, 17});
+  sink.add_lost_events({0, 4, 17});
 }
 
 void add_labels(EventSink& sink) {
@@ -289,8 +289,8 @@ std::string describe(const Store& store) {
     out << "device " << record->device << "\n";
     describe_state(out, store, "start", record->start_state);
     describe_state(out, store, "end", record->final_state);
-    for (const Gap& gap : record->gaps)
-      out << "gap " << gap.before_event << " " << gap.lost_events << "\n";
+    for (const LostEvents& lost : record->lost_events)
+      out << "lost " << lost.before_event << " " << lost.count << "\n";
     describe_events(out, store, record->events);
   }
   for (const Annotation& annotation : store.annotations()) {

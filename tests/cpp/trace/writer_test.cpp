@@ -90,7 +90,7 @@ TEST(TraceWriter, does_nothing_once_closed) {
   ASSERT_TRUE(writer->close("exit 3"));
   const std::uint64_t size = writer->size_bytes();
   writer->add_events(0, some_events(5));
-  writer->add_gap({});
+  writer->add_lost_events({});
   EXPECT_TRUE(writer->flush());
   EXPECT_TRUE(writer->close("again"));
   EXPECT_EQ(read_bytes(folder.file("closed.gmp")).size(), size);

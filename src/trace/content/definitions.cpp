@@ -1,4 +1,4 @@
-#include "trace/definitions.h"
+#include "trace/content/definitions.h"
 
 #include <algorithm>
 #include <string>

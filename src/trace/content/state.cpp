@@ -1,6 +1,7 @@
+#include "trace/content/state.h"
+
 #include <algorithm>
 
-#include "trace/content.h"
 #include "trace/format.h"
 
 namespace gpumemprof::trace {

@@ -1,6 +1,6 @@
-#include "trace/labels.h"
+#include "trace/content/labels.h"
 
-#include "trace/content.h"
+#include "trace/content/device.h"
 #include "trace/format.h"
 
 namespace gpumemprof::trace {

@@ -8,7 +8,7 @@
 
 #include "event/event.h"
 #include "trace/bytes_io.h"
-#include "trace/definitions.h"
+#include "trace/content/definitions.h"
 #include "trace/format.h"
 
 namespace gpumemprof::trace {

@@ -1,22 +1,15 @@
-// The blocks besides definitions and events: what the recording is about, the allocator's state at
-// its start and end, marks, and the end.
+// State blocks: the allocator's segments and blocks at the start or the end of a recording.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "event/allocator_settings.h"
-#include "event/label.h"
 #include "event/recording.h"
 #include "trace/bytes_io.h"
-#include "trace/definitions.h"
+#include "trace/content/definitions.h"
 
 namespace gpumemprof::trace {
-
-void encode_about(OutBytes& out, const Origin& origin, const AllocatorSettings& settings);
-bool decode_about(InBytes in, Origin& origin, AllocatorSettings& settings);
 
 // A run of segments at one edge of the recording, being assembled. A segment with very many blocks
 // takes several records.
@@ -63,27 +56,5 @@ class StateDecoder {
   bool is_whole_[2] = {false, false};
   std::uint64_t memory_bytes_ = 0;
 };
-
-// Devices are numbered starting at kHostDevice.
-DeviceIndex take_device(InBytes& in);
-
-struct Marks {
-  std::vector<Annotation> annotations;
-  std::vector<Gap> gaps;
-  std::vector<DeviceSample> samples;
-
-  [[nodiscard]] std::size_t size() const {
-    return annotations.size() + gaps.size() + samples.size();
-  }
-  void clear();
-};
-
-void encode_marks(OutBytes& out, const Marks& marks);
-// As stored in a file of that version.
-bool decode_marks(InBytes in, int version, const DefinitionMap& definitions, Marks& marks);
-
-// `events`: rows in the file, over all devices.
-void encode_end(OutBytes& out, const Ending& ending, std::uint64_t events);
-bool decode_end(InBytes in, int version, Ending& ending, std::uint64_t& events);
 
 }  // namespace gpumemprof::trace

@@ -1,4 +1,4 @@
-#include "trace/event_decoder.h"
+#include "trace/content/event_decoder.h"
 
 #include <algorithm>
 

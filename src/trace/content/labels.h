@@ -8,7 +8,7 @@
 #include "event/event_sink.h"
 #include "event/label.h"
 #include "trace/bytes_io.h"
-#include "trace/definitions.h"
+#include "trace/content/definitions.h"
 
 namespace gpumemprof::trace {
 

@@ -1,4 +1,4 @@
-#include "trace/event_encoder.h"
+#include "trace/content/event_encoder.h"
 
 #include <algorithm>
 #include <bit>

@@ -53,7 +53,8 @@ from gpumemprof.read.report import (
     SourceFigure,
     Step,
 )
-from gpumemprof.recorder.active import ActiveRecording, record, start, stop
+from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
     from gpumemprof.profile.memory_state import MemorySnapshot

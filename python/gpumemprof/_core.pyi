@@ -2,7 +2,9 @@
 
 import enum
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from gpumemprof.recorder.summary import RecordingSummary
 
 __version__: str
 
@@ -94,28 +96,6 @@ def labels(
 ) -> list[tuple[str, str, str, bool, str, int, int, int, int | None, int | None]]: ...
 def table(recording: RecordingHandle, kind: TableKind) -> Table: ...
 def run_cli(arguments: list[bytes], demo_file: bytes, viewer_file: bytes) -> int: ...
-
-class _DeviceSummary(TypedDict):
-    device: int
-    events: int
-    requested_bytes: int
-    peak_requested_bytes: int
-
-class _EventCounts(TypedDict):
-    allocations: int
-    frees: int
-    others: int
-
-class _Summary(TypedDict):
-    path: str
-    events: int
-    lost_events: int
-    made: _EventCounts | None
-    lost: _EventCounts | None
-    size_bytes: int
-    problem: str
-    devices: list[_DeviceSummary]
-
 def capture_start(
     path: bytes,
     is_cpu: bool,
@@ -124,7 +104,7 @@ def capture_start(
     waits_for_events: bool,
     facts: dict[str, str],
 ) -> int: ...
-def capture_stop(recording: int, reason: str) -> _Summary: ...
+def capture_stop(recording: int, reason: str) -> RecordingSummary: ...
 def capture_watch_exit() -> bool: ...
 def capture_stop_all(reason: str) -> None: ...
 def capture_is_recording() -> bool: ...

@@ -21,7 +21,7 @@ from gpumemprof.torch_calls.modules import (
     watch_module,
 )
 from gpumemprof.torch_calls.optimizers import watch_optimizers
-from gpumemprof.torch_calls.tensors import told_tensors
+from gpumemprof.torch_calls.tensors import expected_tensors
 
 __all__ = ["Watcher"]
 
@@ -32,10 +32,10 @@ _MOST_CALLS = 20_000
 
 
 @functools.cache
-def _prove_tensors() -> None:
+def _validate_tensors() -> None:
     """If this succeeds, addresses are read from torch's own objects; otherwise torch is asked."""
     with contextlib.suppress(Exception):
-        _core.capture_validate_tensors(told_tensors())
+        _core.capture_validate_tensors(expected_tensors())
 
 
 class Watcher:
@@ -61,7 +61,7 @@ class Watcher:
         """Install the hooks."""
         with self._lock:
             self._is_on = True
-            _prove_tensors()
+            _validate_tensors()
             try:
                 self._handles = watch_optimizers(
                     self._before_step, self._after_step, self._unchanged

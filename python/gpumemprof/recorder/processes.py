@@ -23,6 +23,7 @@ from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
+from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
 
 __all__ = ["begin", "join", "leave"]
@@ -191,7 +192,7 @@ def _child_path(settings: Settings) -> str:
     return path
 
 
-def _report(settings: Settings, row: dict[str, Any]) -> None:
+def _report(settings: Settings, row: ChildReport) -> None:
     line = json.dumps(row).encode() + b"\n"
     # A single append: several processes may do so at once.
     with contextlib.suppress(OSError):
@@ -212,7 +213,7 @@ def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None
     _stop(recording, how)
     if not recording.summary:
         return
-    row = {
+    row: ChildReport = {
         "pid": os.getpid(),
         "path": recording.path,
         "events": recording.summary["events"],

@@ -12,10 +12,10 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 from gpumemprof.printable import printable
 from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
 
 __all__ = ["OutputFile", "peaks", "read_children", "say", "say_all"]
@@ -95,9 +95,9 @@ def peaks(recording: ActiveRecording) -> str:
     return ", ".join(found)
 
 
-def read_children(registry: str) -> dict[int, dict[str, Any]]:
+def read_children(registry: str) -> dict[int, ChildReport]:
     """What each child process reported last, by its number."""
-    children: dict[int, dict[str, Any]] = {}
+    children: dict[int, ChildReport] = {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         for line in Path(registry).read_bytes().splitlines() if registry else []:
             row = json.loads(line)
@@ -115,7 +115,7 @@ def _counted(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
-def what_is_recorded(summary: dict[str, Any]) -> str:
+def what_is_recorded(summary: RecordingSummary) -> str:
     """Allocations and frees; events if these are not distinguished."""
     made, lost = summary.get("made"), summary.get("lost")
     # Events kept by torch's own recorder were not counted by ours.
@@ -135,7 +135,7 @@ def _common_start(paths: list[str]) -> str:
     return first[:length].rpartition(".")[0]
 
 
-def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[str]]:
+def _child_lines(children: dict[int, ChildReport]) -> tuple[list[str], list[str]]:
     """One line per file the children left, and the files."""
     lines, paths = [], []
     for row in children.values():
@@ -151,9 +151,7 @@ def _child_lines(children: dict[int, dict[str, Any]]) -> tuple[list[str], list[s
     return lines, paths
 
 
-def say_all(
-    recording: ActiveRecording, file: OutputFile, children: dict[int, dict[str, Any]]
-) -> None:
+def say_all(recording: ActiveRecording, file: OutputFile, children: dict[int, ChildReport]) -> None:
     """Print everything at the very end."""
     for note in recording.notes:
         say(note)

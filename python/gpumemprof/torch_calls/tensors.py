@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["is_tensor", "offset_of", "plain_kinds", "storages_of", "told_tensors"]
+__all__ = ["expected_tensors", "is_tensor", "offset_of", "plain_kinds", "storages_of"]
 
 
-def told_tensors() -> list[tuple[Any, int, int]]:
+def expected_tensors() -> list[tuple[Any, int, int]]:
     """Tensors with the addresses of their storages and of their gradients' storages, 0 for none.
 
     torch does not allocate their memory, so none of this shows up in a recording.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from gpumemprof import _core
-from gpumemprof.hooks.watcher import _prove_tensors
-from gpumemprof.torch_calls.tensors import plain_kinds, told_tensors
+from gpumemprof.hooks.watcher import _validate_tensors
+from gpumemprof.torch_calls.tensors import expected_tensors, plain_kinds
 
 torch = pytest.importorskip("torch")
 
@@ -16,7 +16,7 @@ SAME, GRADIENTS_MOVED, ASK_TORCH = range(3)
 
 @pytest.fixture(autouse=True)
 def proven() -> None:
-    _core.capture_validate_tensors(told_tensors())
+    _core.capture_validate_tensors(expected_tensors())
 
 
 class Optimizer:
@@ -42,7 +42,7 @@ def test_proving_allocates_nothing_that_a_recording_would_show(tmp_path: Any) ->
     import gpumemprof
 
     path = tmp_path / "run.gmp"
-    _prove_tensors.cache_clear()
+    _validate_tensors.cache_clear()
     with gpumemprof.record(path, cpu=True):
         kept = torch.empty(1000)
     peak = gpumemprof.load(path).devices[0].peak

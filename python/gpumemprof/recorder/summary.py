@@ -1,0 +1,56 @@
+"""What a recording says about itself when it ends, as a dictionary that users read."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+__all__ = ["ChildReport", "DeviceSummary", "EventCounts", "RecordingSummary"]
+
+
+class EventCounts(TypedDict):
+    """How many events of each kind."""
+
+    allocations: int
+    frees: int
+    others: int
+
+
+class DeviceSummary(TypedDict):
+    """What was recorded of one device, by its number."""
+
+    device: int
+    events: int
+    requested_bytes: int
+    peak_requested_bytes: int
+
+
+class RecordingSummary(TypedDict, total=False):
+    """Empty until the recording ends."""
+
+    path: str
+    events: int
+    lost_events: int
+    made: EventCounts | None
+    """What the program did; ``None`` if this is not known."""
+    lost: EventCounts | None
+    size_bytes: int
+    problem: str
+    """Why the file could not be written; empty if it could."""
+    devices: list[DeviceSummary]
+
+
+class _StartedChild(TypedDict):
+    pid: int
+    path: str | None
+    """Its file; ``None`` if it is not recorded because there are too many."""
+
+
+class ChildReport(_StartedChild, total=False):
+    """What a child process tells the first process; all of it only once the child has ended."""
+
+    events: int
+    recorded: str
+    """The sentence of `what_is_recorded`."""
+    size_bytes: int
+    peaks: str
+    notes: list[str]

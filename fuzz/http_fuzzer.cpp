@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/http_request.h"
+#include "cli/http/http_request.h"
 
 namespace {
 

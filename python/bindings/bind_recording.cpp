@@ -1,6 +1,6 @@
 #include "bindings.h"
 #include "report/json/completeness_json.h"
-#include "report/text/completeness_text.h"
+#include "report/text/overview/completeness_text.h"
 
 namespace gpumemprof::bindings {
 namespace {

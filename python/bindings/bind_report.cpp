@@ -3,7 +3,7 @@
 
 #include "bindings.h"
 #include "report/json/overview_json.h"
-#include "report/text/overview_text.h"
+#include "report/text/overview/overview_text.h"
 
 namespace gpumemprof::bindings {
 namespace {

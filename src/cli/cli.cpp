@@ -6,13 +6,13 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "cli/advise_verb.h"
-#include "cli/convert_verb.h"
-#include "cli/replay_verb.h"
-#include "cli/report_verb.h"
 #include "cli/terminal.h"
 #include "cli/usage.h"
-#include "cli/view_verb.h"
+#include "cli/verbs/advise_verb.h"
+#include "cli/verbs/convert_verb.h"
+#include "cli/verbs/report_verb.h"
+#include "cli/verbs/simulate_verb.h"
+#include "cli/verbs/view_verb.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -38,14 +38,14 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   app.footer("Start with: gpumemprof demo");
   ReportFlags report_flags;
   ReportFlags demo_flags;
-  ReplayFlags replay_flags;
+  SimulateFlags replay_flags;
   ConvertFlags convert_flags;
   AdviseFlags advise_flags;
   ViewFlags view_flags;
   add_report_verb(app, report_flags);
   add_demo_verb(app, demo_flags);
   add_view_verb(app, view_flags);
-  add_replay_verb(app, replay_flags);
+  add_simulate_verb(app, replay_flags);
   add_advise_verb(app, advise_flags);
   add_convert_verb(app, convert_flags);
   // Listed here, but handled by the Python package: the program runs in its interpreter.
@@ -66,7 +66,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
     print_error("run needs Python; type python -m gpumemprof run and the script");
     return exit_code(ErrorCode::environment);
   }
-  if (app.got_subcommand("replay")) return run_replay(replay_flags);
+  if (app.got_subcommand("replay")) return run_simulate(replay_flags);
   if (app.got_subcommand("advise")) return run_advise(advise_flags);
   if (app.got_subcommand("view")) return run_view(view_flags, environment);
   if (app.got_subcommand("convert")) return run_convert(convert_flags);

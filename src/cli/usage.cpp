@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::cli {
 namespace {

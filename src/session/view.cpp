@@ -7,7 +7,7 @@
 #include "analysis/table/bands.h"
 #include "analysis/timeline/overlays.h"
 #include "report/json/overview_json.h"
-#include "report/text/overview_text.h"
+#include "report/text/overview/overview_text.h"
 #include "report/view/view_json.h"
 
 namespace gpumemprof {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/text/completeness_text.h"
+#include "report/text/overview/completeness_text.h"
 
 namespace gpumemprof {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/json/card_usage_json.h"
 #include "report/json/completeness_json.h"
-#include "report/json/gap_json.h"
 #include "report/json/growth_json.h"
 #include "report/json/sources_json.h"
 #include "report/json/tags_json.h"
@@ -296,7 +296,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["at"] = at;
   json["growth"] = growth_json(device.growth, store);
   json["oom_reports"] = ooms_json(store, device);
-  json["gap"] = gap_json(store, device.card_usage);
+  json["gap"] = card_usage_json(store, device.card_usage);
   json["source_series"] = series_json(device.sources.series);
   json["steps"] = steps_json(device.sources, kStepsListed);
   json["modules_by"] = device.sources.has_module_instances ? "instance" : "line";

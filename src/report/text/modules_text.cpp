@@ -10,7 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
-#include "report/text/phrases.h"
+#include "report/text/place.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::text {
 namespace {

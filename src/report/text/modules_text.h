@@ -4,7 +4,7 @@
 #include <string>
 
 #include "analysis/overview/overview.h"
-#include "report/text/overview_text.h"
+#include "report/text/overview/overview_text.h"
 
 namespace gpumemprof::text {
 

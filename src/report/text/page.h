@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::text {
 

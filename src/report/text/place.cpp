@@ -1,4 +1,5 @@
-// place(): a frame as every report and the viewer show it.
+#include "report/text/place.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 
 #include "analysis/code/shown_file.h"
 #include "base/printable.h"
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::text {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "report/text/phrases.h"
-#include "report/text/sources_text.h"
+#include "report/text/overview/sources_text.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::text {
 namespace {

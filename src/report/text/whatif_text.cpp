@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
-#include "report/text/completeness_text.h"
+#include "report/text/overview/completeness_text.h"
 #include "report/text/page.h"
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "analysis/whatif/whatif.h"
-#include "report/text/overview_text.h"
+#include "report/text/overview/overview_text.h"
 
 namespace gpumemprof {
 

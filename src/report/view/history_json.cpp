@@ -8,7 +8,7 @@
 
 #include "analysis/tags/tags.h"
 #include "base/flat_map.h"
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 #include "report/view/labels.h"
 
 namespace gpumemprof::view {

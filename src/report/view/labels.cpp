@@ -6,7 +6,8 @@
 #include "analysis/code/user_frame.h"
 #include "base/printable.h"
 #include "event/event.h"
-#include "report/text/phrases.h"
+#include "report/text/place.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::view {
 

@@ -10,7 +10,8 @@
 #include "base/printable.h"
 #include "event/memory_source.h"
 #include "report/json/completeness_json.h"
-#include "report/text/phrases.h"
+#include "report/text/place.h"
+#include "report/text/text_format.h"
 #include "report/view/labels.h"
 
 namespace gpumemprof::view {

@@ -1,5 +1,5 @@
 // Requests are parsed as sent, or rejected.
-#include "cli/http_request.h"
+#include "cli/http/http_request.h"
 
 #include <gtest/gtest.h>
 

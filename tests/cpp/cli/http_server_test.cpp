@@ -1,5 +1,5 @@
 // The server answers its own browser and survives everything else.
-#include "cli/http_server.h"
+#include "cli/http/http_server.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What the viewer's page may request, and what nobody may.
-#include "cli/view_requests.h"
+#include "cli/http/view_requests.h"
 
 #include <gtest/gtest.h>
 

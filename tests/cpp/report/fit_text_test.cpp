@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/text/advice_page.h"
+#include "report/text/advice/advice_page.h"
 
 namespace gpumemprof {
 namespace {

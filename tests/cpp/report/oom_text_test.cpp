@@ -1,5 +1,5 @@
 // What the report advises after a run ran out of memory.
-#include "report/text/oom_text.h"
+#include "report/text/overview/oom_text.h"
 
 #include <gtest/gtest.h>
 

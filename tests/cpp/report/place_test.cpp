@@ -1,8 +1,10 @@
 // How a frame is shown: what a user needs to open the file is kept at any width.
+#include "report/text/place.h"
+
 #include <gtest/gtest.h>
 
 #include "analysis/code/shown_file.h"
-#include "report/text/phrases.h"
+#include "report/text/text_format.h"
 
 namespace gpumemprof::test {
 namespace {

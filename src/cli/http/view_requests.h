@@ -1,0 +1,44 @@
+// Checks what the viewer's page asks over HTTP, and answers from a View.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "cli/http/http_server.h"
+#include "session/view.h"
+
+namespace gpumemprof::cli {
+
+class ViewRequests {
+ public:
+  // `page` is the viewer as shipped; the view must outlive this.
+  ViewRequests(const View& view, std::string page, std::string token);
+
+  // Nothing of a recording is sent without the token, and nothing at all to a page that reached us
+  // under another name.
+  [[nodiscard]] HttpResponse answer(const HttpRequest& request);
+  // The path that gives a browser the token, for use on a command line. Call before any request is
+  // answered.
+  std::string link_for_browser();
+
+ private:
+  [[nodiscard]] bool has_token(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse respond(const HttpRequest& request);
+  std::optional<HttpResponse> follow_link(const HttpRequest& request);
+  [[nodiscard]] HttpResponse route(const HttpRequest& request) const;
+  [[nodiscard]] Result<std::string> ask(const std::string& question,
+                                        const HttpRequest& request) const;
+
+  const View& view_;
+  std::string page_;
+  std::string policy_;
+  std::string token_;
+  std::string link_;
+  std::atomic<bool> is_link_used_ = false;
+};
+
+// 128 random bits as text.
+std::string random_token();
+
+}  // namespace gpumemprof::cli

@@ -1,0 +1,172 @@
+#include "cli/verbs/report_verb.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "cli/flags/device_flag.h"
+#include "cli/flags/number_flag.h"
+#include "cli/terminal.h"
+#include "cli/verbs/view_verb.h"
+#include "report/json/overview_json.h"
+#include "report/text/overview/overview_text.h"
+#include "session/recording.h"
+
+namespace gpumemprof::cli {
+namespace {
+
+std::optional<std::uint32_t> parse_event(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Error usage(std::string message, std::string hint) {
+  return {ErrorCode::usage, std::move(message), "", std::move(hint)};
+}
+
+int fail(const Error& error) {
+  print_error(error.sentence());
+  return exit_code(error.code);
+}
+
+Result<OverviewOptions> parse_options(const ReportFlags& flags) {
+  OverviewOptions options;
+  if (flags.at == "end") {
+    options.at.kind = AskedMoment::Kind::end;
+  } else if (flags.at != "peak") {
+    const std::optional<std::uint32_t> event = parse_event(flags.at);
+    if (!event)
+      return usage("--at takes an event number, peak or end, not '" + flags.at + "'",
+                   "try --at end");
+    options.at = {AskedMoment::Kind::event, *event};
+  }
+  const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
+  if (!device) return device.error();
+  options.device = device.value();
+  return options;
+}
+
+class ReportRun {
+ public:
+  ReportRun(const ReportFlags& flags, const OverviewOptions& options,
+            std::optional<std::size_t> top)
+      : flags_(flags), options_(options), top_(top), terminal_(look_at_terminal()) {}
+
+  int run() {
+    for (const std::string& file : flags_.files) report(file);
+    if (flags_.is_json && !reports_.empty()) {
+      print_json(flags_.files.size() == 1 ? reports_.front() : reports_json(reports_));
+    }
+    return exit_code_;
+  }
+
+ private:
+  void fail(const Error& error) {
+    print_error(error.sentence());
+    exit_code_ = std::max(exit_code_, exit_code(error.code));
+  }
+
+  void report(const std::string& file) {
+    const Result<std::shared_ptr<const Recording>> recording = open(file);
+    if (!recording) return fail(recording.error());
+    const Result<Overview> overview = recording.value()->overview(options_);
+    if (!overview) return fail(overview.error());
+    const Store& store = recording.value()->store();
+    if (flags_.is_json) {
+      reports_.push_back(overview_json(overview.value(), store, top_.value_or(kAllGroups)));
+    } else {
+      TextStyle style;
+      style.width = terminal_.width;
+      style.has_color = terminal_.has_color;
+      style.top = top_.value_or(style.top);
+      style.shows_modules = flags_.shows_modules;
+      style.shows_steps = flags_.shows_steps;
+      style.command = flags_.command;
+      print_out((count_++ == 0 ? "" : "\n") + overview_text(overview.value(), store, style));
+    }
+    if (const std::optional<Error> cut = recording.value()->cut()) fail(*cut);
+  }
+
+  Result<std::shared_ptr<const Recording>> open(const std::string& file) const {
+    ProgressLine progress("reading " + file, terminal_.shows_progress);
+    return Recording::open(
+        file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
+  }
+
+  const ReportFlags& flags_;
+  const OverviewOptions& options_;
+  std::optional<std::size_t> top_;
+  Terminal terminal_;
+  std::vector<std::string> reports_;
+  std::size_t count_ = 0;
+  int exit_code_ = 0;
+};
+
+void add_common_flags(CLI::App& verb, ReportFlags& flags) {
+  verb.add_option("--top", flags.top,
+                  "Show the N largest (default: 10 lines of code; with --json all stacks)")
+      ->type_name("N");
+  verb.add_option("--at", flags.at,
+                  "What was live after this EVENT, at the peak, or at the end (default: peak)")
+      ->type_name("EVENT|peak|end");
+  verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
+      ->type_name("DEVICE");
+  verb.add_flag("--modules", flags.shows_modules,
+                "Also show what each module's forward() held at the peak");
+  verb.add_flag("--steps", flags.shows_steps,
+                "Also show peak and live memory of every step and phase");
+  verb.add_flag("--json", flags.is_json, "Print the report as JSON");
+}
+
+}  // namespace
+
+void add_report_verb(CLI::App& app, ReportFlags& flags) {
+  CLI::App* verb = app.add_subcommand(
+      "report", "Explain where the memory went: the peak, who held it, what was lost");
+  verb->add_option("files", flags.files,
+                   "Recordings: .gmp or PyTorch memory snapshots (.pickle, .pickle.gz)")
+      ->type_name("FILE")
+      ->required();
+  add_common_flags(*verb, flags);
+  verb->add_option("--html", flags.html,
+                   "Write the viewer with the recording in it: one file, to share")
+      ->type_name("OUT");
+  verb->add_flag("-f,--force", flags.overwrites, "Replace the file that --html names");
+}
+
+int run_report(const ReportFlags& flags, const Environment& environment) {
+  const Result<OverviewOptions> options = parse_options(flags);
+  if (!options) return fail(options.error());
+  const Result<std::optional<std::uint64_t>> top =
+      parse_number(flags.top, {.name = "--top", .hint = "try --top 10"});
+  if (!top) return fail(top.error());
+  if (!flags.html.empty())
+    return write_html(flags.files, flags.html, flags.overwrites, environment);
+  return ReportRun(flags, options.value(), top.value()).run();
+}
+
+void add_demo_verb(CLI::App& app, ReportFlags& flags) {
+  CLI::App* verb =
+      app.add_subcommand("demo", "Report a real out-of-memory run that ships with gpumemprof");
+  add_common_flags(*verb, flags);
+}
+
+int run_demo(ReportFlags flags, const Environment& environment) {
+  if (environment.demo_file.empty()) {
+    print_error(
+        "the demo recording is not installed; install gpumemprof with tools/install, or name a "
+        "file: "
+        "gpumemprof report FILE");
+    return exit_code(ErrorCode::environment);
+  }
+  flags.files = {environment.demo_file};
+  flags.command = "gpumemprof demo";
+  const int code = run_report(flags, environment);
+  if (!flags.is_json && code == 0) {
+    print_out("\nYour own run:\n  gpumemprof run train.py\n");
+  }
+  return code;
+}
+
+}  // namespace gpumemprof::cli

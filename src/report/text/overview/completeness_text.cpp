@@ -1,0 +1,58 @@
+#include "report/text/overview/completeness_text.h"
+
+#include <fmt/format.h>
+
+#include "report/text/text_format.h"
+
+namespace gpumemprof::text {
+namespace {
+
+// "1,496,450 of 9,600,000 events", as far as it is known.
+std::string lost_of_made(const Completeness& found) {
+  if (found.made && found.lost) {
+    return fmt::format(
+        "{} of {} ({}, {})", grouped(found.lost->total()), counted(found.made->total(), "event"),
+        counted(found.lost->allocations, "allocation"), counted(found.lost->frees, "free"));
+  }
+  return fmt::format("At least {}", counted(found.least_lost, "event"));
+}
+
+std::string what_it_means(const Completeness& found) {
+  if (found.exact_until_ns == kUnknownTime) return "Figures are estimates.";
+  if (found.exact_until_ns == 0) return "Figures are estimates from the start on.";
+  return fmt::format("Figures after {} are estimates.", duration(found.exact_until_ns));
+}
+
+std::string were(std::uint64_t count) { return count == 1 ? "was" : "were"; }
+
+}  // namespace
+
+std::vector<std::string> missing_sentences(const Completeness& found) {
+  std::vector<std::string> sentences;
+  if (found.is_whole()) return sentences;
+  if (!found.is_closed) {
+    sentences.emplace_back(
+        "The recording was not closed: the program was killed, or is still running. What it did in "
+        "its last moments (about 0.4 s) is missing.");
+  }
+  if (!found.problem.empty()) {
+    std::string text = fmt::format("Recording stopped early: {}.", found.problem);
+    if (found.least_lost > 0) text += fmt::format(" {} are missing.", lost_of_made(found));
+    if (found.lost_periods.empty()) {
+      sentences.push_back(text + " The figures cover what came before.");
+    } else {
+      sentences.push_back(text + " " + what_it_means(found));
+    }
+  } else if (found.least_lost > 0) {
+    sentences.push_back(fmt::format("{} {} lost: the recorder could not keep up. {}",
+                                    lost_of_made(found), were(found.least_lost),
+                                    what_it_means(found)));
+  }
+  if (found.was_paused) {
+    sentences.push_back("Recording was paused on the way: what happened then is missing. " +
+                        what_it_means(found));
+  }
+  return sentences;
+}
+
+}  // namespace gpumemprof::text

@@ -1,0 +1,37 @@
+#include "report/text/overview/growth_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/bytes.h"
+#include "report/text/place.h"
+#include "report/text/text_format.h"
+
+namespace gpumemprof::text {
+namespace {
+
+std::string per_step(double bytes) {
+  return format_bytes(static_cast<std::uint64_t>(std::llround(bytes)));
+}
+
+std::string whence(const Growth& growth, const Store& store) {
+  if (!growth.line.is_none()) return ", allocated under " + place(store, growth.line);
+  if (growth.lines.empty() || growth.lines.front().frame.is_none()) return {};
+  const GrowingLine& most = growth.lines.front();
+  return fmt::format(", {} of it from {}{}", format_bytes(most.grown_bytes),
+                     most.is_backward ? "the backward of " : "", place(store, most.frame));
+}
+
+}  // namespace
+
+std::string growth_sentence(const Growth& growth, const Store& store) {
+  if (!growth.is_growing) return {};
+  return fmt::format(
+      "Memory grows from step to step: {} a step since step {}, {} by step {}{}. What grows is not "
+      "freed by later steps.",
+      per_step(growth.bytes_per_step), growth.since_step, format_bytes(growth.grown_bytes),
+      growth.last_step, whence(growth, store));
+}
+
+}  // namespace gpumemprof::text

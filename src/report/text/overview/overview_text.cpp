@@ -1,0 +1,427 @@
+#include "report/text/overview/overview_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "analysis/code/user_frame.h"
+#include "base/bytes.h"
+#include "base/printable.h"
+#include "report/text/modules_text.h"
+#include "report/text/overview/card_usage_text.h"
+#include "report/text/overview/completeness_text.h"
+#include "report/text/overview/free_memory_text.h"
+#include "report/text/overview/growth_text.h"
+#include "report/text/overview/oom_text.h"
+#include "report/text/overview/sources_text.h"
+#include "report/text/overview/tags_text.h"
+#include "report/text/page.h"
+#include "report/text/place.h"
+#include "report/text/steps_text.h"
+#include "report/text/text_format.h"
+
+namespace gpumemprof {
+namespace {
+
+using text::counted;
+using text::duration;
+using text::grouped;
+using text::percent;
+
+constexpr std::size_t kPlacesShown = 3;
+constexpr std::size_t kMostNote = 24;  // columns that tags take from the line of code
+constexpr int kMostDevices = 64;
+
+class Writer : private text::Page {
+ public:
+  Writer(const Overview& overview, const Store& store, const TextStyle& style)
+      : Page(style.width), overview_(overview), store_(store), style_(style) {}
+
+  std::string run() {
+    heading();
+    for (const DeviceOverview& device : overview_.devices) {
+      out_ += "\n";
+      if (!device.replay.has_history) {
+        end_only(device);
+      } else {
+        verdict(device);
+      }
+      sources(device);
+      live(device);
+      out_ += text::tag_tables(device.tags, store_, asked_name(device), style_);
+      if (has_pool())
+        out_ += "\n" + text::free_memory_section(device, store_, asked_name(device), style_);
+      if (device.card_usage) out_ += "\n" + text::card_usage_table(*device.card_usage);
+      rest(device);
+    }
+    settings();
+    next_command();
+    return std::move(out_);
+  }
+
+ private:
+  std::string bold(const std::string& text) const {
+    return style_.has_color ? "\033[1m" + text + "\033[0m" : text;
+  }
+  std::string dim(const std::string& text) const {
+    return style_.has_color ? "\033[2m" + text + "\033[0m" : text;
+  }
+  std::string red(const std::string& text) const {
+    return style_.has_color ? "\033[1;31m" + text + "\033[0m" : text;
+  }
+  void heading() {
+    const std::string name = text::file_name(overview_.path);
+    paragraph(fmt::format("{}: {}, {}", name, kind(), what_is_counted()), 0);
+    for (const std::string& sentence : text::missing_sentences(overview_.completeness))
+      paragraph(sentence, 0);
+    if (store_.origin().cut) {
+      const CutPoint& cut = *store_.origin().cut;
+      paragraph(fmt::format("The file is not whole: at byte {} {}. This is what came before.",
+                            grouped(cut.byte_offset), cut.reason),
+                0);
+    }
+    if (overview_.devices.empty() && !counted_peaks()) line("It holds no device's memory.");
+  }
+
+  // Allocations and frees, as people count them: a free alone makes two events.
+  [[nodiscard]] std::string what_is_counted() const {
+    if (overview_.allocations + overview_.frees == 0)
+      return overview_.events == 0 ? "no history" : counted(overview_.events, "event");
+    return fmt::format("{}, {}", counted(overview_.allocations, "allocation"),
+                       counted(overview_.frees, "free"));
+  }
+
+  // Where no events could be recorded, torch's own peaks may still be known.
+  bool counted_peaks() {
+    const auto& facts = store_.origin().facts;
+    const auto found = [&](const std::string& name) -> std::optional<std::uint64_t> {
+      const auto fact = std::find_if(facts.begin(), facts.end(),
+                                     [&](const auto& one) { return one.first == name; });
+      std::uint64_t bytes = 0;
+      if (fact == facts.end()) return std::nullopt;
+      const char* end = fact->second.data() + fact->second.size();
+      const auto parsed = std::from_chars(fact->second.data(), end, bytes);
+      return parsed.ptr == end ? std::optional(bytes) : std::nullopt;
+    };
+    bool has_any = false;
+    for (int device = 0; device < kMostDevices; ++device) {
+      const auto allocated = found(fmt::format("device {} peak_allocated_bytes", device));
+      const auto reserved = found(fmt::format("device {} peak_reserved_bytes", device));
+      if (!allocated || !reserved) break;
+      if (!has_any)
+        paragraph("Allocator events could not be recorded; torch's own counters say:", 0);
+      line(fmt::format("  cuda:{}  peak {} allocated, {} reserved", device,
+                       format_bytes(*allocated), format_bytes(*reserved)));
+      has_any = true;
+    }
+    return has_any;
+  }
+
+  [[nodiscard]] std::string kind() const {
+    const std::string& kind = store_.origin().kind;
+    if (kind == "torch_snapshot") return "PyTorch memory snapshot";
+    return kind == "simulated" ? "simulated run" : "recording";
+  }
+
+  std::string moment(const When& when, std::uint64_t events) const {
+    if (when.event == kNoEvent) return "before the recording began";
+    std::string text = fmt::format("at event {} of {}", grouped(when.event), grouped(events));
+    if (when.since_start_ns != kUnknownTime)
+      text += fmt::format(", {} in", duration(when.since_start_ns));
+    if (when.step == 0U) text += ", before step 1";
+    if (when.step.value_or(0) > 0) text += fmt::format(", step {}", grouped(*when.step));
+    if (!when.annotation.is_none())
+      text += fmt::format(", inside {}", printable(store_.text(when.annotation)));
+    return text;
+  }
+
+  void verdict(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    if (replay.counters.ooms > 0) out_of_memory(device);
+    std::string text = fmt::format("{}: peak {} allocated", device.name,
+                                   format_bytes(replay.peak.allocated_bytes));
+    if (has_pool()) text += fmt::format(", {} reserved", format_bytes(replay.peak_reserved_bytes));
+    line(bold(text));
+    paragraph(moment(device.peak_when, device.events), 2);
+    if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
+      paragraph(sentence, 2);
+    if (const std::string sentence = text::growth_sentence(device.growth, store_);
+        !sentence.empty())
+      paragraph(sentence, 2);
+    exactness(device);
+  }
+
+  void out_of_memory(const DeviceOverview& device) {
+    const std::uint64_t ooms = device.replay.counters.ooms;
+    for (std::size_t index = 0; index < device.ooms.size(); ++index) {
+      const OomReport& oom = device.ooms[index];
+      const std::string verdict = text::oom_verdict(oom, store_);
+      if (ooms > 1 && index == 0)
+        line(red(fmt::format("{} ran out of memory {} times.", device.name, grouped(ooms))));
+      if (ooms > 1) {
+        paragraph(fmt::format("{}: {}.", index + 1, verdict), 2);
+      } else {
+        line(red(text::wrapped(fmt::format("{} ran out of memory: {}.", device.name, verdict),
+                               style_.width, 2)));
+      }
+      if (const std::string details = text::oom_details(oom); !details.empty())
+        paragraph(details, 2);
+      paragraph(text::oom_facts(oom), 2);
+      paragraph(dim(moment(device.oom_whens[index], device.events)), 2);
+      const text::OomRemedy remedy = text::oom_remedy(oom, store_, command_path());
+      if (!remedy.sentence.empty()) paragraph(remedy.sentence, 2);
+      if (!remedy.command.empty()) line("    " + remedy.command);
+    }
+    out_ += "\n";
+  }
+
+  void exactness(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    // Where events were lost, the first lines have already said how that affects the figures.
+    if (replay.exact_from_event == 0U || !overview_.completeness.lost_periods.empty()) return;
+    if (replay.exact_from_event) {
+      paragraph(fmt::format("The history starts late: {} {} live before it. Figures are exact from "
+                            "event {} on; before that the sizes of some blocks are inferred.",
+                            counted(replay.blocks_from_before, "block"),
+                            replay.blocks_from_before == 1 ? "was" : "were",
+                            grouped(*replay.exact_from_event)),
+                2);
+    } else if (!replay.has_end) {
+      paragraph(
+          "The file breaks off, so the figures could not be checked against the allocator's final "
+          "state: "
+          "they assume that the history starts with an empty pool.",
+          2);
+    } else {
+      paragraph(inexact(replay), 2);
+    }
+  }
+
+  static std::string inexact(const DeviceReplay& replay) {
+    if (replay.contradictions == 0)
+      return "The history has gaps or does not lead to the state at its end: figures are inferred.";
+    return fmt::format(
+        "{} did not fit the state before {} (events are missing, or settings changed during the "
+        "run): figures before the end are inferred.",
+        counted(replay.contradictions, "event"), replay.contradictions == 1 ? "it" : "them");
+  }
+
+  void end_only(const DeviceOverview& device) {
+    const EndState& end = device.replay.end;
+    line(bold(fmt::format("{}: {} allocated, {} reserved when the snapshot was taken", device.name,
+                          format_bytes(end.totals.allocated_bytes),
+                          format_bytes(end.totals.reserved_bytes))));
+    paragraph(store_.origin().cut
+                  ? "The file breaks off before its history, so the peak is unknown."
+                  : "No history was recorded, so the peak is unknown. Call "
+                    "torch.cuda.memory._record_memory_history() before the run to record it.",
+              2);
+  }
+
+  [[nodiscard]] std::string asked_name(const DeviceOverview& device) const {
+    switch (device.asked.kind) {
+      case AskedMoment::Kind::peak:
+        return "at the peak";
+      case AskedMoment::Kind::end:
+        return device.replay.has_end ? "at the end" : "where the file breaks off";
+      case AskedMoment::Kind::event:
+        break;
+    }
+    return fmt::format("after event {}", grouped(device.asked.event));
+  }
+
+  void sources(const DeviceOverview& device) {
+    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
+    if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
+    if (style_.shows_steps) out_ += "\n" + text::step_table(device.sources, style_);
+  }
+
+  void live(const DeviceOverview& device) {
+    out_ += "\n";
+    line(fmt::format("  Live {}, by line of your code: {} in {}", asked_name(device),
+                     format_bytes(device.live.allocated_bytes),
+                     counted(device.live.blocks, "block")));
+    const std::size_t shown = std::min(style_.top, device.live_lines.size());
+    for (std::size_t index = 0; index < shown; ++index) live_line(device, device.live_lines[index]);
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    for (std::size_t index = shown; index < device.live_lines.size(); ++index) {
+      bytes += device.live_lines[index].line.bytes;
+      blocks += device.live_lines[index].line.blocks;
+    }
+    if (bytes > 0) {
+      row(percent(bytes, device.live.allocated_bytes), bytes, blocks,
+          counted(device.live_lines.size() - shown, "more line"));
+    }
+  }
+
+  static std::string figures(const std::string& share, std::uint64_t bytes, std::uint64_t blocks) {
+    return fmt::format("  {} {} {}  ", text::right(share, 7), text::right(format_bytes(bytes), 9),
+                       text::right(grouped(blocks), 7));
+  }
+
+  void row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
+           const std::string& what) {
+    const std::string start = figures(share, bytes, blocks);
+    line(start + text::shortened(what, style_.width - start.size()));
+  }
+
+  void place_row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
+                 const std::string& before, FrameId frame, const std::string& after = "") {
+    const std::size_t used =
+        figures(share, bytes, blocks).size() + before.size() + std::min(after.size(), kMostNote);
+    row(share, bytes, blocks, before + text::place(store_, frame, style_.width - used) + after);
+  }
+
+  [[nodiscard]] std::string tag_note(const std::vector<StringId>& tags) const {
+    std::string note;
+    for (const StringId tag : tags) {
+      note += note.empty() ? "  [" : ", ";
+      note += store_.text(tag);
+    }
+    return note.empty() ? note : note + "]";
+  }
+
+  void live_line(const DeviceOverview& device, const LiveLine& live) {
+    place_row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes,
+              live.line.blocks, live.line.is_backward ? "backward of " : "", live.line.frame,
+              tag_note(live.tags));
+    const bool is_its_own_place =
+        live.places.size() == 1 && live.places[0].frame == live.line.frame;
+    if (is_its_own_place) return;
+    const std::size_t shown = std::min(kPlacesShown, live.places.size());
+    for (std::size_t index = 0; index < shown; ++index) {
+      const LivePlace& place = live.places[index];
+      place_row("", place.bytes, place.blocks, "  in ", place.frame);
+    }
+    if (live.places.size() > shown) {
+      std::uint64_t bytes = 0;
+      std::uint64_t blocks = 0;
+      for (std::size_t index = shown; index < live.places.size(); ++index) {
+        bytes += live.places[index].bytes;
+        blocks += live.places[index].blocks;
+      }
+      row("", bytes, blocks,
+          fmt::format("  in {}", counted(live.places.size() - shown, "other place")));
+    }
+  }
+
+  // CPU tensors come straight from the C library: nothing is reserved beyond what is allocated.
+  [[nodiscard]] bool has_pool() const { return store_.origin().device_type != "cpu"; }
+
+  void rest(const DeviceOverview& device) {
+    const DeviceReplay& replay = device.replay;
+    if (!replay.has_history) return;
+    out_ += "\n";
+    const EndState& end = replay.end;
+    if (!has_pool()) {
+      paragraph(fmt::format("End: {} allocated. {}, {}.", format_bytes(end.totals.allocated_bytes),
+                            counted(replay.counters.allocations, "allocation"),
+                            counted(replay.counters.frees, "free")),
+                2);
+      return;
+    }
+    paragraph(
+        fmt::format(
+            "{}: {} allocated, {} reserved in {}.", replay.has_end ? "End" : "Last known state",
+            format_bytes(end.totals.allocated_bytes), format_bytes(end.totals.reserved_bytes),
+            end.mapped_runs == 0 ? counted(end.segments, "segment")
+                                 : counted(end.segments + end.mapped_runs, "segment or mapped run",
+                                           "segments or mapped runs")),
+        2);
+    const EventCounters& counters = replay.counters;
+    std::string text =
+        fmt::format("{}, {}; {} from the driver, {} returned.",
+                    counted(counters.allocations, "allocation"), counted(counters.frees, "free"),
+                    counted(counters.segment_allocs + counters.segment_maps, "segment"),
+                    grouped(counters.segment_frees + counters.segment_unmaps));
+    const std::uint64_t retries = counters.alloc_retries.value_or(0);
+    if (retries > 0) {
+      text += fmt::format(
+          " {}{}: the pool was flushed to make room.",
+          retries == 1 ? std::string("1 retry") : fmt::format("{} retries", grouped(retries)),
+          counters.are_retries_counted ? "" : " (inferred)");
+    }
+    paragraph(text, 2);
+  }
+
+  void settings() {
+    const AllocatorSettings& settings = store_.settings();
+    std::string conf;
+    for (const auto& [key, value] : store_.origin().settings) {
+      if (key.ends_with("ALLOC_CONF")) conf = value;
+    }
+    if (!store_.origin().settings.empty()) {
+      const std::string plain =
+          settings == AllocatorSettings() ? "the defaults" : "not the defaults";
+      paragraph(fmt::format("Allocator settings: {}.", conf.empty() ? plain : conf), 2);
+    }
+  }
+
+  // The demo's file is at a path that nobody would type.
+  [[nodiscard]] std::string command_path() const {
+    return style_.command.empty() ? overview_.path : "FILE";
+  }
+
+  // After a failure: what makes the run fit into what was available.
+  [[nodiscard]] std::string fitting_command() const {
+    if (!style_.command.empty()) return "";
+    for (const DeviceOverview& device : overview_.devices) {
+      for (const OomReport& oom : device.ooms) {
+        if (!oom.is_need_known) continue;
+        if (const auto command = text::fit_command(oom, overview_.path)) return *command;
+      }
+    }
+    return "";
+  }
+
+  [[nodiscard]] bool has_run_out() const {
+    return std::ranges::any_of(overview_.devices, [](const DeviceOverview& device) {
+      return std::ranges::any_of(device.ooms, [](const OomReport& oom) {
+        return oom.cause != OomCause::larger_than_card;
+      });
+    });
+  }
+
+  // The command that helps in this situation.
+  void next_command() {
+    const auto& devices = overview_.devices;
+    if (devices.empty()) return;
+    const bool is_demo = !style_.command.empty();
+    const std::string file = text::quoted(overview_.path);
+    const std::string command = is_demo ? style_.command : "gpumemprof report " + file;
+    const auto holds_at_end = [](const DeviceOverview& device) {
+      return device.replay.end.totals.allocated_bytes > 0;
+    };
+    const bool asked_peak = devices[0].asked.kind == AskedMoment::Kind::peak;
+    if (const std::string fit = fitting_command(); !fit.empty()) {
+      next("what would make it fit", fit);
+    } else if (!is_demo && has_run_out()) {
+      next("what each remedy would leave of it, at least", "gpumemprof advise " + file);
+    } else if (asked_peak && std::ranges::any_of(devices, holds_at_end)) {
+      next("what is still live at the end", command + " --at end");
+    } else if (asked_peak && !is_demo && devices[0].replay.peak.allocated_bytes > 0) {
+      next("what each remedy would save", "gpumemprof advise " + file);
+    } else {
+      next("every stack and figure, for a script", command + " --json");
+    }
+  }
+
+  void next(std::string_view what, const std::string& command) {
+    line(fmt::format("\nNext: {}\n  {}", what, command));
+  }
+
+  const Overview& overview_;
+  const Store& store_;
+  const TextStyle& style_;
+};
+
+}  // namespace
+
+std::string overview_text(const Overview& overview, const Store& store, const TextStyle& style) {
+  return printable_page(Writer(overview, store, style).run(), style.has_color);
+}
+
+}  // namespace gpumemprof

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "analysis/advice/advisor.h"
-#include "analysis/advice/code.h"
 #include "analysis/advice/fit.h"
-#include "analysis/advice/inference.h"
-#include "analysis/advice/words.h"
+#include "analysis/advice/inference/inference.h"
+#include "analysis/advice/remedies/activations/block_code.h"
+#include "analysis/advice/wording.h"
 #include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/advice/block_modules.h"
-#include "analysis/advice/code.h"
+#include "analysis/advice/remedies/activations/block_code.h"
+#include "analysis/advice/run/block_modules.h"
 #include "sim/simulate.h"
 
 namespace gpumemprof {
@@ -57,7 +57,7 @@ Advisor::Advisor(const AdvisorInput& input)
       batch_(input.batch),
       facts_(store_, record_, input.end.completed ? input.end.completed->spans : input.spans,
              input.growth.rows),
-      recorded_(facts_.tape(proven_.verified.requests, proven_.first_event)),
+      recorded_(facts_.timeline(proven_.verified.requests, proven_.first_event)),
       sequence_(find_sequence(facts_)),
       has_run_out_(input.replay.counters.ooms > 0),
       peak_allocated_(input.replay.peak.allocated_bytes),
@@ -89,7 +89,7 @@ Advisor::Advisor(const AdvisorInput& input)
 // What the program asked of the allocator after it ran out of memory.
 void Advisor::drop_commands_behind(std::uint32_t event) {
   std::erase_if(recorded_.commands,
-                [&](const TapeCommand& command) { return command.key >= at_event(event); });
+                [&](const TimelineCommand& command) { return command.key >= at_event(event); });
 }
 
 // For nested loops, picks those whose checkpoints lower the peak most.
@@ -103,7 +103,7 @@ void Advisor::choose_blocks() {
     last_count = blocks.size();
     Rewrite trial(facts_, recorded_);
     checkpoint_blocks(trial, blocks);
-    const std::uint64_t peak = trial.tape.peak(rounding()).bytes;
+    const std::uint64_t peak = trial.timeline.peak(rounding()).bytes;
     if (least != 0 && peak >= least) continue;
     least = peak;
     blocks_ = std::move(blocks);
@@ -169,13 +169,13 @@ const AllocatorSettings* Advisor::rounding() const {
   return store_.origin().device_type == "cpu" ? nullptr : &store_.settings();
 }
 
-PeakPicture Advisor::picture(const Tape& tape) const {
-  const TapePeak peak = tape.peak(rounding());
+PeakPicture Advisor::picture(const AllocationTimeline& timeline) const {
+  const TimelinePeak peak = timeline.peak(rounding());
   PeakPicture picture;
   picture.bytes = peak.bytes;
   const std::uint32_t event = event_of(peak.key);
   picture.phase = facts_.phase_at(event);
-  for (const TapeRow& row : tape.rows) {
+  for (const TimelineRow& row : timeline.rows) {
     if (!row.is_there() || row.birth > peak.key || row.death <= peak.key) continue;
     const std::uint64_t block =
         rounding() == nullptr ? row.size_bytes : rounding()->round_size(row.size_bytes);
@@ -217,12 +217,12 @@ Result<Prediction> Advisor::predict(const Change& change, std::uint64_t limit_by
   const Rewrite changed = rewrite(change);
   const double band = band_of(change);
   Prediction prediction;
-  prediction.at_peak = picture(changed.tape);
+  prediction.at_peak = picture(changed.timeline);
   prediction.allocated = banded(prediction.at_peak.bytes, band, band);
   if (rounding() != nullptr) {
     sim::SimulationOptions options = simulation(change);
     options.limit.allowed_bytes = limit_bytes;
-    const Result<sim::SimulationResult> run = sim::simulate(changed.tape.requests(), options);
+    const Result<sim::SimulationResult> run = sim::simulate(changed.timeline.requests(), options);
     if (!run) return run.error();
     take_run(run.value(), band, limit_bytes, prediction);
     prediction.segment_requests = run.value().counters.num_device_alloc;
@@ -254,7 +254,7 @@ void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint6
 
 std::uint64_t Advisor::needed_bytes(const Change& change) const {
   const Rewrite changed = rewrite(change);
-  const auto peak = static_cast<double>(changed.tape.peak(rounding()).bytes);
+  const auto peak = static_cast<double>(changed.timeline.peak(rounding()).bytes);
   return static_cast<std::uint64_t>(peak * (1 + band_of(change))) + changed.doubtful_high_bytes;
 }
 
@@ -264,12 +264,12 @@ bool Advisor::fits(const Change& change, std::uint64_t limit_bytes) const {
   const std::uint64_t doubtful = std::min(limit_bytes, changed.doubtful_high_bytes);
   const auto room =
       static_cast<std::uint64_t>(static_cast<double>(limit_bytes - doubtful) / (1 + band));
-  if (changed.tape.peak(rounding()).bytes > room) return false;
+  if (changed.timeline.peak(rounding()).bytes > room) return false;
   if (rounding() == nullptr) return true;
   sim::SimulationOptions options = simulation(change);
   options.limit = {room, sim::kNoLimit};
   options.stops_at_first_oom = true;
-  const Result<sim::SimulationResult> run = sim::simulate(changed.tape.requests(), options);
+  const Result<sim::SimulationResult> run = sim::simulate(changed.timeline.requests(), options);
   return run && run.value().is_complete;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
-#include "analysis/advice/completion.h"
+#include "analysis/advice/completion/completion.h"
 #include "analysis/advice/plan.h"
 #include "analysis/whatif/whatif.h"
 
@@ -88,7 +88,7 @@ class Advisor {
   [[nodiscard]] sim::SimulationOptions simulation(const Change& change) const;
   // The allocator's rounding; nullptr if nothing is rounded.
   [[nodiscard]] const AllocatorSettings* rounding() const;
-  [[nodiscard]] PeakPicture picture(const Tape& tape) const;
+  [[nodiscard]] PeakPicture picture(const AllocationTimeline& timeline) const;
   [[nodiscard]] std::optional<std::string> batch_obstacle(std::uint64_t parts) const;
   [[nodiscard]] std::optional<std::string> model_obstacle(RemedyId id) const;
   [[nodiscard]] std::optional<std::string> gradient_obstacle(RemedyId id) const;
@@ -105,7 +105,7 @@ class Advisor {
   const RunEnd& end_;
   std::optional<std::uint64_t> batch_;
   RunFacts facts_;
-  Tape recorded_;
+  AllocationTimeline recorded_;
   SequenceFacts sequence_;
   std::vector<RepeatedBlock> blocks_;
   std::vector<std::string> block_modules_;
@@ -114,7 +114,7 @@ class Advisor {
   bool has_run_out_ = false;
   std::uint64_t peak_allocated_ = 0;
   std::uint64_t peak_reserved_ = 0;
-  std::uint64_t simulated_allocated_ = 0;  // of the original tape
+  std::uint64_t simulated_allocated_ = 0;  // of the original timeline
   std::uint64_t simulated_reserved_ = 0;
   std::uint64_t segment_requests_ = 0;
   std::optional<double> forward_seconds_;

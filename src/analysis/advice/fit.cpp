@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "analysis/advice/code.h"
-#include "analysis/advice/words.h"
+#include "analysis/advice/remedies/activations/block_code.h"
+#include "analysis/advice/wording.h"
 
 namespace gpumemprof {
 namespace {

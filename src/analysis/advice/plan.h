@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
-#include "analysis/advice/rewrite.h"
+#include "analysis/advice/remedies/rewrite.h"
 
 namespace gpumemprof {
 

@@ -1,7 +1,7 @@
 #include "analysis/overview/overview.h"
 
-#include "analysis/advice/completion.h"
-#include "analysis/advice/inference.h"
+#include "analysis/advice/completion/completion.h"
+#include "analysis/advice/inference/inference.h"
 #include "analysis/overview/when.h"
 
 namespace gpumemprof {

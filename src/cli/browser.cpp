@@ -9,15 +9,12 @@
 #include <cstdlib>
 #include <thread>
 
+#include "cli/terminal.h"
+
 extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace gpumemprof::cli {
 namespace {
-
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value[0] != '\0';
-}
 
 bool start(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
@@ -108,7 +105,8 @@ bool start_browser(const std::string& url) {
 }
 
 bool has_screen() {
-  return (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && !is_set("SSH_CONNECTION");
+  return (is_variable_set("DISPLAY") || is_variable_set("WAYLAND_DISPLAY")) &&
+         !is_variable_set("SSH_CONNECTION");
 }
 
 }  // namespace gpumemprof::cli

@@ -39,11 +39,6 @@ std::size_t terminal_width() {
 
 int g_output_error = 0;  // why the first lost piece was lost
 
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value[0] != '\0';
-}
-
 void write_out(const std::string& text) {
   const bool is_written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
@@ -52,13 +47,18 @@ void write_out(const std::string& text) {
 
 }  // namespace
 
+bool is_variable_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value[0] != '\0';
+}
+
 Terminal look_at_terminal() {
   const char* term = std::getenv("TERM");
   const bool is_dumb = term != nullptr && std::string(term) == "dumb";
   Terminal terminal;
   terminal.width = terminal_width();
-  terminal.has_color = isatty(STDOUT_FILENO) == 1 && !is_set("NO_COLOR") && !is_dumb;
-  terminal.shows_progress = isatty(STDERR_FILENO) == 1 && !is_set("CI") && !is_dumb;
+  terminal.has_color = isatty(STDOUT_FILENO) == 1 && !is_variable_set("NO_COLOR") && !is_dumb;
+  terminal.shows_progress = isatty(STDERR_FILENO) == 1 && !is_variable_set("CI") && !is_dumb;
   return terminal;
 }
 

@@ -14,6 +14,8 @@ struct Terminal {
 };
 
 Terminal look_at_terminal();
+// An environment variable that is not empty.
+[[nodiscard]] bool is_variable_set(const char* name);
 
 // Names in the text may come from untrusted files: characters that would act on the terminal are
 // shown as a dot, and escaped in JSON. Output that cannot be written is lost: lost_output() reports

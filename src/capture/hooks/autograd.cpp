@@ -13,7 +13,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-constexpr char kLibrary[] = "libtorch_cpu.so";
+constexpr char kAutogradLibrary[] = "libtorch_cpu.so";
 constexpr char kTakeNumber[] = "_ZN2at15sequence_number17get_and_incrementEv";
 constexpr char kThreadNumber[] = "_ZN2at14RecordFunction15currentThreadIdEv";
 constexpr char kRunNode[] =
@@ -36,9 +36,9 @@ using RunNode = void (*)(void*, void*, void*, void*, void*);
 std::uint64_t (*g_take_number)() = nullptr;
 std::uint64_t (*g_thread_number)() = nullptr;
 RunNode g_run_node = nullptr;
-NodeLayout g_layout;  // valid once g_is_validated
-std::atomic<bool> g_is_validated{false};
-std::atomic<Emitter*> g_emitter{nullptr};
+NodeLayout g_node_layout;  // valid once g_is_node_layout_valid
+std::atomic<bool> g_is_node_layout_valid{false};
+std::atomic<Emitter*> g_autograd_emitter{nullptr};
 thread_local NodeKey t_last_made;  // before validation
 
 std::uint64_t word_at(const void* object, std::size_t offset) {
@@ -60,9 +60,9 @@ const void* node_behind(std::uintptr_t python_object) {
 // Replaces torch's function: a node is being created.
 [[gnu::hot]] std::uint64_t take_number() {
   const std::uint64_t number = g_take_number();
-  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  Emitter* emitter = g_autograd_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return number;
-  if (g_is_validated.load(std::memory_order_acquire)) [[likely]] {
+  if (g_is_node_layout_valid.load(std::memory_order_acquire)) [[likely]] {
     emitter->note_node(number, g_thread_number);
   } else {
     t_last_made = {number, static_cast<std::uint32_t>(g_thread_number())};
@@ -72,8 +72,8 @@ const void* node_behind(std::uintptr_t python_object) {
 
 // Replaces torch's function: a node is run. One node may run others: a backward inside a backward.
 [[gnu::hot]] void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
-  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
-  NodeKey* running = emitter == nullptr || !g_is_validated.load(std::memory_order_acquire)
+  Emitter* emitter = g_autograd_emitter.load(std::memory_order_acquire);
+  NodeKey* running = emitter == nullptr || !g_is_node_layout_valid.load(std::memory_order_acquire)
                          ? nullptr
                          : emitter->running_node();
   if (running == nullptr) return g_run_node(engine, task, node, inputs, queue);
@@ -82,7 +82,7 @@ const void* node_behind(std::uintptr_t python_object) {
     NodeKey outer = *running;
     ~Restored() { *running = outer; }
   } const restored{running};
-  *running = read_node(node, g_layout);
+  *running = read_node(node, g_node_layout);
   g_run_node(engine, task, node, inputs, queue);
 }
 
@@ -108,8 +108,8 @@ void follow_libraries_locked() {
   g_libraries_seen = loaded;
 }
 
-Error cannot_attach(std::string message) {
-  return {ErrorCode::environment, std::move(message), kLibrary, ""};
+Error cannot_hook_autograd(std::string message) {
+  return {ErrorCode::environment, std::move(message), kAutogradLibrary, ""};
 }
 
 }  // namespace
@@ -117,14 +117,16 @@ Error cannot_attach(std::string message) {
 Status attach_autograd_hook() {
   const std::lock_guard lock(g_attaching);
   if (g_is_attached) return Done{};
-  void* library = ::dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return cannot_attach("torch's library is not loaded");
+  void* library = ::dlopen(kAutogradLibrary, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return cannot_hook_autograd("torch's library is not loaded");
   if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
       !find(library, kThreadNumber, g_thread_number)) {
-    return cannot_attach("torch does not export how autograd numbers and runs its nodes");
+    return cannot_hook_autograd("torch does not export how autograd numbers and runs its nodes");
   }
-  if (!redirect(kLibrary, kTakeNumber, take_number) || !redirect(kLibrary, kRunNode, run_node))
-    return cannot_attach("torch numbers or runs its autograd nodes in a way that is not followed");
+  if (!redirect(kAutogradLibrary, kTakeNumber, take_number) ||
+      !redirect(kAutogradLibrary, kRunNode, run_node))
+    return cannot_hook_autograd(
+        "torch numbers or runs its autograd nodes in a way that is not followed");
   g_is_attached = true;
   follow_libraries_locked();
   return Done{};
@@ -141,13 +143,15 @@ Status validate_autograd(ExpectedNode first, ExpectedNode second) {
     const NodeKey after = read_node(node_behind(second.grad_fn), layout);
     if (before.sequence != first.sequence || after.sequence != second.sequence) continue;
     if (before.thread != after.thread || after != t_last_made) continue;
-    g_layout = layout;
-    g_is_validated.store(true, std::memory_order_release);
+    g_node_layout = layout;
+    g_is_node_layout_valid.store(true, std::memory_order_release);
     return Done{};
   }
-  return cannot_attach("torch keeps its autograd nodes in an unknown way");
+  return cannot_hook_autograd("torch keeps its autograd nodes in an unknown way");
 }
 
-void set_autograd_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
+void set_autograd_emitter(Emitter* emitter) {
+  g_autograd_emitter.store(emitter, std::memory_order_release);
+}
 
 }  // namespace gpumemprof::capture

@@ -13,14 +13,14 @@
 namespace gpumemprof::capture {
 namespace {
 
-constexpr char kLibrary[] = "libc10.so";
+constexpr char kCpuLibrary[] = "libc10.so";
 // Tensor memory is aligned to this or more; most other memory that libc10 frees is not.
 constexpr std::uintptr_t kTensorAlignment = 64;
 
 using MemalignFunction = int (*)(void**, std::size_t, std::size_t);
 using FreeFunction = void (*)(void*);
 
-std::atomic<Emitter*> g_emitter{nullptr};
+std::atomic<Emitter*> g_cpu_emitter{nullptr};
 MemalignFunction g_memalign = nullptr;
 FreeFunction g_free = nullptr;
 
@@ -58,7 +58,7 @@ int take_memory(void** memory, std::size_t alignment, std::size_t size) {
   const int failure = g_memalign(memory, alignment, size);
   if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr && failure == 0 && size > 0)
     ledger->on_alloc(reinterpret_cast<std::uint64_t>(*memory), size);
-  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
   if (emitter != nullptr && failure == 0 && size > 0)
     report(*emitter, Action::alloc, *memory, size);
   return failure;
@@ -68,7 +68,7 @@ void give_memory(void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % kTensorAlignment == 0) {
     if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr) ledger->on_free(address);
-    Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+    Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
     if (emitter != nullptr) report(*emitter, Action::free_requested, memory, 0);
   }
   g_free(memory);
@@ -86,16 +86,16 @@ Status attach_cpu_hook() {
   g_memalign = reinterpret_cast<MemalignFunction>(::dlsym(RTLD_DEFAULT, "posix_memalign"));
   g_free = reinterpret_cast<FreeFunction>(::dlsym(RTLD_DEFAULT, "free"));
   if (g_memalign == nullptr || g_free == nullptr ||
-      redirect_calls(kLibrary, "free", reinterpret_cast<void*>(give_memory)) == 0 ||
-      redirect_calls(kLibrary, "posix_memalign", reinterpret_cast<void*>(take_memory)) == 0) {
+      redirect_calls(kCpuLibrary, "free", reinterpret_cast<void*>(give_memory)) == 0 ||
+      redirect_calls(kCpuLibrary, "posix_memalign", reinterpret_cast<void*>(take_memory)) == 0) {
     return Error{ErrorCode::environment,
-                 "this torch does not allocate CPU tensors with posix_memalign", kLibrary,
+                 "this torch does not allocate CPU tensors with posix_memalign", kCpuLibrary,
                  "CPU tensors cannot be recorded with it"};
   }
   is_attached = true;
   return Done{};
 }
 
-void set_cpu_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
+void set_cpu_emitter(Emitter* emitter) { g_cpu_emitter.store(emitter, std::memory_order_release); }
 
 }  // namespace gpumemprof::capture

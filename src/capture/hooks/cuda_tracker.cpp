@@ -55,7 +55,7 @@ using Tracker = std::function<void(const TraceEntry&)>;
 
 constexpr std::size_t kMostSnapshots = 64;
 
-std::atomic<Emitter*> g_emitter{nullptr};
+std::atomic<Emitter*> g_cuda_emitter{nullptr};
 bool g_has_pools = false;
 std::array<SeenSnapshot, kMostSnapshots> g_snapshots;
 std::atomic<std::size_t> g_snapshot_count{0};
@@ -135,7 +135,7 @@ Action action_of(const TraceEntry& entry) {
   if (device < kCpuDevice) {
     if (Ledger* ledger = counting_ledger(device); ledger != nullptr) count(*ledger, entry);
   }
-  Emitter* emitter = g_emitter.load(std::memory_order_acquire);
+  Emitter* emitter = g_cuda_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return;
   const CudaEvent event = {entry, action_of(entry)};
   if (event.action == Action::snapshot) [[unlikely]]
@@ -143,7 +143,7 @@ Action action_of(const TraceEntry& entry) {
   emitter->emit(event, event.stack_use());
 }
 
-Error cannot_attach(std::string message) {
+Error cannot_attach_tracker(std::string message) {
   return {ErrorCode::environment, std::move(message), "", ""};
 }
 
@@ -169,24 +169,25 @@ std::optional<std::size_t> scan_slot() {
 Status check_slot(std::size_t slot, TorchVersionNumber version) {
   const bool is_old =
       version.major < 2 || (version.major == 2 && version.minor < kKnownSlots.front().minor);
-  if (is_old) return cannot_attach("torch is older than 2.4");
+  if (is_old) return cannot_attach_tracker("torch is older than 2.4");
   const auto* known =
       std::find_if(kKnownSlots.begin(), kKnownSlots.end(),
                    [&](const KnownSlot& row) { return row.minor == version.minor; });
   if (version.major == 2 && known != kKnownSlots.end() && known->slot != slot) {
-    return cannot_attach("torch's allocator has its tracker in slot " + std::to_string(slot) +
-                         ", not in " + std::to_string(known->slot) + " as this version should");
+    return cannot_attach_tracker("torch's allocator has its tracker in slot " +
+                                 std::to_string(slot) + ", not in " + std::to_string(known->slot) +
+                                 " as this version should");
   }
   return Done{};
 }
 
 Result<void*> find_allocator() {
   void* library = loaded("libc10_cuda.so");
-  if (library == nullptr) return cannot_attach("libc10_cuda is not loaded");
+  if (library == nullptr) return cannot_attach_tracker("libc10_cuda is not loaded");
   auto* pointer = static_cast<std::atomic<void*>*>(::dlsym(library, kAllocator));
   void* allocator = pointer == nullptr ? nullptr : pointer->load();
   if (allocator == nullptr)
-    return cannot_attach("torch's allocator is not exported or not made yet");
+    return cannot_attach_tracker("torch's allocator is not exported or not made yet");
   return allocator;
 }
 
@@ -201,12 +202,14 @@ bool is_native(const void* function) {
 
 Status attach(TorchVersionNumber version) {
   const std::optional<std::size_t> slot = scan_slot();
-  if (!slot) return cannot_attach("torch's allocator tracker was not found by its exported name");
+  if (!slot)
+    return cannot_attach_tracker("torch's allocator tracker was not found by its exported name");
   if (Status checked = check_slot(*slot, version); !checked) return checked;
   Result<void*> allocator = find_allocator();
   if (!allocator) return allocator.error();
   void* const* table = *static_cast<void* const* const*>(allocator.value());
-  if (!is_native(table[*slot])) return cannot_attach("the allocator in use is not torch's own");
+  if (!is_native(table[*slot]))
+    return cannot_attach_tracker("the allocator in use is not torch's own");
   g_has_pools = version.major > 2 || version.minor >= 8;
   // In the C++ ABI an argument like this is passed as the address of a copy.
   Tracker tracker(on_entry);
@@ -226,7 +229,9 @@ Status attach_cuda_tracker(TorchVersionNumber version) {
   return attached;
 }
 
-void set_cuda_emitter(Emitter* emitter) { g_emitter.store(emitter, std::memory_order_release); }
+void set_cuda_emitter(Emitter* emitter) {
+  g_cuda_emitter.store(emitter, std::memory_order_release);
+}
 
 void forget_snapshots() { g_snapshot_count.store(0, std::memory_order_release); }
 

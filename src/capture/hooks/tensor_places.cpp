@@ -34,9 +34,9 @@ constexpr std::array<std::size_t, 2> kTensorInObject = {kBehindHead, kBehindFlag
 constexpr std::array<std::size_t, 2> kBehindCounts = {16, 24};
 constexpr std::array<std::size_t, 2> kGradientInMeta = {40, 16};
 
-TensorLayout g_layout;  // valid once g_is_validated
+TensorLayout g_tensor_layout;  // valid once g_is_tensor_layout_valid
 std::uint64_t g_no_gradient = 0;
-std::atomic<bool> g_is_validated{false};
+std::atomic<bool> g_is_tensor_layout_valid{false};
 
 std::uint64_t word_at(std::uint64_t address) { return read_raw<std::uint64_t>(address); }
 
@@ -88,8 +88,8 @@ std::optional<std::uint64_t> validate(const TensorLayout& layout,
 }
 
 std::uint64_t tensor_of(std::uintptr_t object) {
-  const std::uint64_t tensor = word_at(object + g_layout.tensor_in_object);
-  const bool has_flag = g_layout.tensor_in_object == kBehindFlag;
+  const std::uint64_t tensor = word_at(object + g_tensor_layout.tensor_in_object);
+  const bool has_flag = g_tensor_layout.tensor_in_object == kBehindFlag;
   return has_flag && read_raw<std::uint8_t>(object + kBehindHead) != 0 ? word_at(tensor) : tensor;
 }
 
@@ -98,15 +98,15 @@ void fetch(std::uint64_t address) { __builtin_prefetch(pointer_at<const void>(ad
 }  // namespace
 
 Status validate_tensors(std::span<const ExpectedTensor> tensors) {
-  if (g_is_validated.load(std::memory_order_acquire)) return Done{};
+  if (g_is_tensor_layout_valid.load(std::memory_order_acquire)) return Done{};
   for (const std::size_t in_object : kTensorInObject)
     for (const std::size_t behind_counts : kBehindCounts)
       for (const std::size_t in_meta : kGradientInMeta) {
         const TensorLayout layout = {in_object, behind_counts, behind_counts, in_meta};
         if (const auto no_gradient = validate(layout, tensors)) {
-          g_layout = layout;
+          g_tensor_layout = layout;
           g_no_gradient = *no_gradient;
-          g_is_validated.store(true, std::memory_order_release);
+          g_is_tensor_layout_valid.store(true, std::memory_order_release);
           return Done{};
         }
       }
@@ -119,28 +119,28 @@ void TensorPlaces::follow(std::span<const std::uintptr_t> tensors) {
   chains_.resize(tensors.size());
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     chains_[index].tensor = tensor_of(tensors[index]);
-    fetch(chains_[index].tensor + g_layout.storage_in_tensor);
+    fetch(chains_[index].tensor + g_tensor_layout.storage_in_tensor);
   }
   for (Chain& chain : chains_) {
-    chain.storage = word_at(chain.tensor + g_layout.storage_in_tensor);
-    chain.meta = word_at(chain.tensor + g_layout.storage_in_tensor + kMetaBehindStorage);
-    fetch(chain.storage + g_layout.address_in_storage);
-    fetch(chain.meta + g_layout.gradient_in_meta);
+    chain.storage = word_at(chain.tensor + g_tensor_layout.storage_in_tensor);
+    chain.meta = word_at(chain.tensor + g_tensor_layout.storage_in_tensor + kMetaBehindStorage);
+    fetch(chain.storage + g_tensor_layout.address_in_storage);
+    fetch(chain.meta + g_tensor_layout.gradient_in_meta);
   }
   for (Chain& chain : chains_) {
-    chain.gradient = chain.meta == 0 ? 0 : word_at(chain.meta + g_layout.gradient_in_meta);
+    chain.gradient = chain.meta == 0 ? 0 : word_at(chain.meta + g_tensor_layout.gradient_in_meta);
     if (chain.gradient == g_no_gradient) chain.gradient = 0;
-    fetch(chain.gradient + g_layout.storage_in_tensor);
+    fetch(chain.gradient + g_tensor_layout.storage_in_tensor);
   }
   for (Chain& chain : chains_) {
     chain.gradient_storage =
-        chain.gradient == 0 ? 0 : word_at(chain.gradient + g_layout.storage_in_tensor);
-    fetch(chain.gradient_storage + g_layout.address_in_storage);
+        chain.gradient == 0 ? 0 : word_at(chain.gradient + g_tensor_layout.storage_in_tensor);
+    fetch(chain.gradient_storage + g_tensor_layout.address_in_storage);
   }
 }
 
 TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors) {
-  if (!g_is_validated.load(std::memory_order_acquire)) return Change::other;
+  if (!g_is_tensor_layout_valid.load(std::memory_order_acquire)) return Change::other;
   follow(tensors);
   std::swap(places_, before_);
   places_.clear();
@@ -148,7 +148,7 @@ TensorPlaces::Change TensorPlaces::read(std::span<const std::uintptr_t> tensors)
   bool is_moved = false;
   bool is_plain = true;
   const auto address_in = [](std::uint64_t storage) {
-    return storage == 0 ? 0 : word_at(storage + g_layout.address_in_storage);
+    return storage == 0 ? 0 : word_at(storage + g_tensor_layout.address_in_storage);
   };
   for (const Chain& chain : chains_) {
     const Place place = {address_in(chain.storage), address_in(chain.gradient_storage)};

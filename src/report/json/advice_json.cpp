@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kAdviceSchemaVersion = 1;
 
 template <typename T>
 Json or_null(const std::optional<T>& value) {
@@ -129,7 +129,7 @@ Json fit_json(const FitPlan& plan) {
 
 std::string advice_json(const Advice& advice, const Store& store) {
   Json json;
-  json["schema_version"] = kSchemaVersion;
+  json["schema_version"] = kAdviceSchemaVersion;
   json["input"] = {{"path", advice.path}, {"device", advice.device_name}};
   json["completeness"] = completeness_json(advice.completeness);
   json["baseline"] = {{"peak_allocated_bytes", advice.peak_allocated_bytes},

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json frame_json(const Store& store, FrameId id) {
+Json frame_or_null(const Store& store, FrameId id) {
   if (id.is_none()) return {};
   const Frame& frame = store.frame(id);
   return {{"file", store.text(frame.file)}, {"line", frame.line}, {"name", store.text(frame.name)}};
@@ -24,10 +24,10 @@ Json growth_json(const Growth& growth, const Store& store) {
   json["last_step"] = growth.last_step;
   json["bytes_per_step"] = std::llround(growth.bytes_per_step);
   json["grown_bytes"] = growth.grown_bytes;
-  json["frame"] = frame_json(store, growth.line);
+  json["frame"] = frame_or_null(store, growth.line);
   json["lines"] = Json::array();
   for (const GrowingLine& line : growth.lines) {
-    json["lines"].push_back({{"frame", frame_json(store, line.frame)},
+    json["lines"].push_back({{"frame", frame_or_null(store, line.frame)},
                              {"is_backward", line.is_backward},
                              {"since_step", line.since_step},
                              {"bytes_per_step", std::llround(line.bytes_per_step)},

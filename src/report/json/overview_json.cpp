@@ -5,6 +5,7 @@
 
 #include "report/json/card_usage_json.h"
 #include "report/json/completeness_json.h"
+#include "report/json/event_json.h"
 #include "report/json/growth_json.h"
 #include "report/json/sources_json.h"
 #include "report/json/tags_json.h"
@@ -50,7 +51,6 @@ std::string dump(const Json& json) {
 }
 
 Json bytes_or_null(std::uint64_t bytes) { return bytes == kUnknownBytes ? Json() : Json(bytes); }
-Json event_or_null(std::uint32_t event) { return event == kNoEvent ? Json() : Json(event); }
 Json time_us_or_null(std::int64_t time_ns) {
   return time_ns == kUnknownTime ? Json() : Json(time_ns / 1000);
 }

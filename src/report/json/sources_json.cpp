@@ -1,11 +1,11 @@
 #include "report/json/sources_json.h"
 
+#include "report/json/event_json.h"
+
 namespace gpumemprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json event_or_null(std::uint32_t event) { return event == kNoEvent ? Json() : Json(event); }
 
 Json phase_json(const PhaseFigures& phase) {
   return {{"phase", phase_name(phase.phase)},

@@ -3,16 +3,16 @@
 #include <nlohmann/json.hpp>
 
 #include "report/json/completeness_json.h"
+#include "report/json/event_json.h"
 
 namespace gpumemprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kWhatIfSchemaVersion = 1;
 
 Json limit_or_null(std::uint64_t bytes) { return bytes == sim::kNoLimit ? Json() : Json(bytes); }
-Json event_or_null(std::uint32_t event) { return event == kNoEvent ? Json() : Json(event); }
 
 Json run_json(const WhatIfRun& run) {
   const sim::SimulationResult& result = run.result;
@@ -53,7 +53,7 @@ Json verified_json(const DeviceWhatIf& device) {
 
 std::string whatif_json(const WhatIf& whatif) {
   Json json;
-  json["schema_version"] = kSchemaVersion;
+  json["schema_version"] = kWhatIfSchemaVersion;
   json["input"] = {{"path", whatif.path}};
   json["completeness"] = completeness_json(whatif.completeness);
   json["devices"] = Json::array();

@@ -19,11 +19,11 @@ constexpr std::uint64_t kKept = 256 * kKiB;
 // Trains one weight: forward, backward, a step with state, gradients dropped. `each` runs at the
 // end of every pass of the loop, where what it allocates begins the next step; `in_step` after
 // every forward.
-class Training : public RunBuilder {
+class GrowingRun : public RunBuilder {
  public:
-  explicit Training(int steps, const std::function<void(Training&, int)>& each,
-                    const std::function<void(Training&)>& at_end = nullptr,
-                    const std::function<void(Training&, int)>& in_step = nullptr) {
+  explicit GrowingRun(int steps, const std::function<void(GrowingRun&, int)>& each,
+                      const std::function<void(GrowingRun&)>& at_end = nullptr,
+                      const std::function<void(GrowingRun&, int)>& in_step = nullptr) {
     alloc(4 * kMiB, model_to());
     for (int step = 1; step <= steps; ++step) {
       const std::size_t saved = alloc(8 * kMiB, forward());
@@ -49,8 +49,8 @@ class Training : public RunBuilder {
 };
 
 TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
-  const Training trained(
-      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); });
+  const GrowingRun trained(
+      10, [](GrowingRun& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); });
   const Growth growth = trained.growth();
   ASSERT_TRUE(growth.is_growing);
   EXPECT_NEAR(growth.bytes_per_step, kKept, 1);
@@ -63,12 +63,12 @@ TEST(Growth, memory_kept_in_every_step_is_found_with_its_line_and_its_pace) {
 }
 
 TEST(Growth, what_is_kept_from_a_later_step_on_or_in_every_third_is_found_too) {
-  const Training late(20, [](Training& run, int step) {
+  const GrowingRun late(20, [](GrowingRun& run, int step) {
     if (step >= 8) run.kept.push_back(run.alloc(kKept, run.keeping()));
   });
   EXPECT_TRUE(late.growth().is_growing);
   EXPECT_EQ(late.growth().since_step, 9U);
-  const Training slow(30, [](Training& run, int step) {
+  const GrowingRun slow(30, [](GrowingRun& run, int step) {
     if (step % 3 == 0) run.kept.push_back(run.alloc(kKept, run.keeping()));
   });
   EXPECT_TRUE(slow.growth().is_growing);
@@ -77,9 +77,9 @@ TEST(Growth, what_is_kept_from_a_later_step_on_or_in_every_third_is_found_too) {
 
 TEST(Growth, it_begins_with_the_first_step_that_keeps_something) {
   for (const int first : {1, 2, 3, 8}) {
-    const Training trained(
-        20, [](Training&, int) {}, nullptr,
-        [&](Training& run, int step) {
+    const GrowingRun trained(
+        20, [](GrowingRun&, int) {}, nullptr,
+        [&](GrowingRun& run, int step) {
           if (step >= first) run.kept.push_back(run.alloc(kKept, run.keeping()));
         });
     const Growth growth = trained.growth();
@@ -90,7 +90,7 @@ TEST(Growth, it_begins_with_the_first_step_that_keeps_something) {
 }
 
 TEST(Growth, one_block_that_is_replaced_by_a_larger_one_grows) {
-  const Training trained(12, [](Training& run, int step) {
+  const GrowingRun trained(12, [](GrowingRun& run, int step) {
     const std::size_t larger = run.alloc(static_cast<std::uint64_t>(step) * kKept, run.keeping());
     if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
     run.kept.push_back(larger);
@@ -99,23 +99,23 @@ TEST(Growth, one_block_that_is_replaced_by_a_larger_one_grows) {
 }
 
 TEST(Growth, a_program_that_tears_everything_down_has_grown_all_the_same) {
-  const Training trained(
-      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); },
-      [](Training& run) {
+  const GrowingRun trained(
+      10, [](GrowingRun& run, int) { run.kept.push_back(run.alloc(kKept, run.keeping())); },
+      [](GrowingRun& run) {
         for (const std::size_t row : run.kept) run.free(row, run.user());
       });
   EXPECT_TRUE(trained.growth().is_growing);
 }
 
 TEST(Growth, plain_training_does_not_grow) {
-  const Growth growth = Training(20, [](Training&, int) {}).growth();
+  const Growth growth = GrowingRun(20, [](GrowingRun&, int) {}).growth();
   EXPECT_TRUE(growth.is_known);
   EXPECT_FALSE(growth.is_growing);
   EXPECT_TRUE(growth.rows.empty());
 }
 
 TEST(Growth, a_cache_with_a_bound_and_one_that_fills_up_are_none) {
-  const Training bounded(30, [](Training& run, int) {
+  const GrowingRun bounded(30, [](GrowingRun& run, int) {
     run.kept.push_back(run.alloc(kKept, run.keeping()));
     if (run.kept.size() > 8) {
       run.free(run.kept.front(), run.keeping());
@@ -123,14 +123,14 @@ TEST(Growth, a_cache_with_a_bound_and_one_that_fills_up_are_none) {
     }
   });
   EXPECT_FALSE(bounded.growth().is_growing);
-  const Training filled(30, [](Training& run, int step) {
+  const GrowingRun filled(30, [](GrowingRun& run, int step) {
     if (step <= 6) run.kept.push_back(run.alloc(kKept, run.keeping()));
   });
   EXPECT_FALSE(filled.growth().is_growing);
 }
 
 TEST(Growth, outputs_of_many_lengths_that_come_and_go_are_none) {
-  const Training trained(24, [](Training& run, int step) {
+  const GrowingRun trained(24, [](GrowingRun& run, int step) {
     const std::uint64_t length = 1 + static_cast<std::uint64_t>(step * 7 % 11);
     const std::size_t now = run.alloc(length * kKept, run.keeping());
     if (!run.kept.empty()) run.free(run.kept.back(), run.keeping());
@@ -140,15 +140,15 @@ TEST(Growth, outputs_of_many_lengths_that_come_and_go_are_none) {
 }
 
 TEST(Growth, a_list_of_scalars_is_not_worth_a_word_and_four_steps_say_nothing) {
-  const Training scalars(40, [](Training& run, int) { run.alloc(512, run.keeping()); });
+  const GrowingRun scalars(40, [](GrowingRun& run, int) { run.alloc(512, run.keeping()); });
   EXPECT_FALSE(scalars.growth().is_growing);
-  const Training few(4, [](Training& run, int) { run.alloc(kKept, run.keeping()); });
+  const GrowingRun few(4, [](GrowingRun& run, int) { run.alloc(kKept, run.keeping()); });
   EXPECT_FALSE(few.growth().is_known);
 }
 
 TEST(Growth, what_forward_made_and_the_program_keeps_is_no_activation) {
-  const Training trained(
-      10, [](Training& run, int) { run.kept.push_back(run.alloc(kKept, run.forward())); });
+  const GrowingRun trained(
+      10, [](GrowingRun& run, int) { run.kept.push_back(run.alloc(kKept, run.forward())); });
   ASSERT_TRUE(trained.growth().is_growing);
   for (const std::size_t row : trained.kept) EXPECT_EQ(trained.source(row), MemorySource::unknown);
 }

@@ -8,7 +8,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint64_t kCard = 80 * kGiB;
+constexpr std::uint64_t kTotal = 80 * kGiB;
 
 class Oom : public ::testing::Test {
  protected:
@@ -23,7 +23,7 @@ class Oom : public ::testing::Test {
   }
   void state_card() {
     state_fact("torch", "2.11.0");
-    state_fact("device 0 total_bytes", std::to_string(kCard));
+    state_fact("device 0 total_bytes", std::to_string(kTotal));
   }
   StackId line(std::uint32_t number) {
     const Frame frame{store_.add_string("train"), store_.add_string("/train/train.py"), number};
@@ -39,7 +39,7 @@ class Oom : public ::testing::Test {
   }
   void sample(std::uint64_t process_bytes, std::uint64_t other_processes_bytes) {
     DeviceSample row;
-    row.total_bytes = kCard;
+    row.total_bytes = kTotal;
     row.process_bytes = process_bytes;
     row.other_processes_bytes = other_processes_bytes;
     row.used_bytes = process_bytes + other_processes_bytes;
@@ -85,7 +85,7 @@ TEST_F(Oom, of_a_request_larger_than_the_card_is_told_whatever_else_was_there) {
   const OomReport oom = find();
   EXPECT_EQ(oom.cause, OomCause::larger_than_card);
   EXPECT_TRUE(oom.is_proven());
-  EXPECT_EQ(oom.card_bytes, kCard);
+  EXPECT_EQ(oom.card_bytes, kTotal);
 }
 
 TEST_F(Oom, of_a_request_that_no_card_could_serve_needs_no_size_of_the_card) {

@@ -6,8 +6,6 @@
 namespace gpumemprof::test {
 namespace {
 
-const DeviceRecord& only_device(const Store& store) { return *store.devices().at(0); }
-
 class Sharing : public testing::TestWithParam<int> {};
 
 TEST_P(Sharing, keeps_one_stack_for_events_that_share_their_frames) {

@@ -35,4 +35,6 @@ std::unique_ptr<Store> read_object(const PyRef& object, int protocol = 4,
 std::string described(const Store& store);
 std::string described_stack(const Store& store, StackId stack);
 
+inline const DeviceRecord& only_device(const Store& store) { return *store.devices().at(0); }
+
 }  // namespace gpumemprof::test

@@ -6,8 +6,6 @@
 namespace gpumemprof::test {
 namespace {
 
-const DeviceRecord& only_device(const Store& store) { return *store.devices().at(0); }
-
 TEST(TorchVersions, torch_2_0_has_history_instead_of_frames_and_no_addresses_of_blocks) {
   const PyRef frames = py_list({py_frame("main", "/train/main.py", 7)});
   const auto old_block = [&](std::int64_t size, std::string_view state,

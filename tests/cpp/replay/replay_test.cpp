@@ -8,7 +8,7 @@
 namespace gpumemprof::test {
 namespace {
 
-constexpr std::uint64_t kBase = 0x10000000;
+constexpr std::uint64_t kSegment = 0x10000000;
 
 Origin whole() {
   Origin origin;
@@ -35,13 +35,13 @@ Event event(Action action, std::uint64_t address, std::uint64_t size_bytes) {
 void add_listed_segment(Store& store, DeviceIndex device = 0) {
   SegmentState segment;
   segment.device = device;
-  segment.address = kBase;
+  segment.address = kSegment;
   segment.size_bytes = 2 * kMiB;
   segment.is_small = true;
   const BlockState blocks[] = {
-      {kBase, 1024, 1000, BlockStateKind::active_allocated, {}},
-      {kBase + 1024, 512, 500, BlockStateKind::active_pending_free, {}},
-      {kBase + 1536, 2 * kMiB - 1536, 7, BlockStateKind::inactive, {}},
+      {kSegment, 1024, 1000, BlockStateKind::active_allocated, {}},
+      {kSegment + 1024, 512, 500, BlockStateKind::active_pending_free, {}},
+      {kSegment + 1536, 2 * kMiB - 1536, 7, BlockStateKind::inactive, {}},
   };
   store.add_segment(StateEdge::end, segment, blocks);
 }
@@ -85,8 +85,8 @@ TEST(Replay, of_a_list_of_segments_that_breaks_off_claims_nothing) {
 TEST(Replay, of_a_trace_that_breaks_off_claims_no_end) {
   Store store;
   add_listed_segment(store);
-  add_events(store,
-             {event(Action::segment_alloc, kBase, 2 * kMiB), event(Action::alloc, kBase, 1000)});
+  add_events(store, {event(Action::segment_alloc, kSegment, 2 * kMiB),
+                     event(Action::alloc, kSegment, 1000)});
   const DeviceReplay replay = replayed(store, cut(true));
   EXPECT_TRUE(replay.has_history);
   EXPECT_FALSE(replay.has_end);
@@ -97,7 +97,7 @@ TEST(Replay, of_a_trace_that_breaks_off_claims_no_end) {
 TEST(Replay, of_pinned_host_memory_is_its_end) {
   Store store;
   add_listed_segment(store, kHostDevice);
-  add_events(store, {event(Action::alloc, kBase, 1000)}, kHostDevice);
+  add_events(store, {event(Action::alloc, kSegment, 1000)}, kHostDevice);
   const DeviceReplay replay = replayed(store, whole());
   EXPECT_EQ(replay.end.totals, kListed);
   EXPECT_EQ(replay.peak, kListed);
@@ -107,7 +107,7 @@ TEST(Replay, of_pinned_host_memory_is_its_end) {
 TEST(Replay, takes_blocks_from_before_the_history_as_they_are_listed) {
   Store store;
   add_listed_segment(store);
-  add_events(store, {event(Action::free_requested, kBase + 1024, 500)});
+  add_events(store, {event(Action::free_requested, kSegment + 1024, 500)});
   const DeviceReplay replay = replayed(store, whole());
   EXPECT_EQ(replay.exact_from_event, 0U);
   EXPECT_EQ(replay.blocks_from_before, 2U);
@@ -119,7 +119,7 @@ TEST(Replay, takes_blocks_from_before_the_history_as_they_are_listed) {
 TEST(Replay, of_a_block_let_go_before_the_history_began_is_pending_at_its_start) {
   Store store;
   add_listed_segment(store);
-  add_events(store, {event(Action::free_completed, kBase + 4096, 600)});
+  add_events(store, {event(Action::free_completed, kSegment + 4096, 600)});
   const DeviceReplay replay = replayed(store, whole());
   EXPECT_EQ(replay.exact_from_event, 0U);
   EXPECT_EQ(replay.start, (MemoryTotals{1024, 1536 + 1024, 2 * kMiB, 2100}));
@@ -131,8 +131,8 @@ TEST(Replay, without_segments_is_played_from_nothing) {
   Origin origin = whole();
   origin.has_segments = false;
   add_events(store,
-             {event(Action::segment_alloc, kBase, 2 * kMiB), event(Action::alloc, kBase, 1),
-              event(Action::alloc, kBase + 512, 1), event(Action::free_requested, kBase, 1)});
+             {event(Action::segment_alloc, kSegment, 2 * kMiB), event(Action::alloc, kSegment, 1),
+              event(Action::alloc, kSegment + 512, 1), event(Action::free_requested, kSegment, 1)});
   const DeviceReplay replay = replayed(store, origin);
   EXPECT_EQ(replay.end.totals, (MemoryTotals{512, 1024, 2 * kMiB, 2}));
   EXPECT_EQ(replay.peak.allocated_bytes, 1024U);
@@ -149,9 +149,10 @@ TEST(Replay, follows_a_recording_that_contradicts_itself) {
       store,
       {event(Action::alloc, kHuge, kHuge), event(Action::alloc, 0, kHuge),
        event(Action::segment_alloc, kHuge - 5, 100), event(Action::segment_map, 0, 0),
-       event(Action::segment_free, kBase, 2 * kMiB), event(Action::segment_unmap, kBase, kHuge),
-       event(Action::free_completed, kBase, 3), event(Action::free_requested, kBase, 3),
-       event(Action::alloc, kBase + 100, 50), event(Action::alloc, kBase + 100, 50)});
+       event(Action::segment_free, kSegment, 2 * kMiB),
+       event(Action::segment_unmap, kSegment, kHuge), event(Action::free_completed, kSegment, 3),
+       event(Action::free_requested, kSegment, 3), event(Action::alloc, kSegment + 100, 50),
+       event(Action::alloc, kSegment + 100, 50)});
   const DeviceReplay replay = replayed(store, whole());
   EXPECT_GT(replay.contradictions, 3U);
   EXPECT_EQ(replay.end.totals, kListed);

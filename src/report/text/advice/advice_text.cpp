@@ -36,9 +36,9 @@ std::string_view heading_of(RemedyCost cost, RunKind kind) {
   return "Changes training: precision, optimizer, batch or sequences";
 }
 
-class Writer : private text::AdvicePage {
+class AdviceWriter : private text::AdvicePage {
  public:
-  Writer(const Advice& advice, const TextStyle& style) : AdvicePage(advice, style.width) {}
+  AdviceWriter(const Advice& advice, const TextStyle& style) : AdvicePage(advice, style.width) {}
 
   std::string run(const Store& store, std::size_t width) {
     paragraph(
@@ -230,12 +230,12 @@ class Writer : private text::AdvicePage {
 }  // namespace
 
 std::string advice_text(const Advice& advice, const Store& store, const TextStyle& style) {
-  return printable_page(Writer(advice, style).run(store, style.width), style.has_color);
+  return printable_page(AdviceWriter(advice, style).run(store, style.width), style.has_color);
 }
 
 std::string advice_code_text(const Advice& advice, const std::vector<std::string>& names,
                              const TextStyle& style) {
-  return printable_page(Writer(advice, style).run_codes(names), style.has_color);
+  return printable_page(AdviceWriter(advice, style).run_codes(names), style.has_color);
 }
 
 }  // namespace gpumemprof

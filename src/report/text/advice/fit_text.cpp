@@ -4,9 +4,9 @@
 namespace gpumemprof::text {
 namespace {
 
-class Writer : private AdvicePage {
+class FitWriter : private AdvicePage {
  public:
-  Writer(const Advice& advice, std::size_t width) : AdvicePage(advice, width) {}
+  FitWriter(const Advice& advice, std::size_t width) : AdvicePage(advice, width) {}
 
   std::string run(const FitPlan& plan) {
     const std::string limit = format_bytes(plan.limit_bytes);
@@ -123,7 +123,7 @@ class Writer : private AdvicePage {
 }  // namespace
 
 std::string fit_text(const Advice& advice, std::size_t width) {
-  return advice.fit ? Writer(advice, width).run(*advice.fit) : std::string();
+  return advice.fit ? FitWriter(advice, width).run(*advice.fit) : std::string();
 }
 
 }  // namespace gpumemprof::text

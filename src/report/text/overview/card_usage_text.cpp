@@ -15,7 +15,7 @@ std::string row(const std::optional<std::uint64_t>& bytes, std::string_view what
          "\n";
 }
 
-std::string_view display_name(OutsideKind kind) {
+std::string_view outside_name(OutsideKind kind) {
   switch (kind) {
     case OutsideKind::context:
       return "CUDA's context";
@@ -47,7 +47,7 @@ std::string card_usage_table(const CardUsage& gap) {
   out += row(gap.reserved_bytes, "= reserved by the pool");
   for (std::size_t kind = 0; kind < gap.outside_by_kind.size(); ++kind) {
     if (gap.outside_by_kind[kind] > 0)
-      out += row(gap.outside_by_kind[kind], display_name(static_cast<OutsideKind>(kind)));
+      out += row(gap.outside_by_kind[kind], outside_name(static_cast<OutsideKind>(kind)));
   }
   out += row(gap.process_bytes, "= this process");
   out += row(gap.other_processes_bytes, "other processes");

@@ -34,9 +34,9 @@ constexpr std::size_t kPlacesShown = 3;
 constexpr std::size_t kMostNote = 24;  // columns that tags take from the line of code
 constexpr int kMostDevices = 64;
 
-class Writer : private text::Page {
+class OverviewWriter : private text::Page {
  public:
-  Writer(const Overview& overview, const Store& store, const TextStyle& style)
+  OverviewWriter(const Overview& overview, const Store& store, const TextStyle& style)
       : Page(style.width), overview_(overview), store_(store), style_(style) {}
 
   std::string run() {
@@ -421,7 +421,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string overview_text(const Overview& overview, const Store& store, const TextStyle& style) {
-  return printable_page(Writer(overview, store, style).run(), style.has_color);
+  return printable_page(OverviewWriter(overview, store, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNamesShown = 5;
 
-std::string display_name(MemorySource source) {
+std::string source_of_tensor(MemorySource source) {
   if (source == MemorySource::kv_cache) return "KV cache";
   std::string name(memory_source_name(source));
   std::ranges::replace(name, '_', ' ');
@@ -63,7 +63,7 @@ class TagPage : private Page {
     for (std::size_t index = 0; index < shown; ++index) {
       const NamedTensor& tensor = report_.largest[index];
       const std::string source =
-          display_name(tensor.source) + (tensor.is_measured ? "" : " (inferred)");
+          source_of_tensor(tensor.source) + (tensor.is_measured ? "" : " (inferred)");
       const std::string figures =
           fmt::format("  {:>9}  {:<17}", format_bytes(tensor.bytes), source);
       line(figures + shortened(std::string(store_.text(tensor.name)),

@@ -224,10 +224,6 @@ void describe_modules(const nb::list& rows) {
   capture::describe_modules(std::move(modules));
 }
 
-std::uintptr_t address_of(const nb::handle& object) {
-  return reinterpret_cast<std::uintptr_t>(object.ptr());
-}
-
 // Ids, as Python's id() gives them, innermost first.
 nb::list own_modules(const nb::object& call_code) {
   nb::list ids;

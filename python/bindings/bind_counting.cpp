@@ -52,7 +52,7 @@ nb::object to_object(const std::optional<capture::ScopeFigures>& figures) {
 }
 
 // Whether completed frees are reported too; without them active bytes are not known.
-bool attach_cuda(int major, int minor) {
+bool attach_cuda_counting(int major, int minor) {
   Status tracked = Done{};
   const Status reported = [&] {
     const nb::gil_scoped_release no_gil;
@@ -124,7 +124,7 @@ nb::tuple take_samples(capture::Sampler& sampler) {
 
 void bind_counting(nb::module_& module) {
   module.attr("CPU_SLOT") = static_cast<int>(capture::kCpuDevice);
-  module.def("counting_attach_cuda", attach_cuda, nb::arg("major"), nb::arg("minor"));
+  module.def("counting_attach_cuda", attach_cuda_counting, nb::arg("major"), nb::arg("minor"));
   module.def(
       "counting_start",
       [](int slot, bool follows_completions) {

@@ -10,10 +10,6 @@ namespace {
 
 using capture::TensorPlaces;
 
-std::uintptr_t address_of(nb::handle object) {
-  return reinterpret_cast<std::uintptr_t>(object.ptr());
-}
-
 // Rows of (tensor, address of its storage, address of its gradient's storage or 0).
 void validate_tensors(const nb::list& rows) {
   std::vector<capture::ExpectedTensor> expected;

@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,11 @@ struct RecordingHandle {
 
 // Text that came from a file or a path and need not be valid UTF-8.
 nb::str to_str(std::string_view text);
+
+// As Python's id() gives it.
+inline std::uintptr_t address_of(nb::handle object) {
+  return reinterpret_cast<std::uintptr_t>(object.ptr());
+}
 
 // Raises the gpumemprof exception class that matches the code.
 [[noreturn]] void raise(const Error& error);

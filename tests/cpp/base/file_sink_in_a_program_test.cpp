@@ -17,7 +17,7 @@
 namespace gpumemprof {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -87,12 +87,12 @@ TEST_F(FileInAProgram, never_becomes_a_standard_stream) {
 TEST_F(FileInAProgram,
        goes_on_after_the_program_closed_its_descriptor_and_leaves_the_new_file_alone) {
   const auto file = sink("a.gmp");
-  ASSERT_TRUE(file->write(bytes_of("first ")));
+  ASSERT_TRUE(file->write(as_bytes("first ")));
   const int number = descriptors_of(path("a.gmp")).at(0);
   ::close(number);
   const int other = ::open(path("other").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_EQ(::dup2(other, number), number);
-  ASSERT_TRUE(file->write(bytes_of("second")));
+  ASSERT_TRUE(file->write(as_bytes("second")));
   ASSERT_TRUE(file->close());
   EXPECT_EQ(content_of(path("a.gmp")), "first second");
   EXPECT_EQ(content_of(path("other")), "");
@@ -109,7 +109,7 @@ TEST_F(FileInAProgram, goes_on_from_another_folder) {
   const int number = descriptors_of(path("a.gmp")).at(0);
   std::filesystem::current_path("/");
   ::close(number);
-  EXPECT_TRUE(file->write(bytes_of("text")));
+  EXPECT_TRUE(file->write(as_bytes("text")));
   EXPECT_TRUE(file->close());
   std::filesystem::current_path(before);
   EXPECT_EQ(content_of(path("a.gmp")), "text");
@@ -117,11 +117,11 @@ TEST_F(FileInAProgram, goes_on_from_another_folder) {
 
 TEST_F(FileInAProgram, ends_with_a_reason_where_the_path_leads_to_another_file) {
   const auto file = sink("a.gmp");
-  ASSERT_TRUE(file->write(bytes_of("first")));
+  ASSERT_TRUE(file->write(as_bytes("first")));
   ::close(descriptors_of(path("a.gmp")).at(0));
   std::filesystem::remove(path("a.gmp"));
   std::filesystem::create_symlink("/dev/null", path("a.gmp"));
-  const Status written = file->write(bytes_of("second"));
+  const Status written = file->write(as_bytes("second"));
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().sentence().find("the program closed the file"), std::string::npos);
 }
@@ -136,7 +136,7 @@ TEST_F(FileInAProgram, says_when_its_file_is_gone_at_the_end) {
 
 TEST_F(FileInAProgram, refuses_a_file_that_is_being_written_and_leaves_it_whole) {
   const auto first = sink("a.gmp");
-  ASSERT_TRUE(first->write(bytes_of("first")));
+  ASSERT_TRUE(first->write(as_bytes("first")));
   const auto second = FileSink::create(path("a.gmp"), FileSink::Existing::replace);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::usage);
@@ -157,8 +157,8 @@ TEST_F(FileInAProgram, has_room_for_the_last_piece_when_the_disk_is_full) {
   file->reserve(1'000);
   const std::string piece(1'000, 'x');
   int whole = 0;
-  while (whole < 1'000 && file->write(bytes_of(piece))) ++whole;
-  const Status last = file->write_last(bytes_of(std::string(1'000, 'e')));
+  while (whole < 1'000 && file->write(as_bytes(piece))) ++whole;
+  const Status last = file->write_last(as_bytes(std::string(1'000, 'e')));
   const Status closed = file->close();
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-SimulationOptions torch_2_11(std::uint64_t limit_bytes = kNoLimit) {
+SimulationOptions simulation_of_2_11(std::uint64_t limit_bytes = kNoLimit) {
   SimulationOptions options;
   options.rules = rules_for({2, 11});
   options.limit.allowed_bytes = limit_bytes;
@@ -46,7 +46,7 @@ TEST(SimulateTest, gives_peaks_and_device_calls) {
   program.free(first);
   program.allocate(100 * kMiB);
   program.empty_cache();
-  const SimulationResult result = simulate(program.requests, torch_2_11()).value();
+  const SimulationResult result = simulate(program.requests, simulation_of_2_11()).value();
   EXPECT_EQ(result.peak_allocated_bytes, 100 * kMiB);
   EXPECT_EQ(result.peak_reserved_bytes, 130 * kMiB);
   EXPECT_EQ(result.peak_reserved_event, 2U);
@@ -62,7 +62,8 @@ TEST(SimulateTest, a_failed_allocation_does_not_exist_and_the_run_goes_on) {
   const auto failed = program.allocate(150 * kMiB);
   program.free(failed);
   program.allocate(20 * kMiB);
-  const SimulationResult result = simulate(program.requests, torch_2_11(200 * kMiB)).value();
+  const SimulationResult result =
+      simulate(program.requests, simulation_of_2_11(200 * kMiB)).value();
   EXPECT_EQ(result.num_ooms(), 1U);
   EXPECT_EQ(result.first_oom_event, 1U);
   EXPECT_EQ(result.counters.allocation.current(), 2U);
@@ -74,7 +75,7 @@ TEST(SimulateTest, stops_at_the_first_oom_when_only_survival_is_asked_for) {
   program.allocate(100 * kMiB);
   program.allocate(150 * kMiB);
   program.allocate(20 * kMiB);
-  SimulationOptions options = torch_2_11(200 * kMiB);
+  SimulationOptions options = simulation_of_2_11(200 * kMiB);
   options.stops_at_first_oom = true;
   const SimulationResult result = simulate(program.requests, options).value();
   EXPECT_FALSE(result.is_complete);
@@ -86,11 +87,11 @@ TEST(SimulateTest, what_failed_when_recorded_is_tried_and_given_back) {
   program.allocate(100 * kMiB);
   program.allocate(150 * kMiB, RequestKind::failed_allocate);
   program.allocate(140 * kMiB);
-  const SimulationResult roomy = simulate(program.requests, torch_2_11(kGiB)).value();
+  const SimulationResult roomy = simulate(program.requests, simulation_of_2_11(kGiB)).value();
   EXPECT_EQ(roomy.num_ooms(), 0U);
   EXPECT_EQ(roomy.peak_allocated_bytes, 250 * kMiB);
   EXPECT_EQ(roomy.counters.allocation.current(), 2U);
-  const SimulationResult tight = simulate(program.requests, torch_2_11(245 * kMiB)).value();
+  const SimulationResult tight = simulate(program.requests, simulation_of_2_11(245 * kMiB)).value();
   EXPECT_EQ(tight.num_ooms(), 1U);
   EXPECT_EQ(tight.first_oom_event, 1U);
 }
@@ -98,14 +99,14 @@ TEST(SimulateTest, what_failed_when_recorded_is_tried_and_given_back) {
 TEST(SimulateTest, a_limit_below_the_first_segment_is_a_usage_error) {
   Program program;
   program.allocate(1000);
-  const Result<SimulationResult> result = simulate(program.requests, torch_2_11(kMiB));
+  const Result<SimulationResult> result = simulate(program.requests, simulation_of_2_11(kMiB));
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, ErrorCode::usage);
   EXPECT_THAT(result.error().sentence(), HasSubstr("less than the first segment"));
 }
 
 TEST(SimulateTest, no_requests_are_no_memory) {
-  const SimulationResult result = simulate(RequestColumns(), torch_2_11(1)).value();
+  const SimulationResult result = simulate(RequestColumns(), simulation_of_2_11(1)).value();
   EXPECT_EQ(result.peak_reserved_bytes, 0U);
   EXPECT_EQ(result.fragmentation_at_peak(), 0.0);
 }
@@ -124,7 +125,7 @@ TEST(SimulateTest, the_simulated_run_is_an_event_stream_with_the_recorded_times_
     recorded.push_back(event);
   }
   const SimulatedRun run =
-      simulate_events(program.requests, torch_2_11(100 * kMiB), recorded).value();
+      simulate_events(program.requests, simulation_of_2_11(100 * kMiB), recorded).value();
   EXPECT_THAT(actions_of(run.events),
               ElementsAre(Action::segment_alloc, Action::alloc, Action::free_requested,
                           Action::free_completed, Action::segment_free, Action::oom));
@@ -144,7 +145,7 @@ TEST(SearchTest, the_least_memory_survives_and_two_mib_less_does_not) {
     if (n % 3 != 0) program.free(ids[n / 2]);
   }
   for (const AllocConf& conf : sensible_settings({2, 11})) {
-    SimulationOptions options = torch_2_11();
+    SimulationOptions options = simulation_of_2_11();
     options.settings = conf.settings;
     const auto least = find_min_memory(program.requests, options);
     ASSERT_TRUE(least.has_value()) << to_string(conf);
@@ -158,7 +159,7 @@ TEST(SearchTest, the_least_memory_survives_and_two_mib_less_does_not) {
 TEST(SearchTest, no_limit_helps_a_request_larger_than_any_device) {
   Program program;
   program.allocate(kMaxRequestBytes + 1);
-  EXPECT_FALSE(find_min_memory(program.requests, torch_2_11()).has_value());
+  EXPECT_FALSE(find_min_memory(program.requests, simulation_of_2_11()).has_value());
 }
 
 TEST(SearchTest, tries_a_dozen_settings_that_the_version_knows) {

@@ -42,7 +42,7 @@ class Recorder {
   EventColumns events;
 };
 
-VerifyOptions torch_2_11(std::optional<MemoryLimit> limit = MemoryLimit{}) {
+VerifyOptions verification_of_2_11(std::optional<MemoryLimit> limit = MemoryLimit{}) {
   VerifyOptions options;
   options.rules = rules_for({2, 11});
   options.limit = limit;
@@ -65,7 +65,7 @@ TEST(VerifyTest, a_segment_returned_without_need_was_an_empty_cache) {
   recorder.free(0, 30 * kMiB).add(Action::segment_free, 0, 30 * kMiB);
   recorder.add(Action::segment_alloc, 64 * kMiB, 30 * kMiB);
   recorder.add(Action::alloc, 64 * kMiB, 30 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11()).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_EQ(verified.empty_caches, 1U);
   EXPECT_THAT(kinds_of(verified.requests),
@@ -79,7 +79,8 @@ TEST(VerifyTest, a_segment_returned_by_the_retry_is_not_an_empty_cache) {
   recorder.free(0, 30 * kMiB).add(Action::segment_free, 0, 30 * kMiB);
   recorder.add(Action::segment_alloc, 64 * kMiB, 40 * kMiB);
   recorder.add(Action::alloc, 64 * kMiB, 40 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11(allowed(60 * kMiB))).value();
+  const Verification verified =
+      verify(recorder.run(), verification_of_2_11(allowed(60 * kMiB))).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_EQ(verified.empty_caches, 0U);
   EXPECT_EQ(verified.counters.num_alloc_retries, 1U);
@@ -92,7 +93,7 @@ TEST(VerifyTest, an_empty_cache_between_frees_is_recognised) {
   recorder.add(Action::segment_alloc, 64 * kMiB, 30 * kMiB)
       .add(Action::alloc, 64 * kMiB, 30 * kMiB);
   recorder.free(0, 30 * kMiB).add(Action::segment_free, 0, 30 * kMiB).free(64 * kMiB, 30 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11()).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_THAT(kinds_of(verified.requests),
               ElementsAre(RequestKind::allocate, RequestKind::allocate, RequestKind::free,
@@ -106,7 +107,7 @@ TEST(VerifyTest, a_deferred_free_becomes_a_request_and_its_completion) {
   recorder.add(Action::segment_alloc, 64 * kMiB, 30 * kMiB)
       .add(Action::alloc, 64 * kMiB, 30 * kMiB);
   recorder.add(Action::free_completed, 0, 30 * kMiB).add(Action::alloc, 0, 30 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11()).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_THAT(kinds_of(verified.requests),
               ElementsAre(RequestKind::allocate, RequestKind::request_free, RequestKind::allocate,
@@ -119,7 +120,7 @@ TEST(VerifyTest, stacks_tell_a_retry_from_an_empty_cache_and_prove_a_limit) {
   recorder.free(0, 30 * kMiB, 2).add(Action::segment_free, 0, 30 * kMiB, 3);
   recorder.add(Action::segment_alloc, 64 * kMiB, 40 * kMiB, 3);
   recorder.add(Action::alloc, 64 * kMiB, 40 * kMiB, 3);
-  const Verification verified = verify(recorder.run(), torch_2_11({})).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11({})).value();
   ASSERT_TRUE(verified.inferred_limit.has_value());
   const InferredLimit inferred = verified.inferred_limit.value_or(InferredLimit());
   EXPECT_FALSE(inferred.is_from_oom);
@@ -135,7 +136,7 @@ TEST(VerifyTest, without_stacks_or_ooms_no_limit_is_inferred) {
   recorder.free(0, 30 * kMiB).add(Action::segment_free, 0, 30 * kMiB);
   recorder.add(Action::segment_alloc, 64 * kMiB, 40 * kMiB);
   recorder.add(Action::alloc, 64 * kMiB, 40 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11({})).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11({})).value();
   EXPECT_FALSE(verified.inferred_limit.has_value());
   EXPECT_EQ(verified.empty_caches, 1U);
 }
@@ -144,7 +145,7 @@ TEST(VerifyTest, a_full_device_is_inferred_from_what_it_had_free) {
   Recorder recorder;
   recorder.add(Action::segment_alloc, 0, 30 * kMiB).add(Action::alloc, 0, 30 * kMiB);
   recorder.add(Action::oom, 10 * kMiB, 40 * kMiB);
-  const Verification verified = verify(recorder.run(), torch_2_11({})).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11({})).value();
   EXPECT_EQ(verified.limit.device_bytes, 40 * kMiB);
   EXPECT_EQ(verified.limit.allowed_bytes, kNoLimit);
   EXPECT_TRUE(verified.is_exact());
@@ -159,7 +160,7 @@ TEST(VerifyTest, a_wrong_placement_is_counted_once_and_then_followed) {
   recorder.free(0, 512).free(1024, 512);
   recorder.add(Action::alloc, 1024, 512);  // torch would take the lower address
   recorder.add(Action::alloc, 0, 512);
-  const Verification verified = verify(recorder.run(), torch_2_11()).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11()).value();
   EXPECT_EQ(verified.address_mismatches, 1U);
   EXPECT_EQ(verified.first_mismatch_event, 9U);
 }
@@ -169,7 +170,7 @@ TEST(VerifyTest, frees_of_unknown_memory_and_frees_never_recorded_are_counted) {
   recorder.free(5 * kMiB, 512);
   recorder.add(Action::segment_alloc, 0, 2 * kMiB).add(Action::alloc, 0, 512);
   recorder.add(Action::alloc, 0, 512);
-  const Verification verified = verify(recorder.run(), torch_2_11()).value();
+  const Verification verified = verify(recorder.run(), verification_of_2_11()).value();
   EXPECT_EQ(verified.unknown_frees, 1U);
   EXPECT_EQ(verified.implied_frees, 1U);
 }
@@ -195,7 +196,7 @@ TEST(VerifyTest, a_history_that_starts_late_begins_with_what_was_there) {
   recorder.free(64 * kMiB, 30 * kMiB);
   RecordedRun run = recorder.run();
   run.start = {segments, first_block, blocks};
-  const Verification verified = verify(run, torch_2_11()).value();
+  const Verification verified = verify(run, verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact()) << verified.first_mismatch_event;
   EXPECT_EQ(verified.unknown_frees, 0U);
   EXPECT_EQ(verified.counters.reserved_bytes.current(), 60 * kMiB);
@@ -213,7 +214,7 @@ TEST(VerifyTest, a_start_whose_blocks_leave_a_hole_is_refused) {
   Recorder recorder;
   RecordedRun run = recorder.run();
   run.start = {segments, first_block, blocks};
-  const Result<Verification> result = verify(run, torch_2_11());
+  const Result<Verification> result = verify(run, verification_of_2_11());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, ErrorCode::bad_input);
 }
@@ -224,7 +225,7 @@ TEST(VerifyTest, events_before_the_first_exact_one_are_left_out) {
   recorder.add(Action::segment_alloc, 0, 2 * kMiB).add(Action::alloc, 0, 512);
   RecordedRun run = recorder.run();
   run.first_event = 1;
-  const Verification verified = verify(run, torch_2_11()).value();
+  const Verification verified = verify(run, verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_EQ(verified.allocations, 1U);
 }
@@ -242,7 +243,7 @@ TEST(VerifyTest, a_private_pool_is_released_when_its_memory_is_returned) {
   RecordedRun run = recorder.run();
   run.pools = pools;
   run.pool_of_event = pool_of_event;
-  const Verification verified = verify(run, torch_2_11()).value();
+  const Verification verified = verify(run, verification_of_2_11()).value();
   EXPECT_TRUE(verified.is_exact());
   EXPECT_EQ(verified.empty_caches, 0U);
   EXPECT_THAT(kinds_of(verified.requests), Contains(RequestKind::empty_pool));

@@ -9,7 +9,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffU;
+constexpr std::uint32_t kNoLine = 0xffffffffU;
 
 // Finds the lines of a model's code that call modules repeatedly: a block is what one iteration of
 // such a loop computes. Loops may be nested; `depth` says which are taken: 0 the outermost.
@@ -38,12 +38,12 @@ class BlockFinder {
   }
 
  private:
-  static constexpr std::uint32_t kNotAsked = kNone - 1;
+  static constexpr std::uint32_t kNotAsked = kNoLine - 1;
   static constexpr std::size_t kFewestTurns = 2;
 
   struct Line {
-    StackId first_stack;         // of the first allocation under it
-    std::uint32_t last = kNone;  // the latest place under it
+    StackId first_stack;           // of the first allocation under it
+    std::uint32_t last = kNoLine;  // the latest place under it
     StackId last_stack;
     std::vector<std::uint32_t> turns;   // places where an iteration begins
     std::vector<StackId> operations;    // one for each run of the same stack
@@ -72,7 +72,7 @@ class BlockFinder {
     StackId at = stack;
     for (; !at.is_none() && calls_[at.index] == kNotAsked; at = stacks_.caller(at))
       path.push_back(at);
-    std::uint32_t line = at.is_none() ? kNone : calls_[at.index];
+    std::uint32_t line = at.is_none() ? kNoLine : calls_[at.index];
     for (const StackId step : std::ranges::reverse_view(path)) {
       if (calls_module(step)) line = step.index;
       calls_[step.index] = line;
@@ -83,7 +83,7 @@ class BlockFinder {
   // Moves from a line to the one around it.
   std::uint32_t line_around(std::uint32_t line) {
     const StackId caller = stacks_.caller(StackId(line));
-    return caller.is_none() ? kNone : caller_line(caller);
+    return caller.is_none() ? kNoLine : caller_line(caller);
   }
 
   void find_in(std::uint32_t index, const ForwardPass& pass, std::vector<RepeatedBlock>& blocks) {
@@ -92,7 +92,7 @@ class BlockFinder {
       const StackId stack = facts_.record().allocations.stack[pass.forward[place]];
       if (stack.is_none()) continue;
       StackId inner = stack;
-      for (std::uint32_t line = caller_line(stack); line != kNone; line = line_around(line)) {
+      for (std::uint32_t line = caller_line(stack); line != kNoLine; line = line_around(line)) {
         note(lines[line], place, stack, note_callee(lines[line], inner, StackId(line)));
         inner = StackId(line);
       }
@@ -214,7 +214,7 @@ class BlockFinder {
     });
     // Callers precede what they call, so a line comes after those around it.
     for (auto& [stack, line] : lines) {
-      for (std::uint32_t around = line_around(stack); around != kNone;
+      for (std::uint32_t around = line_around(stack); around != kNoLine;
            around = line_around(around)) {
         const auto found = lines.find(around);
         if (found == lines.end() || !is_loop(found->second)) continue;

@@ -8,7 +8,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffU;
+constexpr std::uint32_t kNoRow = 0xffffffffU;
 // Smaller gradients are usually biases and scales: they say nothing about a matrix.
 constexpr std::uint64_t kMatrixBytes = 64 * kKiB;
 
@@ -58,13 +58,13 @@ bool RunFacts::allocates_no_step() const {
 void RunFacts::find_passes(const std::vector<std::uint32_t>& grown) {
   const AllocationColumns& rows = record_.allocations;
   Column<std::uint32_t> row_at;
-  row_at.resize(record_.events.size(), kNone);
+  row_at.resize(record_.events.size(), kNoRow);
   for (std::uint32_t row = 0; row < rows.size(); ++row) {
     if (rows.alloc_event[row] != kNoEvent) row_at[rows.alloc_event[row]] = row;
     has_stacks_ = has_stacks_ || !rows.stack[row].is_none();
   }
   const auto is_of_pass = [&](std::uint32_t row) {
-    if (row == kNone || std::binary_search(grown.begin(), grown.end(), row)) return false;
+    if (row == kNoRow || std::binary_search(grown.begin(), grown.end(), row)) return false;
     const MemorySource of = source(row);
     return of != MemorySource::inputs && of != MemorySource::parameters &&
            of != MemorySource::workspace && of != MemorySource::optimizer_state;
@@ -148,7 +148,7 @@ void RunFacts::find_mirror(ForwardPass& pass) const {
     while (last > 0 &&
            (is_in_order[last - 1] == 0 || death(pass.forward[saved[last - 1]]) < birth(row)))
       --last;
-    pass.mirror.push_back(last == 0 ? kNone : saved[last - 1]);
+    pass.mirror.push_back(last == 0 ? kNoRow : saved[last - 1]);
   }
 }
 
@@ -159,7 +159,7 @@ void RunFacts::find_matmuls_by_gradient(ForwardPass& pass) {
     const std::uint32_t row = pass.backward[index];
     if (source(row) != MemorySource::gradients || bytes(row) < kMatrixBytes) continue;
     const std::uint32_t place = pass.mirror[index];
-    const std::size_t next = place == kNone ? 0 : pass.operation_of[place] + 1;
+    const std::size_t next = place == kNoRow ? 0 : pass.operation_of[place] + 1;
     bool is_explained = false;
     for (std::size_t near = next == 0 ? 0 : next - 1;
          near < std::min(next + 3, pass.operations.size()); ++near) {
@@ -287,7 +287,7 @@ AllocationTimeline RunFacts::timeline(const sim::RequestColumns& proven,
   timeline.stream_pools = proven.stream_pools;
   if (timeline.stream_pools.empty()) timeline.stream_pools.emplace_back();
   Column<std::uint32_t> stream_pool_at;
-  stream_pool_at.resize(record_.events.size(), kNone);
+  stream_pool_at.resize(record_.events.size(), kNoRow);
   for (std::size_t row = 0; row < proven.size(); ++row) {
     const std::uint32_t event = proven.event[row];
     const sim::RequestKind kind = proven.kind[row];
@@ -314,7 +314,7 @@ AllocationTimeline RunFacts::timeline(const sim::RequestColumns& proven,
     entry.size_bytes = bytes(row);
     entry.origin = row;
     entry.source = source(row);
-    if (born != kNoEvent && stream_pool_at[born] != kNone) {
+    if (born != kNoEvent && stream_pool_at[born] != kNoRow) {
       entry.stream_pool = stream_pool_at[born];
     } else {
       const auto stream_pool = std::find_if(

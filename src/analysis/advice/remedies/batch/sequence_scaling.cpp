@@ -92,7 +92,7 @@ class SquareFinder {
   std::uint64_t bytes_ = 0;
 };
 
-std::uint64_t scaled(std::uint64_t bytes, double factor) {
+std::uint64_t stretched(std::uint64_t bytes, double factor) {
   return static_cast<std::uint64_t>(
       std::llround(std::max(static_cast<double>(bytes) * factor, 1.0)));
 }
@@ -125,7 +125,7 @@ void scale_sequence(Rewrite& rewrite, double factor) {
   const auto scale = [&](std::uint32_t row, double exponent) {
     TimelineRow* entry = rewrite.find(row);
     if (entry == nullptr || !entry->is_there() || exponent == 0) return;
-    entry->size_bytes = scaled(entry->size_bytes, std::pow(factor, exponent));
+    entry->size_bytes = stretched(entry->size_bytes, std::pow(factor, exponent));
   };
   for (std::uint32_t row = 0; row < facts.record().allocations.size(); ++row) {
     if (facts.source(row) == MemorySource::inputs) scale(row, 1);
@@ -153,7 +153,7 @@ void scale_sequence(Rewrite& rewrite, double factor) {
   for (TimelineRow& row : rewrite.timeline.rows) {
     const bool is_of_tokens =
         row.origin == TimelineRow::kInserted && row.source == MemorySource::activations;
-    if (is_of_tokens && row.is_there()) row.size_bytes = scaled(row.size_bytes, factor);
+    if (is_of_tokens && row.is_there()) row.size_bytes = stretched(row.size_bytes, factor);
   }
 }
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import gpumemprof
-from capture_programs import run_program
+from forked_programs import run_forked
 
 # Programs call tell() at their end; the labels must add up to what is live then.
 PRELUDE = """
@@ -286,7 +286,7 @@ tell([model], [optimizer], [ids])
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """Run a program that makes its own recordings; it must succeed."""
-    done = run_program(folder, PRELUDE + program)
+    done = run_forked(folder, PRELUDE + program)
     assert done.returncode == 0, done.stderr
     return done
 

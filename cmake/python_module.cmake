@@ -20,6 +20,7 @@ if(NOT bindings)
   return()
 endif()
 nanobind_add_module(_core NB_STATIC NB_SUPPRESS_WARNINGS ${bindings})
+gpumemprof_join_folders(_core ${bindings})
 target_link_libraries(_core PRIVATE gpumemprof_session gpumemprof_report gpumemprof_cli gpumemprof_capture
                                     gpumemprof_build_flags)
 # The module lives beside libtorch and its libraries: nothing of ours but its entry may be seen, not even templates of

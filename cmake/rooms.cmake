@@ -1,3 +1,25 @@
+# gpumemprof_join_folders(<target> <source>...)
+#
+# In a unity build (CMAKE_UNITY_BUILD, on in the presets of the tests), the sources of one folder are compiled as one:
+# headers are read once, and templates instantiated once. So a name in an unnamed namespace is unique in its folder, as
+# tools/check_names.py checks. Remedies are compiled one by one: files of one shape, whose parts have the same names.
+function(gpumemprof_join_folders target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP UNITY_BUILD_RELOCATABLE ON)
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    if(folder MATCHES "/remedies(/|$)")
+      continue()
+    endif()
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    string(MAKE_C_IDENTIFIER "${folder}" group)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ takes an included source for a header, whose types must not have members of unnamed namespaces.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
 # gpumemprof_room(<name> [DEPS <room>...] [LINK <foreign target>...])
 #
 # Makes the library gpumemprof_<name> from the sources under src/<name>. A room with headers alone, or with nothing
@@ -13,6 +35,7 @@ function(gpumemprof_room name)
     set(scope PUBLIC)
     add_library(gpumemprof_${name} STATIC ${sources})
     target_link_libraries(gpumemprof_${name} PRIVATE gpumemprof_build_flags)
+    gpumemprof_join_folders(gpumemprof_${name} ${sources})
   else()
     set(scope INTERFACE)
     add_library(gpumemprof_${name} INTERFACE)

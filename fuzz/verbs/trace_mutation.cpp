@@ -8,7 +8,7 @@
 namespace gpumemprof::fuzz {
 namespace {
 
-constexpr std::size_t kMostEvents = 4000;
+constexpr std::size_t kMostTraceEvents = 4000;
 
 class StoreMutation {
  public:
@@ -70,7 +70,7 @@ class StoreMutation {
     std::size_t end = choices_.one_in(3) ? std::min(first + 1, size) : any_row(size + 1);
     if (end < first) std::swap(first, end);
     const std::size_t place = any_row(size + 1);
-    const bool keeps = choices_.one_in(2) && size < kMostEvents;
+    const bool keeps = choices_.one_in(2) && size < kMostTraceEvents;
     const bool inserts = keeps || choices_.one_in(2);
     EventColumns changed;
     for (std::size_t row = 0; row <= size; ++row) {

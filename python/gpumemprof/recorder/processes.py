@@ -54,17 +54,17 @@ def begin() -> None:
         recording = _start(settings, settings.output, settings.command, settings.force)
         registry = _make_registry() if settings.children else ""
     except OSError as error:
-        run_closing.say(str(error))
+        run_closing.print_message(str(error))
         os._exit(_USAGE_CODE)
     except Error as error:
         if error.where:  # It is about the file, which the user chose.
-            run_closing.say(str(error).replace("overwrite=True", "-f"))
+            run_closing.print_message(str(error).replace("overwrite=True", "-f"))
             os._exit(_USAGE_CODE)
-        run_closing.say(f"{error}; the program runs without being recorded")
+        run_closing.print_message(f"{error}; the program runs without being recorded")
         Settings.remove_from(os.environ)
         return
     except Exception as bug:
-        run_closing.say(f"internal error: {bug!r}; please report it")
+        run_closing.print_message(f"internal error: {bug!r}; please report it")
         os._exit(_BUG_CODE)
     settings.registry = registry
     Settings.remove_from(os.environ)
@@ -233,4 +233,4 @@ def _end_program(
     if settings.registry:
         Path(settings.registry).unlink(missing_ok=True)
     if not settings.quiet:
-        run_closing.say_all(recording, file, children)
+        run_closing.print_closing(recording, file, children)

@@ -7,17 +7,20 @@ signals, tracebacks and exit code are its own.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from gpumemprof.command_line import CommandParser
+from gpumemprof.errors import UsageError
 from gpumemprof.recorder import processes
-from gpumemprof.recorder.run_closing import say
+from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 
 __all__ = ["main"]
@@ -32,84 +35,69 @@ Usage: gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
 
 Options:
   -o, --output FILE   Write here (default: SCRIPT.PID.gmp; with several ranks also host and rank)
-  -f, --force         Replace FILE if it is there
+  -f, --force         Replace FILE if it exists
   --no-children       Do not record the processes that the program starts
   --no-stacks         Do not record where memory was allocated
   --no-labels         Do not record which memory holds parameters, gradients, …
-  --cpu               Record CPU tensors; done by itself where there is no CUDA
-  --record-arguments  Keep the values of the program's arguments too, not only their names
+  --cpu               Record CPU tensors; the default where there is no CUDA
+  --record-arguments  Record the values of the program's arguments, not only their names
   -h, --help          Print this help
 
 Everything after SCRIPT or MODULE belongs to the program. Its exit code is passed through.
 """
 
 
-class _UsageError(Exception):
-    pass
-
-
 @dataclass
 class _Options:
-    script: str = ""
-    is_module: bool = False
-    arguments: list[str] = field(default_factory=list)
-    output: str | None = None
-    settings: Settings = field(default_factory=Settings)
-    help: bool = False
+    script: str
+    is_module: bool
+    arguments: list[str]
+    output: str | None
+    settings: Settings
 
 
-def _take_value(words: list[str], name: str) -> str:
-    if not words:
-        raise _UsageError(f"{name} needs a value")
-    return words.pop(0)
+def _parser() -> CommandParser:
+    parser = CommandParser("gpumemprof run", _HELP)
+    parser.add_argument("-o", "--output")
+    parser.add_argument("-f", "--force", action="store_true")
+    parser.add_argument("--no-children", action="store_false", dest="children")
+    parser.add_argument("--no-stacks", action="store_false", dest="stacks")
+    parser.add_argument("--no-labels", action="store_false", dest="labels")
+    parser.add_argument("--cpu", action="store_true", default=None)
+    parser.add_argument("--record-arguments", action="store_true")
+    # Both take everything that follows: it belongs to the program, whatever it looks like.
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    return parser
 
 
-def _take_flag(settings: Settings, word: str) -> bool:
-    """Whether it is one of the flags without a value."""
-    if word in ("-f", "--force"):
-        settings.force = True
-    elif word == "--no-children":
-        settings.children = False
-    elif word == "--no-stacks":
-        settings.stacks = False
-    elif word == "--no-labels":
-        settings.labels = False
-    elif word == "--cpu":
-        settings.cpu = True
-    elif word == "--record-arguments":
-        settings.arguments = True
-    else:
-        return False
-    return True
-
-
-def _parse(arguments: Sequence[str]) -> _Options:
-    options = _Options()
-    words = list(arguments)
-    while words:
-        word = words.pop(0)
-        if word in ("-h", "--help"):
-            options.help = True
-            return options
-        if _take_flag(options.settings, word):
-            continue
-        if word in ("-o", "--output"):
-            options.output = _take_value(words, word)
-            continue
-        if word.startswith("--output="):
-            options.output = word.partition("=")[2]
-            continue
-        if word == "-m":
-            options.is_module = True
-            word = _take_value(words, word)
-        elif word == "--":
-            word = _take_value(words, "run --")
-        elif word.startswith("-"):
-            raise _UsageError(f"run does not know {word}")
-        options.script = word
-        options.arguments = words
-        return options
-    raise _UsageError("run needs a script, or -m and a module")
+def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
+    """The options; None if help is wanted."""
+    given = parser.parse(words)
+    if given.help:
+        return None
+    is_module = given.module is not None
+    # What follows a -- among a module's arguments is in `program`, with the -- itself.
+    program = [*given.module, *given.program] if is_module else list(given.program)
+    if is_module and not given.module:
+        raise parser.mistake("-m needs a value")
+    if is_module and f"-m{program[0]}" in words[: len(words) - len(program) + 1]:
+        raise parser.mistake(f"unexpected argument '-m{program[0]}'")
+    if not is_module and program[:1] == ["--"]:
+        del program[0]
+        if not program:
+            raise parser.mistake("run -- needs a value")
+    if not program:
+        raise parser.mistake("run needs a script, or -m and a module")
+    settings = Settings(
+        force=given.force,
+        stacks=given.stacks,
+        labels=given.labels,
+        cpu=given.cpu,
+        children=given.children,
+        arguments=given.record_arguments,
+    )
+    return _Options(program[0], is_module, program[1:], given.output, settings)
 
 
 def _set_paths(options: _Options) -> None:
@@ -125,16 +113,18 @@ def _set_paths(options: _Options) -> None:
     settings.children_base = str(Path.cwd() / base)
 
 
-def _check(options: _Options) -> None:
+def _check(options: _Options) -> str | None:
+    """What is wrong with the options, if anything is."""
     if not options.is_module and not Path(options.script).exists():
-        raise _UsageError(f"{options.script}: no such script")
+        return f"{options.script}: no such script"
     path = options.settings.output
     if Path(path).is_dir():
-        raise _UsageError(f"{path} is a folder; name a file with -o")
+        return f"{path} is a folder; name a file with -o"
     if os.path.lexists(path) and not options.settings.force:
-        raise _UsageError(f"{path} exists; add -f to replace it, or name another with -o")
+        return f"{path} exists; add -f to replace it, or name another with -o"
     if sys.flags.ignore_environment or sys.flags.no_site:
-        raise _UsageError("run cannot record a Python that was started with -I, -E or -S")
+        return "run cannot record a Python that was started with -I, -E or -S"
+    return None
 
 
 def _interpreter_flags() -> list[str]:
@@ -173,15 +163,17 @@ def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None =
         is_quiet: print nothing about the recording at the end, and record no other process.
         applied: a request to change the program; see `gpumemprof.verify.apply`.
     """
+    parser = _parser()
     try:
-        options = _parse(arguments)
-        if options.help:
+        options = _parse(parser, arguments)
+        if options is None:
             print(_HELP, end="")
             return 0
         _set_paths(options)
-        _check(options)
-    except _UsageError as mistake:
-        say(f"{mistake}; see gpumemprof run --help")
+        if (problem := _check(options)) is not None:
+            raise parser.mistake(problem)
+    except UsageError as mistake:
+        print_message(str(mistake))
         return _USAGE_CODE
     settings = options.settings
     settings.quiet, settings.applied = is_quiet, applied

@@ -18,13 +18,13 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
 
-__all__ = ["OutputFile", "peaks", "read_children", "say", "say_all"]
+__all__ = ["OutputFile", "peaks", "print_closing", "print_message", "read_children"]
 
 _MOST_NAMED = 8
 _COLUMNS = 80
 
 
-def say(sentence: str) -> None:
+def print_message(sentence: str) -> None:
     """Print one line on standard error."""
     _print(f"gpumemprof: {sentence}")
 
@@ -146,20 +146,22 @@ def _child_lines(children: dict[int, ChildReport]) -> tuple[list[str], list[str]
         if "events" in row:
             lines.append(f"  {paths[-1]}: {row['recorded']}, {row['peaks']}")
         else:
-            lines.append(f"  {paths[-1]}: its process had not ended, or was killed")
+            lines.append(f"  {paths[-1]}: its process has not ended yet, or was killed")
         lines += [f"  {paths[-1]}: {note}" for note in row.get("notes", [])]
     return lines, paths
 
 
-def say_all(recording: ActiveRecording, file: OutputFile, children: dict[int, ChildReport]) -> None:
+def print_closing(
+    recording: ActiveRecording, file: OutputFile, children: dict[int, ChildReport]
+) -> None:
     """Print everything at the very end."""
     for note in recording.notes:
-        say(note)
+        print_message(note)
     lines, paths = _child_lines(children)
-    own = _say_own(recording, file, bool(paths))
+    own = _print_own(recording, file, bool(paths))
     if paths:
         count = _counted(len(paths), "child process was", "child processes were")
-        say(f"{count} recorded:")
+        print_message(f"{count} recorded:")
         for line in lines[:_MOST_NAMED]:
             _print(line)
         if len(lines) > _MOST_NAMED:
@@ -167,7 +169,7 @@ def say_all(recording: ActiveRecording, file: OutputFile, children: dict[int, Ch
     left_out = sum(1 for row in children.values() if row["path"] is None)
     if left_out:
         count = _counted(left_out, "more child process was", "more child processes were")
-        say(f"{count} not recorded: too many for one folder")
+        print_message(f"{count} not recorded: too many for one folder")
     if len(paths) > _MOST_NAMED:
         start = _common_start(paths)
         words = " ".join(map(shlex.quote, [*own, start]))
@@ -176,28 +178,28 @@ def say_all(recording: ActiveRecording, file: OutputFile, children: dict[int, Ch
         _print(f"Next: gpumemprof report {' '.join(map(shlex.quote, [*own, *paths]))}")
 
 
-def _say_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -> list[str]:
+def _print_own(recording: ActiveRecording, file: OutputFile, has_children: bool) -> list[str]:
     """Print the line of the program's own process; returns its file if there is one to look at."""
     if not recording.summary:
         return []
     changed = file.what_happened()
     if changed is not None:
         if not recording.summary["problem"]:  # otherwise it is among the notes
-            say(f"{file.path} was {changed} while the program ran: the recording is lost")
+            print_message(f"{file.path} was {changed} while the program ran: the recording is lost")
         return []
     if recording.capture == "counters":
-        say(f"events could not be recorded; torch's own counters are in {file.path}")
+        print_message(f"events could not be recorded; torch's own counters are in {file.path}")
         return [file.path]
     if recording.summary["events"] == 0 and recording.capture != "recorder":
         file.remove()
         if not has_children:
-            say(_why_nothing(recording))
+            print_message(_why_nothing(recording))
         return []
-    _say_figures(recording, file.path)
+    _print_figures(recording, file.path)
     return [file.path]
 
 
-def _say_figures(recording: ActiveRecording, path: str) -> None:
+def _print_figures(recording: ActiveRecording, path: str) -> None:
     counts = what_is_recorded(recording.summary)
     how = "" if recording.capture == "native" else f", capture: {recording.capture}"
     size = f"({_size(recording.summary['size_bytes'])}{how})"
@@ -206,12 +208,12 @@ def _say_figures(recording: ActiveRecording, path: str) -> None:
     line = f"{where}; {peak}" if peak else where
     most = _COLUMNS - len("gpumemprof: ")
     if len(line) <= most:
-        say(line)
+        print_message(line)
         return
     if len(where) <= most:
-        say(where)
+        print_message(where)
     else:
-        say(f"{counts} {size}")
+        print_message(f"{counts} {size}")
         _print(f"  in {path}")
     if peak:
         _print(f"  {peak}")

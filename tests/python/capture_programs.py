@@ -41,3 +41,10 @@ def run_command(
         timeout=120,
         check=False,
     )
+
+
+def run_advise(
+    folder: Path, *words: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``gpumemprof advise`` with these arguments."""
+    return run_command(folder, ["-m", "gpumemprof", "advise", *words], environment)

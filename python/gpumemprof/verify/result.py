@@ -1,17 +1,28 @@
-"""Compares predictions with measurements: what `verify` finds, as text and JSON."""
+"""What a run with a remedy showed, compared with what the advice predicted."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpumemprof.verify.apply import Effect
 
-__all__ = ["Baseline", "Measured", "StepTime", "Verdict", "as_json", "as_text"]
+__all__ = [
+    "NO_TIME",
+    "Band",
+    "Baseline",
+    "Measured",
+    "PeakComparison",
+    "PredictedPeak",
+    "Prediction",
+    "RemedyResult",
+    "StepTime",
+]
 
-_SCHEMA_VERSION = 1
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+def duration(seconds: float) -> str:
+    """``316 ms``."""
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 @dataclass(frozen=True)
@@ -26,9 +37,9 @@ class StepTime:
     def __str__(self) -> str:
         """``316 ms (290 ms to 350 ms)``."""
         if self.low_seconds is None or self.high_seconds is None:
-            return _duration(self.seconds)
-        between = f"{_duration(self.low_seconds)} to {_duration(self.high_seconds)}"
-        return f"{_duration(self.seconds)} ({between})"
+            return duration(self.seconds)
+        between = f"{duration(self.low_seconds)} to {duration(self.high_seconds)}"
+        return f"{duration(self.seconds)} ({between})"
 
     def to_json(self) -> dict[str, float | None]:
         """As ``--json`` prints it."""
@@ -39,7 +50,7 @@ class StepTime:
         }
 
 
-_NO_TIME = {"step_seconds": None, "step_seconds_low": None, "step_seconds_high": None}
+NO_TIME = {"step_seconds": None, "step_seconds_low": None, "step_seconds_high": None}
 
 
 @dataclass(frozen=True)
@@ -67,12 +78,87 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Band:
+    """Where the advice expects a figure."""
+
+    low_bytes: int
+    high_bytes: int
+
+
+@dataclass(frozen=True)
+class PredictedPeak:
+    """What the advice predicts for one kind of peak; ``None`` where it predicts nothing."""
+
+    predicted_bytes: int | None = None
+    band: Band | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the advice predicts for a remedy, or for several together."""
+
+    allocated: PredictedPeak
+    reserved: PredictedPeak
+    slowdown_pct: float | None
+    why: str | None
+
+    @classmethod
+    def from_json(cls, remedy: dict[str, Any]) -> Prediction:
+        """Build from an entry of ``remedies`` in the JSON advice; any figure may be missing."""
+
+        def peak(kind: str) -> PredictedPeak:
+            band = remedy.get(f"predicted_peak_{kind}_band")
+            return PredictedPeak(
+                remedy.get(f"predicted_peak_{kind}_bytes"),
+                None if band is None else Band(band["low_bytes"], band["high_bytes"]),
+            )
+
+        return cls(
+            peak("allocated"), peak("reserved"), remedy.get("slowdown_pct"), remedy.get("why")
+        )
+
+
+@dataclass(frozen=True)
+class PeakComparison:
+    """One kind of peak, ``allocated`` or ``reserved``, predicted and measured."""
+
+    kind: str
+    predicted: PredictedPeak
+    measured_bytes: int | None
+
+    @property
+    def error_pct(self) -> float | None:
+        """How much too high the prediction was, in percent."""
+        if self.predicted.predicted_bytes is None or self.measured_bytes is None:
+            return None
+        return 100 * (self.predicted.predicted_bytes / self.measured_bytes - 1)
+
+    @property
+    def is_in_band(self) -> bool | None:
+        """Whether the measurement lies in the predicted band."""
+        band = self.predicted.band
+        if self.error_pct is None or self.measured_bytes is None or band is None:
+            return None
+        return band.low_bytes <= self.measured_bytes <= band.high_bytes
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        band = self.predicted.band
+        return {
+            f"predicted_peak_{self.kind}_bytes": self.predicted.predicted_bytes,
+            f"predicted_peak_{self.kind}_band": None if band is None else asdict(band),
+            f"measured_peak_{self.kind}_bytes": self.measured_bytes,
+            f"{self.kind}_error_pct": self.error_pct,
+            f"is_{self.kind}_in_band": self.is_in_band,
+        }
+
+
+@dataclass(frozen=True)
+class RemedyResult:
     """One run with one or several remedies."""
 
     names: list[str]
-    prediction: dict[str, Any]
-    """Of the advice, in its words; without its figures where it has none."""
+    prediction: Prediction
     measured: Measured
     effects: list[Effect]
     baseline: Baseline
@@ -90,9 +176,12 @@ class Verdict:
                 return f"{effect.name} changed nothing in this program: {effect.what}"
             settings = self.measured.allocator_settings.lower().replace('"', "").replace(" ", "")
             if effect.name == "expandable_segments" and f"{effect.name}:true" not in settings:
-                return f"{effect.name} changed nothing in this program: it sets others itself"
+                return (
+                    f"{effect.name} changed nothing in this program, "
+                    "which sets its own allocator settings"
+                )
         if not self.effects:
-            return f"what {self.name} changed is not known: the program ended without a word"
+            return f"what {self.name} changed is not known: the program ended without reporting it"
         return None
 
     @property
@@ -103,23 +192,23 @@ class Verdict:
             return None
         return 100 * (after.seconds / before.seconds - 1)
 
-    def figure(self, kind: str) -> dict[str, Any]:
-        """The predicted and measured ``allocated`` or ``reserved`` bytes."""
-        predicted = self.prediction.get(f"predicted_peak_{kind}_bytes")
-        band = self.prediction.get(f"predicted_peak_{kind}_band")
-        measured = getattr(self.measured, f"peak_{kind}_bytes")
-        if self.without_effect is not None:
-            measured = None
-        is_both = predicted is not None and measured is not None
-        return {
-            f"predicted_peak_{kind}_bytes": predicted,
-            f"predicted_peak_{kind}_band": band,
-            f"measured_peak_{kind}_bytes": measured,
-            f"{kind}_error_pct": 100 * (predicted / measured - 1) if is_both else None,
-            f"is_{kind}_in_band": (
-                band["low_bytes"] <= measured <= band["high_bytes"] if is_both and band else None
-            ),
-        }
+    @property
+    def allocated(self) -> PeakComparison:
+        """The peak of allocated bytes."""
+        return self._compare(
+            "allocated", self.prediction.allocated, self.measured.peak_allocated_bytes
+        )
+
+    @property
+    def reserved(self) -> PeakComparison:
+        """The peak of reserved bytes."""
+        return self._compare(
+            "reserved", self.prediction.reserved, self.measured.peak_reserved_bytes
+        )
+
+    def _compare(self, kind: str, predicted: PredictedPeak, measured: int | None) -> PeakComparison:
+        is_compared = self.without_effect is None
+        return PeakComparison(kind, predicted, measured if is_compared else None)
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
@@ -128,128 +217,10 @@ class Verdict:
             "name": self.name,
             "applied": [effect.what for effect in self.effects] if is_compared else None,
             "without_effect": self.without_effect,
-            **self.figure("allocated"),
-            **self.figure("reserved"),
-            "predicted_slowdown_pct": self.prediction.get("slowdown_pct"),
+            **self.allocated.to_json(),
+            **self.reserved.to_json(),
+            "predicted_slowdown_pct": self.prediction.slowdown_pct,
             "measured_slowdown_pct": self.slowdown_pct if is_compared else None,
-            **(self.measured.step.to_json() if is_compared and self.measured.step else _NO_TIME),
-            "why": self.prediction.get("why"),
+            **(self.measured.step.to_json() if is_compared and self.measured.step else NO_TIME),
+            "why": self.prediction.why,
         }
-
-
-def as_json(baseline: Baseline, verdicts: list[Verdict]) -> str:
-    """The whole comparison as a JSON object."""
-    return json.dumps(
-        {
-            "schema_version": _SCHEMA_VERSION,
-            "program": baseline.program,
-            "device": baseline.device,
-            "baseline": {
-                "path": baseline.path,
-                "peak_allocated_bytes": baseline.peak_allocated_bytes,
-                "peak_reserved_bytes": baseline.peak_reserved_bytes,
-                **(baseline.step.to_json() if baseline.step else _NO_TIME),
-            },
-            "verified": [verdict.to_json() for verdict in verdicts],
-        },
-        indent=2,
-    )
-
-
-def size(count: int | None) -> str:
-    """Format bytes with three digits, as the advice does.
-
-    >>> size(2888000000), size(68157440), size(100), size(None)
-    ('2.69 GiB', '65.0 MiB', '100 B', '-')
-    """
-    if count is None:
-        return "-"
-    value, unit = float(count), 0
-    # Compare as rounded: 1023.7 KiB becomes 1.00 MiB.
-    while value >= 999.5 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    digits = 0 if unit == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} {_UNITS[unit]}"
-
-
-def _percent(value: float | None) -> str:
-    return "?" if value is None else f"{value:+.1f} %"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
-def _rows(verdict: Verdict) -> list[list[str]]:
-    rows = []
-    for kind in ("allocated", "reserved"):
-        figure = verdict.figure(kind)
-        measured = figure[f"measured_peak_{kind}_bytes"]
-        if measured is None:
-            continue
-        band = figure[f"predicted_peak_{kind}_band"]
-        is_in = figure[f"is_{kind}_in_band"]
-        rows.append(
-            [
-                verdict.name if kind == "allocated" else "",
-                kind,
-                size(figure[f"predicted_peak_{kind}_bytes"]),
-                "-" if band is None else f"{size(band['low_bytes'])} - {size(band['high_bytes'])}",
-                size(measured),
-                _percent(figure[f"{kind}_error_pct"]),
-                "-" if is_in is None else "yes" if is_in else "NO",
-            ]
-        )
-    return rows
-
-
-_HEAD = ["remedy", "peak", "predicted", "between", "measured", "error", "in"]
-_IS_TEXT = [True, True, False, True, False, False, True]
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if is_text else cell.rjust(width)
-            for cell, width, is_text in zip(row, widths, _IS_TEXT)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
-
-
-def _sentence(verdict: Verdict) -> list[str]:
-    lines = [f"{verdict.name}: {', '.join(effect.what for effect in verdict.effects)}"]
-    if verdict.figure("allocated")["predicted_peak_allocated_bytes"] is None:
-        lines.append(f"  Not predicted: {verdict.prediction.get('why')}")
-    if verdict.slowdown_pct is not None:
-        told = verdict.prediction.get("slowdown_pct")
-        predicted = "" if told is None else f" (predicted {told:+.0f} %)"
-        lines.append(
-            f"  A step takes {verdict.measured.step} instead of {verdict.baseline.step}: "
-            f"{_percent(verdict.slowdown_pct)}{predicted}"
-        )
-    return lines
-
-
-def as_text(baseline: Baseline, verdicts: list[Verdict]) -> str:
-    """The whole comparison as human-readable text."""
-    reserved = baseline.peak_reserved_bytes
-    lines = [
-        f"{baseline.program}: predicted against measured",
-        f"{baseline.device}: peak {size(baseline.peak_allocated_bytes)} allocated"
-        + ("" if reserved is None else f", {size(reserved)} reserved")
-        + f" as it is{'' if baseline.path is None else f' ({baseline.path})'}",
-    ]
-    compared = [verdict for verdict in verdicts if verdict.without_effect is None]
-    if compared:
-        lines += [
-            "",
-            *_table([_HEAD, *(row for verdict in compared for row in _rows(verdict))]),
-            "",
-        ]
-    for verdict in compared:
-        lines += _sentence(verdict)
-    return "\n".join(lines)

@@ -7,13 +7,14 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from gpumemprof import _core
-from gpumemprof._core import Table, TableKind
 from gpumemprof.errors import CutFileWarning, UsageError
-from gpumemprof.read.labels import Label
-from gpumemprof.read.report import DeviceReport, DeviceSources, Frame
+from gpumemprof.read.arguments import at_least_0, device_number, listed, moment
+from gpumemprof.read.completeness import Completeness
+from gpumemprof.read.report import DeviceReport, DeviceSources
+from gpumemprof.read.tables import RecordingTables
 
 __all__ = ["Recording", "load"]
 
@@ -48,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> Recording:
     return recording
 
 
-class Recording:
+class Recording(RecordingTables):
     """A recording opened by `load`: its report and its tables.
 
     Any library that takes Arrow data reads the tables in place::
@@ -79,7 +80,7 @@ class Recording:
         return self._handle.cut
 
     @cached_property
-    def completeness(self) -> dict[str, Any]:
+    def completeness(self) -> Completeness:
         """How the recording ended, and which parts of the program's run are missing.
 
         As in ``report --json``: ``made`` = ``recorded`` + ``lost``, ``gaps`` with their times, and
@@ -88,7 +89,8 @@ class Recording:
         >>> load("run.gmp").completeness["lost"]  # doctest: +SKIP
         {'allocations': 0, 'frees': 0, 'others': 0}
         """
-        return dict(json.loads(self._handle.completeness_json))
+        completeness: Completeness = json.loads(self._handle.completeness_json)
+        return completeness
 
     @cached_property
     def devices(self) -> list[DeviceReport]:
@@ -136,9 +138,7 @@ class Recording:
         top: int | None = None,
     ) -> str:
         """Return the same as `report`, as JSON text."""
-        return _core.report_json(
-            self._handle, *_moment(at), _device_number(device), _at_least_0(top)
-        )
+        return _core.report_json(self._handle, *moment(at), device_number(device), at_least_0(top))
 
     def to_text(
         self,
@@ -155,9 +155,9 @@ class Recording:
         """
         return _core.report_text(
             self._handle,
-            *_moment(at),
-            _device_number(device),
-            _at_least_0(top),
+            *moment(at),
+            device_number(device),
+            at_least_0(top),
             width,
             modules,
             steps,
@@ -193,14 +193,14 @@ class Recording:
             UsageError: a setting does not exist, or a limit is below the first segment.
             InputError: no history was recorded.
         """
-        confs, limits = _listed(alloc_conf, str), _listed(memory_limit, int)
+        confs, limits = listed(alloc_conf, str), listed(memory_limit, int)
         text = _core.replay_json(
             self._handle,
             confs,
             limits,
             torch_version,
             recorded_limit,
-            _device_number(device),
+            device_number(device),
             search,
         )
         result: dict[str, Any] = json.loads(text)
@@ -245,7 +245,7 @@ class Recording:
                 fit,
                 batch,
                 sequence,
-                _device_number(device),
+                device_number(device),
                 None if other is None else other._handle,
                 [names.split("+") for names in together],
             )
@@ -273,159 +273,10 @@ class Recording:
             [] if memory_limit is None else [memory_limit],
             torch_version,
             recorded_limit,
-            _device_number(device),
+            device_number(device),
             os.fsencode(path),
             overwrite,
         )
-
-    @property
-    def events(self) -> Table:
-        """What the allocator did, in order.
-
-        ======================= ==========================================================
-        ``device``              the device's number; -1 is pinned host memory
-        ``event``               the event's number on its device, from 0
-        ``action``              ``alloc``, ``free_requested``, ``free_completed``,
-                                ``segment_alloc``, ``segment_free``, ``segment_map``,
-                                ``segment_unmap``, ``snapshot``, ``oom``, ``annotate``,
-                                ``other``
-        ``address``             null for an ``oom``
-        ``size_bytes``          requested bytes for blocks, full size for segments
-        ``stream``              index into ``Recording.streams``
-        ``time_ns``             nanoseconds since 1970, UTC; null where not recorded
-        ``stack``               row of ``stacks``; null where not recorded
-        ``compile_context``     the compiled region; null if none
-        ``user_metadata``       the user's own label; null if none
-        ``pool``                index into ``Recording.pools``; null where not recorded
-        ``device_free_bytes``   the device's free memory at an ``oom``; otherwise null
-        ``forward_stack``       for memory allocated in backward: row of ``stacks`` for the call of
-                                the forward op; null where not recorded
-        ``module``              for an ``alloc`` or ``oom``: the path of the innermost module that
-                                made it, such as ``transformer.h.3.mlp``; in backward, that of
-                                the forward op; the class for a module outside any model; null
-                                if none, and in snapshots
-        ======================= ==========================================================
-        """
-        return self._table(TableKind.events)
-
-    @property
-    def allocations(self) -> Table:
-        """Every allocated block, with its lifetime, actual size and stack.
-
-        ========================= ========================================================
-        ``device``                the device's number
-        ``address``
-        ``size_bytes``            of the block: what it takes from the pool
-        ``requested_bytes``       what the program requested
-        ``alloc_event``           null: before the history began
-        ``free_requested_event``  when its owner freed it; null: not by the end
-        ``free_completed_event``  when it could be reused; null: not by the end
-        ``stream``                index into ``Recording.streams``
-        ``stack``                 row of ``stacks``; null where not recorded
-        ``segment``               its number in the device's ``segments``; null if unknown
-        ``source``                what it is for: ``parameters``, ``gradients``,
-                                  ``optimizer_state``, ``activations``, ``inputs``,
-                                  ``workspace``, ``temporaries``, ``kv_cache`` or
-                                  ``unknown``
-        ``name``                  of the tensor, such as ``h.3.mlp.c_fc.weight.grad``; null if the
-                                  recording does not name it
-        ``tag``                   the `gpumemprof.tag` it was allocated in; null if none
-        ``step``                  training step it was allocated in, from 1; null before the first
-        ``time_ns``               when it was allocated, nanoseconds since 1970, UTC; null where
-                                  not recorded
-        ``free_time_ns``          when it was freed; null: not by the end, or not recorded
-        ``file``                  of the line of your code that allocated it: the innermost frame
-                                  outside installed packages; in backward, of the line whose
-                                  gradient was computed; null without a stack
-        ``line``                  the number of that line
-        ``function``              its function
-        ``module``                the module that owns it, if it is a parameter, a gradient or
-                                  optimizer state; otherwise the one that allocated it; null if
-                                  none, and in snapshots
-        ========================= ========================================================
-
-        A block is live after event *e* if ``alloc_event`` is null or at most *e*, and
-        ``free_requested_event`` is null or greater than *e*.
-        """
-        return self._table(TableKind.allocations)
-
-    def labels(self) -> list[Label]:
-        """Return the allocations that the recorded program itself named.
-
-        Parameters, buffers, gradients, optimizer state and inputs with their names, in order of
-        allocation; empty for a snapshot, and if no labels were recorded.
-
-        ::
-
-            [label.name for label in recording.labels() if label.source == "gradients"]
-        """
-        return [Label(*row) for row in _core.labels(self._handle)]
-
-    @property
-    def segments(self) -> Table:
-        """Memory the pool took from the driver: segments, and mapped pieces of expandable ones.
-
-        ================= ================================================================
-        ``device``        the device's number
-        ``segment``       the segment's number on its device, from 0
-        ``address``
-        ``size_bytes``
-        ``birth_event``   null: before the history began
-        ``death_event``   null: still there at the end
-        ``stream``        index into ``Recording.streams``
-        ``pool``          index into ``Recording.pools``; null if unknown
-        ``is_expandable``
-        ``is_small``      serves requests up to 1 MiB
-        ``stack``         row of ``stacks``; null where not recorded
-        ================= ================================================================
-        """
-        return self._table(TableKind.segments)
-
-    @property
-    def stacks(self) -> Table:
-        """Every distinct call stack, stored as a link to its caller; shared by all devices.
-
-        ========== =======================================================================
-        ``stack``  the stack's number, from 0
-        ``caller`` the stack it was called from; null for the outermost frame
-        ``frame``  its innermost frame, row of ``frames``
-        ========== =======================================================================
-        """
-        return self._table(TableKind.stacks)
-
-    @property
-    def frames(self) -> Table:
-        """Every distinct frame; shared by all devices.
-
-        ========= ========================================================================
-        ``frame`` the frame's number, from 0
-        ``name``  of the function
-        ``file``
-        ``line``
-        ========= ========================================================================
-        """
-        return self._table(TableKind.frames)
-
-    @property
-    def streams(self) -> list[int]:
-        """The stream handles that ``stream`` columns index; 0 is the default stream."""
-        return self._handle.streams
-
-    @property
-    def pools(self) -> list[tuple[int, int]]:
-        """The memory pools that ``pool`` columns index.
-
-        ``(0, 0)`` is the default pool, ``(n, 0)`` a CUDA graph's own, ``(0, n)`` a user's.
-        """
-        return self._handle.pools
-
-    def stack(self, id: int) -> list[Frame]:
-        """Return the frames of a stack, innermost first.
-
-        Args:
-            id: the stack's number, as in the ``stack`` columns.
-        """
-        return [Frame(*frame) for frame in self._handle.stack(id)]
 
     def __str__(self) -> str:
         """The human-readable report, as ``gpumemprof report`` prints it."""
@@ -438,50 +289,3 @@ class Recording:
         count = self._handle.event_count
         events = f"{count:,} event{'' if count == 1 else 's'}"
         return f"<Recording {self._path!r}: {devices}, {events}{cut}>"
-
-    def _table(self, kind: TableKind) -> Table:
-        return _core.table(self._handle, kind)
-
-
-_LARGEST_DEVICE = 1024
-_LARGEST_EVENT = 2**32 - 2
-
-
-_T = TypeVar("_T")
-
-
-def _listed(values: _T | Sequence[_T], kind: type[_T]) -> list[_T]:
-    return [values] if isinstance(values, kind) else list(cast("Sequence[_T]", values))
-
-
-def _usage(message: str) -> UsageError:
-    return UsageError(message, "usage")
-
-
-def _device_number(device: str | int | None) -> int | None:
-    if device is None:
-        return None
-    if isinstance(device, str):
-        number = "-1" if device == "host" else device.rpartition(":")[2]
-        if not number.lstrip("-").isdecimal():
-            raise _usage(f"device takes a number or a name such as 'cuda:0', not {device!r}")
-        device = int(number)
-    if not -1 <= device <= _LARGEST_DEVICE:
-        raise _usage(f"there is no device {device}")
-    return device
-
-
-def _moment(at: str | int) -> tuple[_core._Moment, int]:
-    if at == "peak":
-        return "peak", 0
-    if at == "end":
-        return "end", 0
-    if isinstance(at, int) and 0 <= at <= _LARGEST_EVENT:
-        return "event", at
-    raise _usage(f"at takes an event's number, 'peak' or 'end', not {at!r}")
-
-
-def _at_least_0(top: int | None) -> int | None:
-    if top is not None and top < 0:
-        raise _usage(f"top takes a number from 0 on, not {top}")
-    return top

@@ -1,18 +1,12 @@
-"""What a recording says about itself when it ends, as a dictionary that users read."""
+"""The summary of a recording that has ended, and the reports of child processes."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["ChildReport", "DeviceSummary", "EventCounts", "RecordingSummary"]
+from gpumemprof.read.completeness import EventCounts
 
-
-class EventCounts(TypedDict):
-    """How many events of each kind."""
-
-    allocations: int
-    frees: int
-    others: int
+__all__ = ["ChildReport", "DeviceSummary", "RecordingSummary"]
 
 
 class DeviceSummary(TypedDict):
@@ -46,7 +40,7 @@ class _StartedChild(TypedDict):
 
 
 class ChildReport(_StartedChild, total=False):
-    """What a child process tells the first process; all of it only once the child has ended."""
+    """What a child process reports to the first process; complete once the child has ended."""
 
     events: int
     recorded: str

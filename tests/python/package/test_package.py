@@ -19,7 +19,10 @@ def members_of(value):
     """The public functions and properties of a class or function."""
     if not inspect.isclass(value):
         return [value]
-    own = [member for name, member in vars(value).items() if not name.startswith("_")]
+    ours = [base for base in value.__mro__ if base.__module__.startswith("gpumemprof")]
+    own = [
+        member for base in ours for name, member in vars(base).items() if not name.startswith("_")
+    ]
     return [
         getattr(member, "fget", None) or getattr(member, "func", None) or member
         for member in own

@@ -1,0 +1,43 @@
+"""What a recording has of the program's run, and what it lost, as in the JSON report."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+__all__ = ["Completeness", "EventCounts", "LostPeriod"]
+
+
+class EventCounts(TypedDict):
+    """How many events of each kind."""
+
+    allocations: int
+    frees: int
+    others: int
+
+
+class LostPeriod(TypedDict):
+    """A part of the run in which events were lost."""
+
+    device: str
+    from_event: int
+    to_event: int
+    from_us: int | None
+    to_us: int | None
+    lost_events: int | None
+    lost_allocations: int | None
+    lost_frees: int | None
+
+
+class Completeness(TypedDict):
+    """How a recording ended, and what is missing; ``None`` for what is not known."""
+
+    is_whole: bool | None
+    is_closed: bool | None
+    ended: str | None
+    problem: str | None
+    made: EventCounts | None
+    recorded: EventCounts
+    lost: EventCounts | None
+    exact_until_us: int | None
+    gaps: list[LostPeriod]
+    what_is_missing: list[str]

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "capture/device_slot.h"
 #include "event/allocator_settings.h"
 #include "event/label.h"
 #include "event/recording.h"
@@ -25,8 +26,6 @@ namespace gpumemprof::capture {
 
 using RecordingNumber = int;
 using Facts = std::vector<std::pair<std::string, std::string>>;
-
-enum class MemoryKind : std::uint8_t { cuda, cpu };
 
 struct StartOptions {
   std::string path;

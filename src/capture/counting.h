@@ -4,10 +4,10 @@
 #pragma once
 
 #include "capture/capture.h"            // IWYU pragma: export
+#include "capture/device_slot.h"        // IWYU pragma: export
 #include "capture/hooks/cuda_report.h"  // IWYU pragma: export
 #include "capture/ledger/card.h"        // IWYU pragma: export
 #include "capture/ledger/ledger.h"      // IWYU pragma: export
 #include "capture/ledger/resident.h"    // IWYU pragma: export
 #include "capture/ledger/sampler.h"     // IWYU pragma: export
 #include "capture/ledger/scope.h"       // IWYU pragma: export
-#include "capture/record.h"             // IWYU pragma: export

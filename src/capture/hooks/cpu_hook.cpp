@@ -32,11 +32,11 @@ struct CpuEvent {
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
-  [[nodiscard]] static std::uint8_t device() { return kCpuDevice; }
+  [[nodiscard]] static DeviceSlot device() { return kCpuSlot; }
   [[nodiscard]] std::uint64_t address() const { return memory; }
   void write(EventRecord& record) const {
     record.action = static_cast<std::uint8_t>(action);
-    record.device = kCpuDevice;
+    record.device = kCpuSlot;
     record.ticks = ticks;
     record.address = memory;
     record.size_bytes = size_bytes;
@@ -56,7 +56,7 @@ struct CpuEvent {
 // seems to be allocated twice.
 int take_memory(void** memory, std::size_t alignment, std::size_t size) {
   const int failure = g_memalign(memory, alignment, size);
-  if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr && failure == 0 && size > 0)
+  if (Ledger* ledger = counting_ledger(kCpuSlot); ledger != nullptr && failure == 0 && size > 0)
     ledger->on_alloc(reinterpret_cast<std::uint64_t>(*memory), size);
   Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
   if (emitter != nullptr && failure == 0 && size > 0)
@@ -67,7 +67,7 @@ int take_memory(void** memory, std::size_t alignment, std::size_t size) {
 void give_memory(void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % kTensorAlignment == 0) {
-    if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr) ledger->on_free(address);
+    if (Ledger* ledger = counting_ledger(kCpuSlot); ledger != nullptr) ledger->on_free(address);
     Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
     if (emitter != nullptr) report(*emitter, Action::free_requested, memory, 0);
   }

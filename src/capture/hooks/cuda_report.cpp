@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <mutex>
 
+#include "capture/device_slot.h"
 #include "capture/hooks/call_table.h"
 #include "capture/ledger/ledger.h"
-#include "capture/record.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -27,13 +27,11 @@ Report g_report = nullptr;
 
 void on_report(void* memory, std::int64_t change_bytes, std::size_t allocated_bytes,
                std::size_t reserved_bytes, TorchDevice device) {
-  if (device.type == kCudaType && device.index >= 0) {
-    const auto slot = static_cast<std::uint8_t>(device.index);
-    if (slot < kCpuDevice) {
-      if (Ledger* ledger = counting_ledger(slot); ledger != nullptr) {
-        ledger->on_report(reinterpret_cast<std::uint64_t>(memory), change_bytes, allocated_bytes,
-                          reserved_bytes);
-      }
+  const auto slot = static_cast<DeviceSlot>(device.index);
+  if (device.type == kCudaType && is_cuda_slot(slot)) {
+    if (Ledger* ledger = counting_ledger(slot); ledger != nullptr) {
+      ledger->on_report(reinterpret_cast<std::uint64_t>(memory), change_bytes, allocated_bytes,
+                        reserved_bytes);
     }
   }
   g_report(memory, change_bytes, allocated_bytes, reserved_bytes, device);

@@ -35,7 +35,7 @@ void leave_to_parent() {
 Origin origin_of(const StartOptions& options) {
   Origin origin;
   origin.kind = "live";
-  origin.device_type = options.memory == MemoryKind::cuda ? "cuda" : "cpu";
+  origin.device_type = device_type(options.memory);
   origin.has_start = true;
   origin.has_traces = true;
   origin.facts = options.facts;
@@ -93,7 +93,7 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
       number, std::move(writer).value(), options, origin, first_allocation));
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
-  drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
+  drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
   open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
   settle();
   return number;
@@ -169,7 +169,7 @@ void Engine::set_walker(const FrameWalker* walker) {
 
 void Engine::hold(bool is_held, bool is_without_stacks) {
   const std::lock_guard lock(mutex_);
-  if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.note_pause(); });
+  if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.outputs().note_pause(); });
   is_held_ = is_held;
   is_without_stacks_ = is_without_stacks;
   settle();
@@ -234,7 +234,7 @@ std::uint16_t Engine::tag_number(const std::string& name) {
   if (tags_.size() + 1 >= kMostTags) return 0;
   const auto number = static_cast<std::uint16_t>(tags_.size() + 1);
   tags_.emplace(name, number);
-  drain_.submit([name](Drain& drain) { drain.add_tag(name); });
+  drain_.submit([name](Drain& drain) { drain.outputs().add_tag(name); });
   return number;
 }
 

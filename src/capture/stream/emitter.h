@@ -160,7 +160,7 @@ template <typename Event>
 [[gnu::noinline]] void Emitter::emit_while_losing(const Event& event, StackUse use) {
   EventRecord record;
   event.write(record);
-  const bool is_cpu = record.device == kCpuDevice;
+  const bool is_cpu = record.device == kCpuSlot;
   Losses::Fate fate = Losses::Fate::unknown;
   if (is_cpu && !event.is_alloc()) fate = losses_.freeing(record);
   if (fate == Losses::Fate::lost_with_its_allocation) return;

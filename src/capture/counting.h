@@ -1,5 +1,5 @@
-// Counting: the public interface for whoever profiles scopes in this process, as capture.h is for
-// whoever records. Start counting a device (ledger.h), attach its feed (cuda_report.h, or
+// Counting: the public interface for profiling scopes of this process, as capture.h is for
+// recording it. Start counting a device (ledger.h), attach its feed (cuda_report.h, or
 // attach_cpu() of capture.h), then open scopes (scope.h) or start a sampler (sampler.h).
 #pragma once
 

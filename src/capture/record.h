@@ -13,10 +13,10 @@
 
 namespace gpumemprof::capture {
 
-// What an event says about its stack.
+// An event's stack, compared with the mirror that the drain has of its thread's.
 enum class StackChange : std::uint8_t {
   none,
-  mirrored,  // the one the drain has for its thread
+  mirrored,  // the same
   moved,     // the same, but the innermost frame is at another instruction
 };
 
@@ -26,7 +26,7 @@ enum class RecordKind : std::uint8_t {
   code,
   node,
   module,
-  nothing,  // takes the place of an event that other records must precede
+  nothing,  // a place that was claimed too early: other records had to come first
 };
 
 // An autograd node: its sequence number within its thread, and torch's number for that thread.

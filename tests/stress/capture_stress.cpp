@@ -124,7 +124,7 @@ void fork_once() {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  expect(status == 0, "a child thinks that it records");
+  expect(status == 0, "a forked child is recording");
 }
 
 void one_round(const std::string& folder) {
@@ -140,14 +140,14 @@ void one_round(const std::string& folder) {
     forget_labels(labels);
     const Summary summary = stop(part, "stop");
     expect(summary.problem.empty(), summary.problem.c_str());
-    expect(summary.made.allocations >= summary.lost.allocations, "more was lost than made");
+    expect(summary.made.allocations >= summary.lost.allocations, "more events were lost than made");
   }
   for (std::thread& thread : threads) thread.join();
   g_callbacks.store(nullptr);
   const Summary summary = stop(whole, "stop");
   const std::uint64_t made = std::uint64_t{kThreads} * kBlocksInARound;
   expect(summary.has_counts && summary.made.allocations == made && summary.made.frees == made,
-         "made is not what was made");
+         "the events counted as made are not those that were made");
 }
 
 }  // namespace
@@ -160,6 +160,6 @@ int main() {
   for (int round = 0; round < kRounds; ++round) one_round(folder);
   stop_counting(kCpuSlot);
   std::filesystem::remove_all(folder);
-  if (g_failures == 0) std::puts("capture_stress: fine");
+  if (g_failures == 0) std::puts("capture_stress: ok");
   return g_failures == 0 ? 0 : 1;
 }

@@ -172,9 +172,9 @@ Status check_slot(std::size_t slot, TorchVersionNumber version) {
       std::find_if(kKnownSlots.begin(), kKnownSlots.end(),
                    [&](const KnownSlot& row) { return row.minor == version.minor; });
   if (version.major == 2 && known != kKnownSlots.end() && known->slot != slot) {
-    return cannot_attach_tracker("torch's allocator has its tracker in slot " +
-                                 std::to_string(slot) + ", not in " + std::to_string(known->slot) +
-                                 " as this version should");
+    return cannot_attach_tracker("torch's allocator has its tracker in vtable slot " +
+                                 std::to_string(slot) + "; in this version it should be " +
+                                 std::to_string(known->slot));
   }
   return Done{};
 }

@@ -46,7 +46,7 @@ Origin origin_of(const StartOptions& options) {
 
 Engine::Engine()
     : process_(::getpid()),
-      ring_(kRingRecords, g_is_forked ? Ring::Pages::as_it_goes : Ring::Pages::up_front),
+      ring_(kRingRecords, g_is_forked ? Ring::Pages::on_demand : Ring::Pages::up_front),
       emitter_(ring_, slots_),
       drain_(ring_, emitter_) {}
 
@@ -95,7 +95,7 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
   drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
   open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
-  settle();
+  update_callbacks();
   return number;
 }
 
@@ -104,7 +104,7 @@ bool Engine::end(RecordingNumber recording) {
   if (open == open_.end()) return false;
   open->second.first_allocation->end();
   open_.erase(open);
-  settle();
+  update_callbacks();
   return true;
 }
 
@@ -119,7 +119,7 @@ void Engine::submit_close(RecordingNumber recording, const std::string& reason,
     } catch (const std::exception& bug) {
       summary.problem = bug.what();
     }
-    done->set_value(summary);  // whoever waits must not wait forever
+    done->set_value(summary);  // the caller must not wait forever
   });
 }
 
@@ -164,7 +164,7 @@ void Engine::set_walker(const FrameWalker* walker) {
   walker_ = walker;
   const LineTableFormat format = walker->codes().layout().line_table_format;
   drain_.submit([format](Drain& drain) { drain.set_line_table_format(format); });
-  settle();
+  update_callbacks();
 }
 
 void Engine::hold(bool is_held, bool is_without_stacks) {
@@ -172,10 +172,10 @@ void Engine::hold(bool is_held, bool is_without_stacks) {
   if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.outputs().note_pause(); });
   is_held_ = is_held;
   is_without_stacks_ = is_without_stacks;
-  settle();
+  update_callbacks();
 }
 
-void Engine::settle() {
+void Engine::update_callbacks() {
   bool has_cpu = false;
   bool has_cuda = false;
   bool has_stacks = false;
@@ -219,7 +219,7 @@ void Engine::run_and_wait(const Drain::Command& command) {
     try {
       command(drain);
     } catch (...) {
-      done.set_value();  // whoever waits must not wait forever
+      done.set_value();  // the caller must not wait forever
       throw;
     }
     done.set_value();

@@ -91,7 +91,7 @@ void Ledger::on_alloc(std::uint64_t address, std::uint64_t size_bytes) {
   const std::lock_guard lock(lock_);
   std::uint64_t unseen_bytes = 0;
   if (table_.take(address, unseen_bytes)) {
-    // Someone we do not follow freed it.
+    // It was freed by a call that is not redirected to us.
     now_.allocated_bytes -= unseen_bytes;
     count(0, unseen_bytes);
   }

@@ -3,7 +3,7 @@
 //
 // There are two ways to feed it. CUDA: torch itself reports its totals with every block it
 // allocates or frees (on_report), so nothing can drift and none of the allocator's rules are
-// repeated here. CPU: sizes are added up here (on_alloc, on_free), since nobody else does.
+// repeated here. CPU: sizes are added up here (on_alloc, on_free), since torch does not.
 //
 // Peaks: open scopes form a chain in the order they were opened; each link keeps the maximum of the
 // interval between its own opening and the next one's. An event looks only at the newest link. A
@@ -69,7 +69,7 @@ struct ScopeReading {
   std::uint64_t uncounted = 0;  // events of unknown size: the figures are too small
 };
 
-// A link of the chain; whoever opens a scope owns it and must not move it until it is closed.
+// A link of the chain; the code that opens a scope owns it and must not move it until it is closed.
 struct OpenScope {
   OpenScope* older = nullptr;
   OpenScope* newer = nullptr;

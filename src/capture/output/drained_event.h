@@ -16,7 +16,7 @@ struct DrainedEvent {
   Action action = Action::other;
   DeviceSlot device = 0;
   std::uint16_t tag = 0;
-  bool is_inferred = false;  // nobody saw it: another event shows that it must have happened
+  bool is_inferred = false;  // not seen: another event shows that it must have happened
   // CPU memory: the newest recording that was open at its allocation. Later ones hold neither its
   // allocation nor its free.
   RecordingNumber newest_recording = 0;

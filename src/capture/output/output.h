@@ -83,7 +83,7 @@ class Output {
       peak_requested_bytes = std::max(peak_requested_bytes, requested_bytes);
     }
     EventCounts made;
-    std::vector<std::uint64_t> inferred_rows;  // frees that nobody saw
+    std::vector<std::uint64_t> inferred_rows;  // frees that were not seen
     std::optional<LostEvents> open_loss;       // still growing
   };
 

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Often enough that the ring stays far from full at any rate torch can reach, seldom enough not to
+// Often enough that the ring stays far from full at any rate torch can reach, rarely enough not to
 // be noticed.
 constexpr auto kPause = std::chrono::milliseconds(20);
 // How much a killed process loses.

@@ -89,7 +89,7 @@ void Losses::lose(const EventRecord& event, bool was_sent) {
   }
   count(event.device, epoch_, action, event.ticks);
   std::uint64_t before = 0;
-  lost_now_->take(event.address, before);  // freed by someone we do not follow
+  lost_now_->take(event.address, before);  // freed by a call that is not redirected to us
   if (!lost_now_->insert(event.address, epoch_)) undecided_.fetch_add(1, std::memory_order_relaxed);
 }
 

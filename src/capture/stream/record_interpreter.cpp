@@ -76,7 +76,7 @@ void RecordInterpreter::take(const LossEntry& entry) {
 }
 
 void RecordInterpreter::take_cpu_alloc(DrainedEvent& event) {
-  // It was freed by someone we do not follow.
+  // It was freed by a call that is not redirected to us.
   if (const CpuBlock* known = cpu_blocks_.find(event.address); known != nullptr) {
     DrainedEvent unseen = event;
     unseen.stack = StackId();

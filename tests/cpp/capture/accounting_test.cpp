@@ -1,5 +1,5 @@
-// made = recorded + lost, no matter what threads, full rings, starts and stops do. The referee
-// counts independently of the recorder.
+// made = recorded + lost, no matter what threads, full rings, starts and stops do. The tests
+// count independently of the recorder.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
@@ -194,7 +194,7 @@ TEST_F(Accounting, every_event_of_sixteen_threads_on_one_core_is_recorded_or_los
   expect_file_agrees(summary);
 }
 
-TEST_F(Accounting, memory_from_before_a_recording_is_none_of_its_events) {
+TEST_F(Accounting, memory_allocated_before_a_recording_is_not_part_of_it) {
   const OnOneCore pinned;
   start(1);
   std::vector<std::uint64_t> early;
@@ -220,7 +220,7 @@ TEST_F(Accounting, memory_from_before_a_recording_is_none_of_its_events) {
   expect_file_agrees(second);
 }
 
-TEST_F(Accounting, after_losses_the_recorder_is_back_to_its_usual_way) {
+TEST_F(Accounting, after_losses_recording_is_complete_again) {
   start(1);
   {
     const OnOneCore pinned;

@@ -42,15 +42,16 @@ ROOMS: dict[str, list[str]] = {
 # The same inside a room: which other folders of it each of its folders may include, and which of
 # the headers on top. The files on top may include all of them.
 FOLDERS: dict[str, list[str]] = {
-    "capture/stacks": [r"capture/(foreign_memory|record)\.h"],
-    "capture/ledger": [r"capture/(record|ticks)\.h"],
+    "capture/stacks": [r"capture/(device_slot|foreign_memory|record)\.h"],
+    "capture/ledger": [r"capture/(device_slot|ticks)\.h"],
+    "capture/output": ["capture/stacks", r"capture/(capture|device_slot|record)\.h"],
     "capture/stream": [
-        *("capture/stacks", "capture/ledger"),
-        r"capture/(capture|record|ticks)\.h",
+        *("capture/stacks", "capture/ledger", "capture/output"),
+        r"capture/(capture|device_slot|record|ticks)\.h",
     ],
     "capture/hooks": [
-        *("capture/stacks", "capture/ledger", "capture/stream"),
-        r"capture/(capture|foreign_memory|record|ticks)\.h",
+        *("capture/stacks", "capture/ledger", "capture/output", "capture/stream"),
+        r"capture/(capture|device_slot|foreign_memory|record|ticks)\.h",
     ],
 }
 

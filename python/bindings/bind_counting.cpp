@@ -123,7 +123,7 @@ nb::tuple take_samples(capture::Sampler& sampler) {
 }  // namespace
 
 void bind_counting(nb::module_& module) {
-  module.attr("CPU_SLOT") = static_cast<int>(capture::kCpuDevice);
+  module.attr("CPU_SLOT") = static_cast<int>(capture::kCpuSlot);
   module.def("counting_attach_cuda", attach_cuda_counting, nb::arg("major"), nb::arg("minor"));
   module.def(
       "counting_start",

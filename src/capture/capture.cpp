@@ -36,7 +36,7 @@ Error our_bug(const std::exception& bug) {
   return {ErrorCode::bug, bug.what(), "", "please report it"};
 }
 
-// Whether the snapshots the tracker saw match what torch has just listed; proves that entries are
+// Whether the snapshots the tracker saw match what torch has just listed; shows that entries are
 // read correctly.
 Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) {
   const std::vector<SeenSnapshot> seen = seen_snapshots();
@@ -44,7 +44,7 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
     return Error{ErrorCode::environment, std::move(message), "", ""};
   };
   if (seen.size() != static_cast<std::size_t>(devices)) {
-    return wrong("torch's tracker told of " + std::to_string(seen.size()) + " snapshots where " +
+    return wrong("torch's tracker reported " + std::to_string(seen.size()) + " snapshots, but " +
                  std::to_string(devices) + " were taken");
   }
   std::vector<std::uint64_t> active(seen.size());
@@ -59,10 +59,10 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
   constexpr std::uint64_t kTenSeconds = 100'000'000'000;  // on the fastest clock there is
   for (std::size_t device = 0; device < seen.size(); ++device) {
     if (seen[device].address != 0 || seen[device].active_bytes != active[device]) {
-      return wrong("torch's tracker tells other sizes than torch's snapshot");
+      return wrong("torch's tracker and torch's snapshot report different sizes");
     }
     if (seen[device].ticks > now || now - seen[device].ticks > kTenSeconds) {
-      return wrong("torch's tracker tells another time than the processor's clock");
+      return wrong("torch's tracker reports times that are not those of the processor's clock");
     }
   }
   return Done{};
@@ -105,7 +105,7 @@ void add_facts(RecordingNumber recording, const Facts& facts) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   engine->drain().submit([recording, facts](Drain& drain) {
-    if (Output* output = drain.output(recording)) output->add_facts(facts);
+    if (Output* output = drain.outputs().find(recording)) output->add_facts(facts);
   });
 }
 
@@ -113,7 +113,7 @@ void set_settings(RecordingNumber recording, const AllocatorSettings& settings) 
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   engine->drain().submit([recording, settings](Drain& drain) {
-    if (Output* output = drain.output(recording)) output->set_settings(settings);
+    if (Output* output = drain.outputs().find(recording)) output->set_settings(settings);
   });
 }
 
@@ -129,7 +129,7 @@ void begin_join(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   forget_snapshots();
-  engine->drain().submit([recording](Drain& drain) { drain.begin_join(recording); });
+  engine->drain().submit([recording](Drain& drain) { drain.outputs().begin_join(recording); });
 }
 
 Status finish_join(RecordingNumber recording, int devices,
@@ -138,8 +138,8 @@ Status finish_join(RecordingNumber recording, int devices,
   if (engine == nullptr) return Done{};
   Status checked = check_snapshots(devices, segments);
   engine->drain().submit([recording, segments, is_right = checked.ok()](Drain& drain) {
-    drain.end_join();
-    Output* output = drain.output(recording);
+    drain.outputs().end_join();
+    Output* output = drain.outputs().find(recording);
     if (output == nullptr) return;
     is_right ? output->add_start(segments) : output->begin_join();
   });
@@ -155,7 +155,7 @@ void begin_self_test(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   forget_snapshots();
-  engine->drain().submit([recording](Drain& drain) { drain.begin_self_test(recording); });
+  engine->drain().submit([recording](Drain& drain) { drain.outputs().begin_self_test(recording); });
 }
 
 Result<SelfTestResult> finish_self_test(RecordingNumber recording, int devices,
@@ -165,8 +165,9 @@ Result<SelfTestResult> finish_self_test(RecordingNumber recording, int devices,
   if (Status checked = check_snapshots(devices, segments); !checked) return checked.error();
   SelfTestResult result;
   engine->run_and_wait([&](Drain& drain) {
-    drain.end_freezing();
-    if (Output* output = drain.output(recording)) result = output->finish_self_test(segments);
+    drain.outputs().end_freezing();
+    if (Output* output = drain.outputs().find(recording))
+      result = output->finish_self_test(segments);
   });
   return result;
 }
@@ -175,7 +176,7 @@ void end_self_test(RecordingNumber recording, bool has_passed) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
   engine->drain().submit([recording, has_passed](Drain& drain) {
-    if (Output* output = drain.output(recording)) output->end_self_test(has_passed);
+    if (Output* output = drain.outputs().find(recording)) output->end_self_test(has_passed);
   });
 }
 
@@ -261,7 +262,7 @@ LabelSetNumber define_labels(std::vector<StorageLabel> labels) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return number;
   engine->drain().submit_deferred([number, set = std::move(labels)](Drain& drain) mutable {
-    drain.define_labels(number, std::move(set));
+    drain.outputs().define_labels(number, std::move(set));
   });
   return number;
 }
@@ -271,25 +272,26 @@ LabelSetNumber move_labels(LabelSetNumber set, std::vector<std::uint64_t> addres
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return number;
   engine->drain().submit_deferred([set, number, places = std::move(addresses)](Drain& drain) {
-    drain.move_labels(set, number, places);
+    drain.outputs().move_labels(set, number, places);
   });
   return number;
 }
 
 void apply_labels(LabelSetNumber set) {
   if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
-    engine->drain().submit_deferred([set](Drain& drain) { drain.apply_labels(set); });
+    engine->drain().submit_deferred([set](Drain& drain) { drain.outputs().apply_labels(set); });
 }
 
 void forget_labels(LabelSetNumber set) {
   if (Engine* engine = Engine::existing(); engine != nullptr && engine->is_recording())
-    engine->drain().submit_deferred([set](Drain& drain) { drain.forget_labels(set); });
+    engine->drain().submit_deferred([set](Drain& drain) { drain.outputs().forget_labels(set); });
 }
 
 void mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
-  engine->drain().submit_deferred([kind, number](Drain& drain) { drain.mark_phase(kind, number); });
+  engine->drain().submit_deferred(
+      [kind, number](Drain& drain) { drain.outputs().mark_phase(kind, number); });
 }
 
 void describe_modules(std::vector<ModuleDescription> modules) {

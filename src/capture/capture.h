@@ -5,8 +5,8 @@
 //
 // Owns everything it starts for the life of the process. Any thread may call; nothing throws into
 // the caller, and the callbacks never wait, allocate, take the GIL or call CUDA. A recording that
-// fails (a full disk, say) switches itself off and says why in its Summary. A forked child starts
-// with nothing recorded and cannot write its parent's file.
+// fails (because the disk is full, for example) switches itself off and reports why in its Summary.
+// A forked child starts with nothing recorded and cannot write its parent's file.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "capture/device_slot.h"
 #include "event/allocator_settings.h"
 #include "event/label.h"
 #include "event/recording.h"
@@ -25,8 +26,6 @@ namespace gpumemprof::capture {
 
 using RecordingNumber = int;
 using Facts = std::vector<std::pair<std::string, std::string>>;
-
-enum class MemoryKind : std::uint8_t { cuda, cpu };
 
 struct StartOptions {
   std::string path;
@@ -84,7 +83,7 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 // From now on the recordings are closed before Python ends the process with os._exit(). False: this
 // is not possible here.
 bool watch_exit();
-// Closes everything that is open, for a process exit that waits for nobody.
+// Closes everything that is open, for a process that exits without cleaning up.
 void stop_all(const std::string& reason);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
@@ -106,7 +105,7 @@ struct TorchVersionNumber {
 Status attach_cuda(TorchVersionNumber version);
 // A recording joins the allocator's events at the state torch lists: begin_join(), then torch's own
 // snapshot of `devices` devices, then finish_join() with what it listed. Fails if the tracker did
-// not see that snapshot as expected, which proves that its events are not read correctly; then
+// not see that snapshot as expected, which means that its events are not read correctly; then
 // nothing is recorded.
 void begin_join(RecordingNumber recording);
 Status finish_join(RecordingNumber recording, int devices,
@@ -155,7 +154,7 @@ Status validate_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_seque
 // Call again to cover libraries with autograd functions that were loaded since.
 void follow_autograd_of_libraries();
 
-// Marks, in all open recordings.
+// Annotations, in all open recordings.
 void mark(const std::string& name, Annotation::Stage stage);
 // Tags what the calling thread allocates from now on; returns the previous tag, for leave_tag().
 std::uint16_t enter_tag(const std::string& name);
@@ -192,9 +191,9 @@ struct ModuleDescription {
 void describe_modules(std::vector<ModuleDescription> modules);
 // Objects of this type have no name other than their class.
 void leave_unnamed(std::uintptr_t type);
-// `ask` is called from any thread, without the GIL, when a module was called that nobody described;
-// it arranges for describe_modules() to be called soon. nullptr: nobody is asked. names_answered()
-// reports that this was tried.
+// `ask` is called from any thread, without the GIL, when a module was called that is not described;
+// it arranges for describe_modules() to be called soon. nullptr: names are not asked for. Call
+// names_answered() once it was tried.
 void ask_for_names(void (*ask)());
 void names_answered();
 // A described module is about to be destroyed, and another may take its address.

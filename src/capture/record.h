@@ -9,12 +9,14 @@
 #include <array>
 #include <cstdint>
 
+#include "capture/device_slot.h"
+
 namespace gpumemprof::capture {
 
-// What an event says about its stack.
+// An event's stack, compared with the mirror that the drain has of its thread's.
 enum class StackChange : std::uint8_t {
   none,
-  mirrored,  // the one the drain has for its thread
+  mirrored,  // the same
   moved,     // the same, but the innermost frame is at another instruction
 };
 
@@ -24,7 +26,7 @@ enum class RecordKind : std::uint8_t {
   code,
   node,
   module,
-  nothing,  // takes the place of an event that other records must precede
+  nothing,  // a place that was claimed too early: other records had to come first
 };
 
 // An autograd node: its sequence number within its thread, and torch's number for that thread.
@@ -36,16 +38,17 @@ struct NodeKey {
   bool operator==(const NodeKey&) const = default;
 };
 
-// Stands for CPU tensors, in place of a CUDA device number.
-inline constexpr std::uint8_t kCpuDevice = 0x7F;
-inline constexpr std::size_t kDeviceSlots = 128;
 inline constexpr std::uint16_t kNoThread = 0xFFFF;
+
+// Numbers the recordings of this process as they begin: what happened in one epoch is irrelevant to
+// recordings that began in a later one.
+using Epoch = std::uint16_t;
 
 struct EventRecord {
   RecordKind kind = RecordKind::event;
   std::uint8_t action = 0;  // torch's numbers, which are those of Action
   std::uint16_t thread = kNoThread;
-  std::uint8_t device = 0;
+  DeviceSlot device = 0;
   StackChange stack = StackChange::none;
   std::uint16_t tag = 0;  // 0: none
   std::uint64_t ticks = 0;

@@ -32,11 +32,11 @@ struct Memory {
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
-  [[nodiscard]] static std::uint8_t device() { return kCpuDevice; }
+  [[nodiscard]] static std::uint8_t device() { return kCpuSlot; }
   [[nodiscard]] std::uint64_t address() const { return where; }
   void write(EventRecord& record) const {
     record.action = static_cast<std::uint8_t>(action);
-    record.device = kCpuDevice;
+    record.device = kCpuSlot;
     record.address = where;
     record.size_bytes = 64;
     record.ticks = read_ticks();
@@ -63,7 +63,7 @@ void give(std::uint64_t address) {
 }
 
 void report(Action action, std::uint64_t address) {
-  if (Ledger* ledger = counting_ledger(kCpuDevice))
+  if (Ledger* ledger = counting_ledger(kCpuSlot))
     action == Action::alloc ? ledger->on_alloc(address, 64) : ledger->on_free(address);
   if (Emitter* emitter = g_callbacks.load(std::memory_order_acquire))
     emitter->emit(Memory{action, address}, StackUse::walk);
@@ -80,7 +80,7 @@ void work(int blocks) {
       mine.erase(mine.begin());
     }
     if (block % 512 == 0) {
-      Scope scope(kCpuDevice, false);
+      Scope scope(kCpuSlot, false);
       scope.open();
       mark("stress", Annotation::Stage::start);
       scope.close();
@@ -119,12 +119,12 @@ void fork_once() {
   const ::pid_t child = ::fork();
   if (child == 0) {
     g_callbacks.store(nullptr);
-    if (Ledger* ledger = counting_ledger(kCpuDevice)) ledger->on_alloc(0x40, 64);
+    if (Ledger* ledger = counting_ledger(kCpuSlot)) ledger->on_alloc(0x40, 64);
     ::_exit(is_recording() ? 1 : 0);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  expect(status == 0, "a child thinks that it records");
+  expect(status == 0, "a forked child is recording");
 }
 
 void one_round(const std::string& folder) {
@@ -140,14 +140,14 @@ void one_round(const std::string& folder) {
     forget_labels(labels);
     const Summary summary = stop(part, "stop");
     expect(summary.problem.empty(), summary.problem.c_str());
-    expect(summary.made.allocations >= summary.lost.allocations, "more was lost than made");
+    expect(summary.made.allocations >= summary.lost.allocations, "more events were lost than made");
   }
   for (std::thread& thread : threads) thread.join();
   g_callbacks.store(nullptr);
   const Summary summary = stop(whole, "stop");
   const std::uint64_t made = std::uint64_t{kThreads} * kBlocksInARound;
   expect(summary.has_counts && summary.made.allocations == made && summary.made.frees == made,
-         "made is not what was made");
+         "the events counted as made are not those that were made");
 }
 
 }  // namespace
@@ -156,10 +156,10 @@ int main() {
   const std::string folder =
       std::filesystem::temp_directory_path() / ("gpumemprof-stress-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
-  start_counting(kCpuDevice);
+  start_counting(kCpuSlot);
   for (int round = 0; round < kRounds; ++round) one_round(folder);
-  stop_counting(kCpuDevice);
+  stop_counting(kCpuSlot);
   std::filesystem::remove_all(folder);
-  if (g_failures == 0) std::puts("capture_stress: fine");
+  if (g_failures == 0) std::puts("capture_stress: ok");
   return g_failures == 0 ? 0 : 1;
 }

@@ -39,7 +39,7 @@ RunNode g_run_node = nullptr;
 NodeLayout g_node_layout;  // valid once g_is_node_layout_valid
 std::atomic<bool> g_is_node_layout_valid{false};
 std::atomic<Emitter*> g_autograd_emitter{nullptr};
-thread_local NodeKey t_last_made;  // before validation
+thread_local NodeKey t_last_created;  // before validation
 
 std::uint64_t word_at(const void* object, std::size_t offset) {
   std::uint64_t word = 0;
@@ -58,20 +58,20 @@ const void* node_behind(std::uintptr_t python_object) {
 }
 
 // Replaces torch's function: a node is being created.
-[[gnu::hot]] std::uint64_t take_number() {
+[[gnu::hot]] std::uint64_t take_number_hook() {
   const std::uint64_t number = g_take_number();
   Emitter* emitter = g_autograd_emitter.load(std::memory_order_acquire);
   if (emitter == nullptr) return number;
   if (g_is_node_layout_valid.load(std::memory_order_acquire)) [[likely]] {
     emitter->note_node(number, g_thread_number);
   } else {
-    t_last_made = {number, static_cast<std::uint32_t>(g_thread_number())};
+    t_last_created = {number, static_cast<std::uint32_t>(g_thread_number())};
   }
   return number;
 }
 
 // Replaces torch's function: a node is run. One node may run others: a backward inside a backward.
-[[gnu::hot]] void run_node(void* engine, void* task, void* node, void* inputs, void* queue) {
+[[gnu::hot]] void run_node_hook(void* engine, void* task, void* node, void* inputs, void* queue) {
   Emitter* emitter = g_autograd_emitter.load(std::memory_order_acquire);
   NodeKey* running = emitter == nullptr || !g_is_node_layout_valid.load(std::memory_order_acquire)
                          ? nullptr
@@ -104,7 +104,7 @@ std::uint64_t g_libraries_seen = 0;
 void follow_libraries_locked() {
   const std::uint64_t loaded = loaded_library_count();
   if (loaded == g_libraries_seen) return;
-  redirect_all_calls(kTakeNumber, reinterpret_cast<void*>(take_number));
+  redirect_all_calls(kTakeNumber, reinterpret_cast<void*>(take_number_hook));
   g_libraries_seen = loaded;
 }
 
@@ -121,12 +121,13 @@ Status attach_autograd_hook() {
   if (library == nullptr) return cannot_hook_autograd("torch's library is not loaded");
   if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
       !find(library, kThreadNumber, g_thread_number)) {
-    return cannot_hook_autograd("torch does not export how autograd numbers and runs its nodes");
-  }
-  if (!redirect(kAutogradLibrary, kTakeNumber, take_number) ||
-      !redirect(kAutogradLibrary, kRunNode, run_node))
     return cannot_hook_autograd(
-        "torch numbers or runs its autograd nodes in a way that is not followed");
+        "torch does not export the functions that number and run autograd nodes");
+  }
+  if (!redirect(kAutogradLibrary, kTakeNumber, take_number_hook) ||
+      !redirect(kAutogradLibrary, kRunNode, run_node_hook))
+    return cannot_hook_autograd(
+        "torch's calls that number and run autograd nodes cannot be redirected");
   g_is_attached = true;
   follow_libraries_locked();
   return Done{};
@@ -142,12 +143,12 @@ Status validate_autograd(ExpectedNode first, ExpectedNode second) {
     const NodeKey before = read_node(node_behind(first.grad_fn), layout);
     const NodeKey after = read_node(node_behind(second.grad_fn), layout);
     if (before.sequence != first.sequence || after.sequence != second.sequence) continue;
-    if (before.thread != after.thread || after != t_last_made) continue;
+    if (before.thread != after.thread || after != t_last_created) continue;
     g_node_layout = layout;
     g_is_node_layout_valid.store(true, std::memory_order_release);
     return Done{};
   }
-  return cannot_hook_autograd("torch keeps its autograd nodes in an unknown way");
+  return cannot_hook_autograd("the layout of torch's autograd nodes is unknown");
 }
 
 void set_autograd_emitter(Emitter* emitter) {

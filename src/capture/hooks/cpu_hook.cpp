@@ -32,11 +32,11 @@ struct CpuEvent {
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
-  [[nodiscard]] static std::uint8_t device() { return kCpuDevice; }
+  [[nodiscard]] static DeviceSlot device() { return kCpuSlot; }
   [[nodiscard]] std::uint64_t address() const { return memory; }
   void write(EventRecord& record) const {
     record.action = static_cast<std::uint8_t>(action);
-    record.device = kCpuDevice;
+    record.device = kCpuSlot;
     record.ticks = ticks;
     record.address = memory;
     record.size_bytes = size_bytes;
@@ -54,9 +54,9 @@ struct CpuEvent {
 
 // An allocation is reported after it was made and a free before it is, so that an address never
 // seems to be allocated twice.
-int take_memory(void** memory, std::size_t alignment, std::size_t size) {
+int memalign_hook(void** memory, std::size_t alignment, std::size_t size) {
   const int failure = g_memalign(memory, alignment, size);
-  if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr && failure == 0 && size > 0)
+  if (Ledger* ledger = counting_ledger(kCpuSlot); ledger != nullptr && failure == 0 && size > 0)
     ledger->on_alloc(reinterpret_cast<std::uint64_t>(*memory), size);
   Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
   if (emitter != nullptr && failure == 0 && size > 0)
@@ -64,10 +64,10 @@ int take_memory(void** memory, std::size_t alignment, std::size_t size) {
   return failure;
 }
 
-void give_memory(void* memory) {
+void free_hook(void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % kTensorAlignment == 0) {
-    if (Ledger* ledger = counting_ledger(kCpuDevice); ledger != nullptr) ledger->on_free(address);
+    if (Ledger* ledger = counting_ledger(kCpuSlot); ledger != nullptr) ledger->on_free(address);
     Emitter* emitter = g_cpu_emitter.load(std::memory_order_acquire);
     if (emitter != nullptr) report(*emitter, Action::free_requested, memory, 0);
   }
@@ -86,8 +86,8 @@ Status attach_cpu_hook() {
   g_memalign = reinterpret_cast<MemalignFunction>(::dlsym(RTLD_DEFAULT, "posix_memalign"));
   g_free = reinterpret_cast<FreeFunction>(::dlsym(RTLD_DEFAULT, "free"));
   if (g_memalign == nullptr || g_free == nullptr ||
-      redirect_calls(kCpuLibrary, "free", reinterpret_cast<void*>(give_memory)) == 0 ||
-      redirect_calls(kCpuLibrary, "posix_memalign", reinterpret_cast<void*>(take_memory)) == 0) {
+      redirect_calls(kCpuLibrary, "free", reinterpret_cast<void*>(free_hook)) == 0 ||
+      redirect_calls(kCpuLibrary, "posix_memalign", reinterpret_cast<void*>(memalign_hook)) == 0) {
     return Error{ErrorCode::environment,
                  "this torch does not allocate CPU tensors with posix_memalign", kCpuLibrary,
                  "CPU tensors cannot be recorded with it"};

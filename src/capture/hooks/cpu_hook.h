@@ -1,8 +1,8 @@
 // CPU tensors: libc10's own calls of posix_memalign and free, redirected to our hook.
 //
 // libc10 allocates tensor memory with posix_memalign (torch 2.4 to 2.14) and frees everything with
-// free; memory we did not see allocated is ignored, which the drain sorts out. Other libraries'
-// calls are left alone.
+// free. The drain ignores the free of memory that we did not see allocated: it is not a tensor's,
+// or was allocated before. Other libraries' calls are left alone.
 #pragma once
 
 #include "base/result.h"

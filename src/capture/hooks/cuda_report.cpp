@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <mutex>
 
+#include "capture/device_slot.h"
 #include "capture/hooks/call_table.h"
 #include "capture/ledger/ledger.h"
-#include "capture/record.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -27,13 +27,11 @@ Report g_report = nullptr;
 
 void on_report(void* memory, std::int64_t change_bytes, std::size_t allocated_bytes,
                std::size_t reserved_bytes, TorchDevice device) {
-  if (device.type == kCudaType && device.index >= 0) {
-    const auto slot = static_cast<std::uint8_t>(device.index);
-    if (slot < kCpuDevice) {
-      if (Ledger* ledger = counting_ledger(slot); ledger != nullptr) {
-        ledger->on_report(reinterpret_cast<std::uint64_t>(memory), change_bytes, allocated_bytes,
-                          reserved_bytes);
-      }
+  const auto slot = static_cast<DeviceSlot>(device.index);
+  if (device.type == kCudaType && is_cuda_slot(slot)) {
+    if (Ledger* ledger = counting_ledger(slot); ledger != nullptr) {
+      ledger->on_report(reinterpret_cast<std::uint64_t>(memory), change_bytes, allocated_bytes,
+                        reserved_bytes);
     }
   }
   g_report(memory, change_bytes, allocated_bytes, reserved_bytes, device);
@@ -50,7 +48,7 @@ Status attach_cuda_report() {
   g_report = owner == nullptr ? nullptr : reinterpret_cast<Report>(::dlsym(owner, kReport));
   if (g_report == nullptr ||
       redirect_calls(kCaller, kReport, reinterpret_cast<void*>(on_report)) == 0) {
-    return Error{ErrorCode::environment, "this torch does not tell its totals with every block",
+    return Error{ErrorCode::environment, "this torch does not report its totals with every block",
                  kCaller, ""};
   }
   is_attached = true;

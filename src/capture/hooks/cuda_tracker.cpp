@@ -74,9 +74,7 @@ struct CudaEvent {
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
-  [[nodiscard]] std::uint8_t device() const {
-    return static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice)) & (kDeviceSlots - 1);
-  }
+  [[nodiscard]] DeviceSlot device() const { return torch_slot(field<std::int8_t>(entry, kDevice)); }
   [[nodiscard]] std::uint64_t address() const { return field<std::uint64_t>(entry, kAddress); }
   [[nodiscard]] std::uint64_t ticks() const {
     return field<std::uint64_t>(entry, g_has_pools ? kTime : kTimeBefore28);
@@ -131,8 +129,8 @@ Action action_of(const TraceEntry& entry) {
 
 // Runs under the device's lock.
 [[gnu::hot]] void on_entry(const TraceEntry& entry) {
-  const auto device = static_cast<std::uint8_t>(field<std::int8_t>(entry, kDevice));
-  if (device < kCpuDevice) {
+  const auto device = static_cast<DeviceSlot>(field<std::int8_t>(entry, kDevice));
+  if (is_cuda_slot(device)) {
     if (Ledger* ledger = counting_ledger(device); ledger != nullptr) count(*ledger, entry);
   }
   Emitter* emitter = g_cuda_emitter.load(std::memory_order_acquire);
@@ -174,9 +172,9 @@ Status check_slot(std::size_t slot, TorchVersionNumber version) {
       std::find_if(kKnownSlots.begin(), kKnownSlots.end(),
                    [&](const KnownSlot& row) { return row.minor == version.minor; });
   if (version.major == 2 && known != kKnownSlots.end() && known->slot != slot) {
-    return cannot_attach_tracker("torch's allocator has its tracker in slot " +
-                                 std::to_string(slot) + ", not in " + std::to_string(known->slot) +
-                                 " as this version should");
+    return cannot_attach_tracker("torch's allocator has its tracker in vtable slot " +
+                                 std::to_string(slot) + "; in this version it should be " +
+                                 std::to_string(known->slot));
   }
   return Done{};
 }

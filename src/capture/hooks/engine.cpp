@@ -35,7 +35,7 @@ void leave_to_parent() {
 Origin origin_of(const StartOptions& options) {
   Origin origin;
   origin.kind = "live";
-  origin.device_type = options.memory == MemoryKind::cuda ? "cuda" : "cpu";
+  origin.device_type = device_type(options.memory);
   origin.has_start = true;
   origin.has_traces = true;
   origin.facts = options.facts;
@@ -46,7 +46,7 @@ Origin origin_of(const StartOptions& options) {
 
 Engine::Engine()
     : process_(::getpid()),
-      ring_(kRingRecords, g_is_forked ? Ring::Pages::as_it_goes : Ring::Pages::up_front),
+      ring_(kRingRecords, g_is_forked ? Ring::Pages::on_demand : Ring::Pages::up_front),
       emitter_(ring_, slots_),
       drain_(ring_, emitter_) {}
 
@@ -93,9 +93,9 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
       number, std::move(writer).value(), options, origin, first_allocation));
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
-  drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
+  drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
   open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
-  settle();
+  update_callbacks();
   return number;
 }
 
@@ -104,7 +104,7 @@ bool Engine::end(RecordingNumber recording) {
   if (open == open_.end()) return false;
   open->second.first_allocation->end();
   open_.erase(open);
-  settle();
+  update_callbacks();
   return true;
 }
 
@@ -119,7 +119,7 @@ void Engine::submit_close(RecordingNumber recording, const std::string& reason,
     } catch (const std::exception& bug) {
       summary.problem = bug.what();
     }
-    done->set_value(summary);  // whoever waits must not wait forever
+    done->set_value(summary);  // the caller must not wait forever
   });
 }
 
@@ -164,18 +164,18 @@ void Engine::set_walker(const FrameWalker* walker) {
   walker_ = walker;
   const LineTableFormat format = walker->codes().layout().line_table_format;
   drain_.submit([format](Drain& drain) { drain.set_line_table_format(format); });
-  settle();
+  update_callbacks();
 }
 
 void Engine::hold(bool is_held, bool is_without_stacks) {
   const std::lock_guard lock(mutex_);
-  if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.note_pause(); });
+  if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.outputs().note_pause(); });
   is_held_ = is_held;
   is_without_stacks_ = is_without_stacks;
-  settle();
+  update_callbacks();
 }
 
-void Engine::settle() {
+void Engine::update_callbacks() {
   bool has_cpu = false;
   bool has_cuda = false;
   bool has_stacks = false;
@@ -219,7 +219,7 @@ void Engine::run_and_wait(const Drain::Command& command) {
     try {
       command(drain);
     } catch (...) {
-      done.set_value();  // whoever waits must not wait forever
+      done.set_value();  // the caller must not wait forever
       throw;
     }
     done.set_value();
@@ -234,7 +234,7 @@ std::uint16_t Engine::tag_number(const std::string& name) {
   if (tags_.size() + 1 >= kMostTags) return 0;
   const auto number = static_cast<std::uint16_t>(tags_.size() + 1);
   tags_.emplace(name, number);
-  drain_.submit([name](Drain& drain) { drain.add_tag(name); });
+  drain_.submit([name](Drain& drain) { drain.outputs().add_tag(name); });
   return number;
 }
 

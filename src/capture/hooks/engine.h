@@ -59,7 +59,7 @@ class Engine {
   void submit_close(RecordingNumber recording, const std::string& reason,
                     const std::shared_ptr<std::promise<Summary>>& done);
   // Switches callbacks on or off, as the open recordings need; with mutex_ held.
-  void settle();
+  void update_callbacks();
   void note_nodes(bool is_on);
 
   const ::pid_t process_;

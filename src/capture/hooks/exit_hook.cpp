@@ -14,7 +14,7 @@
 namespace gpumemprof::capture {
 namespace {
 
-[[noreturn]] void leave(int code) {
+[[noreturn]] void exit_hook(int code) {
   // Nothing may keep the program from exiting; a recording that cannot be closed stays open.
   try {
     if (Engine* engine = Engine::existing()) engine->stop_all("_exit " + std::to_string(code));
@@ -35,7 +35,7 @@ std::string python_library() {
 
 bool watch_exit() {
   static const int kChanged = [] {
-    auto* target = reinterpret_cast<void*>(leave);
+    auto* target = reinterpret_cast<void*>(exit_hook);
     const std::string library = python_library();
     const int changed = redirect_calls("", "_exit", target);  // the main program has an empty name
     return library.empty() ? changed : changed + redirect_calls(library, "_exit", target);

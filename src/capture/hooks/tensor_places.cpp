@@ -56,14 +56,14 @@ std::optional<std::uint64_t> storage_if_any(std::uint64_t tensor, const TensorLa
   return word_if_any(*storage + layout.address_in_storage);
 }
 
-// The tensor that stands for the gradient, which always exists; none if the layout is wrong.
+// The gradient, or torch's object for an undefined tensor; none if the layout is wrong.
 std::optional<std::uint64_t> gradient_if_any(std::uint64_t tensor, const TensorLayout& layout) {
   const auto meta = word_if_any(tensor + layout.storage_in_tensor + kMetaBehindStorage);
   if (!meta) return std::nullopt;
   return word_if_any(*meta + layout.gradient_in_meta);
 }
 
-// The object that stands for "no gradient", if the layout reads all tensors as reported.
+// torch's object for an undefined tensor, if the layout reads all tensors as reported.
 std::optional<std::uint64_t> validate(const TensorLayout& layout,
                                       std::span<const ExpectedTensor> tensors) {
   std::optional<std::uint64_t> no_gradient;
@@ -110,7 +110,7 @@ Status validate_tensors(std::span<const ExpectedTensor> tensors) {
           return Done{};
         }
       }
-  return Error{ErrorCode::environment, "torch keeps its tensors in an unknown way", "", ""};
+  return Error{ErrorCode::environment, "the layout of torch's tensors is unknown", "", ""};
 }
 
 // Each tensor is a chain of objects that the program has not touched for a while: all chains are

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "capture/record.h"
+#include "capture/device_slot.h"
 #include "capture/ticks.h"
 
 namespace gpumemprof::capture {
@@ -91,7 +91,7 @@ void Ledger::on_alloc(std::uint64_t address, std::uint64_t size_bytes) {
   const std::lock_guard lock(lock_);
   std::uint64_t unseen_bytes = 0;
   if (table_.take(address, unseen_bytes)) {
-    // Someone we do not follow freed it.
+    // It was freed by a call that is not redirected to us.
     now_.allocated_bytes -= unseen_bytes;
     count(0, unseen_bytes);
   }
@@ -310,21 +310,21 @@ void Ledger::repair_after_fork() {
   forget();
 }
 
-bool start_counting(std::uint8_t slot, bool follows_completions) {
+bool start_counting(DeviceSlot slot, bool follows_completions) {
   watch_forks();
   const std::lock_guard lock(registry_mutex());
   Counted& counted = registry()[slot];
   if (counted.users++ > 0) return false;
   if (counted.ledger == nullptr)
-    counted.ledger = std::make_unique<Ledger>(slot, slot == kCpuDevice ? kCpuRows : kPendingRows);
+    counted.ledger = std::make_unique<Ledger>(slot, slot == kCpuSlot ? kCpuRows : kPendingRows);
   // It was not being counted in the meantime: what it knew is out of date.
-  slot == kCpuDevice ? counted.ledger->start_from_nothing()
-                     : counted.ledger->start_unknown(follows_completions);
+  slot == kCpuSlot ? counted.ledger->start_from_nothing()
+                   : counted.ledger->start_unknown(follows_completions);
   g_counting[slot].store(counted.ledger.get(), std::memory_order_release);
   return true;
 }
 
-void stop_counting(std::uint8_t slot) {
+void stop_counting(DeviceSlot slot) {
   const std::lock_guard lock(registry_mutex());
   Counted& counted = registry()[slot];
   if (counted.users == 0) return;

@@ -3,7 +3,7 @@
 //
 // There are two ways to feed it. CUDA: torch itself reports its totals with every block it
 // allocates or frees (on_report), so nothing can drift and none of the allocator's rules are
-// repeated here. CPU: sizes are added up here (on_alloc, on_free), since nobody else does.
+// repeated here. CPU: sizes are added up here (on_alloc, on_free), since torch does not.
 //
 // Peaks: open scopes form a chain in the order they were opened; each link keeps the maximum of the
 // interval between its own opening and the next one's. An event looks only at the newest link. A
@@ -32,9 +32,9 @@
 #include <utility>
 #include <vector>
 
+#include "capture/device_slot.h"
 #include "capture/ledger/size_table.h"
 #include "capture/ledger/spin_lock.h"
-#include "capture/record.h"
 #include "event/event.h"
 
 namespace gpumemprof::capture {
@@ -69,7 +69,7 @@ struct ScopeReading {
   std::uint64_t uncounted = 0;  // events of unknown size: the figures are too small
 };
 
-// A link of the chain; whoever opens a scope owns it and must not move it until it is closed.
+// A link of the chain; the code that opens a scope owns it and must not move it until it is closed.
 struct OpenScope {
   OpenScope* older = nullptr;
   OpenScope* newer = nullptr;
@@ -95,7 +95,7 @@ struct StartState {
 class Ledger {
  public:
   // slot: index of this device in a thread's own turnovers; table_rows: a power of two.
-  Ledger(std::uint8_t slot, std::size_t table_rows) : slot_(slot), table_(table_rows) {}
+  Ledger(DeviceSlot slot, std::size_t table_rows) : slot_(slot), table_(table_rows) {}
 
   // For CPU memory, in callbacks: an address is allocated, or freed (ignored if it was never seen).
   void on_alloc(std::uint64_t address, std::uint64_t size_bytes);
@@ -145,7 +145,7 @@ class Ledger {
   [[nodiscard]] LedgerState stamped() const;
 
   SpinLock lock_;
-  std::uint8_t slot_;
+  DeviceSlot slot_;
   SizeTable table_;  // CPU: live memory; CUDA: blocks waiting for a stream
   LedgerState now_;  // ticks are filled in where they are needed
   Turnover turnover_;
@@ -160,14 +160,14 @@ class Ledger {
   OpenScope* newest_ = nullptr;
 };
 
-// The ledgers of this process, by device slot (record.h); nullptr: that device is not counted. A
+// The ledgers of this process, by device slot; nullptr: that device is not counted. A
 // callback needs one load.
 inline std::array<std::atomic<Ledger*>, kDeviceSlots> g_counting{};
-inline Ledger* counting_ledger(std::uint8_t slot) {
+inline Ledger* counting_ledger(DeviceSlot slot) {
   return g_counting[slot].load(std::memory_order_acquire);
 }
 // Starts or joins counting of a device; each start needs a stop. True: counting started afresh.
-bool start_counting(std::uint8_t slot, bool follows_completions = true);
-void stop_counting(std::uint8_t slot);
+bool start_counting(DeviceSlot slot, bool follows_completions = true);
+void stop_counting(DeviceSlot slot);
 
 }  // namespace gpumemprof::capture

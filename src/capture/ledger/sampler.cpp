@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::steady_clock;
 // Querying NVML costs more than the rest of a sample.
-constexpr auto kAskCardEvery = std::chrono::seconds(1);
+constexpr auto kQueryCardEvery = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -29,22 +29,22 @@ struct Sampler::State {
     sigset_t all;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are for the program's own threads
-    ::pthread_setname_np(::pthread_self(), "gpumemprof-look");
+    ::pthread_setname_np(::pthread_self(), "gpumemprof-mon");
     const std::chrono::nanoseconds interval(options.interval_ns);
     auto next = steady_clock::now();
     std::unique_lock lock(mutex);
     bool is_last = false;
     while (!is_last) {
-      // Scheduled by the clock, so that samples do not drift; missed ones are not made up for.
+      // Scheduled by the clock, so that samples do not drift; missed ones are skipped.
       next = std::max(next + interval, steady_clock::now());
       is_last = wakes.wait_until(lock, next, [&] { return is_stopping; });
       lock.unlock();
-      look();
+      take_sample();
       lock.lock();
     }
   }
 
-  void look() {
+  void take_sample() {
     const std::optional<ScopeFigures> figures = scope.turn_over();
     if (!figures) return;
     const Sample sample{*figures, query_card()};
@@ -58,20 +58,20 @@ struct Sampler::State {
 
   std::optional<DeviceSample> query_card() {
     const auto now = steady_clock::now();
-    if (options.card_uuid.empty() || (was_asked && now - last_asked < kAskCardEvery))
+    if (options.card_uuid.empty() || (has_queried && now - last_query < kQueryCardEvery))
       return std::nullopt;
-    was_asked = true;
-    last_asked = now;
-    const std::vector<DeviceSample> asked = cards.sample();
-    return asked.empty() ? std::nullopt : std::optional(asked.front());
+    has_queried = true;
+    last_query = now;
+    const std::vector<DeviceSample> samples_now = cards.sample();
+    return samples_now.empty() ? std::nullopt : std::optional(samples_now.front());
   }
 
   const SamplerOptions options;
   const ::pid_t process = ::getpid();
   Scope scope;  // used by the thread alone while it runs
   Cards cards;
-  bool was_asked = false;
-  steady_clock::time_point last_asked;
+  bool has_queried = false;
+  steady_clock::time_point last_query;
   std::mutex mutex;  // guards what follows
   std::condition_variable wakes;
   std::deque<Sample> samples;

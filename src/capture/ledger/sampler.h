@@ -18,7 +18,7 @@
 namespace gpumemprof::capture {
 
 struct SamplerOptions {
-  std::uint8_t slot = 0;  // of a device that is being counted for as long as the sampler exists
+  DeviceSlot slot = 0;  // of a device that is being counted for as long as the sampler exists
   std::int64_t interval_ns = 100'000'000;
   bool with_resident = true;
   std::string card_uuid;  // also query NVML about this card once a second; empty: do not

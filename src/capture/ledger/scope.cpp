@@ -14,7 +14,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-Ledger& counted(std::uint8_t slot) {
+Ledger& counted(DeviceSlot slot) {
   Ledger* ledger = counting_ledger(slot);
   GMP_CHECK(ledger != nullptr);
   return *ledger;
@@ -22,7 +22,7 @@ Ledger& counted(std::uint8_t slot) {
 
 }  // namespace
 
-Scope::Scope(std::uint8_t slot, bool with_resident)
+Scope::Scope(DeviceSlot slot, bool with_resident)
     : ledger_(counted(slot)), with_resident_(with_resident) {}
 
 Scope::~Scope() { static_cast<void>(ledger_.close(scope_)); }

@@ -26,7 +26,7 @@ class Scope {
  public:
   // Counting of the device must have been started. with_resident: also read the process's resident
   // memory.
-  Scope(std::uint8_t slot, bool with_resident);
+  Scope(DeviceSlot slot, bool with_resident);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   ~Scope();

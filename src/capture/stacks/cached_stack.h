@@ -14,7 +14,7 @@ namespace gpumemprof::capture {
 
 inline constexpr std::size_t kMaxDepth = 512;  // deeper stacks keep their innermost frames
 
-// A frame while it runs: enough to tell it from any other as long as both live.
+// Identifies a frame while it runs.
 struct FrameKey {
   std::uintptr_t code = 0;  // 0: a bridge between C and Python, which is not a frame of the program
   std::uintptr_t instruction = 0;
@@ -32,15 +32,15 @@ struct FoundFrame {
 struct Walk {
   std::size_t count = 0;
   std::size_t kept = 0;    // of these, from the outermost on, are those of the last walk
-  std::size_t fresh = 0;   // the step of the cached stack after those
-  bool is_same = false;    // all are, and there are no more and no fewer
-  bool has_moved = false;  // all but the innermost are, and that one is at another instruction
+  std::size_t fresh = 0;   // index of the first step after those
+  bool is_same = false;    // all frames are those of the last walk
+  bool has_moved = false;  // all but the innermost, which is at another instruction
 };
 
 class CachedStack {
  public:
   static constexpr std::size_t kMaxSteps = 2 * kMaxDepth;
-  // Just what checking again needs, and no more: it is read at every event.
+  // Only what the next comparison needs: it is read at every event.
   struct Step {
     std::uintptr_t frame = 0;
     std::uintptr_t instruction = 0;
@@ -82,7 +82,7 @@ class CachedStack {
   void move_innermost(std::uintptr_t instruction) { steps_[size_].instruction = instruction; }
 
   // Replaces everything after the first `steps` with what was found, innermost first; there must be
-  // scratch. A frame's locals are `locals` bytes into it.
+  // room. A frame's locals are `locals` bytes into it.
   Walk replace(std::size_t steps, const FoundFrame* found, std::size_t count, std::size_t locals);
 
  private:

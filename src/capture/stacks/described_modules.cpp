@@ -37,7 +37,7 @@ void DescribedModules::remove(std::uintptr_t address) {
 }
 
 void DescribedModules::set_asker(void (*ask)()) {
-  // Names may be stale: destroyed modules are reported only while somebody asks for names.
+  // Names may be stale: destroyed modules are reported only while names are asked for.
   for (std::size_t slot = 0; slot < std::size_t{1} << kBits; ++slot)
     slots_[slot].store(0, std::memory_order_relaxed);
   used_ = 0;

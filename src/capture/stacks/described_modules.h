@@ -22,7 +22,7 @@ class DescribedModules {
   [[nodiscard]] bool has(std::uintptr_t address) const;
 
   // `ask` requests a call into Python; it is called from any thread and never waits. nullptr:
-  // nobody is asked. Forgets all names.
+  // names are not asked for. Forgets all names.
   void set_asker(void (*ask)());
   // An object of this type at this address has no name yet.
   void ask_for(std::uintptr_t module, std::uintptr_t type);

@@ -57,7 +57,7 @@ class FrameChain {
   bool walk_same(std::uintptr_t frame, Walk& walk) {
     const std::size_t size = cached_.size();
     if (size == 0 || cached_.step(size - 1).frame != frame ||
-        code_of(frame) != cached_.innermost_code() || !leads_out_from(size - 1) ||
+        code_of(frame) != cached_.innermost_code() || !callers_are_same_from(size - 1) ||
         !cached_.has_same_modules())
       return false;
     const std::uintptr_t instruction = instruction_of(frame);
@@ -81,7 +81,7 @@ class FrameChain {
       const bool is_bridge = owner >= kFirstBridgeOwner;
       if (is_bridge && found == 0) continue;  // a cached stack ends with a frame that has code
       if (owner == kThreadOwner) at = find(frame, at);
-      if (!is_bridge && at <= limit_ && is_old(frame, at) && leads_out_from(at - 1) &&
+      if (!is_bridge && at <= limit_ && is_old(frame, at) && callers_are_same_from(at - 1) &&
           has_same_modules(at)) {
         joined = at;
         depth += cached_.depth_at(at - 1);
@@ -110,7 +110,7 @@ class FrameChain {
   // The hot loop: whether, starting from a step whose frame is unchanged, every caller is at the
   // same address, runs the same code and is at the same instruction, and the last one is still the
   // outermost. A frame is read only after its callee has shown that it is still there.
-  bool leads_out_from(std::size_t index) {
+  bool callers_are_same_from(std::size_t index) {
     const CachedStack::Step* const steps = cached_.steps();
     std::uintptr_t frame = steps[index].frame;
     for (; index > 0; --index) {

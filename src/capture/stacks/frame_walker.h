@@ -41,14 +41,14 @@ class FrameWalker {
   enum class Comparison : std::uint8_t {
     same,
     moved,  // except for the innermost frame, which is at another instruction
-    other,  // or it takes more work to tell
+    other,  // or walk() must find out
   };
   // Compares the frames with those of the last walk, one by one.
   [[nodiscard]] Comparison compare(std::uintptr_t state, const CachedStack& cached) const;
-  // Updates the cached stack of a stack that has moved.
+  // Updates the cached stack where compare() returned `moved`.
   static void move_along(CachedStack& cached);
-  // Follows the frames of this thread along the cached stack of its last walk, and updates the
-  // cached stack. If there are no frames, the cached stack is left unchanged.
+  // Walks the frames of this thread until they meet those of the cached stack, and updates it. If
+  // there are no frames, it is left unchanged.
   Walk walk(std::uintptr_t state, CachedStack& cached, FoundFrames& scratch) const;
 
   [[nodiscard]] std::uint32_t instruction_offset(const FrameKey& key) const {

@@ -9,7 +9,7 @@ void ModuleNumbers::take(const ModuleRecord& record) {
   std::string& known = classes_[record.address];
   if (known == name) return;
   known = std::move(name);
-  // Unless it is a module whose class was changed, another one is there now.
+  // Either the class of this module was changed, or another module has its address now.
   const std::uint32_t* number = numbers_.find(record.address);
   if (number != nullptr && !modules_[*number].is_named) numbers_.erase(record.address);
 }

@@ -109,12 +109,12 @@ Result<PythonLayout> published_layout(int minor, const void* runtime) {
 
 Result<PythonLayout> layout_of(int minor) {
   if (minor < kOldestMinor || minor > kNewestMinor) {
-    return no_layout("Python 3." + std::to_string(minor) + " is none of 3.9 to 3.14");
+    return no_layout("Python 3." + std::to_string(minor) + " is not supported (3.9 to 3.14 are)");
   }
   if (minor <= 10) return frame_object_layout(minor);
   if (minor <= 12) return cframe_layout(minor);
   const void* runtime = ::dlsym(RTLD_DEFAULT, "_PyRuntime");
-  if (runtime == nullptr) return no_layout("this Python hides its offsets");
+  if (runtime == nullptr) return no_layout("this Python does not export its offsets");
   return published_layout(minor, runtime);
 }
 
@@ -135,7 +135,7 @@ Result<PythonLayout> find_python_layout() {
   const auto version = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "Py_GetVersion"));
   if (version == nullptr) return no_layout("there is no Python in this process");
   const char* text = version();
-  if (std::strncmp(text, "3.", 2) != 0) return no_layout("this is no Python 3");
+  if (std::strncmp(text, "3.", 2) != 0) return no_layout("this is not Python 3");
   int minor = 0;
   std::from_chars(text + 2, text + std::strlen(text), minor);
   Result<PythonLayout> layout = layout_of(minor);
@@ -144,7 +144,7 @@ Result<PythonLayout> find_python_layout() {
       reinterpret_cast<void* (*)()>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
   layout->code_type = ::dlsym(RTLD_DEFAULT, "PyCode_Type");
   if (layout->this_thread_state == nullptr || layout->code_type == nullptr) {
-    return no_layout("this Python hides its thread states");
+    return no_layout("this Python does not export its thread states");
   }
   find_runtime(layout.value());
   return layout;
@@ -155,7 +155,7 @@ std::optional<pthread_key_t> find_thread_key(AskThreadState ask) {
   if (state == nullptr) return std::nullopt;
   std::optional<pthread_key_t> found;
   for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; ++key) {
-    // This returns null for a key that nobody created.
+    // This returns null for a key that was never created.
     if (::pthread_getspecific(key) != state) continue;
     if (found) return std::nullopt;
     found = key;

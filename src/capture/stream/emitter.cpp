@@ -144,8 +144,8 @@ std::uint16_t Emitter::tag() {
   return send_difference(walker, slot, state, instruction, place);
 }
 
-bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
-                             std::uint64_t destroyed) {
+bool Emitter::is_mirror_current(const FrameWalker& walker, const ThreadSlot& slot,
+                                std::uint64_t destroyed) {
   return slot.is_mirrored && destroyed == slot.destroyed_seen &&
          (watches_code_objects() || has_same_quick_hashes(walker, slot));
 }
@@ -158,9 +158,9 @@ bool Emitter::is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
   const Walk walk = walker.walk(state, slot.cached_stack, slot.found);
   if (walk.count == 0) return StackChange::none;
   const std::uint64_t destroyed = objects_destroyed();
-  if (walk.is_same && is_mirror_true(walker, slot, destroyed)) return StackChange::mirrored;
+  if (walk.is_same && is_mirror_current(walker, slot, destroyed)) return StackChange::mirrored;
   slot.noted.is_open = false;
-  if (walk.has_moved && is_mirror_true(walker, slot, destroyed)) {
+  if (walk.has_moved && is_mirror_current(walker, slot, destroyed)) {
     instruction = walker.instruction_offset(slot.cached_stack.innermost());
     return StackChange::moved;
   }

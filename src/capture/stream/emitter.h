@@ -62,15 +62,15 @@ class alignas(64) Emitter {
                         std::uint16_t tag, const Ring::Place& place);
   // Makes sure the drain knows which node this thread runs.
   bool send_running_node(ThreadSlot& slot);
-  // What an event or a node says about its stack, once the drain knows it. A place claimed for the
+  // Makes sure the drain knows the stack of an event or a node. A place claimed for the
   // event is used up if other records must come before it.
   StackChange send_stack(const FrameWalker& walker, ThreadSlot& slot, std::uint32_t& instruction,
                          Ring::Place& place);
   StackChange send_difference(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t state,
                               std::uint32_t& instruction, Ring::Place& place);
   void give_up(Ring::Place& place);
-  [[nodiscard]] static bool is_mirror_true(const FrameWalker& walker, const ThreadSlot& slot,
-                                           std::uint64_t destroyed);
+  [[nodiscard]] static bool is_mirror_current(const FrameWalker& walker, const ThreadSlot& slot,
+                                              std::uint64_t destroyed);
   bool send_changes(const FrameWalker& walker, ThreadSlot& slot, const Walk& walk,
                     std::uint64_t destroyed, Ring::Place& place);
   static std::size_t steps_to_keep(const FrameWalker& walker, const ThreadSlot& slot,
@@ -160,7 +160,7 @@ template <typename Event>
 [[gnu::noinline]] void Emitter::emit_while_losing(const Event& event, StackUse use) {
   EventRecord record;
   event.write(record);
-  const bool is_cpu = record.device == kCpuDevice;
+  const bool is_cpu = record.device == kCpuSlot;
   Losses::Fate fate = Losses::Fate::unknown;
   if (is_cpu && !event.is_alloc()) fate = losses_.freeing(record);
   if (fate == Losses::Fate::lost_with_its_allocation) return;

@@ -42,7 +42,7 @@ LossEntry& Losses::log(LossEntry entry) {
   return logged;
 }
 
-LossEntry& Losses::run_of(std::uint8_t device, Epoch epoch, std::uint64_t ticks) {
+LossEntry& Losses::run_of(DeviceSlot device, Epoch epoch, std::uint64_t ticks) {
   last_position_ = ring_.head();
   std::uint32_t& open = open_run_[device];
   // There is always room for another, unless a program opens thousands of recordings between two
@@ -58,7 +58,7 @@ LossEntry& Losses::run_of(std::uint8_t device, Epoch epoch, std::uint64_t ticks)
   return log(run);
 }
 
-void Losses::count(std::uint8_t device, Epoch epoch, Action action, std::uint64_t ticks) {
+void Losses::count(DeviceSlot device, Epoch epoch, Action action, std::uint64_t ticks) {
   LossEntry& run = run_of(device, epoch, ticks);
   run.lost.add(action);
   run.first_ticks = std::min(run.first_ticks, ticks);
@@ -80,7 +80,7 @@ void Losses::lose(const EventRecord& event, bool was_sent) {
   if (action == Action::snapshot) return;  // our own request, not the program's
   const std::lock_guard lock(lock_);
   is_on_.store(true, std::memory_order_release);
-  if (event.device != kCpuDevice) return count(event.device, epoch_, action, event.ticks);
+  if (event.device != kCpuSlot) return count(event.device, epoch_, action, event.ticks);
   if (action != Action::alloc) {
     if (log_free(event)) return;
     if (was_sent) return count(event.device, epoch_, action, event.ticks);
@@ -89,7 +89,7 @@ void Losses::lose(const EventRecord& event, bool was_sent) {
   }
   count(event.device, epoch_, action, event.ticks);
   std::uint64_t before = 0;
-  lost_now_->take(event.address, before);  // freed by someone we do not follow
+  lost_now_->take(event.address, before);  // freed by a call that is not redirected to us
   if (!lost_now_->insert(event.address, epoch_)) undecided_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -31,10 +31,6 @@
 
 namespace gpumemprof::capture {
 
-// Numbers the recordings of this process as they begin: what happened in one epoch is irrelevant to
-// recordings that began in a later one.
-using Epoch = std::uint16_t;
-
 struct LossEntry {
   std::uint64_t position = 0;  // in the ring: before the record there
   std::uint64_t first_ticks = 0;
@@ -42,7 +38,7 @@ struct LossEntry {
   std::uint64_t address = 0;  // of a late free; 0: a run of lost events
   EventCounts lost;
   Epoch epoch = 0;
-  std::uint8_t device = 0;
+  DeviceSlot device = 0;
 };
 
 class Losses {
@@ -85,8 +81,8 @@ class Losses {
 
  private:
   bool find_lost(std::uint64_t address, Epoch& epoch);
-  void count(std::uint8_t device, Epoch epoch, Action action, std::uint64_t ticks);
-  LossEntry& run_of(std::uint8_t device, Epoch epoch, std::uint64_t ticks);
+  void count(DeviceSlot device, Epoch epoch, Action action, std::uint64_t ticks);
+  LossEntry& run_of(DeviceSlot device, Epoch epoch, std::uint64_t ticks);
   bool log_free(const EventRecord& event);
   LossEntry& log(LossEntry entry);
 

@@ -28,7 +28,7 @@ class Ring {
   static_assert(sizeof(Slot) == 64);
 
  public:
-  enum class Pages : std::uint8_t { up_front, as_it_goes };
+  enum class Pages : std::uint8_t { up_front, on_demand };
 
   // capacity is a power of two.
   explicit Ring(std::size_t capacity, Pages pages = Pages::up_front) : capacity_(capacity) {

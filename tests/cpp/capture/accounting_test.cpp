@@ -1,5 +1,5 @@
-// made = recorded + lost, no matter what threads, full rings, starts and stops do. The referee
-// counts independently of the recorder.
+// made = recorded + lost, no matter what threads, full rings, starts and stops do. The tests
+// count independently of the recorder.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
@@ -26,11 +26,11 @@ struct CpuMemory {
 
   [[nodiscard]] bool is_alloc() const { return action == Action::alloc; }
   [[nodiscard]] bool is_free_requested() const { return action == Action::free_requested; }
-  [[nodiscard]] static std::uint8_t device() { return kCpuDevice; }
+  [[nodiscard]] static std::uint8_t device() { return kCpuSlot; }
   [[nodiscard]] std::uint64_t address() const { return where; }
   void write(EventRecord& record) const {
     record.action = static_cast<std::uint8_t>(action);
-    record.device = kCpuDevice;
+    record.device = kCpuSlot;
     record.address = where;
     record.size_bytes = is_alloc() ? 64 : 0;
     record.ticks = read_ticks();
@@ -102,7 +102,7 @@ class Accounting : public testing::Test {
         std::make_unique<Output>(number, TraceWriter::open(options.path, origin).value(), options,
                                  origin, std::make_shared<FirstAllocation>()));
     (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
-    drain_.submit([output](Drain& drain) { drain.add_output(std::move(*output)); });
+    drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
     ASSERT_TRUE(drain_.start_thread());
   }
 
@@ -194,7 +194,7 @@ TEST_F(Accounting, every_event_of_sixteen_threads_on_one_core_is_recorded_or_los
   expect_file_agrees(summary);
 }
 
-TEST_F(Accounting, memory_from_before_a_recording_is_none_of_its_events) {
+TEST_F(Accounting, memory_allocated_before_a_recording_is_not_part_of_it) {
   const OnOneCore pinned;
   start(1);
   std::vector<std::uint64_t> early;
@@ -220,7 +220,7 @@ TEST_F(Accounting, memory_from_before_a_recording_is_none_of_its_events) {
   expect_file_agrees(second);
 }
 
-TEST_F(Accounting, after_losses_the_recorder_is_back_to_its_usual_way) {
+TEST_F(Accounting, after_losses_recording_is_complete_again) {
   start(1);
   {
     const OnOneCore pinned;
@@ -241,7 +241,7 @@ TEST_F(Accounting, after_losses_the_recorder_is_back_to_its_usual_way) {
 TEST_F(Accounting, a_pause_makes_the_counts_unknown) {
   start(1);
   work_in_threads(1, 10);
-  drain_.submit([](Drain& drain) { drain.note_pause(); });
+  drain_.submit([](Drain& drain) { drain.outputs().note_pause(); });
   EXPECT_FALSE(stop(1).has_counts);
 }
 

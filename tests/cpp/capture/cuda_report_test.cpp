@@ -24,7 +24,7 @@ TEST(CudaReport, hears_what_the_allocator_tells_torch_and_passes_it_on) {
 
   ASSERT_TRUE(attach_cuda_report().ok());
   ASSERT_TRUE(attach_cuda_report().ok());
-  report(0x1000, 512, 512, 2048, 1);  // nobody is counting
+  report(0x1000, 512, 512, 2048, 1);  // this device is not counted
   ASSERT_TRUE(start_counting(1));
   Ledger& ledger = *counting_ledger(1);
   OpenScope scope;

@@ -20,7 +20,7 @@ TEST(Drain, ACommandRunsAfterWhatCameBeforeItAndBeforeWhatComesAfter) {
     ASSERT_TRUE(drain.start_thread());
     for (int index = 0; index < kRecords; ++index) {
       Record record;
-      record.event.device = kCpuDevice;
+      record.event.device = kCpuSlot;
       while (!ring.push(record)) {
       }
       if (index % kEvery != 0) continue;

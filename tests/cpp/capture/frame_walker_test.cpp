@@ -31,7 +31,7 @@ struct Offsets {
 constexpr Offsets kCommon = {0, 8, 56, 70, 72};
 constexpr Offsets kOther = {16, 40, 8, 90, 104};
 
-// A thread whose frames lie one after another on a stack of its own, with bridges on the C stack
+// A thread whose frames follow one another on a stack of its own, with bridges on the C stack
 // and generators anywhere.
 class FakePython {
  public:

@@ -9,7 +9,7 @@ namespace {
 EventRecord cpu_event(Action action, std::uint64_t address, std::uint64_t ticks = 0) {
   EventRecord record;
   record.action = static_cast<std::uint8_t>(action);
-  record.device = kCpuDevice;
+  record.device = kCpuSlot;
   record.address = address;
   record.ticks = ticks;
   return record;

@@ -1,4 +1,4 @@
-#include "capture/stream/self_test.h"
+#include "capture/output/self_test.h"
 
 #include <gtest/gtest.h>
 

@@ -144,7 +144,7 @@ TEST(StackMirror, stacks_that_differ_in_a_module_are_different) {
   EXPECT_EQ(mirror.stack_of(kThread), in_first);
 }
 
-TEST(StackMirror, in_backward_the_forward_operation_tells_the_module) {
+TEST(StackMirror, in_backward_the_forward_operation_determines_the_module) {
   StackMirror mirror;
   describe(mirror, 1, "main");
   describe(mirror, 2, "call");
@@ -175,7 +175,7 @@ TEST(ModuleNumbers, a_module_that_is_named_later_keeps_its_number) {
   EXPECT_EQ(module_name(mirror), "fc");
 }
 
-TEST(ModuleNumbers, what_takes_a_dead_modules_place_is_another) {
+TEST(ModuleNumbers, a_module_at_a_destroyed_modules_address_is_another_one) {
   StackMirror mirror;
   describe(mirror, 1, "call");
   introduce(mirror, 0x10, "Linear");

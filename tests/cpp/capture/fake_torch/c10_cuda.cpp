@@ -20,7 +20,7 @@ extern "C" __attribute__((visibility("default"))) void fake_report(std::uint64_t
                                                                    std::uint64_t allocated,
                                                                    std::uint64_t reserved,
                                                                    int device) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing lies there.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): there is no memory at this address.
   c10::reportMemoryUsageToProfiler(reinterpret_cast<void*>(address), change, allocated, reserved,
                                    {c10::DeviceType::CUDA, static_cast<std::int8_t>(device)});
 }

@@ -1,4 +1,4 @@
-#include "capture/stream/output.h"
+#include "capture/output/output.h"
 
 #include <algorithm>
 #include <ranges>
@@ -16,29 +16,12 @@ constexpr std::int64_t kLossJoinNs = 50'000'000;
 
 }  // namespace
 
-void FirstAllocation::come() {
-  const std::lock_guard lock(mutex_);
-  is_there_ = true;
-  wakes_.notify_all();
-}
-
-void FirstAllocation::end() {
-  const std::lock_guard lock(mutex_);
-  is_over_ = true;
-  wakes_.notify_all();
-}
-
-bool FirstAllocation::wait(std::chrono::milliseconds most) {
-  std::unique_lock lock(mutex_);
-  wakes_.wait_for(lock, most, [&] { return is_there_ || is_over_; });
-  return is_there_ && !is_over_;
-}
-
 Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
                const StartOptions& options, Origin origin,
                std::shared_ptr<FirstAllocation> first_allocation)
     : number_(number),
       writer_(std::move(writer)),
+      ids_(*writer_),
       path_(options.path),
       memory_(options.memory),
       has_stacks_(options.with_stacks),
@@ -47,25 +30,19 @@ Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
   if (memory_ == MemoryKind::cuda) self_test_.emplace();
 }
 
-Output::Device& Output::device(std::uint8_t number) {
-  if (!devices_[number]) devices_[number] = std::make_unique<Device>();
-  return *devices_[number];
+Output::Device& Output::device(DeviceSlot slot) {
+  if (!devices_[slot]) devices_[slot] = std::make_unique<Device>();
+  return *devices_[slot];
 }
 
-DeviceIndex Output::index_of(std::uint8_t device) const {
-  return device == kCpuDevice ? DeviceIndex{0} : static_cast<DeviceIndex>(device);
+bool Output::is_recorded(DeviceSlot slot) const {
+  if (memory_of(slot) != memory_) return false;
+  return slot == kCpuSlot || (devices_[slot] && devices_[slot]->is_joined);
 }
 
-bool Output::admit(const DrainedEvent& event, Device& mine) {
-  if (event.device != kCpuDevice) return mine.is_joined;
-  // The free of memory allocated before this recording began is not recorded.
-  if (event.action == Action::alloc) {
-    live_.insert_or_assign(event.address, 1);
-    return true;
-  }
-  if (live_.find(event.address) == nullptr) return false;
-  if (event.action == Action::free_completed) live_.erase(event.address);
-  return true;
+bool Output::admit(const DrainedEvent& event, const Device& mine) const {
+  // The free of CPU memory allocated before this recording began is not recorded.
+  return event.device == kCpuSlot ? number_ <= event.newest_recording : mine.is_joined;
 }
 
 void Output::count(const DrainedEvent& event, Device& mine) {
@@ -75,14 +52,13 @@ void Output::count(const DrainedEvent& event, Device& mine) {
     return;
   }
   // A CPU tensor's free is complete at once; its second row is not something the program did.
-  if (event.device != kCpuDevice || event.action != Action::free_completed)
+  if (event.device != kCpuSlot || event.action != Action::free_completed)
     mine.made.add(event.action);
 }
 
 void Output::take(const DrainedEvent& event, const StackMirror& mirror,
                   const std::vector<std::string>& tags) {
-  const bool is_cpu = event.device == kCpuDevice;
-  if (is_cpu != (memory_ == MemoryKind::cpu)) return;
+  if (memory_of(event.device) != memory_) return;
   Device& mine = device(event.device);
   if (!admit(event, mine)) return;
   count(event, mine);
@@ -90,31 +66,27 @@ void Output::take(const DrainedEvent& event, const StackMirror& mirror,
   if (self_test_) self_test_->take(event.device, event.action, event.address, event.size_bytes);
   if (!has_allocated_ && event.action == Action::alloc) {
     has_allocated_ = true;
-    first_allocation_->come();
+    first_allocation_->set_seen();
   }
 
   Event row;
   row.action = event.action;
   row.address = event.address;
   row.size_bytes = event.size_bytes;
-  row.stream = stream_of(event.stream);
+  row.stream = ids_.stream(event.stream);
   row.time_ns = mine.last_time_ns = std::max(mine.last_time_ns, event.time_ns);
   if (has_stacks_) {
-    row.stack = stack_of(event.stack, mirror);
-    row.forward_stack = stack_of(event.forward_stack, mirror);
-    row.module = module_of(event.module, mirror);
+    row.stack = ids_.stack(event.stack, mirror);
+    row.forward_stack = ids_.stack(event.forward_stack, mirror);
+    row.module = ids_.module(event.module, mirror);
   }
-  if (event.tag != 0) row.user_metadata = tag_of(event.tag, tags);
-  if (!is_cpu) row.pool = pool_of(event.pool);
+  if (event.tag != 0) row.user_metadata = ids_.tag(event.tag, tags);
+  if (memory_ == MemoryKind::cuda) row.pool = ids_.pool(event.pool);
   mine.events.push_back(row);
   ++mine.rows;
   const auto size = static_cast<std::int64_t>(event.size_bytes);
-  if (event.action == Action::alloc) {
-    mine.requested_bytes += size;
-    mine.peak_requested_bytes = std::max(mine.peak_requested_bytes, mine.requested_bytes);
-  } else if (event.action == Action::free_completed) {
-    mine.requested_bytes -= size;
-  }
+  if (event.action == Action::alloc) mine.add_requested(size);
+  if (event.action == Action::free_completed) mine.requested_bytes -= size;
   if (mine.events.size() >= kBatchEvents) hand_over(event.device, mine);
 }
 
@@ -125,17 +97,15 @@ void Output::take(const Annotation& annotation, std::string_view name) {
 }
 
 void Output::take(const DeviceSample& sample) {
-  if (memory_ != MemoryKind::cuda || sample.device < 0 || sample.device >= kCpuDevice) return;
-  const auto number = static_cast<std::uint8_t>(sample.device);
+  const std::optional<DeviceSlot> slot = cuda_slot(sample.device);
+  if (memory_ != MemoryKind::cuda || !slot) return;
   DeviceSample mine = sample;
-  if (is_recorded(number)) mine.before_event = static_cast<std::uint32_t>(device(number).rows);
+  if (is_recorded(*slot)) mine.before_event = static_cast<std::uint32_t>(device(*slot).rows);
   writer_->add_sample(mine);
 }
 
-void Output::note_lost(const Lost& lost) {
-  const bool is_cpu = lost.device == kCpuDevice;
-  if (is_cpu != (memory_ == MemoryKind::cpu) || lost.epoch < epoch_) return;
-  if (!is_cpu && !is_recorded(lost.device)) return;
+void Output::note_lost(const LossRun& lost) {
+  if (!is_recorded(lost.device) || lost.epoch < epoch_) return;
   Device& mine = device(lost.device);
   mine.made += lost.counts;
   if (self_test_) self_test_->mark_incomplete();
@@ -144,7 +114,7 @@ void Output::note_lost(const Lost& lost) {
   const auto row = static_cast<std::uint32_t>(mine.rows);
   if (!mine.open_loss) {
     mine.open_loss = LostEvents();
-    mine.open_loss->device = index_of(lost.device);
+    mine.open_loss->device = index_in_file(lost.device);
     mine.open_loss->before_event = row;
     mine.open_loss->first_time_ns = lost.first_time_ns;
     mine.open_loss->last_time_ns = lost.last_time_ns;
@@ -166,17 +136,16 @@ void Output::write_lost_events(Device& mine) {
 void Output::note_pause() {
   was_paused_ = true;
   if (self_test_) self_test_->mark_incomplete();
-  for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (!devices_[number] || !is_recorded(static_cast<std::uint8_t>(number))) continue;
-    Device& mine = *devices_[number];
+  for_each_device([&](DeviceSlot slot, Device& mine) {
+    if (!is_recorded(slot)) return;
     write_lost_events(mine);
     LostEvents loss;
-    loss.device = index_of(static_cast<std::uint8_t>(number));
+    loss.device = index_in_file(slot);
     loss.before_event = loss.end_event = static_cast<std::uint32_t>(mine.rows);
     loss.count = LostEvents::kUnknownCount;
     loss.first_time_ns = loss.last_time_ns = mine.last_time_ns;
     writer_->add_lost_events(loss);
-  }
+  });
 }
 
 void Output::begin_join() {
@@ -189,12 +158,12 @@ void Output::begin_join() {
   }
 }
 
-void Output::join(std::uint8_t number) {
-  if (number < kCpuDevice) device(number).is_joined = true;
+void Output::join(DeviceSlot slot) {
+  if (is_cuda_slot(slot)) device(slot).is_joined = true;
 }
 
-void Output::freeze_self_test(std::uint8_t device) {
-  if (self_test_ && device < kCpuDevice) self_test_->freeze(device);
+void Output::freeze_self_test(DeviceSlot slot) {
+  if (self_test_ && is_cuda_slot(slot)) self_test_->freeze(slot);
 }
 
 SelfTestResult Output::finish_self_test(const std::vector<ListedSegment>& segments) {
@@ -218,20 +187,20 @@ void Output::add_start(const std::vector<ListedSegment>& segments) {
     segment.device = listed.device;
     segment.address = listed.address;
     segment.size_bytes = listed.size_bytes;
-    segment.stream = stream_of(listed.stream);
-    segment.pool = pool_of(listed.pool);
+    segment.stream = ids_.stream(listed.stream);
+    segment.pool = ids_.pool(listed.pool);
     segment.is_small = listed.is_small;
     segment.is_expandable = listed.is_expandable;
     blocks.clear();
+    std::int64_t requested_bytes = 0;
     for (const ListedBlock& block : listed.blocks) {
       blocks.push_back(
           {block.address, block.size_bytes, block.requested_bytes, block.state, StackId()});
-      Device& mine = device(static_cast<std::uint8_t>(listed.device));
-      if (block.state != BlockStateKind::inactive) {
-        mine.requested_bytes += static_cast<std::int64_t>(block.requested_bytes);
-        mine.peak_requested_bytes = std::max(mine.peak_requested_bytes, mine.requested_bytes);
-      }
+      if (block.state != BlockStateKind::inactive)
+        requested_bytes += static_cast<std::int64_t>(block.requested_bytes);
     }
+    if (const std::optional<DeviceSlot> slot = cuda_slot(listed.device))
+      device(*slot).add_requested(requested_bytes);
     writer_->add_segment(StateEdge::start, segment, blocks);
   }
 }
@@ -245,9 +214,9 @@ void Output::add_facts(const Facts& facts) {
   writer_->set_origin(origin_);
 }
 
-void Output::hand_over(std::uint8_t number, Device& mine) {
+void Output::hand_over(DeviceSlot slot, Device& mine) {
   if (mine.events.empty()) return;
-  writer_->append_events(index_of(number), mine.events);
+  writer_->append_events(index_in_file(slot), mine.events);
   mine.events.clear();
 }
 
@@ -262,17 +231,16 @@ void Output::give_up(std::string_view reason) {
 }
 
 void Output::flush() {
-  for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (!devices_[number]) continue;
-    write_lost_events(*devices_[number]);
-    hand_over(static_cast<std::uint8_t>(number), *devices_[number]);
-  }
+  for_each_device([&](DeviceSlot slot, Device& mine) {
+    write_lost_events(mine);
+    hand_over(slot, mine);
+  });
   keep_problem(writer_->flush());
 }
 
-DeviceCounts Output::counts_of(std::uint8_t number, const Device& mine) const {
+DeviceCounts Output::counts_of(DeviceSlot slot, const Device& mine) const {
   DeviceCounts counts;
-  counts.device = index_of(number);
+  counts.device = index_in_file(slot);
   counts.made = mine.made;
   const EventCounts written = writer_->written(counts.device);
   const std::uint64_t rows = written.total();
@@ -280,7 +248,7 @@ DeviceCounts Output::counts_of(std::uint8_t number, const Device& mine) const {
       std::ranges::lower_bound(mine.inferred_rows, rows) - mine.inferred_rows.begin());
   counts.lost.allocations = mine.made.allocations - written.allocations;
   counts.lost.frees = mine.made.frees + counts.inferred_frees - written.frees;
-  if (number != kCpuDevice) counts.lost.others = mine.made.others - written.others;
+  if (slot != kCpuSlot) counts.lost.others = mine.made.others - written.others;
   return counts;
 }
 
@@ -291,10 +259,9 @@ Ending Output::ending(std::string_view reason, std::uint64_t undecided) const {
   if (problem_) ending.problem = problem_->message;
   ending.has_counts = !was_paused_;
   ending.are_counts_exact = are_counts_exact_ && undecided == undecided_before_;
-  for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (devices_[number] && devices_[number]->made.total() > 0)
-      ending.devices.push_back(counts_of(static_cast<std::uint8_t>(number), *devices_[number]));
-  }
+  for_each_device([&](DeviceSlot slot, const Device& mine) {
+    if (mine.made.total() > 0) ending.devices.push_back(counts_of(slot, mine));
+  });
   return ending;
 }
 
@@ -312,78 +279,15 @@ Summary Output::close(std::string_view reason, std::uint64_t undecided) {
   summary.has_counts = ended.has_counts && ended.are_counts_exact;
   summary.lost_events = summary.lost.total();
   summary.size_bytes = writer_->size_bytes();
-  for (std::size_t number = 0; number < devices_.size(); ++number) {
-    if (!devices_[number] || devices_[number]->rows == 0) continue;
-    const Device& mine = *devices_[number];
+  for_each_device([&](DeviceSlot slot, const Device& mine) {
+    if (mine.rows == 0) return;
     summary.devices.push_back(
-        {index_of(static_cast<std::uint8_t>(number)), mine.rows,
+        {index_in_file(slot), mine.rows,
          static_cast<std::uint64_t>(std::max<std::int64_t>(mine.requested_bytes, 0)),
          static_cast<std::uint64_t>(mine.peak_requested_bytes)});
-  }
+  });
   if (problem_) summary.problem = problem_->sentence();
   return summary;
-}
-
-bool Output::only_starts_the_program(const Frame& frame, const StackMirror& mirror) {
-  const std::string_view file = mirror.text(frame.file);
-  constexpr std::string_view kFiles[] = {
-      "/gpumemprof/__main__.py",
-      "/gpumemprof/recorder/run.py",
-      "/gpumemprof/verify/apply/__main__.py",
-      "/bin/gpumemprof",
-      "/runpy.py",
-      "<frozen runpy>",
-  };
-  return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
-}
-
-StackId Output::stack_of(StackId id, const StackMirror& mirror) {
-  if (id.is_none()) return id;
-  if (stacks_.size() <= id.index) stacks_.resize(mirror.stack_count());
-  StackId& mine = stacks_[id.index];
-  if (!mine.is_none()) return mine;
-  // Callers first: a stack is added from its outermost frame on.
-  std::vector<StackId> missing;
-  StackId caller = id;
-  while (!caller.is_none() && stacks_[caller.index].is_none()) {
-    missing.push_back(caller);
-    caller = mirror.caller(caller);
-  }
-  StackId added = caller.is_none() ? StackId() : stacks_[caller.index];
-  for (const StackId step : std::views::reverse(missing)) {
-    const Frame& frame = mirror.frame(mirror.innermost(step));
-    if (added.is_none() && only_starts_the_program(frame, mirror)) continue;
-    const FrameId frame_id = writer_->add_frame(
-        {string_of(frame.name, mirror), string_of(frame.file, mirror), frame.line});
-    added = stacks_[step.index] = writer_->add_stack(added, frame_id);
-  }
-  return added;
-}
-
-StringId Output::string_of(StringId id, const StackMirror& mirror) {
-  if (strings_.size() <= id.index) strings_.resize(id.index + std::size_t{1});
-  StringId& mine = strings_[id.index];
-  if (mine.is_none()) mine = writer_->add_string(mirror.text(id));
-  return mine;
-}
-
-StringId Output::tag_of(std::uint16_t tag, const std::vector<std::string>& tags) {
-  if (tag >= tags.size()) return StringId();
-  if (tags_.size() < tags.size()) tags_.resize(tags.size());
-  if (tags_[tag].is_none()) tags_[tag] = writer_->add_string(tags[tag]);
-  return tags_[tag];
-}
-
-std::uint32_t Output::stream_of(std::uint64_t handle) {
-  std::uint32_t& mine = streams_.find_or_insert(handle, kNoEvent);
-  if (mine == kNoEvent) mine = writer_->add_stream(handle);
-  return mine;
-}
-
-std::uint32_t Output::pool_of(PoolId pool) {
-  std::uint32_t& mine = pools_.find_or_insert((pool.graph << 32) ^ pool.user, kNoPool);
-  if (mine == kNoPool) mine = writer_->add_pool(pool);
-  return mine;
 }
 
 }  // namespace gpumemprof::capture

@@ -14,7 +14,7 @@
 
 #include "base/flat_map.h"
 #include "capture/capture.h"
-#include "capture/record.h"
+#include "capture/device_slot.h"
 
 namespace gpumemprof::capture {
 
@@ -22,26 +22,26 @@ class SelfTest {
  public:
   // What torch listed at the join; events that came in between are kept until then.
   void begin(const std::vector<ListedSegment>& segments);
-  void take(std::uint8_t device, Action action, std::uint64_t address, std::uint64_t size_bytes);
+  void take(DeviceSlot device, Action action, std::uint64_t address, std::uint64_t size_bytes);
   // Events were lost: no conclusion is possible any more.
   void mark_incomplete() { is_incomplete_ = true; }
   [[nodiscard]] bool is_incomplete() const { return is_incomplete_; }
   // torch lists the device at this moment.
-  void freeze(std::uint8_t device);
+  void freeze(DeviceSlot device);
   // Why the two disagree; nothing if they agree.
   [[nodiscard]] std::optional<std::string> contradiction(
       const std::vector<ListedSegment>& segments) const;
 
  private:
   struct ReportedEvent {
-    std::uint8_t device = 0;
+    DeviceSlot device = 0;
     Action action = Action::other;
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
   };
   using Blocks = FlatMap<std::uint64_t>;  // requested bytes by address
 
-  static Blocks& of(std::vector<Blocks>& devices, std::uint8_t device);
+  static Blocks& of(std::vector<Blocks>& devices, DeviceSlot device);
   void apply(const ReportedEvent& event);
 
   bool has_begun_ = false;

@@ -3,67 +3,24 @@
 // For the drain thread alone, except for what the caller does before handing it over.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "base/flat_map.h"
 #include "capture/capture.h"
-#include "capture/record.h"
+#include "capture/device_slot.h"
+#include "capture/output/drained_event.h"
+#include "capture/output/file_ids.h"
+#include "capture/output/first_allocation.h"
+#include "capture/output/self_test.h"
 #include "capture/stacks/stack_mirror.h"
-#include "capture/stream/losses.h"
-#include "capture/stream/self_test.h"
 #include "trace/writer.h"
 
 namespace gpumemprof::capture {
-
-// An event as the drain interpreted it; ids are the mirror's.
-struct DrainedEvent {
-  Action action = Action::other;
-  std::uint8_t device = 0;
-  std::uint16_t tag = 0;
-  bool is_inferred = false;  // nobody saw it: another event shows that it must have happened
-  std::int64_t time_ns = 0;
-  std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;
-  std::uint64_t stream = 0;
-  PoolId pool;
-  StackId stack;
-  StackId forward_stack;
-  std::uint32_t module = kNoModule;
-};
-
-// Events of one device that never reached the drain.
-struct Lost {
-  std::uint8_t device = 0;
-  Epoch epoch = 0;
-  EventCounts counts;
-  std::int64_t first_time_ns = kUnknownTime;
-  std::int64_t last_time_ns = kUnknownTime;
-};
-
-// Whether a recording has seen an allocation yet, for callers that wait for one.
-class FirstAllocation {
- public:
-  void come();
-  // The recording ends: no allocation will come any more.
-  void end();
-  // False: none came within that time, or none will.
-  bool wait(std::chrono::milliseconds most);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wakes_;
-  bool is_there_ = false;
-  bool is_over_ = false;
-};
 
 class Output {
  public:
@@ -84,23 +41,24 @@ class Output {
             const std::vector<std::string>& tags);
   void take(const Annotation& annotation, std::string_view name);
   void take(const DeviceSample& sample);
-  void note_lost(const Lost& lost);
+  void note_lost(const LossRun& lost);
   // Callbacks were off, or are from now on: what is missed meanwhile is not even counted.
   void note_pause();
   void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
   void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
-  // `numbers` are the mirror's own, kNoModule for a module that was not called yet.
   void describe_modules(const std::vector<ModuleDescription>& modules,
-                        const std::vector<std::uint32_t>& numbers);
+                        const std::vector<std::uint32_t>& numbers) {
+    ids_.describe_modules(modules, numbers);
+  }
 
   // CUDA: events count from the moment the state was listed. begin_join() discards an earlier join.
   void begin_join();
-  void join(std::uint8_t device);
+  void join(DeviceSlot device);
   void add_start(const std::vector<ListedSegment>& segments);
   // The self-test: torch lists the devices, one after the other, then everything listed is
   // compared.
-  void freeze_self_test(std::uint8_t device);
+  void freeze_self_test(DeviceSlot device);
   void end_self_test(bool has_passed);
   SelfTestResult finish_self_test(const std::vector<ListedSegment>& segments);
   void set_settings(const AllocatorSettings& settings) { writer_->set_settings(settings); }
@@ -120,43 +78,43 @@ class Output {
     bool is_joined = false;
     std::int64_t requested_bytes = 0;
     std::int64_t peak_requested_bytes = 0;
+    void add_requested(std::int64_t bytes) {
+      requested_bytes += bytes;
+      peak_requested_bytes = std::max(peak_requested_bytes, requested_bytes);
+    }
     EventCounts made;
-    std::vector<std::uint64_t> inferred_rows;  // frees that nobody saw
+    std::vector<std::uint64_t> inferred_rows;  // frees that were not seen
     std::optional<LostEvents> open_loss;       // still growing
   };
 
   // A set of labels as stored in the file: a row for each device, more if there are very many.
   struct WrittenSet {
-    std::uint8_t device = 0;
+    DeviceSlot device = 0;
     std::uint32_t row = 0;
   };
 
-  Device& device(std::uint8_t number);
+  Device& device(DeviceSlot slot);
   // Whether its events are in this file.
-  [[nodiscard]] bool is_recorded(std::uint8_t device) const;
+  [[nodiscard]] bool is_recorded(DeviceSlot device) const;
+  // Those that have a slot here, in the order of their slots.
+  template <typename Visit>
+  void for_each_device(const Visit& visit) const {
+    for (std::size_t slot = 0; slot < devices_.size(); ++slot)
+      if (devices_[slot]) visit(static_cast<DeviceSlot>(slot), *devices_[slot]);
+  }
   std::vector<WrittenSet> write_set(const std::vector<StorageLabel>& labels);
-  // The device's number in the file.
-  [[nodiscard]] DeviceIndex index_of(std::uint8_t device) const;
   // Whether the event is one of this recording's.
-  bool admit(const DrainedEvent& event, Device& mine);
+  [[nodiscard]] bool admit(const DrainedEvent& event, const Device& mine) const;
   void count(const DrainedEvent& event, Device& mine);
   void write_lost_events(Device& mine);
-  void hand_over(std::uint8_t number, Device& device);
-  [[nodiscard]] DeviceCounts counts_of(std::uint8_t number, const Device& mine) const;
+  void hand_over(DeviceSlot slot, Device& mine);
+  [[nodiscard]] DeviceCounts counts_of(DeviceSlot slot, const Device& mine) const;
   [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;
   void keep_problem(const Status& status);
-  // Frames around a program that was started through us, which say nothing about it.
-  static bool only_starts_the_program(const Frame& frame, const StackMirror& mirror);
-  StackId stack_of(StackId id, const StackMirror& mirror);
-  StringId string_of(StringId id, const StackMirror& mirror);
-  // The mirror's number, once the file defines what it stands for.
-  std::uint32_t module_of(std::uint32_t number, const StackMirror& mirror);
-  StringId tag_of(std::uint16_t tag, const std::vector<std::string>& tags);
-  std::uint32_t stream_of(std::uint64_t handle);
-  std::uint32_t pool_of(PoolId pool);
 
   RecordingNumber number_;
   std::unique_ptr<TraceWriter> writer_;
+  FileIds ids_;
   std::string path_;
   MemoryKind memory_;
   bool has_stacks_;
@@ -165,15 +123,7 @@ class Output {
   bool has_allocated_ = false;
   std::optional<SelfTest> self_test_;  // until the self-test is over
   std::array<std::unique_ptr<Device>, kDeviceSlots> devices_;
-  std::vector<StackId> stacks_;    // by the mirror's id
-  std::vector<StringId> strings_;  // by the mirror's id
-  std::vector<StringId> tags_;
-  std::vector<bool> has_module_;  // by the mirror's number: the file defines what it stands for
-  std::set<ModuleLabel> described_;
-  FlatMap<std::uint32_t> streams_;
-  FlatMap<std::uint32_t> pools_;
   std::map<LabelSetNumber, std::vector<WrittenSet>> label_sets_;
-  FlatMap<std::uint8_t> live_;  // CPU: addresses whose allocation is in this file
   Epoch epoch_ = 0;
   std::uint64_t undecided_before_ = 0;
   bool was_paused_ = false;

@@ -1,7 +1,6 @@
 #include "session/recording.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -31,15 +30,10 @@ Result<std::uint64_t> allowed_memory() {
 }
 
 // Live recordings carry torch's own count of retries, which no event reports.
-void take_counted_retries(const Origin& origin, DeviceIndex device, DeviceReplay& replay) {
-  const std::string name = "device " + std::to_string(device) + " num_alloc_retries";
-  for (const auto& [fact, value] : origin.facts) {
-    std::uint64_t count = 0;
-    const char* end = value.data() + value.size();
-    if (fact != name || std::from_chars(value.data(), end, count).ptr != end) continue;
-    replay.counters.alloc_retries = count;
-    replay.counters.are_retries_counted = true;
-  }
+void take_counted_retries(const DeviceFacts& facts, DeviceReplay& replay) {
+  if (!facts.alloc_retries) return;
+  replay.counters.alloc_retries = facts.alloc_retries;
+  replay.counters.are_retries_counted = true;
 }
 
 // A file's type follows from its first bytes, not from its name.
@@ -86,7 +80,8 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
       settle_positions(*record);
       recording->replays_.push_back(
           replay_device(*record, recording->store_.settings(), recording->store_.origin()));
-      take_counted_retries(recording->store_.origin(), record->device, recording->replays_.back());
+      take_counted_retries(recording->store_.facts().device(record->device),
+                           recording->replays_.back());
       recording->phases_.push_back(find_phases(recording->store_, *record));
       record->labels = label_allocations(recording->store_, *record, recording->phases_.back());
     }

@@ -9,6 +9,7 @@
 #include "base/byte_source.h"
 #include "base/bytes.h"
 #include "ingest/torch_snapshot.h"
+#include "report/folded/folded.h"
 #include "report/torch_snapshot/torch_snapshot.h"
 #include "session/gmp_file.h"
 #include "session/recording.h"
@@ -35,12 +36,21 @@ Status write_snapshot(const Recording& recording, const std::string& path,
   return write_torch_snapshot(recording.store(), path, existing);
 }
 
+Status write_folded(const Recording& recording, const std::string& path,
+                    FileSink::Existing existing) {
+  const Result<Overview> overview = recording.overview();
+  if (!overview) return overview.error();
+  return write_folded_stacks(overview.value(), recording.store(), path, existing);
+}
+
 // The first one also opens files that no format recognises: old snapshots have no magic number, and
 // its reader says what a file is instead.
 constexpr Format kFormats[] = {
     {"torch-snapshot", ".pickle", looks_like_snapshot, open_with<TorchSnapshot>, write_snapshot,
      "drop it onto https://pytorch.org/memory_viz"},
     {"gmp", ".gmp", looks_like_trace, open_with<TraceReader>, write_gmp},
+    {"folded", ".folded", nullptr, nullptr, write_folded,
+     "draw it with flamegraph.pl, or open it at https://www.speedscope.app"},
 };
 
 // A file may use no more memory than recordings of its size do, unless the user allows it.

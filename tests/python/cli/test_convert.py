@@ -96,7 +96,7 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(command: Command, tmp_
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("target", ["gmp", "torch-snapshot"])
+@pytest.mark.parametrize("target", ["gmp", "torch-snapshot", "folded"])
 def test_what_cannot_be_written_is_told(command: Command, target: str, tmp_path: Path) -> None:
     source = snapshot_path("mlp_b64_fp32_adam")
     nowhere = command("convert", source, "--to", target, tmp_path / "no" / "folder")

@@ -6,7 +6,7 @@ if(GPUMEMPROF_SANITIZE)
   add_link_options(-fsanitize=${sanitizers})
 endif()
 
-if(GPUMEMPROF_BUILD_FUZZ AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+if(GPUMEMPROF_BUILD_FUZZ AND GPUMEMPROF_LIBFUZZER)
   # Coverage in the rooms is what libFuzzer steers by.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

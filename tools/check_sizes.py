@@ -23,7 +23,11 @@ MOST_LINES = 400
 MOST_FUNCTION_LINES = 80
 
 # A folder, a file, or "file: function" → why it may be larger.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "src/ingest/pickle/machine.cpp: Machine::execute": (
+        "the loop that reads snapshots keeps its position and the top of the stack in registers"
+    ),
+}
 
 
 class Size(NamedTuple):

@@ -13,7 +13,7 @@
 #include "report/text/advice/advice_text.h"
 #include "report/text/overview/overview_text.h"
 #include "report/text/whatif_text.h"
-#include "session/conversion.h"
+#include "session/formats.h"
 #include "session/view.h"
 #include "session/view_html.h"
 
@@ -241,13 +241,15 @@ class Verbs {
   }
 
   void convert_to_all() {
-    for (const FileFormat format : {FileFormat::gmp, FileFormat::torch_snapshot}) {
+    for (const Format& format : formats()) {
       const std::string path = folder_ + "/converted";
-      const Status written = convert(recording_, format, path, FileSink::Existing::replace);
+      if (format.write == nullptr) continue;
+      const Status written = format.write(recording_, path, FileSink::Existing::replace);
       if (!written) {
         promise_sentence(written.error());
         continue;
       }
+      if (format.open == nullptr) continue;
       const Result<Opened> again = Recording::open(path);
       promise(again.ok(), "what was converted can be opened");
       promise(again.value()->overview().ok(), "what was converted can be reported");

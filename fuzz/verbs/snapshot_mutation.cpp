@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "verbs/text_mutation.h"
+
 namespace gpumemprof::fuzz {
 namespace {
 
@@ -174,7 +176,7 @@ class Mutation {
         return;
       }
     } else if (auto* text = std::get_if<std::string>(&value.data)) {
-      if (!choices_.one_in(4)) return change_text(*text);
+      if (!choices_.one_in(4)) return change_text(*text, choices_);
     } else if (auto* list = std::get_if<List>(&value.data)) {
       if (!list->empty() && !choices_.one_in(4)) {
         return choices_.one_in(2) ? drop_range(*list) : change_value((*list)[any(*list)]);
@@ -207,48 +209,6 @@ class Mutation {
         return {PythonValue::Tuple{{PythonValue::of(choices_.number()), {PythonValue::None{}}}}};
       default:
         return PythonValue::of(std::string("text"));
-    }
-  }
-
-  // Names decide what an operation, a module and a phase are.
-  void change_text(std::string& text) {
-    constexpr std::string_view kTexts[] = {
-        "",
-        "forward",
-        "backward",
-        "step",
-        "zero_grad",
-        "_call_impl",
-        "_wrapped_call_impl",
-        "wrapper",
-        "linear",
-        "conv2d",
-        "scaled_dot_product_attention",
-        "softmax",
-        "cross_entropy",
-        "layer_norm",
-        "embedding",
-        "max_pool2d",
-        "checkpoint",
-        "<module>",
-        "ProfilerStep#1",
-        "/usr/lib/python3/dist-packages/torch/autograd/__init__.py",
-        "/usr/lib/python3/dist-packages/torch/nn/modules/module.py",
-        "/usr/lib/python3/dist-packages/torch/optim/adam.py",
-        "/usr/lib/python3/dist-packages/torch/nn/functional.py",
-        "train.py",
-        "active_allocated",
-        "active_pending_free",
-        "active_awaiting_free",
-        "inactive",
-        "small",
-        "large",
-        "\x1b[31m\xc2\x9b\xe2\x80\xae",
-        "\xff\xfe not UTF-8 \xed\xa0\x80"};
-    if (choices_.one_in(8)) {
-      text.append(choices_.below(3000), 'x');
-    } else {
-      text = kTexts[choices_.below(std::size(kTexts))];
     }
   }
 

@@ -6,7 +6,8 @@
 #include "bindings.h"
 #include "capture/capture.h"
 #include "event/alloc_conf.h"
-#include "session/conversion.h"
+#include "session/gmp_file.h"
+#include "session/recording.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -188,7 +189,7 @@ void replace_with_snapshot(const nb::bytes& snapshot, const nb::bytes& path,
     const nb::gil_scoped_release no_gil;
     const Result<std::shared_ptr<const Recording>> recording = Recording::open(from);
     if (!recording) return recording.error();
-    return convert(*recording.value(), FileFormat::gmp, to, FileSink::Existing::replace, facts);
+    return write_gmp_file(recording.value()->store(), to, FileSink::Existing::replace, facts);
   }();
   check(written);
 }

@@ -66,6 +66,10 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
 
 }  // namespace
 
+bool looks_like_snapshot(std::span<const std::byte> start) {
+  return starts_with(start, "\x80") || GzipSource::looks_like_gzip(start);
+}
+
 Result<std::unique_ptr<TorchSnapshot>> TorchSnapshot::open(const std::string& path,
                                                            Progress progress) {
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);

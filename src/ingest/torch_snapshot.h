@@ -14,6 +14,10 @@ namespace gpumemprof {
 // Called occasionally with the bytes read so far and the total.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+// Whether a file that starts with these bytes may be a snapshot: a pickle of protocol 2 or later,
+// or gzip. Older pickles have no magic number.
+bool looks_like_snapshot(std::span<const std::byte> start);
+
 class TorchSnapshot final : public EventSource {
  public:
   static Result<std::unique_ptr<TorchSnapshot>> open(const std::string& path,

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 
+#include "event/facts.h"
 #include "replay/history_start.h"
 #include "replay/player.h"
 #include "replay/poolless.h"
@@ -104,7 +105,7 @@ DeviceReplay play_from_listed_start(DeviceRecord& record, const AllocatorSetting
 
 DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settings,
                            const Origin& origin) {
-  if (origin.device_type == "cpu") return replay_poolless(record);
+  if (!has_pool(device_kind(origin))) return replay_poolless(record);
   const bool has_end = origin.has_segments && !origin.cut;
   if (!origin.has_start && (record.events.empty() || record.device == kHostDevice))
     return end_only(record, settings, origin.has_segments);

@@ -1,99 +1,61 @@
 #include "session/recording.h"
 
-#include <array>
-#include <charconv>
-#include <cstdlib>
-#include <filesystem>
 #include <new>
-#include <system_error>
 
 #include "analysis/code/shown_file.h"
-#include "base/byte_source.h"
-#include "base/bytes.h"
-#include "ingest/torch_snapshot.h"
 #include "store/settle.h"
 #include "store/store_source.h"
-#include "trace/reader.h"
 #include "trace/writer.h"
 
 namespace gpumemprof {
 namespace {
 
-// A file may use no more memory than recordings of its size do, unless the user allows it.
-Result<std::uint64_t> allowed_memory() {
-  const char* text = std::getenv("GPUMEMPROF_MAX_MEMORY");
-  if (text == nullptr || text[0] == '\0') return std::uint64_t{0};
-  const std::optional<std::uint64_t> bytes = parse_bytes(text);
-  if (bytes) return *bytes;
-  return Error{ErrorCode::usage,
-               "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
-               "", "name a size"};
-}
-
 // Live recordings carry torch's own count of retries, which no event reports.
-void take_counted_retries(const Origin& origin, DeviceIndex device, DeviceReplay& replay) {
-  const std::string name = "device " + std::to_string(device) + " num_alloc_retries";
-  for (const auto& [fact, value] : origin.facts) {
-    std::uint64_t count = 0;
-    const char* end = value.data() + value.size();
-    if (fact != name || std::from_chars(value.data(), end, count).ptr != end) continue;
-    replay.counters.alloc_retries = count;
-    replay.counters.are_retries_counted = true;
-  }
-}
-
-// A file's type follows from its first bytes, not from its name.
-Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
-                                                 const OpenOptions& options) {
-  const Result<std::uint64_t> allowed = allowed_memory();
-  if (!allowed) return allowed.error();
-  std::array<std::byte, 8> start{};
-  std::size_t got = 0;
-  // Bytes read from a pipe are gone; only snapshots are read from pipes.
-  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
-    Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
-    if (!file) return file.error();
-    const Result<std::size_t> read = file.value()->read(start);
-    if (!read) return read.error();
-    got = read.value();
-  }
-  if (looks_like_trace(std::span(start).first(got))) {
-    Result<std::unique_ptr<TraceReader>> trace = TraceReader::open(path, options.progress);
-    if (!trace) return trace.error();
-    trace.value()->allow_memory(allowed.value());
-    return std::unique_ptr<EventSource>(std::move(trace).value());
-  }
-  Result<std::unique_ptr<TorchSnapshot>> snapshot = TorchSnapshot::open(path, options.progress);
-  if (!snapshot) return snapshot.error();
-  snapshot.value()->allow_memory(allowed.value());
-  return std::unique_ptr<EventSource>(std::move(snapshot).value());
+void take_counted_retries(const DeviceFacts& facts, DeviceReplay& replay) {
+  if (!facts.alloc_retries) return;
+  replay.counters.alloc_retries = facts.alloc_retries;
+  replay.counters.are_retries_counted = true;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path,
                                                          const OpenOptions& options) {
-  try {
-    Result<std::unique_ptr<EventSource>> source = open_source(path, options);
+  return load(path, [&](EventSink& sink) -> Status {
+    const Result<std::unique_ptr<EventSource>> source = open_source(path, options);
     if (!source) return source.error();
+    return source.value()->deliver(sink);
+  });
+}
+
+Result<std::shared_ptr<const Recording>> Recording::from(EventSource& source,
+                                                         const std::string& name) {
+  return load(name, [&](EventSink& sink) { return source.deliver(sink); });
+}
+
+Result<std::shared_ptr<const Recording>> Recording::load(
+    const std::string& name, const std::function<Status(EventSink&)>& deliver) {
+  try {
     const std::shared_ptr<Recording> recording(new Recording());
-    recording->path_ = path;
-    Status delivered = source.value()->deliver(recording->store_);
+    recording->path_ = name;
+    const Status delivered = deliver(recording->store_);
     if (!delivered) return delivered.error();
-    source.value().reset();
-    recording->store_.set_program_folder(program_folder(recording->store_));
-    for (const auto& record : recording->store_.devices()) {
-      settle_positions(*record);
-      recording->replays_.push_back(
-          replay_device(*record, recording->store_.settings(), recording->store_.origin()));
-      take_counted_retries(recording->store_.origin(), record->device, recording->replays_.back());
-      recording->phases_.push_back(find_phases(recording->store_, *record));
-      record->labels = label_allocations(recording->store_, *record, recording->phases_.back());
-    }
+    recording->replay();
     return std::shared_ptr<const Recording>(recording);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::environment, "this machine has not enough memory to open it", path,
+    return Error{ErrorCode::environment, "this machine has not enough memory to open it", name,
                  "open it on a larger one"};
+  }
+}
+
+void Recording::replay() {
+  store_.set_program_folder(program_folder(store_));
+  for (const auto& record : store_.devices()) {
+    settle_positions(*record);
+    replays_.push_back(replay_device(*record, store_.settings(), store_.origin()));
+    take_counted_retries(store_.facts().device(record->device), replays_.back());
+    phases_.push_back(find_phases(store_, *record));
+    record->labels = label_allocations(store_, *record, phases_.back());
   }
 }
 

@@ -1,5 +1,5 @@
-// Recording: any input, opened and replayed. The single façade used by the command line and the
-// Python package.
+// Recording: any file, or any other source of events, loaded and replayed. The single façade used
+// by the command line and the Python package.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,18 @@
 #include "analysis/whatif/whatif.h"
 #include "base/result.h"
 #include "replay/replay.h"
+#include "session/formats.h"
 #include "store/store.h"
 
 namespace gpumemprof {
-
-struct OpenOptions {
-  // Called occasionally with the bytes read so far and the total.
-  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
-};
 
 class Recording {
  public:
   static Result<std::shared_ptr<const Recording>> open(const std::string& path,
                                                        const OpenOptions& options = {});
+  // From anything that delivers events; `name` stands where a path would be shown.
+  static Result<std::shared_ptr<const Recording>> from(EventSource& source,
+                                                       const std::string& name);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Store& store() const { return store_; }
@@ -48,6 +47,10 @@ class Recording {
 
  private:
   Recording() = default;
+  static Result<std::shared_ptr<const Recording>> load(
+      const std::string& name, const std::function<Status(EventSink&)>& deliver);
+  void replay();
+
   std::string path_;
   Store store_;
   std::vector<DeviceReplay> replays_;

@@ -219,8 +219,7 @@ view::MomentFacts View::facts(DeviceName name, Position position) const {
   if (times.is_known() && position > 0)
     facts.since_first_ns = times.since_first(times.of_event(position - 1));
   facts.allocated_bytes = view.timeline().allocated().bytes_at(position);
-  if (view.store().origin().device_type != "cpu")
-    facts.reserved_bytes = view.timeline().reserved_at(position);
+  if (view.store().facts().has_pool()) facts.reserved_bytes = view.timeline().reserved_at(position);
   return facts;
 }
 

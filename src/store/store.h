@@ -12,6 +12,7 @@
 
 #include "base/interner.h"
 #include "event/event_sink.h"
+#include "event/facts.h"
 #include "store/history.h"
 #include "store/stack_trie.h"
 
@@ -69,7 +70,10 @@ class Store final : public EventSink {
   }
   void add_module(const ModuleLabel& module) override;
   void set_settings(const AllocatorSettings& settings) override { settings_ = settings; }
-  void set_origin(const Origin& origin) override { origin_ = origin; }
+  void set_origin(const Origin& origin) override {
+    origin_ = origin;
+    facts_ = RecordingFacts(origin);
+  }
   // The folder of the main script, as analysis/code finds it; files are shown relative to it.
   void set_program_folder(std::string folder) { program_folder_ = std::move(folder); }
 
@@ -102,6 +106,7 @@ class Store final : public EventSink {
   [[nodiscard]] bool has_module_numbers() const { return has_named_modules_; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
+  [[nodiscard]] const RecordingFacts& facts() const { return facts_; }
   [[nodiscard]] const std::string& program_folder() const { return program_folder_; }
 
   // In order of device number.
@@ -134,6 +139,7 @@ class Store final : public EventSink {
   bool has_named_modules_ = false;
   AllocatorSettings settings_;
   Origin origin_;
+  RecordingFacts facts_;
   std::string program_folder_;
 };
 

@@ -10,6 +10,7 @@
 #include "trace/content/ending.h"
 #include "trace/content/event_encoder.h"
 #include "trace/content/labels.h"
+#include "trace/content/references.h"
 #include "trace/content/state.h"
 
 namespace gpumemprof {
@@ -18,19 +19,6 @@ namespace {
 constexpr std::size_t kAnnotationsPerBlock = std::size_t{1} << 14;
 // For the end block of a file on a full disk.
 constexpr std::uint64_t kReservedBytes = std::uint64_t{16} << 10;
-
-// Whether every row is below the limit or none. None is the largest value.
-template <typename T, typename RowOf>
-bool all_below(const Column<T>& column, std::size_t first, std::size_t count, std::size_t limit,
-               RowOf row_of) {
-  if (column.empty()) return true;
-  bool is_good = true;
-  for (const T& value : column.span().subspan(first, count)) {
-    const std::uint32_t row = row_of(value);
-    is_good &= row < limit || row == StackId::kNone;
-  }
-  return is_good;
-}
 
 }  // namespace
 
@@ -125,7 +113,7 @@ void TraceWriter::write_events(DeviceIndex device, const EventColumns& events, s
                                std::size_t count) {
   if (failure_ || count == 0) return;
   if (definitions_->stream_count() == 0) definitions_->add_stream(0);
-  if (!refers_to_known(events, first, count)) {
+  if (!trace::refers_to_known(*definitions_, events, first, count)) {
     return fail(unknown_reference());
   }
   has_events_ = true;
@@ -153,32 +141,6 @@ std::uint64_t TraceWriter::event_count() const {
   return count;
 }
 
-bool TraceWriter::refers_to_known(const EventColumns& events, std::size_t first,
-                                  std::size_t count) const {
-  const auto id_row = [](const auto id) { return id.index; };
-  const auto plain = [](std::uint32_t row) { return row; };
-  const auto streams = events.stream.span().subspan(first, count);
-  return *std::max_element(streams.begin(), streams.end()) < definitions_->stream_count() &&
-         all_below(events.stack, first, count, definitions_->stack_count(), id_row) &&
-         all_below(events.forward_stack, first, count, definitions_->stack_count(), id_row) &&
-         all_below(events.pool, first, count, definitions_->pool_count(), plain) &&
-         all_below(events.compile_context, first, count, definitions_->string_count(), id_row) &&
-         all_below(events.user_metadata, first, count, definitions_->string_count(), id_row);
-}
-
-bool TraceWriter::refers_to_known(const SegmentState& segment,
-                                  std::span<const BlockState> blocks) const {
-  const auto is_stack = [&](StackId id) {
-    return id.is_none() || id.index < definitions_->stack_count();
-  };
-  return segment.stream < definitions_->stream_count() &&
-         (segment.pool == kNoPool || segment.pool < definitions_->pool_count()) &&
-         is_stack(segment.stack) &&
-         std::all_of(
-             blocks.begin(), blocks.end(),
-             [&](const BlockState& block) { return is_stack(block.stack); });
-}
-
 Error TraceWriter::unknown_reference() const {
   return {ErrorCode::bug,
           "something to be written refers to a stack, stream, pool or text that was never added",
@@ -195,7 +157,7 @@ void TraceWriter::take_segment(StateEdge edge, const SegmentState& segment,
                                std::span<const BlockState> blocks) {
   trace::StateEncoder& state = *states_[static_cast<std::size_t>(edge)];
   if (definitions_->stream_count() == 0) definitions_->add_stream(0);
-  if (!refers_to_known(segment, blocks)) return fail(unknown_reference());
+  if (!trace::refers_to_known(*definitions_, segment, blocks)) return fail(unknown_reference());
   std::size_t done = 0;
   do {
     done += state.add(segment, blocks, done);

@@ -120,11 +120,6 @@ class TraceWriter final : public EventSink {
   Status make_file();
   void write_end(const Ending& ending);
   void fail(Error error);
-  // A row that was never added would make the rest of the file unreadable.
-  [[nodiscard]] bool refers_to_known(const EventColumns& events, std::size_t first,
-                                     std::size_t count) const;
-  [[nodiscard]] bool refers_to_known(const SegmentState& segment,
-                                     std::span<const BlockState> blocks) const;
   [[nodiscard]] Error unknown_reference() const;
 
   std::string path_;

@@ -223,7 +223,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   advice.device_name = store.device_name(record.device);
   advice.peak_allocated_bytes = replay.peak.allocated_bytes;
   advice.peak_reserved_bytes = replay.peak_reserved_bytes;
-  advice.has_pool = store.origin().device_type != "cpu";
+  advice.has_pool = store.facts().has_pool();
   if (end.completed)
     advice.completed = {advisor.allocated_bytes(), advisor.reserved_bytes(), end.completed->how};
   advice.partial = end.why_not;

@@ -166,7 +166,7 @@ sim::SimulationOptions Advisor::simulation(const Change& change) const {
 }
 
 const AllocatorSettings* Advisor::rounding() const {
-  return store_.origin().device_type == "cpu" ? nullptr : &store_.settings();
+  return store_.facts().has_pool() ? &store_.settings() : nullptr;
 }
 
 PeakPicture Advisor::picture(const AllocationTimeline& timeline) const {

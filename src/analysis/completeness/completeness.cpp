@@ -16,7 +16,7 @@ EventCounts recorded_events(const Store& store) {
     for (const Action action : record->events.action) rows.add(action);
   }
   // A free of a CPU tensor has two rows but is one event: nothing else happens to it.
-  if (store.origin().device_type == "cpu") rows.others = 0;
+  if (store.facts().kind() == DeviceKind::cpu) rows.others = 0;
   return rows;
 }
 

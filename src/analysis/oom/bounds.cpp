@@ -1,33 +1,12 @@
 #include "analysis/oom/bounds.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdlib>
 
 #include "analysis/whatif/recorded_device.h"
 #include "sim/limit.h"
 
 namespace gpumemprof {
 namespace {
-
-std::string_view fact(const Store& store, std::string_view key) {
-  for (const auto& [name, value] : store.origin().facts) {
-    if (name == key) return value;
-  }
-  return {};
-}
-
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::string of_device(const DeviceRecord& record, std::string_view key) {
-  return "device " + std::to_string(record.device) + " " + std::string(key);
-}
 
 // Where the sample falls among the events; files of the first version have only the time.
 std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events) {
@@ -71,7 +50,7 @@ void attribute(const Store& store, const DeviceRecord& record, const DeviceSampl
 
 CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom) {
   CardState card;
-  card.total_bytes = whole_number(fact(store, of_device(record, "total_bytes")));
+  card.total_bytes = store.facts().device(record.device).total_bytes;
   const DeviceSample* sample = nearest_sample(store, record, oom.event);
   if (sample != nullptr && !card.total_bytes && sample->total_bytes != kUnknownBytes) {
     const std::uint64_t firmware =
@@ -92,16 +71,13 @@ std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& rec
   const AllocatorSettings& settings = store.settings();
   const std::uint64_t segment = sim::segment_bytes_for(oom.wanted_bytes, settings);
   const std::uint64_t refused = oom.memory.reserved_bytes + segment;
-  const Result<TorchVersion> version = parse_torch_version(fact(store, "torch"));
-  const std::optional<std::uint64_t> total =
-      whole_number(fact(store, of_device(record, "total_bytes")));
+  const Result<TorchVersion> version = parse_torch_version(store.facts().process().torch);
+  const DeviceFacts& facts = store.facts().device(record.device);
   // A program may change its limit during the run: the final one comes first.
-  constexpr std::array<std::string_view, 2> kStated = {"memory_fraction_at_end", "memory_fraction"};
-  for (const std::string_view key : kStated) {
-    const std::string fraction(fact(store, of_device(record, key)));
-    if (fraction.empty() || !total || !version) continue;
-    const sim::MemoryLimit stated = sim::limit_of_fraction(std::strtod(fraction.c_str(), nullptr),
-                                                           *total, sim::rules_for(version.value()));
+  for (const auto& fraction : {facts.memory_fraction_at_end, facts.memory_fraction}) {
+    if (!fraction || !facts.total_bytes || !version) continue;
+    const sim::MemoryLimit stated =
+        sim::limit_of_fraction(*fraction, *facts.total_bytes, sim::rules_for(version.value()));
     if (stated.allowed_bytes < refused && stated.allowed_bytes >= oom.memory.reserved_bytes)
       return ProcessLimit{{stated.allowed_bytes, stated.allowed_bytes}, true};
   }

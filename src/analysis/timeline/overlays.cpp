@@ -1,7 +1,6 @@
 #include "analysis/timeline/overlays.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "analysis/whatif/recorded_device.h"
 #include "sim/limit.h"
@@ -29,26 +28,17 @@ void find_ooms(const DeviceRecord& record, const Timeline& timeline, std::size_t
   }
 }
 
-std::string fact(const Store& store, const std::string& key) {
-  for (const auto& [name, value] : store.origin().facts) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
 void find_bounds(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                  TimelineOverlays& overlays) {
-  const std::string device = "device " + std::to_string(record.device);
-  if (const std::string total = fact(store, device + " total_bytes"); !total.empty())
-    overlays.card_bytes = std::strtoull(total.c_str(), nullptr, 10);
+  const DeviceFacts& facts = store.facts().device(record.device);
+  overlays.card_bytes = facts.total_bytes;
   for (const DeviceSample& sample : store.samples()) {
     if (sample.device == record.device && sample.total_bytes != kUnknownBytes &&
         !overlays.card_bytes)
       overlays.card_bytes = sample.total_bytes;
   }
-  const std::string fraction = fact(store, device + " memory_fraction");
-  if (overlays.card_bytes && !fraction.empty()) {
-    const double share = std::strtod(fraction.c_str(), nullptr);
+  if (overlays.card_bytes && facts.memory_fraction) {
+    const double share = *facts.memory_fraction;
     if (share > 0 && share < 1)
       overlays.limit_bytes =
           static_cast<std::uint64_t>(share * static_cast<double>(*overlays.card_bytes));

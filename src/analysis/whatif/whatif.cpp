@@ -1,7 +1,6 @@
 #include "analysis/whatif/whatif.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "analysis/whatif/recorded_device.h"
 
@@ -14,13 +13,6 @@ constexpr TorchVersion kTriedVersions[] = {{2, 11}, {2, 13}, {2, 9}, {2, 4}};
 
 std::uint64_t mismatches(const sim::Verification& verified) {
   return verified.address_mismatches + verified.segment_mismatches + verified.counter_mismatches;
-}
-
-std::string fact(const Store& store, std::string_view key) {
-  for (const auto& [name, value] : store.origin().facts) {
-    if (name == key) return value;
-  }
-  return "";
 }
 
 class DeviceStudy {
@@ -58,7 +50,7 @@ class DeviceStudy {
 
   Status verify() {
     std::vector<TorchVersion> versions(std::begin(kTriedVersions), std::end(kTriedVersions));
-    const Result<TorchVersion> stated = parse_torch_version(fact(store_, "torch"));
+    const Result<TorchVersion> stated = parse_torch_version(store_.facts().process().torch);
     if (stated) versions = {stated.value()};
     if (options_.version && options_.alloc_confs.empty() && options_.memory_limits.empty())
       versions = {*options_.version};
@@ -116,13 +108,10 @@ class DeviceStudy {
 
   // Our own recordings say how much of the card the process was allowed.
   [[nodiscard]] std::optional<sim::MemoryLimit> stated_limit() const {
-    const std::string device = "device " + std::to_string(study_.device);
-    const std::string total = fact(store_, device + " total_bytes");
-    const std::string fraction = fact(store_, device + " memory_fraction");
-    const Result<TorchVersion> version = parse_torch_version(fact(store_, "torch"));
-    if (total.empty() || fraction.empty() || !version) return std::nullopt;
-    return sim::limit_of_fraction(std::strtod(fraction.c_str(), nullptr),
-                                  std::strtoull(total.c_str(), nullptr, 10),
+    const DeviceFacts& device = store_.facts().device(study_.device);
+    const Result<TorchVersion> version = parse_torch_version(store_.facts().process().torch);
+    if (!device.total_bytes || !device.memory_fraction || !version) return std::nullopt;
+    return sim::limit_of_fraction(*device.memory_fraction, *device.total_bytes,
                                   sim::rules_for(version.value()));
   }
 
@@ -130,7 +119,7 @@ class DeviceStudy {
     for (const auto& [key, value] : store_.origin().settings) {
       if (key.ends_with("ALLOC_CONF")) return value;
     }
-    return fact(store_, "settings");
+    return store_.facts().process().settings;
   }
 
   // A limit alone is tried with the recorded settings.
@@ -239,7 +228,7 @@ Error no_history(const Store& store, const std::string& path, const std::string&
 }  // namespace
 
 std::optional<Error> why_not_simulated(const Store& store, const std::string& path) {
-  if (store.origin().device_type != "cpu") return std::nullopt;
+  if (store.facts().has_pool()) return std::nullopt;
   return Error{ErrorCode::bad_input,
                "it holds CPU tensors, which PyTorch's caching allocator does not place, so there "
                "is nothing to simulate",

@@ -5,7 +5,7 @@
 
 #include "cli/terminal.h"
 #include "report/text/overview/completeness_text.h"
-#include "session/conversion.h"
+#include "session/recording.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -15,16 +15,11 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
-std::optional<FileFormat> parse_format(const std::string& text) {
-  if (text == "gmp") return FileFormat::gmp;
-  if (text == "torch-snapshot") return FileFormat::torch_snapshot;
-  return std::nullopt;
-}
-
-std::string next_step(FileFormat format, const std::string& output) {
-  if (format == FileFormat::gmp) return "Next:\n  gpumemprof report " + output + "\n";
-  return "Next: drop it onto https://pytorch.org/memory_viz, or\n  gpumemprof report " + output +
-         "\n";
+std::string next_step(const Format& format, const std::string& output) {
+  const std::string report = "\n  gpumemprof report " + output + "\n";
+  if (format.viewer.empty()) return "Next:" + report;
+  const std::string viewer = "Next: " + std::string(format.viewer);
+  return format.open == nullptr ? viewer + "\n" : viewer + ", or" + report;
 }
 
 }  // namespace
@@ -35,17 +30,18 @@ void add_convert_verb(CLI::App& app, ConvertFlags& flags) {
       ->type_name("FILE")
       ->required();
   verb->add_option("output", flags.output, "The file to write")->type_name("OUT")->required();
-  verb->add_option("--to", flags.format, "The format to write: torch-snapshot or gmp")
+  verb->add_option("--to", flags.format, "The format to write: " + writable_formats())
       ->type_name("FORMAT")
       ->required();
   verb->add_flag("-f,--force", flags.overwrites, "Replace the output file");
 }
 
 int run_convert(const ConvertFlags& flags) {
-  const std::optional<FileFormat> format = parse_format(flags.format);
-  if (!format) {
-    return fail({ErrorCode::usage, "--to takes torch-snapshot or gmp, not '" + flags.format + "'",
-                 "", "try --to torch-snapshot"});
+  const Format* format = find_format(flags.format);
+  if (format == nullptr || format->write == nullptr) {
+    return fail({ErrorCode::usage,
+                 "--to takes " + writable_formats() + ", not '" + flags.format + "'", "",
+                 "try --to torch-snapshot"});
   }
   const Terminal terminal = look_at_terminal();
   const Result<std::shared_ptr<const Recording>> recording = [&] {
@@ -57,7 +53,7 @@ int run_convert(const ConvertFlags& flags) {
   if (!recording) return fail(recording.error());
   const FileSink::Existing existing =
       flags.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
-  const Status written = convert(*recording.value(), *format, flags.output, existing);
+  const Status written = format->write(*recording.value(), flags.output, existing);
   if (!written) return fail(written.error());
   for (const std::string& sentence :
        text::missing_sentences(find_completeness(recording.value()->store())))

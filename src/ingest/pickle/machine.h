@@ -77,6 +77,7 @@ class Machine {
   void execute();
   Step step(Opcode opcode);
   Step rare(Opcode opcode);
+  Step on_stack(Opcode opcode, std::uint64_t operand);
   Step lines(Opcode opcode);
   Step close_mark(Opcode opcode, std::size_t first);
   Step data(Opcode opcode, std::uint64_t length, bool is_text);

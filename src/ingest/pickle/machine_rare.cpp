@@ -150,10 +150,16 @@ Machine::Step Machine::rare(Opcode opcode) {
       break;
   }
   if (!refused_name(opcode).empty()) return refuse(opcode);
-  Step step = Step::next;
+  const Step step = on_stack(opcode, length);
+  at_ += 1 + fixed;
+  return step;
+}
+
+// The opcodes whose operand, if any, has a fixed length.
+Machine::Step Machine::on_stack(Opcode opcode, std::uint64_t operand) {
   switch (opcode) {
     case Opcode::proto:
-      if (at_[1] > 5) step = damaged(fmt::format("pickle protocol {} is newer than 5", at_[1]));
+      if (at_[1] > 5) return damaged(fmt::format("pickle protocol {} is newer than 5", at_[1]));
       break;
     case Opcode::frame:
       break;  // only a hint for buffering
@@ -172,24 +178,20 @@ Machine::Step Machine::rare(Opcode opcode) {
       return damaged("MEMOIZE with nothing to store");
     case Opcode::binget:
     case Opcode::long_binget:
-      step = get(length);
-      break;
+      return get(operand);
     case Opcode::binput:
     case Opcode::long_binput:
-      step = put(length);
-      break;
+      return put(operand);
     case Opcode::append:
       if (!has(2)) return damaged("APPEND without a list and an item");
-      step = append_items(stack_.size() - 1);
-      break;
+      return append_items(stack_.size() - 1);
     case Opcode::setitem:
-      step = set_one();
-      break;
+      return set_one();
     case Opcode::pop:
       if (has(1)) {
         stack_.pop_back();
       } else if (!take_mark()) {
-        step = damaged("POP on an empty stack");
+        return damaged("POP on an empty stack");
       }
       break;
     case Opcode::dup:
@@ -205,8 +207,7 @@ Machine::Step Machine::rare(Opcode opcode) {
       const auto count =
           static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Opcode::tuple1) + 1;
       if (!has(count)) return damaged("a tuple of more than there is");
-      step = tuple_of(stack_.size() - count);
-      break;
+      return tuple_of(stack_.size() - count);
     }
     case Opcode::binfloat: {
       std::uint64_t bits = __builtin_bswap64(load_length(at_ + 1, 8));
@@ -226,14 +227,12 @@ Machine::Step Machine::rare(Opcode opcode) {
     case Opcode::frozenset: {
       const std::optional<std::size_t> first = take_mark();
       if (!first) return damaged("an opcode that needs a mark finds none");
-      step = close_mark(opcode, *first);
-      break;
+      return close_mark(opcode, *first);
     }
     default:
       return damaged(fmt::format("0x{:02x} is no pickle opcode", static_cast<unsigned>(opcode)));
   }
-  at_ += 1 + fixed;
-  return step;
+  return Step::next;
 }
 
 Machine::Step Machine::close_mark(Opcode opcode, std::size_t first) {

@@ -165,7 +165,7 @@ Json when_json(const Store& store, const When& when) {
 
 // CPU tensors come straight from the C library: there is no pool that could reserve anything.
 Json reserved_json(const Store& store, std::uint64_t bytes) {
-  return store.origin().device_type == "cpu" ? Json() : Json(bytes);
+  return store.facts().has_pool() ? Json(bytes) : Json();
 }
 
 Json totals_json(const Store& store, const MemoryTotals& totals) {

@@ -22,7 +22,7 @@ Json device_json(const Store& store, const DeviceMeta& device) {
   const EventTimes& times = device.timeline->times();
   Json bys = Json::array();
   for (const GroupBy by : device.group_bys) bys.push_back(group_by_name(by));
-  const bool has_pool = store.origin().device_type != "cpu";
+  const bool has_pool = store.facts().has_pool();
   Json json;
   json["name"] = store.device_name(device.record->device);
   json["events"] = device.record->events.size();

@@ -198,18 +198,6 @@ TEST(ForgedTrace, with_random_content_is_safe_to_open) {
   }
 }
 
-TEST(Checksum, is_xxh64) {
-  const std::string_view texts[] = {"", "a", "abc", "xxhash",
-                                    "123456789012345678901234567890123456789012345678901234567890"};
-  const std::uint64_t expected[] = {0xEF46DB3751D8E999ULL, 0xD24EC4F1A98C6E5BULL,
-                                    0x44BC2CF5AD770999ULL};
-  for (std::size_t index = 0; index < std::size(expected); ++index) {
-    const std::string_view text = texts[index];
-    EXPECT_EQ(trace::checksum({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}),
-              expected[index]);
-  }
-}
-
 // Repeating events without times compress without limit: a few bytes could fill the machine's
 // memory.
 TEST(DamagedTrace, a_bomb_is_cut_where_it_takes_more_than_files_of_its_size_do) {

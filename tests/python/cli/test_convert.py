@@ -96,7 +96,7 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(command: Command, tmp_
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("target", ["gmp", "torch-snapshot"])
+@pytest.mark.parametrize("target", ["gmp", "torch-snapshot", "folded"])
 def test_what_cannot_be_written_is_told(command: Command, target: str, tmp_path: Path) -> None:
     source = snapshot_path("mlp_b64_fp32_adam")
     nowhere = command("convert", source, "--to", target, tmp_path / "no" / "folder")
@@ -108,10 +108,25 @@ def test_what_cannot_be_written_is_told(command: Command, target: str, tmp_path:
     assert Path("/dev/full").is_char_device()
 
 
+def test_folded_stacks_add_up_to_the_peak(command: Command, tmp_path: Path) -> None:
+    source = snapshot_path("gpt2_b4_fp32_adamw")
+    out = tmp_path / "run.folded"
+    result = command("convert", source, "--to", "folded", out)
+    assert result.returncode == 0, result.stderr
+    assert "flamegraph.pl" in result.stdout
+    assert "gpumemprof report" not in result.stdout
+    lines = [line.rpartition(" ") for line in out.read_text().splitlines()]
+    stacks = [stack for stack, _, _ in lines]
+    assert len(stacks) == len(set(stacks)) > 10
+    assert any(stack.count(";") > 3 for stack in stacks)
+    peak = gpumemprof.load(source).devices[0].peak.allocated_bytes
+    assert sum(int(number) for _, _, number in lines) == peak
+
+
 def test_an_unknown_format_is_a_usage_error(command: Command, tmp_path: Path) -> None:
     result = command("convert", snapshot_path("mlp_b64_fp32_adam"), "--to", "csv", tmp_path / "x")
     assert result.returncode == 2
-    assert "--to takes torch-snapshot or gmp, not 'csv'" in result.stderr
+    assert "--to takes torch-snapshot, gmp or folded, not 'csv'" in result.stderr
 
 
 def test_a_cut_trace_is_converted_as_far_as_it_goes(command: Command, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
   advice.device_name = store.device_name(record.device);
   advice.peak_allocated_bytes = replay.peak.allocated_bytes;
   advice.peak_reserved_bytes = replay.peak_reserved_bytes;
-  advice.has_pool = store.origin().device_type != "cpu";
+  advice.has_pool = store.facts().has_pool();
   advice.baseline.bytes = replay.peak.allocated_bytes;
   advice.baseline.phase = Phase::forward;
   advice.baseline.by_source = sources_at(

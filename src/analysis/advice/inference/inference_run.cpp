@@ -1,7 +1,6 @@
 #include "analysis/advice/inference/inference_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace gpumemprof {
@@ -9,22 +8,12 @@ namespace {
 
 constexpr std::uint32_t kNoRow = AllocationId::kNone;
 
-std::optional<std::uint64_t> fact_bytes(const Store& store, std::string_view key) {
-  for (const auto& [name, value] : store.origin().facts) {
-    std::uint64_t bytes = 0;
-    if (name != key) continue;
-    const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (parsed.ptr == value.data() + value.size()) return bytes;
-  }
-  return std::nullopt;
-}
-
 Precision precision_of(const Store& store) {
   Precision precision;
-  precision.full_bytes = fact_bytes(store, "parameter_bytes float32");
-  for (const std::string_view half : {"float16", "bfloat16"}) {
-    if (const auto bytes = fact_bytes(store, "parameter_bytes " + std::string(half)))
-      precision.half_bytes = precision.half_bytes.value_or(0) + *bytes;
+  for (const auto& [type, bytes] : store.facts().process().parameter_bytes) {
+    if (type == "float32") precision.full_bytes = bytes;
+    if (type == "float16" || type == "bfloat16")
+      precision.half_bytes = precision.half_bytes.value_or(0) + bytes;
   }
   return precision;
 }

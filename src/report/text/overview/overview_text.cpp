@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "analysis/code/user_frame.h"
@@ -95,25 +94,15 @@ class OverviewWriter : private text::Page {
 
   // Where no events could be recorded, torch's own peaks may still be known.
   bool counted_peaks() {
-    const auto& facts = store_.origin().facts;
-    const auto found = [&](const std::string& name) -> std::optional<std::uint64_t> {
-      const auto fact = std::find_if(facts.begin(), facts.end(),
-                                     [&](const auto& one) { return one.first == name; });
-      std::uint64_t bytes = 0;
-      if (fact == facts.end()) return std::nullopt;
-      const char* end = fact->second.data() + fact->second.size();
-      const auto parsed = std::from_chars(fact->second.data(), end, bytes);
-      return parsed.ptr == end ? std::optional(bytes) : std::nullopt;
-    };
     bool has_any = false;
-    for (int device = 0; device < kMostDevices; ++device) {
-      const auto allocated = found(fmt::format("device {} peak_allocated_bytes", device));
-      const auto reserved = found(fmt::format("device {} peak_reserved_bytes", device));
-      if (!allocated || !reserved) break;
+    for (DeviceIndex device = 0; device < kMostDevices; ++device) {
+      const DeviceFacts& facts = store_.facts().device(device);
+      if (!facts.peak_allocated_bytes || !facts.peak_reserved_bytes) break;
       if (!has_any)
         paragraph("Allocator events could not be recorded; torch's own counters say:", 0);
       line(fmt::format("  cuda:{}  peak {} allocated, {} reserved", device,
-                       format_bytes(*allocated), format_bytes(*reserved)));
+                       format_bytes(*facts.peak_allocated_bytes),
+                       format_bytes(*facts.peak_reserved_bytes)));
       has_any = true;
     }
     return has_any;
@@ -309,7 +298,7 @@ class OverviewWriter : private text::Page {
   }
 
   // CPU tensors come straight from the C library: nothing is reserved beyond what is allocated.
-  [[nodiscard]] bool has_pool() const { return store_.origin().device_type != "cpu"; }
+  [[nodiscard]] bool has_pool() const { return store_.facts().has_pool(); }
 
   void rest(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;

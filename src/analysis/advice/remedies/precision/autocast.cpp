@@ -346,7 +346,7 @@ class PassPrecision {
   const ForwardPass& pass_;
   std::vector<char> is_half_;  // by place
   // Autocast on the CPU has no fp32 list for norms and softmax: they follow their input.
-  bool is_cpu_ = facts_.store().origin().device_type == "cpu";
+  bool is_cpu_ = facts_.store().facts().kind() == DeviceKind::cpu;
   std::uint32_t input_ = kNone;
   std::uint32_t shared_input_ = kNone;
   OpKind input_kind_ = OpKind::unknown;

@@ -111,7 +111,7 @@ void use_pure_bf16(Rewrite& rewrite) {
           operation.kind == OpKind::loss && is_upcasting_loss(facts.store(), operation.stack);
       // Without a fused kernel torch computes attention in fp32 and converts the result back.
       const std::uint64_t scores = facts.scores_bytes(pass, operation);
-      const bool is_cpu = facts.store().origin().device_type == "cpu";
+      const bool is_cpu = facts.store().facts().kind() == DeviceKind::cpu;
       if (scores > 0 && !is_cpu) fuse_attention(rewrite, pass, operation);
       const bool is_written_out = is_cpu && facts.is_attention_written_out(pass, operation);
       if (is_written_out)

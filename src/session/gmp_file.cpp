@@ -1,14 +1,12 @@
-#include "session/conversion.h"
+#include "session/gmp_file.h"
 
-#include "report/torch_snapshot/torch_snapshot.h"
 #include "store/store_source.h"
 #include "trace/writer.h"
 
 namespace gpumemprof {
-namespace {
 
-Status write_trace(const Store& store, const std::string& path, FileSink::Existing existing,
-                   const Facts& more_facts) {
+Status write_gmp_file(const Store& store, const std::string& path, FileSink::Existing existing,
+                      const Facts& more_facts) {
   TraceOptions options;
   options.existing = existing;
   options.appears = FileSink::Appears::when_closed;
@@ -26,14 +24,6 @@ Status write_trace(const Store& store, const std::string& path, FileSink::Existi
   ending.is_closed = true;
   ending.reason = "converted";
   return writer.value()->close(store.origin().ending.value_or(ending));
-}
-
-}  // namespace
-
-Status convert(const Recording& recording, FileFormat format, const std::string& path,
-               FileSink::Existing existing, const Facts& more_facts) {
-  if (format == FileFormat::gmp) return write_trace(recording.store(), path, existing, more_facts);
-  return write_torch_snapshot(recording.store(), path, existing);
 }
 
 }  // namespace gpumemprof

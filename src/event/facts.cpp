@@ -1,0 +1,88 @@
+#include "event/facts.h"
+
+#include <charconv>
+
+namespace gpumemprof {
+namespace {
+
+template <typename T>
+std::optional<T> parse(std::string_view text) {
+  T number{};
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+// The first of several facts of one name counts.
+template <typename T>
+void take(std::optional<T>& fact, std::string_view value) {
+  if (!fact) fact = parse<T>(value);
+}
+void take(std::string& fact, const std::string& value) {
+  if (fact.empty()) fact = value;
+}
+
+}  // namespace
+
+DeviceKind device_kind(const Origin& origin) {
+  if (origin.device_type == "cuda") return DeviceKind::cuda;
+  return origin.device_type == "cpu" ? DeviceKind::cpu : DeviceKind::other;
+}
+
+bool has_pool(DeviceKind kind) { return kind != DeviceKind::cpu; }
+
+RecordingFacts::RecordingFacts(const Origin& origin) {
+  any_device_.kind = device_kind(origin);
+  any_device_.has_pool = gpumemprof::has_pool(any_device_.kind);
+  constexpr std::string_view kOfDevice = "device ";
+  for (const auto& [key, value] : origin.facts) {
+    if (key.starts_with(kOfDevice)) {
+      take_device_fact(std::string_view(key).substr(kOfDevice.size()), value);
+    } else {
+      take_process_fact(key, value);
+    }
+  }
+}
+
+const DeviceFacts& RecordingFacts::device(DeviceIndex device) const {
+  const auto found = devices_.find(device);
+  return found == devices_.end() ? any_device_ : found->second;
+}
+
+// "0": the device's name. "0 total_bytes": one of its numbers.
+void RecordingFacts::take_device_fact(std::string_view rest, const std::string& value) {
+  const std::size_t space = rest.find(' ');
+  const std::optional<DeviceIndex> number = parse<DeviceIndex>(rest.substr(0, space));
+  if (!number) return;
+  DeviceFacts& device = devices_.try_emplace(*number, any_device_).first->second;
+  if (space == std::string_view::npos) return take(device.name, value);
+  const std::string_view key = rest.substr(space + 1);
+  if (key == "total_bytes") take(device.total_bytes, value);
+  if (key == "memory_fraction") take(device.memory_fraction, value);
+  if (key == "memory_fraction_at_end") take(device.memory_fraction_at_end, value);
+  if (key == "num_alloc_retries") take(device.alloc_retries, value);
+  if (key == "peak_allocated_bytes") take(device.peak_allocated_bytes, value);
+  if (key == "peak_reserved_bytes") take(device.peak_reserved_bytes, value);
+}
+
+void RecordingFacts::take_process_fact(std::string_view key, const std::string& value) {
+  constexpr std::string_view kMesh = "mesh ";
+  constexpr std::string_view kParameterBytes = "parameter_bytes ";
+  if (key == "host") take(process_.host, value);
+  if (key == "command") take(process_.command, value);
+  if (key == "torch") take(process_.torch, value);
+  if (key == "settings") take(process_.settings, value);
+  if (key == "pid") take(process_.pid, value);
+  if (key == "rank") take(process_.rank, value);
+  if (key == "local_rank") take(process_.local_rank, value);
+  if (key == "world_size") take(process_.world_size, value);
+  const std::optional<std::uint64_t> number = parse<std::uint64_t>(value);
+  if (!number) return;
+  if (key.starts_with(kMesh))
+    process_.mesh_coordinates.emplace_back(key.substr(kMesh.size()), *number);
+  if (key.starts_with(kParameterBytes))
+    process_.parameter_bytes.try_emplace(std::string(key.substr(kParameterBytes.size())), *number);
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,108 @@
+#include "session/formats.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/byte_source.h"
+#include "base/bytes.h"
+#include "ingest/torch_snapshot.h"
+#include "report/folded/folded.h"
+#include "report/torch_snapshot/torch_snapshot.h"
+#include "session/gmp_file.h"
+#include "session/recording.h"
+#include "trace/reader.h"
+
+namespace gpumemprof {
+namespace {
+
+template <typename Reader>
+Result<std::unique_ptr<EventSource>> open_with(const std::string& path, const OpenOptions& options,
+                                               std::uint64_t least_memory_limit_bytes) {
+  Result<std::unique_ptr<Reader>> reader = Reader::open(path, options.progress);
+  if (!reader) return reader.error();
+  reader.value()->allow_memory(least_memory_limit_bytes);
+  return std::unique_ptr<EventSource>(std::move(reader).value());
+}
+
+Status write_gmp(const Recording& recording, const std::string& path, FileSink::Existing existing) {
+  return write_gmp_file(recording.store(), path, existing);
+}
+
+Status write_snapshot(const Recording& recording, const std::string& path,
+                      FileSink::Existing existing) {
+  return write_torch_snapshot(recording.store(), path, existing);
+}
+
+Status write_folded(const Recording& recording, const std::string& path,
+                    FileSink::Existing existing) {
+  const Result<Overview> overview = recording.overview();
+  if (!overview) return overview.error();
+  return write_folded_stacks(overview.value(), recording.store(), path, existing);
+}
+
+// The first one also opens files that no format recognises: old snapshots have no magic number, and
+// its reader says what a file is instead.
+constexpr Format kFormats[] = {
+    {"torch-snapshot", ".pickle", looks_like_snapshot, open_with<TorchSnapshot>, write_snapshot,
+     "drop it onto https://pytorch.org/memory_viz"},
+    {"gmp", ".gmp", looks_like_trace, open_with<TraceReader>, write_gmp},
+    {"folded", ".folded", nullptr, nullptr, write_folded,
+     "draw it with flamegraph.pl, or open it at https://www.speedscope.app"},
+};
+
+// A file may use no more memory than recordings of its size do, unless the user allows it.
+Result<std::uint64_t> allowed_memory() {
+  const char* text = std::getenv("GPUMEMPROF_MAX_MEMORY");
+  if (text == nullptr || text[0] == '\0') return std::uint64_t{0};
+  const std::optional<std::uint64_t> bytes = parse_bytes(text);
+  if (bytes) return *bytes;
+  return Error{ErrorCode::usage,
+               "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
+               "", "name a size"};
+}
+
+}  // namespace
+
+std::span<const Format> formats() { return kFormats; }
+
+const Format* find_format(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &Format::name);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+std::string writable_formats() {
+  std::vector<std::string_view> names;
+  for (const Format& format : kFormats) {
+    if (format.write != nullptr) names.push_back(format.name);
+  }
+  std::string text(names.front());
+  for (std::size_t index = 1; index < names.size(); ++index)
+    text.append(index + 1 == names.size() ? " or " : ", ").append(names[index]);
+  return text;
+}
+
+Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
+                                                 const OpenOptions& options) {
+  const Result<std::uint64_t> allowed = allowed_memory();
+  if (!allowed) return allowed.error();
+  std::array<std::byte, 8> start{};
+  std::size_t got = 0;
+  // Bytes read from a pipe are gone; only snapshots are read from pipes.
+  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
+    Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+    if (!file) return file.error();
+    const Result<std::size_t> read = file.value()->read(start);
+    if (!read) return read.error();
+    got = read.value();
+  }
+  const std::span<const std::byte> first_bytes = std::span(start).first(got);
+  const auto* const format = std::ranges::find_if(
+      kFormats, [&](const Format& one) { return one.sniff != nullptr && one.sniff(first_bytes); });
+  const Format& chosen = format == std::end(kFormats) ? kFormats[0] : *format;
+  return chosen.open(path, options, allowed.value());
+}
+
+}  // namespace gpumemprof

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/moment/pool_state.h"
 #include "analysis/sources/workspace.h"
-#include "replay/layout.h"
 
 namespace gpumemprof {
 namespace {
@@ -182,24 +182,14 @@ void follow_outside(const Store& store, const DeviceRecord& record,
 }
 
 void look_into_pool(const DeviceRecord& record, CardUsage& usage) {
-  const ListedState state = layout_at(record, moment_before(usage.before_event));
-  for (std::size_t segment = 0; segment < state.segments.size(); ++segment) {
-    std::uint64_t free_bytes = 0;
-    bool is_used = false;
-    for (const BlockState& block : state.blocks_of(segment)) {
-      if (block.state == BlockStateKind::inactive) {
-        free_bytes += block.size_bytes;
-        continue;
-      }
-      is_used = true;
-      if (block.state == BlockStateKind::active_allocated) {
-        usage.allocated_bytes += block.size_bytes;
-        usage.requested_bytes += block.requested_bytes;
-      } else {
-        usage.pending_bytes += block.size_bytes;
-      }
-    }
-    (is_used ? usage.split_bytes : usage.cached_bytes) += free_bytes;
+  const PoolState pool = pool_state_at(record, moment_before(usage.before_event));
+  usage.allocated_bytes = pool.allocated_bytes;
+  usage.pending_bytes = pool.waiting_bytes;
+  for (const PoolSegment& segment : pool.segments)
+    (segment.is_used() ? usage.split_bytes : usage.cached_bytes) += segment.free_bytes;
+  for (const PoolBlock& block : pool.blocks) {
+    if (!block.is_free() && !block.is_waiting)
+      usage.requested_bytes += record.allocations.requested_bytes[block.allocation.index];
   }
 }
 

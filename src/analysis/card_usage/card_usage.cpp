@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/code/torch_code.h"
 #include "analysis/moment/pool_state.h"
 #include "analysis/sources/workspace.h"
 
@@ -52,18 +53,15 @@ class ReservedBytes {
   std::int64_t now_ = 0;
 };
 
-bool has_part(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-// What one frame reveals about the library it belongs to; kernels if it reveals nothing.
+// The library that a frame belongs to; kernels if it belongs to none.
 OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
-  if (has_part(file, "torch/distributed/") || has_part(file, "torch/nn/parallel/distributed"))
-    return OutsideKind::nccl;
-  const bool is_torch = has_part(file, "torch/nn/");
-  if (is_torch && (has_part(name, "conv") || has_part(file, "modules/conv") ||
-                   has_part(file, "modules/batchnorm") || has_part(file, "modules/rnn"))) {
-    return OutsideKind::cudnn;
+  switch (meaning_of_frame(file, name).library) {
+    case CudaLibrary::nccl:
+      return OutsideKind::nccl;
+    case CudaLibrary::cudnn:
+      return OutsideKind::cudnn;
+    case CudaLibrary::none:
+      break;
   }
   return OutsideKind::kernels;
 }

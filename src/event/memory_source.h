@@ -24,6 +24,7 @@ enum class MemorySource : std::uint8_t {
   workspace,        // scratch memory that cuBLAS, cuDNN and others keep
   temporaries,      // allocated and freed within one phase
   kv_cache,         // inference: keys and values that later calls read again
+  communication,  // torch.distributed: gradient buckets, gathered parameters, collectives' outputs
 };
 
 // How sure the inference is of a source that no label states.
@@ -59,6 +60,17 @@ inline constexpr std::array kMemorySourceTable = std::to_array<MemorySourceInfo>
     {MemorySource::activations, "activations", "activations", "activ.", true, true,
      SourceEvidence::weak},
     {MemorySource::kv_cache, "kv_cache", "KV cache", "cache", false, true, SourceEvidence::strong},
+    {MemorySource::communication,
+     "communication",
+     "communication",
+     "comm.",
+     false,
+     false,
+     SourceEvidence::strong,
+     {"torch/nn/parallel/distributed.py", "torch/distributed/distributed_c10d.py",
+      "torch/distributed/_functional_collectives.py", "torch/distributed/utils.py",
+      "torch/distributed/fsdp/", "torch/distributed/_composable/", "torch/distributed/nn/",
+      "torch/distributed/algorithms/"}},
     {MemorySource::inputs, "inputs", "inputs", "", true, true, SourceEvidence::strong},
     {MemorySource::workspace, "workspace", "workspace", "", false, true, SourceEvidence::weak},
     {MemorySource::temporaries, "temporaries", "temporaries", "", true, true, SourceEvidence::weak},

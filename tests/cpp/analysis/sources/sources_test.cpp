@@ -267,10 +267,43 @@ TEST(Sources, scratch_of_a_collective_is_no_gradient_and_its_late_end_no_backwar
     run.free(gradient, run.zero_grad());
   }
   run.finish();
-  for (const std::size_t block : scratch) EXPECT_EQ(run.source(block), MemorySource::workspace);
+  for (const std::size_t block : scratch) EXPECT_EQ(run.source(block), MemorySource::communication);
   std::size_t backwards = 0;
   for (const PhaseSpan& span : run.phases()) backwards += span.phase == Phase::backward ? 1 : 0;
   EXPECT_EQ(backwards, 3U);
+}
+
+TEST(Sources, what_distributed_code_allocates_is_communication_and_what_it_calls_is_not) {
+  Training run;
+  run.build();
+  const StackId init =
+      run.stack({"<module>@/train/train.py", "__init__@torch/nn/parallel/distributed.py",
+                 "_ddp_init_helper@torch/nn/parallel/distributed.py"});
+  const std::size_t bucket = run.alloc(6 * kMiB, init);
+  const StackId fsdp_forward =
+      run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                 "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py"});
+  std::vector<std::size_t> gathered;
+  std::vector<std::size_t> hidden;
+  for (int step = 0; step < 2; ++step) {
+    gathered.push_back(run.alloc(
+        11 * kMiB, run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                              "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py",
+                              "_alloc_storage@torch/distributed/utils.py"})));
+    hidden.push_back(
+        run.alloc(13 * kMiB,
+                  run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                             "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py",
+                             "_call_impl@torch/nn/modules/module.py", "forward@/train/model.py"})));
+    run.run_step();
+    run.free(hidden.back(), RunBuilder::autograd());
+    run.free(gathered.back(), fsdp_forward);
+  }
+  run.finish();
+  expect_everything_known(run);
+  EXPECT_EQ(run.source(bucket), MemorySource::communication);
+  run.expect(gathered, MemorySource::communication);
+  for (const std::size_t block : hidden) EXPECT_NE(run.source(block), MemorySource::communication);
 }
 
 TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {

@@ -344,4 +344,17 @@ Result<AllocConf> parse_alloc_conf(std::string_view text, TorchVersion version) 
   return Parser(version).parse(text);
 }
 
+void apply_sizes_of_conf(std::string_view text, AllocatorSettings& settings) {
+  const Result<std::vector<Item>> items = split_items(text);
+  if (!items) return;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;  // MiB; a forged file may state any value
+  for (const Item& item : items.value()) {
+    std::uint64_t megabytes = 0;
+    if (!parse_count(item.value, megabytes) || megabytes == 0) continue;
+    const std::uint64_t bytes = std::min(megabytes, kMost) * kMiB;
+    if (item.key == "large_segment_size_mb") settings.large_segment_bytes = bytes;
+    if (item.key == "max_non_split_rounding_mb") settings.max_non_split_rounding_bytes = bytes;
+  }
+}
+
 }  // namespace gpumemprof

@@ -42,6 +42,11 @@ struct AllocConf {
 
 Result<AllocConf> parse_alloc_conf(std::string_view text, TorchVersion version);
 
+// The sizes that a snapshot states nowhere but in its settings string: large_segment_size_mb and
+// max_non_split_rounding_mb. The version that wrote it is not known, so every key is accepted, and
+// a string or a value that makes no sense changes nothing.
+void apply_sizes_of_conf(std::string_view text, AllocatorSettings& settings);
+
 // The shortest string that torch parses as this; empty for the defaults.
 std::string to_string(const AllocConf& conf);
 

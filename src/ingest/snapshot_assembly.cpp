@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 
+#include "event/alloc_conf.h"
 #include "event/plausible.h"
 
 namespace gpumemprof {
@@ -204,7 +205,7 @@ void SnapshotAssembly::describe_setting(const std::string& key, Value value) {
   const std::optional<std::uint64_t> number = records_.number(value);
   if (key.ends_with("ALLOC_CONF")) {
     if (const auto type = device_type_of(key)) origin_.device_type = *type;
-    if (value.is(Tag::text)) take_alloc_conf(sink_.text(StringId(value.row())));
+    if (value.is(Tag::text)) apply_sizes_of_conf(sink_.text(StringId(value.row())), settings_);
   } else if (key == "max_split_size" && number && static_cast<std::int64_t>(*number) > 0) {
     settings_.max_split_bytes = *number;
   } else if (key == "garbage_collection_threshold" && value.is(Tag::real)) {
@@ -223,24 +224,6 @@ void SnapshotAssembly::describe_setting(const std::string& key, Value value) {
     origin_.settings.emplace_back(key, fmt::format("{}", heap_.real(value)));
   } else if (value.is(Tag::text)) {
     origin_.settings.emplace_back(key, std::string(sink_.text(StringId(value.row()))));
-  }
-}
-
-// These two decide placement but appear in a snapshot only in the settings text.
-void SnapshotAssembly::take_alloc_conf(std::string_view conf) {
-  const auto megabytes = [conf](std::string_view key) -> std::uint64_t {
-    const std::size_t at = conf.find(key);
-    std::uint64_t value = 0;
-    if (at == std::string_view::npos) return 0;
-    std::string_view rest = conf.substr(at + key.size());
-    while (!rest.empty() && (rest.front() == ' ' || rest.front() == ':')) rest.remove_prefix(1);
-    std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    return std::min<std::uint64_t>(value, std::uint64_t{1} << 30) * kMiB;
-  };
-  if (const std::uint64_t bytes = megabytes("large_segment_size_mb"))
-    settings_.large_segment_bytes = bytes;
-  if (const std::uint64_t bytes = megabytes("max_non_split_rounding_mb")) {
-    settings_.max_non_split_rounding_bytes = bytes;
   }
 }
 

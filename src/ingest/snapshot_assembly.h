@@ -36,7 +36,6 @@ class SnapshotAssembly {
   void deliver_annotations(pickle::Value annotations);
   void deliver_settings(pickle::Value settings);
   void describe_setting(const std::string& key, pickle::Value value);
-  void take_alloc_conf(std::string_view conf);
   void take_roundup(pickle::Value divisions);
   void for_each_record(pickle::Value list, pickle::Tag kind,
                        const std::function<void(std::uint32_t)>& visit) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "event/split_rule.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -100,13 +102,10 @@ std::uint64_t Player::block_size(std::uint32_t block, std::uint64_t requested_by
   const Block& free_block = blocks_[block];
   const std::uint64_t rounded = settings_.round_size(requested_bytes);
   if (rounded > free_block.size_bytes) return 0;
-  const std::uint64_t rest = free_block.size_bytes - rounded;
-  const bool splits_finely =
-      rounded <= kSmallPoolMaxBytes || free_block.is_expandable || expandable_mode_;
-  const bool splits = splits_finely
-                          ? rest >= kMinBlockBytes
-                          : rounded < settings_.max_split_bytes && rest > kSmallPoolMaxBytes;
-  return splits ? rounded : free_block.size_bytes;
+  const SegmentMode mode =
+      free_block.is_expandable || expandable_mode_ ? SegmentMode::expandable : SegmentMode::plain;
+  return splits_block(settings_, mode, rounded, free_block.size_bytes) ? rounded
+                                                                       : free_block.size_bytes;
 }
 
 bool Player::alloc(std::uint32_t event) {

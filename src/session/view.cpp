@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analysis/moment/segment_map.h"
+#include "analysis/moment/pool_state.h"
 #include "analysis/table/bands.h"
 #include "analysis/timeline/overlays.h"
 #include "report/json/overview_json.h"
@@ -239,8 +239,9 @@ Result<std::string> View::segments(DeviceName name, Position position, GroupBy b
   if (!found) return found.error();
   const DeviceView& view = *found.value();
   if (!view.has(by)) return not_there("the sources of this recording are not known");
-  return view::segments_json(allocation_source(view), view.grouped(by).grouping,
-                             segment_map_at(view.record(), view.live(), position), position);
+  return view::segments_json(
+      allocation_source(view), view.grouped(by).grouping,
+      pool_state_at(view.record(), moment_of(position), view.live().active_at(position)), position);
 }
 
 Result<std::string> View::allocations(DeviceName name, AllocationsQuestion question) const {

@@ -204,7 +204,8 @@ class DeviceSources:
     peak_phase: str | None
     sources: dict[str, SourceFigure]
     """By name: ``parameters``, ``gradients``, ``optimizer_state``, ``activations``, ``inputs``,
-    ``workspace``, ``temporaries``, ``kv_cache`` and ``unknown``."""
+    ``workspace``, ``temporaries``, ``kv_cache`` and ``unknown``; ``communication`` if
+    torch.distributed allocated any."""
     rounding: SourceFigure
     """What blocks are larger than what was asked for; with the sources it adds up to what is
     allocated."""

@@ -62,8 +62,8 @@ class RecordingTables:
         ``segment``               its number in the device's ``segments``; null if unknown
         ``source``                what it is for: ``parameters``, ``gradients``,
                                   ``optimizer_state``, ``activations``, ``inputs``,
-                                  ``workspace``, ``temporaries``, ``kv_cache`` or
-                                  ``unknown``
+                                  ``workspace``, ``temporaries``, ``kv_cache``,
+                                  ``communication`` or ``unknown``
         ``name``                  of the tensor, such as ``h.3.mlp.c_fc.weight.grad``; null if the
                                   recording does not name it
         ``tag``                   the `gpumemprof.tag` it was allocated in; null if none

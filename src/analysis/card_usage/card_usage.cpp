@@ -5,8 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/code/torch_code.h"
+#include "analysis/moment/pool_state.h"
 #include "analysis/sources/workspace.h"
-#include "replay/layout.h"
 
 namespace gpumemprof {
 namespace {
@@ -52,18 +53,15 @@ class ReservedBytes {
   std::int64_t now_ = 0;
 };
 
-bool has_part(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-// What one frame reveals about the library it belongs to; kernels if it reveals nothing.
+// The library that a frame belongs to; kernels if it belongs to none.
 OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
-  if (has_part(file, "torch/distributed/") || has_part(file, "torch/nn/parallel/distributed"))
-    return OutsideKind::nccl;
-  const bool is_torch = has_part(file, "torch/nn/");
-  if (is_torch && (has_part(name, "conv") || has_part(file, "modules/conv") ||
-                   has_part(file, "modules/batchnorm") || has_part(file, "modules/rnn"))) {
-    return OutsideKind::cudnn;
+  switch (meaning_of_frame(file, name).library) {
+    case CudaLibrary::nccl:
+      return OutsideKind::nccl;
+    case CudaLibrary::cudnn:
+      return OutsideKind::cudnn;
+    case CudaLibrary::none:
+      break;
   }
   return OutsideKind::kernels;
 }
@@ -182,24 +180,14 @@ void follow_outside(const Store& store, const DeviceRecord& record,
 }
 
 void look_into_pool(const DeviceRecord& record, CardUsage& usage) {
-  const ListedState state = layout_at(record, moment_before(usage.before_event));
-  for (std::size_t segment = 0; segment < state.segments.size(); ++segment) {
-    std::uint64_t free_bytes = 0;
-    bool is_used = false;
-    for (const BlockState& block : state.blocks_of(segment)) {
-      if (block.state == BlockStateKind::inactive) {
-        free_bytes += block.size_bytes;
-        continue;
-      }
-      is_used = true;
-      if (block.state == BlockStateKind::active_allocated) {
-        usage.allocated_bytes += block.size_bytes;
-        usage.requested_bytes += block.requested_bytes;
-      } else {
-        usage.pending_bytes += block.size_bytes;
-      }
-    }
-    (is_used ? usage.split_bytes : usage.cached_bytes) += free_bytes;
+  const PoolState pool = pool_state_at(record, moment_before(usage.before_event));
+  usage.allocated_bytes = pool.allocated_bytes;
+  usage.pending_bytes = pool.waiting_bytes;
+  for (const PoolSegment& segment : pool.segments)
+    (segment.is_used() ? usage.split_bytes : usage.cached_bytes) += segment.free_bytes;
+  for (const PoolBlock& block : pool.blocks) {
+    if (!block.is_free() && !block.is_waiting)
+      usage.requested_bytes += record.allocations.requested_bytes[block.allocation.index];
   }
 }
 

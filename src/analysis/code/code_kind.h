@@ -1,6 +1,5 @@
 // What a call stack says about the memory allocated under it: which part of a training step the
-// code belongs to. Torch's own functions are known by file and name; user functions are not, so
-// that any script is read the same way.
+// code belongs to. What single frames mean is in torch_code.cpp.
 #pragma once
 
 #include <cstdint>

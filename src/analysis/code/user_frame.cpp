@@ -1,24 +1,6 @@
 #include "analysis/code/user_frame.h"
 
-#include <algorithm>
-#include <array>
-
 namespace gpumemprof {
-
-bool is_library_file(std::string_view file) {
-  constexpr std::array<std::string_view, 7> kLibraryParts = {
-      "/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_",
-      "/inductor/",      "/torch/csrc/",    "/aten/"};
-  constexpr std::array<std::string_view, 6> kNativeEndings = {".cpp", ".cc", ".cu",
-                                                              ".h",   ".so", ".c"};
-  if (file.empty() || file.front() == '<' || file == "??") return true;
-  const auto contains = [file](std::string_view part) {
-    return file.find(part) != std::string_view::npos;
-  };
-  const auto ends = [file](std::string_view ending) { return file.ends_with(ending); };
-  return std::any_of(kLibraryParts.begin(), kLibraryParts.end(), contains) ||
-         std::any_of(kNativeEndings.begin(), kNativeEndings.end(), ends);
-}
 
 bool is_python(const Store& store, FrameId frame) {
   const std::string_view file = store.text(store.frame(frame).file);

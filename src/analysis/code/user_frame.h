@@ -1,14 +1,10 @@
 // Which frame of a stack is user code: the place the user can change.
 #pragma once
 
-#include <string_view>
-
+#include "analysis/code/torch_code.h"  // is_library_file
 #include "store/store.h"
 
 namespace gpumemprof {
-
-// Installed packages, the standard library, generated code and C++ frames.
-bool is_library_file(std::string_view file);
 
 // A snapshot also has native frames unless it was recorded with stacks="python".
 bool is_python(const Store& store, FrameId frame);

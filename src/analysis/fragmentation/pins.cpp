@@ -1,41 +1,27 @@
 #include "analysis/fragmentation/pins.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include "analysis/code/user_frame.h"
-#include "replay/layout.h"
+#include "analysis/moment/pool_state.h"
 
 namespace gpumemprof {
 namespace {
 
-// Allocations by address, to find the age of a block.
-std::unordered_map<std::uint64_t, std::uint32_t> birth_by_address(const DeviceRecord& record,
-                                                                  Moment moment) {
-  std::unordered_map<std::uint64_t, std::uint32_t> births;
-  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
-    if (record.allocations.is_active_at(row, moment)) {
-      births[record.allocations.address[row]] = record.allocations.alloc_event[row];
-    }
-  }
-  return births;
-}
-
-bool is_older(std::uint32_t birth, std::uint32_t than) {
-  if (birth == kNoEvent || than == kNoEvent) return birth == kNoEvent && than != kNoEvent;
-  return birth < than;
-}
-
 // The stream with the most memory in use: the one the program mainly runs on.
-std::uint32_t busiest_stream(const ListedState& layout) {
+std::uint32_t busiest_stream(const PoolState& pool) {
   std::unordered_map<std::uint32_t, std::uint64_t> used;
-  for (std::size_t index = 0; index < layout.segments.size(); ++index) {
-    for (const BlockState& block : layout.blocks_of(index)) {
-      if (block.state != BlockStateKind::inactive)
-        used[layout.segments[index].stream] += block.size_bytes;
+  for (const PoolSegment& segment : pool.segments) {
+    if (!segment.is_used()) continue;
+    std::uint64_t& bytes = used[segment.state.stream];
+    for (const PoolBlock& block : pool.blocks_of(segment)) {
+      if (!block.is_free()) bytes += block.size_bytes;
     }
   }
-  std::uint32_t busiest = layout.segments.empty() ? 0 : layout.segments.front().stream;
+  std::uint32_t busiest = pool.segments.empty() ? 0 : pool.segments.front().state.stream;
+  used.try_emplace(busiest, 0);
   for (const auto& [stream, bytes] : used) {
     if (bytes > used[busiest]) busiest = stream;
   }
@@ -69,31 +55,24 @@ std::vector<PinningLine> sum_by_line(const std::vector<PinnedSegment>& segments,
 }  // namespace
 
 PinReport find_pins(const DeviceRecord& record, const Store& store, Moment moment) {
-  const ListedState layout = layout_at(record, moment);
-  const auto births = birth_by_address(record, moment);
-  const std::uint32_t main_stream = busiest_stream(layout);
+  const AllocationColumns& rows = record.allocations;
+  const PoolState pool = pool_state_at(record, moment);
+  const std::uint32_t main_stream = busiest_stream(pool);
   PinReport report;
-  for (std::size_t index = 0; index < layout.segments.size(); ++index) {
-    const SegmentState& state = layout.segments[index];
-    PinnedSegment segment{state.address, state.size_bytes, 0, 0, 0, 0, {}};
-    for (const BlockState& block : layout.blocks_of(index)) {
-      if (block.state == BlockStateKind::inactive) {
-        segment.free_bytes += block.size_bytes;
-        continue;
-      }
-      const std::uint32_t birth = births.at(block.address);
-      if (segment.blocks++ == 0 || is_older(birth, segment.pin_event)) {
-        segment.pin_bytes = block.size_bytes;
-        segment.pin_event = birth;
-        segment.pin_stack = block.stack;
-      }
-    }
+  for (const PoolSegment& segment : pool.segments) {
     FreeShares& shares = report.shares;
     shares.free_bytes += segment.free_bytes;
-    (state.stream != main_stream ? shares.other_stream_bytes
-     : segment.blocks > 0        ? shares.pinned_bytes
-                                 : shares.surplus_bytes) += segment.free_bytes;
-    if (segment.blocks > 0 && segment.free_bytes > 0) report.segments.push_back(segment);
+    (segment.state.stream != main_stream ? shares.other_stream_bytes
+     : segment.is_used()                 ? shares.pinned_bytes
+                                         : shares.surplus_bytes) += segment.free_bytes;
+    const AllocationId pin = segment.pin();
+    if (pin.is_none()) continue;
+    const std::span<const PoolBlock> blocks = pool.blocks_of(segment);
+    const auto used = static_cast<std::uint64_t>(
+        std::ranges::count_if(blocks, [](const PoolBlock& block) { return !block.is_free(); }));
+    report.segments.push_back({segment.state.address, segment.state.size_bytes, segment.free_bytes,
+                               used, rows.size_bytes[pin.index], rows.alloc_event[pin.index],
+                               rows.stack[pin.index]});
   }
   sort_by_free_bytes(report.segments);
   report.lines = sum_by_line(report.segments, store);

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/code/code_kind.h"
-#include "analysis/code/user_frame.h"
+#include "analysis/sources/evidence.h"
 #include "analysis/sources/kv_cache.h"
-#include "analysis/sources/lifetimes.h"
-#include "analysis/sources/size_counts.h"
+#include "analysis/sources/source_claims.h"
 #include "analysis/sources/workspace.h"
 #include "base/bytes.h"
 
@@ -18,154 +16,40 @@ bool is_usual_workspace(std::uint64_t bytes) {
   return is_cublas_workspace(bytes) || is_cublaslt_workspace(bytes);
 }
 
-class Inference : private Lifetimes {
+class Inference : private Evidence {
  public:
   Inference(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
             RunKind kind, AllocationLabels& labels)
-      : Lifetimes(store, record, spans),
+      : Evidence(store, record, spans, labels),
         labels_(labels),
+        claims_(store),
         is_inference_(kind == RunKind::inference) {
     if (is_inference_) is_cache_ = find_kv_cache(store, record);
   }
 
   void run() {
-    look_at_births();
-    look_at_gradients();
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (labels_.is_measured(row)) continue;
       labels_.source[row] =
           is_inference_ && is_cache_[row] ? MemorySource::kv_cache : source_of(row);
     }
     settle_lasting();
+    give_to_claimants();
   }
 
  private:
-  // --- Evidence ---
-
-  [[nodiscard]] CodeKind kind_by_phase(Phase phase) const {
-    switch (phase) {
-      case Phase::forward:
-        return CodeKind::forward;
-      case Phase::backward:
-        return CodeKind::backward;
-      case Phase::optimizer_step:
-        return CodeKind::optimizer_step;
-      case Phase::evaluation:
-        return CodeKind::forward;
-      case Phase::other:
-        break;
-    }
-    return CodeKind::none;
-  }
-
-  [[nodiscard]] CodeKind find_kind(std::size_t row) const {
-    const StackId stack = rows_.stack[row];
-    const CodeKind kind = stack.is_none() ? CodeKind::none : kinds_of_stacks_[stack.index];
-    if (is_from_before(row)) return kind;
-    const Phase phase = spans_.phase(run_of(row));
-    if (kind == CodeKind::none) {
-      // If stacks are recorded, only autograd's own threads have none.
-      return stacks_.requests ? CodeKind::backward : kind_by_phase(phase);
-    }
-    return kind == CodeKind::plain && phase == Phase::optimizer_step ? CodeKind::optimizer_step
-                                                                     : kind;
-  }
-
-  // Allocated before the first backward by code that may create parameters, and kept.
-  [[nodiscard]] bool may_be_parameter(std::size_t row) const {
-    switch (kind(row)) {
-      case CodeKind::none:
-      case CodeKind::plain:
-      case CodeKind::constructor:
-        break;
-      default:
-        return false;
-    }
-    if (is_from_before(row)) return lasts(row);
-    const std::size_t run = run_of(row);
-    return birth(row) < first_backward_ && spans_.phase(run) == Phase::other &&
-           (lasts(row) || outlives_iteration(row, run));
-  }
-
-  [[nodiscard]] CodeKind kind(std::size_t row) const { return kinds_[row]; }
-
-  void look_at_births() {
-    kinds_.reserve(rows_.size());
+  // The code that allocated says more than a guess from the lifetime.
+  void give_to_claimants() {
+    if (!claims_.has_any()) return;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      kinds_.push_back(find_kind(row));
-      is_joined_late_ = is_joined_late_ || (is_from_before(row) && lasts(row));
-      if (labels_.is_measured(row)) {
-        if (labels_.source[row] == MemorySource::parameters) count_parameter(row);
-      } else if (kind(row) == CodeKind::make_parameters) {
-        count_parameter(row);
-      } else if (may_be_parameter(row)) {
-        ++sizes_.at(size(row)).possible;
-      }
+      const bool is_guess =
+          memory_source_info(labels_.source[row]).evidence == SourceEvidence::weak;
+      if (labels_.is_measured(row) || !is_guess || rows_.stack[row].is_none()) continue;
+      labels_.source[row] = claims_.of(rows_.stack[row]).value_or(labels_.source[row]);
     }
   }
 
-  void count_parameter(std::size_t row) {
-    has_made_parameters_ = true;
-    // Weights that were converted before training never had a gradient.
-    if (first_backward_ != kNoEvent && death(row) < first_backward_) return;
-    SizeInfo& info = sizes_.at(size(row));
-    ++info.made;
-    if (!lasts(row)) info.parameter_deaths.push_back(death(row));
-  }
-
-  // Born in backward and still live after it.
-  [[nodiscard]] bool survives_backward(std::size_t row, std::size_t run) const {
-    return death(row) >= spans_.end(run);
-  }
-
-  // How many gradients of each size are live at once; whether zeroing keeps them.
-  void look_at_gradients() {
-    std::uint64_t kept_bytes = 0;
-    std::uint64_t dropped_bytes = 0;
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (kind(row) == CodeKind::optimizer_step && is_state(row)) {
-        if (SizeInfo* info = sizes_.find(size(row))) ++info->states_born;
-      }
-      if (kind(row) != CodeKind::backward || is_from_before(row)) continue;
-      const std::size_t run = run_of(row);
-      SizeInfo* info = sizes_.find(size(row));
-      if (info == nullptr || !survives_backward(row, run)) continue;
-      if (next_backward(run) == spans_.count()) continue;
-      if (outlives_next_backward(row, run)) {
-        kept_bytes += size(row);
-        ++info->kept_gradients;
-      } else {
-        dropped_bytes += size(row);
-        info->has_dropped_gradients = true;
-      }
-    }
-    keeps_gradients_ = kept_bytes > dropped_bytes;
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      const bool is_of_before = kind(row) == CodeKind::none && is_zeroed(row);
-      if (!is_of_before && !is_gradient(row)) continue;
-      // Those that are zeroed together were live together, whichever backward allocated them.
-      const std::size_t generation =
-          is_zeroed(row) ? spans_.count() + zeroing_at(death(row)) : run_of(row);
-      sizes_.at(size(row)).count_gradient(generation);
-      has_gradients_in_steps_ = has_gradients_in_steps_ || lives_through_next_step(row);
-    }
-  }
-
-  [[nodiscard]] bool is_gradient(std::size_t row) {
-    if (kind(row) != CodeKind::backward || is_from_before(row)) return false;
-    const std::size_t run = run_of(row);
-    if (!survives_backward(row, run)) return is_zeroed(row);
-    const SizeInfo* info = sizes_.find(size(row));
-    const bool fits = info != nullptr && info->made + info->possible > 0;
-    if (fits)
-      return keeps_gradients_ || info->keeps_gradients() || is_zeroed(row) ||
-             !outlives_next_backward(row, run);
-    if (stays(row)) return false;
-    return is_zeroed(row) || lives_through_a_step(row, run);
-  }
-
-  // --- Rules, by the code that allocated ---
-
+  // Rules, by the code that allocated.
   MemorySource source_of(std::size_t row) {
     if (is_from_before(row)) return from_before(row);
     switch (kind(row)) {
@@ -198,14 +82,6 @@ class Inference : private Lifetimes {
         break;
     }
     return from_nowhere(row);
-  }
-
-  [[nodiscard]] bool is_state(std::size_t row) const {
-    if (is_from_before(row)) return false;
-    const std::size_t run = run_of(row);
-    if (death(row) < spans_.end(run)) return false;
-    // Without stacks for frees the end of the step is not sharp.
-    return stays(row) || stacks_.frees || death(row) > next_work(run);
   }
 
   // Nothing is kept for a backward: the next layer uses what a layer allocates.
@@ -334,28 +210,6 @@ class Inference : private Lifetimes {
                                                                     : MemorySource::inputs;
   }
 
-  struct StackFacts {
-    StringId constructor_file;  // of the innermost __init__
-    bool is_users_own = false;  // the innermost Python frame is outside libraries
-  };
-  // All stacks are inspected when the first is requested.
-  [[nodiscard]] const StackFacts& facts_of(std::size_t row) {
-    if (facts_.empty()) find_stack_facts();
-    return facts_[rows_.stack[row].index];
-  }
-  void find_stack_facts() {
-    const StackTrie& stacks = store_.stacks();
-    facts_.reserve(stacks.size());
-    for (std::size_t index = 0; index < stacks.size(); ++index) {
-      const FrameId id = stacks.frame(StackId(index));
-      const Frame& frame = store_.frame(id);
-      const StackId caller = stacks.caller(StackId(index));
-      StackFacts facts = caller.is_none() ? StackFacts() : facts_[caller.index];
-      if (store_.text(frame.name).ends_with("__init__")) facts.constructor_file = frame.file;
-      if (is_python(store_, id)) facts.is_users_own = !is_library_file(store_.text(frame.file));
-      facts_.push_back(facts);
-    }
-  }
   void note_constructor(std::size_t row) {
     constructor_files_.find_or_insert(facts_of(row).constructor_file.index, true);
   }
@@ -432,20 +286,13 @@ class Inference : private Lifetimes {
   };
 
   AllocationLabels& labels_;
+  SourceClaims claims_;
   bool is_inference_ = false;
   std::vector<bool> is_cache_;  // by row; only for inference
-
-  Column<CodeKind> kinds_;  // by row
-  bool keeps_gradients_ = false;
-  bool has_gradients_in_steps_ = false;  // in blocks of their own
-  bool has_made_parameters_ = false;
-  bool is_joined_late_ = false;  // something long-lived existed before the history
-  SizeCounts sizes_;
   FlatMap<std::uint32_t> lasting_;
   std::vector<LastingRow> lasting_rows_;
   std::vector<AllocationId> open_constructors_;
   FlatMap<bool> constructor_files_;  // of those that created a parameter
-  std::vector<StackFacts> facts_;    // by stack; filled at the first request
 };
 
 }  // namespace

@@ -31,11 +31,7 @@ class Grouper {
         record_(record),
         peak_(peak_event == kNoEvent ? Moment::start() : Moment::after(peak_event)),
         by_(by) {
-    if (by == GroupBy::source) {
-      for (const MemorySource source : kMemorySources)
-        candidates_.push_back({{std::string(memory_source_name(source)), {}, {}}});
-      candidates_.push_back({{"rounding", {}, {}}});
-    }
+    if (by == GroupBy::source) add_sources();
     if (by == GroupBy::module && store.has_module_numbers()) modules_.emplace(store);
     if (by == GroupBy::line || by == GroupBy::module) frame_of_stack_.resize(stack_slots(), kUnset);
   }
@@ -51,7 +47,7 @@ class Grouper {
     Grouping grouping;
     grouping.by = by_;
     if (by_ == GroupBy::source)
-      grouping.rounding_group = static_cast<std::uint8_t>(kMemorySourceCount);
+      grouping.rounding_group = static_cast<std::uint8_t>(candidates_.size() - 1);
     const std::vector<std::uint8_t> place = choose(grouping.groups);
     grouping.group_of_allocation.reserve(rows);
     for (const std::uint32_t index : candidate_of)
@@ -63,13 +59,19 @@ class Grouper {
   static constexpr std::uint32_t kUnset = FrameId::kNone - 1;
   static constexpr std::uint64_t kInBackward = std::uint64_t{1} << 32;
 
-  // The index of each source in kMemorySources.
-  static constexpr std::array<std::uint32_t, kMemorySourceCount> kSourcePlaces = [] {
-    std::array<std::uint32_t, kMemorySourceCount> places{};
-    for (std::uint32_t place = 0; place < kMemorySourceCount; ++place)
-      places[static_cast<std::size_t>(kMemorySources[place])] = place;
-    return places;
-  }();
+  // One group for each source, in their order, and the rounding last.
+  void add_sources() {
+    std::array<std::uint64_t, kMemorySourceCount> rows{};
+    for (const MemorySource source : record_.labels.source)
+      ++rows[static_cast<std::size_t>(source)];
+    for (const MemorySourceInfo& info : kMemorySourceTable) {
+      const auto source = static_cast<std::size_t>(info.source);
+      if (!info.is_listed(rows[source])) continue;
+      place_of_source_[source] = static_cast<std::uint32_t>(candidates_.size());
+      candidates_.push_back({{std::string(info.name), {}, {}}});
+    }
+    candidates_.push_back({{"rounding", {}, {}}});
+  }
 
   [[nodiscard]] std::size_t stack_slots() const { return store_.stacks().size() + 1; }
   [[nodiscard]] std::size_t slot(StackId stack) const {
@@ -79,7 +81,7 @@ class Grouper {
   std::uint32_t candidate(std::size_t row) {
     switch (by_) {
       case GroupBy::source:
-        return kSourcePlaces[static_cast<std::size_t>(record_.labels.source[row])];
+        return place_of_source_[static_cast<std::size_t>(record_.labels.source[row])];
       case GroupBy::size: {
         const unsigned sizes = size_class(record_.allocations.size_bytes[row]);
         return known(sizes, {size_class_name(sizes), {}, {}});
@@ -193,6 +195,7 @@ class Grouper {
   Moment peak_;
   GroupBy by_;
   std::vector<Candidate> candidates_;
+  std::array<std::uint32_t, kMemorySourceCount> place_of_source_{};
   FlatMap<std::uint32_t> by_key_;
   std::vector<std::uint32_t> frame_of_stack_;
   std::optional<ModuleIndex> modules_;  // by module, if modules are distinguished

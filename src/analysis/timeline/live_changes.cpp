@@ -36,7 +36,7 @@ void add_range(LiveRange& range, const LiveRange& later) {
 
 }  // namespace
 
-LiveChanges::LiveChanges(const Lifetimes& lifetimes, std::size_t event_count)
+LiveChanges::LiveChanges(const LifetimeColumns& lifetimes, std::size_t event_count)
     : sizes_bytes_(lifetimes.sizes_bytes), last_position_(static_cast<Position>(event_count)) {
   sort_changes(lifetimes);
   summarize_blocks();
@@ -44,7 +44,7 @@ LiveChanges::LiveChanges(const Lifetimes& lifetimes, std::size_t event_count)
 }
 
 // Counting sort: one pass to count the changes at each position, one to place them.
-void LiveChanges::sort_changes(const Lifetimes& lifetimes) {
+void LiveChanges::sort_changes(const LifetimeColumns& lifetimes) {
   const std::size_t positions = std::size_t{last_position_} + 1;
   Column<std::uint32_t> next;
   next.resize(positions + 1, 0);

@@ -29,7 +29,7 @@ constexpr Moment moment_of(Position position) {
 }
 
 // Things with a lifetime: columns of one length that outlive whatever is built from them.
-struct Lifetimes {
+struct LifetimeColumns {
   std::span<const std::uint32_t> birth_events;
   std::span<const std::uint32_t> death_events;
   std::span<const std::uint64_t> sizes_bytes;
@@ -46,7 +46,7 @@ class LiveChanges {
  public:
   static constexpr std::uint32_t kBlockPositions = 64;
 
-  LiveChanges(const Lifetimes& lifetimes, std::size_t event_count);
+  LiveChanges(const LifetimeColumns& lifetimes, std::size_t event_count);
 
   [[nodiscard]] Position last_position() const { return last_position_; }
   [[nodiscard]] std::uint64_t bytes_at(Position position) const;
@@ -69,7 +69,7 @@ class LiveChanges {
   }
 
  private:
-  void sort_changes(const Lifetimes& lifetimes);
+  void sort_changes(const LifetimeColumns& lifetimes);
   void summarize_blocks();
   void build_tree();
   void scan_block(std::size_t block, Position from, Position to, LiveRange& range) const;

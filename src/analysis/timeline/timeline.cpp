@@ -4,13 +4,13 @@
 
 namespace gpumemprof {
 
-Lifetimes allocated_lifetimes(const DeviceRecord& record) {
+LifetimeColumns allocated_lifetimes(const DeviceRecord& record) {
   const AllocationColumns& rows = record.allocations;
   return {rows.alloc_event.span(), rows.free_requested_event.span(), rows.size_bytes.span(),
           rows.pending_at_start.span()};
 }
 
-Lifetimes reserved_lifetimes(const DeviceRecord& record) {
+LifetimeColumns reserved_lifetimes(const DeviceRecord& record) {
   const SegmentColumns& rows = record.segments;
   return {rows.birth_event.span(), rows.death_event.span(), rows.size_bytes.span(), {}};
 }

@@ -108,7 +108,7 @@ class Timeline {
   bool has_pool_;
 };
 
-Lifetimes allocated_lifetimes(const DeviceRecord& record);
-Lifetimes reserved_lifetimes(const DeviceRecord& record);
+LifetimeColumns allocated_lifetimes(const DeviceRecord& record);
+LifetimeColumns reserved_lifetimes(const DeviceRecord& record);
 
 }  // namespace gpumemprof

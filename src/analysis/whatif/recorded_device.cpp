@@ -1,6 +1,6 @@
 #include "analysis/whatif/recorded_device.h"
 
-#include "replay/layout.h"
+#include "analysis/moment/pool_state.h"
 
 namespace gpumemprof {
 namespace {
@@ -17,8 +17,9 @@ RecordedDevice::RecordedDevice(const Store& store, const DeviceRecord& record,
   run_.events = &record.events;
   run_.first_event = replay.exact_from_event.value_or(0);
   run_.pools = pools_;
-  start_ = layout_at(record,
-                     run_.first_event == 0 ? Moment::start() : Moment::after(run_.first_event - 1));
+  const Moment start =
+      run_.first_event == 0 ? Moment::start() : Moment::after(run_.first_event - 1);
+  start_ = listed_state(record, pool_state_at(record, start));
   run_.start = list_of(start_);
   run_.has_end = replay.has_end && !record.final_state.segments.empty();
   if (run_.has_end) run_.end = list_of(record.final_state);

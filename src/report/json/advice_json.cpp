@@ -28,8 +28,9 @@ Json bytes_json(const std::optional<PredictedBytes>& predicted) {
 
 Json sources_json(const SourceBytes& bytes) {
   Json json;
-  for (const MemorySource source : kMemorySources)
-    json[std::string(memory_source_name(source))] = bytes[source];
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    if (info.is_listed(bytes[info.source])) json[std::string(info.name)] = bytes[info.source];
+  }
   return json;
 }
 

@@ -297,7 +297,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["growth"] = growth_json(device.growth, store);
   json["oom_reports"] = ooms_json(store, device);
   json["gap"] = card_usage_json(store, device.card_usage);
-  json["source_series"] = series_json(device.sources.series);
+  json["source_series"] = series_json(device.sources);
   json["steps"] = steps_json(device.sources, kStepsListed);
   json["modules_by"] = device.sources.has_module_instances ? "instance" : "line";
   json["modules"] = modules_json(device.sources, store);

@@ -45,26 +45,31 @@ Json figure_json(const SourceFigure& figure) {
 
 Json sources_json(const DeviceSources& sources) {
   Json json;
-  for (const MemorySource source : kMemorySources)
-    json[std::string(memory_source_name(source))] = figure_json(sources.figure(source));
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    const SourceFigure& figure = sources.figure(info.source);
+    if (info.is_listed(figure.bytes_max)) json[std::string(info.name)] = figure_json(figure);
+  }
   return json;
 }
 
 Json source_bytes_json(const SourceBytes& bytes) {
   Json json;
-  for (const MemorySource source : kMemorySources)
-    json[std::string(memory_source_name(source))] = bytes[source];
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    if (info.is_listed(bytes[info.source])) json[std::string(info.name)] = bytes[info.source];
+  }
   json["rounding"] = bytes.rounding;
   return json;
 }
 
-Json series_json(const SourceSeries& series) {
+Json series_json(const DeviceSources& sources) {
+  const SourceSeries& series = sources.series;
   Json json;
   json["event_index"] = series.event;
-  for (const MemorySource source : kMemorySources) {
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    if (!info.is_listed(sources.figure(info.source).bytes_max)) continue;
     Json values = Json::array();
-    for (const SourceBytes& bytes : series.bytes) values.push_back(bytes[source]);
-    json[std::string(memory_source_name(source))] = std::move(values);
+    for (const SourceBytes& bytes : series.bytes) values.push_back(bytes[info.source]);
+    json[std::string(info.name)] = std::move(values);
   }
   Json rounding = Json::array();
   for (const SourceBytes& bytes : series.bytes) rounding.push_back(bytes.rounding);

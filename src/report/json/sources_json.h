@@ -15,7 +15,7 @@ nlohmann::ordered_json figure_json(const SourceFigure& figure);
 // {"parameters": bytes, …, "unknown": bytes, "rounding": bytes}
 nlohmann::ordered_json source_bytes_json(const SourceBytes& bytes);
 // {"event_index": […], "parameters": […], …, "rounding": […]}
-nlohmann::ordered_json series_json(const SourceSeries& series);
+nlohmann::ordered_json series_json(const DeviceSources& sources);
 // At most `limit` of them: the first and the last.
 nlohmann::ordered_json steps_json(const DeviceSources& sources, std::size_t limit);
 nlohmann::ordered_json modules_json(const DeviceSources& sources, const Store& store);

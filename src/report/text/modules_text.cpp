@@ -32,15 +32,17 @@ struct SourceColumn {
 };
 
 std::vector<SourceColumn> all_columns() {
-  return {{"params", {MemorySource::parameters}},
-          {"grads", {MemorySource::gradients}},
-          {"optim.", {MemorySource::optimizer_state}},
-          {"activ.", {MemorySource::activations}},
-          {"cache", {MemorySource::kv_cache}},
-          {"other",
-           {MemorySource::inputs, MemorySource::workspace, MemorySource::temporaries,
-            MemorySource::unknown},
-           true}};
+  std::vector<SourceColumn> columns;
+  SourceColumn other{"other", {}, true};
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    if (info.column.empty()) {
+      other.sources.push_back(info.source);
+    } else {
+      columns.push_back({info.column, {info.source}});
+    }
+  }
+  columns.push_back(std::move(other));
+  return columns;
 }
 
 // The last part of a path, where it is a number; none: it is not part of a numbered sequence.

@@ -90,10 +90,10 @@ class StepTable {
       const auto source = static_cast<MemorySource>(most - phase.at_peak.by_source.begin());
       const std::string kept =
           phase.saved_for_backward_bytes ? format_bytes(*phase.saved_for_backward_bytes) : "";
-      rows += fmt::format(" {} {} {} {}  {}\n", left(name, 14),
-                          right(format_bytes(phase.peak_bytes), 9),
-                          right(format_bytes(phase.live_bytes), 9), right(kept, 9),
-                          phase.at_peak.allocated() == 0 ? "" : display_name(source));
+      rows += fmt::format(
+          " {} {} {} {}  {}\n", left(name, 14), right(format_bytes(phase.peak_bytes), 9),
+          right(format_bytes(phase.live_bytes), 9), right(kept, 9),
+          phase.at_peak.allocated() == 0 ? "" : memory_source_info(source).display_name);
     }
     return rows;
   }

@@ -147,9 +147,9 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
 }
 
 std::string segments_json(const AllocationSource& source, const Grouping& grouping,
-                          const SegmentMap& map, Position position) {
+                          const PoolState& map, Position position) {
   Json segments = Json::array();
-  for (const MappedSegment& segment : map.segments) {
+  for (const PoolSegment& segment : map.segments) {
     const SegmentState& state = segment.state;
     const PoolId pool = source.store.pool(state.pool);
     segments.push_back({{"address", address_text(state.address)},
@@ -161,7 +161,7 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
                         {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
                         {"is_small", state.is_small},
                         {"is_expandable", state.is_expandable},
-                        {"pin", segment.pin.is_none() ? Json() : Json(segment.pin.index)},
+                        {"pin", segment.pin().is_none() ? Json() : Json(segment.pin().index)},
                         {"blocks", segment.block_count}});
   }
   // Blocks tile their segments, so their sizes give their positions. Free: row -1.
@@ -170,7 +170,7 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
   Json group = Json::array();
   Labels labels(source.store);
   Json label = Json::array();
-  for (const MappedBlock& block : map.blocks) {
+  for (const PoolBlock& block : map.blocks) {
     size.push_back(block.size_bytes);
     const bool is_free = block.allocation.is_none();
     row.push_back(is_free ? -1 : static_cast<std::int64_t>(block.allocation.index));

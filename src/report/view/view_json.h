@@ -12,7 +12,7 @@
 
 #include "analysis/compare/compare.h"
 #include "analysis/moment/flame.h"
-#include "analysis/moment/segment_map.h"
+#include "analysis/moment/pool_state.h"
 #include "analysis/table/allocation_query.h"
 #include "analysis/timeline/overlays.h"
 #include "analysis/timeline/spans.h"
@@ -70,7 +70,7 @@ struct AllocationSource {
 std::string allocations_json(const AllocationSource& source, const AllocationPage& page);
 std::string allocation_json(const AllocationSource& source, AllocationId row);
 std::string segments_json(const AllocationSource& source, const Grouping& grouping,
-                          const SegmentMap& map, Position position);
+                          const PoolState& map, Position position);
 std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
                          std::size_t most_groups);
 

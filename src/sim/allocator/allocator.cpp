@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "event/split_rule.h"
 
 namespace gpumemprof::sim {
 namespace {
@@ -134,10 +135,10 @@ bool Allocator::is_acceptable(const Demand& demand, const Block& block) const {
 }
 
 bool Allocator::splits(const Demand& demand, const Block& block) const {
-  const std::uint64_t rest = block.size_bytes - demand.block_bytes;
-  if (demand.half == PoolHalf::small || options_.settings.expandable_segments)
-    return rest >= kMinBlockBytes;
-  return demand.block_bytes < options_.settings.max_split_bytes && rest > kSmallPoolMaxBytes;
+  const AllocatorSettings& settings = options_.settings;
+  const SegmentMode mode =
+      settings.expandable_segments ? SegmentMode::expandable : SegmentMode::plain;
+  return splits_block(settings, mode, demand.block_bytes, block.size_bytes);
 }
 
 // Returns what was split off, which is free and not yet in its set; none where nothing was split.

@@ -78,7 +78,7 @@ class Oom : public ::testing::Test {
   std::uint64_t next_address_ = 0x7f0000000000;
 };
 
-TEST_F(Oom, of_a_request_larger_than_the_card_is_told_whatever_else_was_there) {
+TEST_F(Oom, of_a_request_larger_than_the_card_is_reported_whatever_else_was_there) {
   state_card();
   allocate(kGiB);
   run_out(100 * kGiB, 78 * kGiB);

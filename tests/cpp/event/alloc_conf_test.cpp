@@ -54,6 +54,20 @@ TEST(AllocConfTest, reads_every_setting_that_changes_placement) {
   EXPECT_EQ(settings.round_size(9 * kMiB + 1), 10 * kMiB);
 }
 
+TEST(AllocConfTest, the_sizes_of_any_versions_string_are_read_and_nonsense_changes_nothing) {
+  AllocatorSettings settings;
+  apply_sizes_of_conf("later_setting:7, large_segment_size_mb: 64,max_non_split_rounding_mb:32",
+                      settings);
+  EXPECT_EQ(settings.large_segment_bytes, 64 * kMiB);
+  EXPECT_EQ(settings.max_non_split_rounding_bytes, 32 * kMiB);
+  const AllocatorSettings before = settings;
+  for (const char* text : {"", "large_segment_size_mb", "large_segment_size_mb:x",
+                           "large_segment_size_mb:0", "[[", "my_large_segment_size_mb:128"}) {
+    apply_sizes_of_conf(text, settings);
+    EXPECT_EQ(settings, before) << text;
+  }
+}
+
 TEST(AllocConfTest, keeps_settings_without_effect_on_placement) {
   const AllocConf conf =
       parse_alloc_conf("pinned_num_register_threads:8,backend:native", kTorch).value();

@@ -44,10 +44,10 @@ class Holes : public testing::TestWithParam<std::string> {
     const std::vector<MemoryTotals> timeline = timeline_of(*holed);
     for (std::size_t event = replay.exact_from_event.value_or(kNoEvent); event < timeline.size();
          ++event) {
-      MemoryTotals told = timeline[event];
+      MemoryTotals played = timeline[event];
       MemoryTotals truth = whole_timeline_[kept[event]];
-      if (vouched == Vouched::all_but_reserved) told.reserved_bytes = truth.reserved_bytes = 0;
-      EXPECT_EQ(told, truth) << "event " << event << " of " << timeline.size() << ", exact from "
+      if (vouched == Vouched::all_but_reserved) played.reserved_bytes = truth.reserved_bytes = 0;
+      EXPECT_EQ(played, truth) << "event " << event << " of " << timeline.size() << ", exact from "
                              << *replay.exact_from_event;
       if (HasFailure()) break;
     }

@@ -1,24 +1,13 @@
-// What kind of operation allocated, as far as mixed precision is concerned: autocast runs some in
-// half precision, some in fp32, and lets the rest follow their inputs.
+// What kind of operation allocated (OpKind), as far as mixed precision is concerned. What single
+// frames mean is in analysis/code/torch_code.cpp.
 #pragma once
 
 #include <vector>
 
+#include "analysis/code/torch_code.h"
 #include "store/store.h"
 
 namespace gpumemprof {
-
-enum class OpKind : std::uint8_t {
-  unknown,    // a line of user code: any operation
-  matmul,     // linear layers, convolutions, recurrent layers: half precision
-  attention,  // half precision, on inputs that already exist
-  fp32,       // normalization
-  softmax,    // fp32, and saves its result instead of its input
-  loss,
-  embedding,  // looked up in the weights: their precision
-  pool,       // follows its input, and may keep 64-bit indices
-  follow,     // activation functions, dropout, batch norm: same as the input
-};
 
 // One for each stack of the store.
 std::vector<OpKind> op_kinds(const Store& store);

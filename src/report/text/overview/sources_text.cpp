@@ -80,7 +80,9 @@ std::string run_kind_sentence(const DeviceSources& sources) {
 // People who serve a model call its parameters weights.
 std::string_view name_in(const DeviceSources& sources, MemorySource source) {
   const bool is_inference = sources.kind == RunKind::inference;
-  return is_inference && source == MemorySource::parameters ? "weights" : display_name(source);
+  return is_inference && source == MemorySource::parameters
+             ? "weights"
+             : memory_source_info(source).display_name;
 }
 
 std::uint64_t bytes_of(const SourceBytes& bytes, MemorySource source) { return bytes[source]; }
@@ -189,19 +191,13 @@ std::string_view verb_of_share(bool is_most, bool is_plural) {
 
 }  // namespace
 
-std::string_view display_name(MemorySource source) {
-  if (source == MemorySource::kv_cache) return "KV cache";
-  return source == MemorySource::optimizer_state ? "optimizer state" : memory_source_name(source);
-}
-
 std::string source_sentence(const DeviceOverview& device, const Store& store) {
   const DeviceSources& sources = device.sources;
   if (sources.peak_bytes == 0) return "";
   const MemorySource main = largest_source(sources);
   if (main == MemorySource::unknown) return unknown_sentence(sources);
   const std::uint64_t bytes = sources.figure(main).bytes_at_peak;
-  const bool is_plural = main != MemorySource::optimizer_state && main != MemorySource::workspace &&
-                         main != MemorySource::kv_cache;
+  const bool is_plural = memory_source_info(main).is_plural;
   std::string sentence = fmt::format("{} {} the peak: {}{}", capitalized(name_in(sources, main)),
                                      verb_of_share(is_most(bytes, sources.peak_bytes), is_plural),
                                      part_of_whole(bytes, sources.peak_bytes), peak_place(sources));

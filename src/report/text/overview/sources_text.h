@@ -2,16 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "analysis/overview/overview.h"
 #include "report/text/overview/overview_text.h"
 #include "store/store.h"
 
 namespace gpumemprof::text {
-
-// "optimizer state"
-std::string_view display_name(MemorySource source);
 
 // "Activations dominate the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
 std::string source_sentence(const DeviceOverview& device, const Store& store);

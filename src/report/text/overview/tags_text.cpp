@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kNamesShown = 5;
 
-std::string source_of_tensor(MemorySource source) {
-  if (source == MemorySource::kv_cache) return "KV cache";
-  std::string name(memory_source_name(source));
-  std::ranges::replace(name, '_', ' ');
-  return name;
-}
-
 class TagPage : private Page {
  public:
   TagPage(const TagReport& report, const Store& store, const std::string& moment,
@@ -62,8 +55,8 @@ class TagPage : private Page {
     const std::size_t shown = std::min({style_.top, kNamesShown, report_.largest.size()});
     for (std::size_t index = 0; index < shown; ++index) {
       const NamedTensor& tensor = report_.largest[index];
-      const std::string source =
-          source_of_tensor(tensor.source) + (tensor.is_measured ? "" : " (inferred)");
+      const std::string source = std::string(memory_source_info(tensor.source).display_name) +
+                                 (tensor.is_measured ? "" : " (inferred)");
       const std::string figures =
           fmt::format("  {:>9}  {:<17}", format_bytes(tensor.bytes), source);
       line(figures + shortened(std::string(store_.text(tensor.name)),

@@ -1,79 +1,8 @@
-// What allocations are for, in handwritten runs.
-#include <gtest/gtest.h>
-
-#include "analysis/code/code_kind.h"
-#include "analysis/run_builder.h"
-#include "base/bytes.h"
+// What allocations are for, in handwritten runs with stacks.
+#include "analysis/sources/training_run.h"
 
 namespace gpumemprof {
 namespace {
-
-constexpr std::uint64_t kWeight = 3 * kMiB + 100;
-
-// A model of two weights, trained for some steps by an optimizer with one state per weight.
-struct Training : RunBuilder {
-  std::vector<std::size_t> weights;
-  std::vector<std::size_t> states;
-  std::vector<std::size_t> gradients;
-  std::vector<std::size_t> batches;
-  std::vector<std::size_t> activations;
-  std::vector<std::size_t> forward_scratch;
-  std::vector<std::size_t> backward_scratch;
-  std::vector<std::size_t> step_scratch;
-
-  void build() {
-    for (int index = 0; index < 2; ++index) weights.push_back(alloc(kWeight, model_to()));
-  }
-  void run_forward() {
-    batches.push_back(alloc(5 * kMiB, user()));
-    forward_scratch.push_back(alloc(7 * kMiB, forward()));
-    for (int layer = 0; layer < 2; ++layer) activations.push_back(alloc(9 * kMiB, forward()));
-    free(forward_scratch.back(), forward());
-  }
-  void run_backward() {
-    for (int layer = 0; layer < 2; ++layer) {
-      backward_scratch.push_back(alloc(9 * kMiB, autograd()));
-      gradients.push_back(alloc(kWeight, autograd()));
-      free(backward_scratch.back(), autograd());
-      free(activations[activations.size() - 1 - static_cast<std::size_t>(layer)], autograd());
-    }
-    free(batches.back(), user());
-  }
-  void run_optimizer() {
-    if (states.empty()) {
-      for (int index = 0; index < 2; ++index) states.push_back(alloc(kWeight, optimizer()));
-    }
-    step_scratch.push_back(alloc(kWeight, optimizer()));
-    free(step_scratch.back(), optimizer());
-  }
-  void zero() {
-    free(gradients[gradients.size() - 2], zero_grad());
-    free(gradients[gradients.size() - 1], zero_grad());
-  }
-  void run_step() {
-    run_forward();
-    run_backward();
-    run_optimizer();
-    zero();
-  }
-  void expect(const std::vector<std::size_t>& allocations, MemorySource source) const {
-    for (const std::size_t allocation : allocations) {
-      EXPECT_EQ(memory_source_name(this->source(allocation)), memory_source_name(source))
-          << "allocation " << allocation;
-    }
-  }
-};
-
-void expect_everything_known(const Training& run) {
-  run.expect(run.weights, MemorySource::parameters);
-  run.expect(run.states, MemorySource::optimizer_state);
-  run.expect(run.gradients, MemorySource::gradients);
-  run.expect(run.batches, MemorySource::inputs);
-  run.expect(run.activations, MemorySource::activations);
-  run.expect(run.forward_scratch, MemorySource::temporaries);
-  run.expect(run.backward_scratch, MemorySource::temporaries);
-  run.expect(run.step_scratch, MemorySource::temporaries);
-}
 
 TEST(Sources, a_plain_training_run_is_known_throughout) {
   Training run;
@@ -338,10 +267,43 @@ TEST(Sources, scratch_of_a_collective_is_no_gradient_and_its_late_end_no_backwar
     run.free(gradient, run.zero_grad());
   }
   run.finish();
-  for (const std::size_t block : scratch) EXPECT_EQ(run.source(block), MemorySource::workspace);
+  for (const std::size_t block : scratch) EXPECT_EQ(run.source(block), MemorySource::communication);
   std::size_t backwards = 0;
   for (const PhaseSpan& span : run.phases()) backwards += span.phase == Phase::backward ? 1 : 0;
   EXPECT_EQ(backwards, 3U);
+}
+
+TEST(Sources, what_distributed_code_allocates_is_communication_and_what_it_calls_is_not) {
+  Training run;
+  run.build();
+  const StackId init =
+      run.stack({"<module>@/train/train.py", "__init__@torch/nn/parallel/distributed.py",
+                 "_ddp_init_helper@torch/nn/parallel/distributed.py"});
+  const std::size_t bucket = run.alloc(6 * kMiB, init);
+  const StackId fsdp_forward =
+      run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                 "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py"});
+  std::vector<std::size_t> gathered;
+  std::vector<std::size_t> hidden;
+  for (int step = 0; step < 2; ++step) {
+    gathered.push_back(run.alloc(
+        11 * kMiB, run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                              "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py",
+                              "_alloc_storage@torch/distributed/utils.py"})));
+    hidden.push_back(
+        run.alloc(13 * kMiB,
+                  run.stack({"<module>@/train/train.py", "_call_impl@torch/nn/modules/module.py",
+                             "forward@torch/distributed/fsdp/fully_sharded_data_parallel.py",
+                             "_call_impl@torch/nn/modules/module.py", "forward@/train/model.py"})));
+    run.run_step();
+    run.free(hidden.back(), RunBuilder::autograd());
+    run.free(gathered.back(), fsdp_forward);
+  }
+  run.finish();
+  expect_everything_known(run);
+  EXPECT_EQ(run.source(bucket), MemorySource::communication);
+  run.expect(gathered, MemorySource::communication);
+  for (const std::size_t block : hidden) EXPECT_NE(run.source(block), MemorySource::communication);
 }
 
 TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {
@@ -360,151 +322,6 @@ TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_dat
   EXPECT_EQ(run.source(copy), MemorySource::unknown);
   EXPECT_EQ(run.source(of_library), MemorySource::unknown);
   EXPECT_EQ(run.source(of_constructor), MemorySource::unknown);
-}
-
-TEST(Sources, an_optimizer_that_calls_forward_through_a_closure_is_not_taken_for_it) {
-  RunBuilder run;
-  const StackId in_closure = run.stack(
-      {"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py", "closure@/train/train.py",
-       "_call_impl@torch/nn/modules/module.py", "forward@/train/model.py"});
-  const std::vector<CodeKind> kinds = code_kinds(run.store());
-  EXPECT_EQ(kinds[in_closure.index], CodeKind::forward);
-}
-
-TEST(Sources, native_frames_between_pythons_do_not_mislead) {
-  RunBuilder run;
-  // As torch records by default: the innermost Python frame is among the native ones.
-  const StackId step =
-      run.stack({"<module>@/train/train.py", "wrapper@torch/optim/optimizer.py",
-                 "step@torch/optim/adam.py", "_start@/??", "_PyEval_EvalFrameDefault@/??",
-                 "_single_tensor_adam@torch/optim/adam.py", "at::empty@/x.cpp"});
-  const StackId backward =
-      run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??", "at::empty@/x.cpp"});
-  const StackId cublas = run.stack({"clone@/??", "torch::autograd::Engine::thread_main@/??",
-                                    "at::cuda::setWorkspaceForHandle(x)@/x.cpp"});
-  // Compiled code names the lines it was compiled from.
-  const StackId compiled =
-      run.stack({"apply@torch/autograd/function.py", "backward@torch/_functorch/wrappers.py",
-                 "forward@/train/model.py", "call@/tmp/torchinductor_user/x.py"});
-  const std::vector<CodeKind> kinds = code_kinds(run.store());
-  EXPECT_EQ(kinds[step.index], CodeKind::optimizer_step);
-  EXPECT_EQ(kinds[backward.index], CodeKind::backward);
-  EXPECT_EQ(kinds[cublas.index], CodeKind::workspace);
-  EXPECT_EQ(kinds[compiled.index], CodeKind::backward);
-}
-
-TEST(Sources, qualified_names_are_read_as_plain_ones) {
-  RunBuilder run;
-  const StackId forward =
-      run.stack({"<module>@/train/train.py", "Module._call_impl@torch/nn/modules/module.py",
-                 "Block.forward@/train/model.py"});
-  const StackId step = run.stack({"<module>@/train/train.py",
-                                  "Optimizer.profile_hook_step.<locals>.wrapper@torch/optim/"
-                                  "optimizer.py"});
-  const std::vector<CodeKind> kinds = code_kinds(run.store());
-  EXPECT_EQ(kinds[forward.index], CodeKind::forward);
-  EXPECT_EQ(kinds[step.index], CodeKind::optimizer_step);
-}
-
-TEST(Sources, a_history_that_begins_late_is_completed_by_sizes) {
-  Training run;
-  run.build();
-  run.run_step();
-  run.forget();
-  for (int step = 0; step < 2; ++step) run.run_step();
-  run.finish();
-  run.expect(run.weights, MemorySource::parameters);
-  run.expect(run.states, MemorySource::optimizer_state);
-}
-
-TEST(Sources, what_lies_before_a_history_without_training_is_unknown) {
-  RunBuilder run;
-  const std::size_t before = run.alloc(kWeight, StackId());
-  run.forget();
-  const std::size_t batch = run.alloc(5 * kMiB, run.user());
-  const std::size_t hidden = run.alloc(9 * kMiB, run.forward());
-  run.free(hidden, run.forward());
-  run.finish();
-  EXPECT_EQ(run.source(before), MemorySource::unknown);
-  EXPECT_EQ(run.source(batch), MemorySource::inputs);
-  EXPECT_EQ(run.source(hidden), MemorySource::temporaries);
-}
-
-TEST(Sources, without_stacks_annotations_tell_gradients_state_and_parameters) {
-  RunBuilder run;
-  const StackId none;
-  const std::size_t weight = run.alloc(kWeight, none);
-  std::vector<std::size_t> hidden;
-  std::vector<std::size_t> gradients;
-  std::size_t state = 0;
-  for (int step = 0; step < 2; ++step) {
-    hidden.push_back(run.alloc(9 * kMiB, none));
-    gradients.push_back(run.alloc(kWeight, none));
-    run.free(hidden.back(), none);
-    run.annotate("Optimizer.step#Adam.step", Annotation::Stage::start);
-    if (step == 0) state = run.alloc(kWeight, none);
-    run.annotate("Optimizer.step#Adam.step", Annotation::Stage::end);
-    run.annotate("Optimizer.zero_grad#Adam.zero_grad", Annotation::Stage::start);
-    run.free(gradients.back(), none);
-    run.annotate("Optimizer.zero_grad#Adam.zero_grad", Annotation::Stage::end);
-  }
-  run.finish();
-  EXPECT_EQ(run.source(weight), MemorySource::parameters);
-  EXPECT_EQ(run.source(state), MemorySource::optimizer_state);
-  for (const std::size_t block : gradients) EXPECT_EQ(run.source(block), MemorySource::gradients);
-  for (const std::size_t block : hidden) EXPECT_EQ(run.source(block), MemorySource::unknown);
-}
-
-TEST(Sources, without_stacks_and_annotations_everything_is_unknown) {
-  RunBuilder run;
-  const std::size_t first = run.alloc(kWeight, StackId());
-  const std::size_t second = run.alloc(kWeight, StackId());
-  run.free(second, StackId());
-  run.finish();
-  EXPECT_EQ(run.source(first), MemorySource::unknown);
-  EXPECT_EQ(run.source(second), MemorySource::unknown);
-  EXPECT_FALSE(run.sources().has_stacks);
-}
-
-TEST(Sources, phases_and_steps_are_numbered_and_say_what_is_kept_for_backward) {
-  Training run;
-  run.build();
-  for (int step = 0; step < 2; ++step) run.run_step();
-  run.finish();
-  const DeviceSources sources = run.sources();
-  ASSERT_EQ(sources.steps.size(), 3U);  // including what came before the first step
-  EXPECT_EQ(sources.steps[0].step, 0U);
-  EXPECT_EQ(sources.steps[2].step, 2U);
-  EXPECT_EQ(sources.steps[1].saved_for_backward_bytes, 18 * kMiB);
-  EXPECT_EQ(sources.steps[2].saved_for_backward_bytes, 18 * kMiB);
-  std::vector<Phase> phases;
-  for (std::uint32_t row = 0; row < sources.steps[1].phase_count; ++row)
-    phases.push_back(sources.phases[sources.steps[1].first_phase + row].phase);
-  EXPECT_EQ(phases, (std::vector<Phase>{Phase::forward, Phase::backward, Phase::other,
-                                        Phase::optimizer_step, Phase::other}));
-  EXPECT_EQ(sources.steps[1].live_bytes, sources.steps[2].live_bytes);
-}
-
-TEST(Sources, modules_are_a_tree_of_the_lines_that_call_them) {
-  RunBuilder run;
-  const auto call = "_wrapped_call_impl@torch/nn/modules/module.py";
-  const StackId outer = run.stack({"<module>@/train/train.py", call, "forward@/train/model.py"});
-  const StackId inner =
-      run.stack({"<module>@/train/train.py", call, "forward@/train/model.py",
-                 "_blocks@/train/model.py", call, "forward@torch/nn/modules/linear.py"});
-  run.alloc(4 * kMiB, outer);
-  run.alloc(8 * kMiB, inner);
-  run.alloc(16 * kMiB, run.user());  // made by no module
-  run.finish();
-  const std::vector<ModuleNode> modules = run.sources().modules;
-  ASSERT_EQ(modules.size(), 4U);
-  EXPECT_EQ(modules[0].parent, ModuleNode::kNoParent);
-  EXPECT_EQ(modules[0].bytes, 12 * kMiB);
-  for (std::size_t node = 1; node < modules.size(); ++node)
-    EXPECT_EQ(modules[node].parent, node - 1);
-  EXPECT_EQ(modules[1].bytes, 12 * kMiB);
-  EXPECT_EQ(modules[2].bytes, 8 * kMiB);
-  EXPECT_EQ(modules[3].blocks, 1U);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "analysis/oom/oom.h"
 #include "analysis/overview/overview.h"
 #include "analysis/peak/live_set.h"
-#include "replay/layout.h"
 #include "replay/replay.h"
 
 namespace gpumemprof {
@@ -96,7 +95,7 @@ TEST_F(Moments, a_library_frame_is_shown_below_the_users_line) {
   EXPECT_EQ(store_.text(store_.frame(lines[0].places[0].frame).name), "linear");
 }
 
-TEST_F(Moments, free_memory_is_told_apart_by_reason_and_stream) {
+TEST_F(Moments, free_memory_is_divided_by_reason_and_stream) {
   const FreeMemory memory = free_memory_at(*record_, store_, Moment::end());
   EXPECT_EQ(memory.reserved_bytes, 40 * kMiB);
   EXPECT_EQ(memory.allocated_bytes, 4 * kMiB);
@@ -129,20 +128,6 @@ TEST_F(Moments, an_out_of_memory_error_with_little_free_is_a_true_shortage) {
   EXPECT_EQ(ooms[0].device_free_bytes, 3 * kMiB);
   EXPECT_EQ(ooms[0].largest_free_bytes, 8 * kMiB);
   EXPECT_EQ(ooms[0].cause, OomCause::shortage);
-}
-
-TEST_F(Moments, the_layout_tiles_every_segment) {
-  for (const Moment moment : {Moment::start(), Moment::after(3), Moment::after(9), Moment::end()}) {
-    const ListedState layout = layout_at(*record_, moment);
-    for (std::size_t index = 0; index < layout.segments.size(); ++index) {
-      std::uint64_t position = layout.segments[index].address;
-      for (const BlockState& block : layout.blocks_of(index)) {
-        EXPECT_EQ(block.address, position);
-        position += block.size_bytes;
-      }
-      EXPECT_EQ(position, layout.segments[index].address + layout.segments[index].size_bytes);
-    }
-  }
 }
 
 TEST_F(Moments, an_event_that_is_not_there_is_named_with_the_range) {

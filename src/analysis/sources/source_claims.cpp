@@ -1,0 +1,37 @@
+#include "analysis/sources/source_claims.h"
+
+#include "analysis/code/user_frame.h"
+
+namespace gpumemprof {
+
+std::optional<MemorySource> claimant_of_file(std::string_view file) {
+  for (const MemorySourceInfo& info : kMemorySourceTable) {
+    for (const std::string_view code : info.allocating_code) {
+      if (!code.empty() && lies_in(file, code)) return info.source;
+    }
+  }
+  return std::nullopt;
+}
+
+SourceClaims::SourceClaims(const Store& store) {
+  std::vector<std::optional<MemorySource>> frames;
+  frames.reserve(store.frames().size());
+  for (const Frame& frame : store.frames().span()) {
+    frames.push_back(claimant_of_file(store.text(frame.file)));
+    has_any_ = has_any_ || frames.back();
+  }
+  if (!has_any_) return;
+  const StackTrie& stacks = store.stacks();
+  stacks_.reserve(stacks.size());
+  // A caller is added before its callee.
+  for (std::size_t index = 0; index < stacks.size(); ++index) {
+    const FrameId frame = stacks.frame(StackId(index));
+    const StackId caller = stacks.caller(StackId(index));
+    const bool is_native = !is_python(store, frame);
+    stacks_.push_back(!is_native         ? frames[frame.index]
+                      : caller.is_none() ? std::nullopt
+                                         : stacks_[caller.index]);
+  }
+}
+
+}  // namespace gpumemprof

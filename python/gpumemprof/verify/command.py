@@ -7,6 +7,7 @@ program; see `gpumemprof.verify.apply`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpumemprof import _core
 from gpumemprof.errors import CutFileWarning, EnvironmentProblem, Error, InputError, UsageError
 from gpumemprof.read.recording import Recording, load
 from gpumemprof.torch_calls import readiness
@@ -151,11 +153,7 @@ def _take(options: _Options, name: str, value: str) -> None:
         options.batch = int(value)
 
 
-_EXCLUSIVE = (
-    {"foreach_off", "fused"},
-    {"autocast_bf16", "autocast_fp16"},
-    {"checkpointing", "checkpointing_selective"},
-)
+_FAMILY = {entry.name: entry.family for entry in _core.remedies()}
 
 
 def _remedies(words: str) -> list[str]:
@@ -165,9 +163,9 @@ def _remedies(words: str) -> list[str]:
             raise _usage(
                 f"{name!r} cannot be applied from outside; what can is {', '.join(apply.NAMES)}"
             )
-    for exclusive in _EXCLUSIVE:
-        if exclusive <= set(names):
-            raise _usage(f"{' and '.join(sorted(exclusive))} exclude each other")
+    for one, other in itertools.combinations(sorted(names), 2):
+        if _FAMILY[one] == _FAMILY[other]:
+            raise _usage(f"{one} and {other} exclude each other")
     return names
 
 

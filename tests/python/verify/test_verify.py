@@ -13,9 +13,10 @@ import gpumemprof
 import pytest
 from capture_programs import run_command
 from conftest import recording_of
+from gpumemprof import _core
 from gpumemprof.__main__ import main
 from gpumemprof.verify import command as verify
-from gpumemprof.verify.apply import Effect
+from gpumemprof.verify.apply import NAMES, Effect
 from gpumemprof.verify.result import Baseline, Measured, StepTime, Verdict, as_text
 
 # One model with its peak in backward and one with its peak in the optimizer's step.
@@ -146,6 +147,10 @@ def in_step(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 @pytest.mark.parametrize(
     "name", ["checkpointing", "checkpointing_selective", "autocast_bf16", "zero_grad_to_none"]
 )
+def test_what_can_be_applied_is_what_the_core_marks_as_verifiable() -> None:
+    assert set(NAMES) == {entry.name for entry in _core.remedies() if entry.is_verifiable}
+
+
 def test_what_forward_needs_equals_the_remedy_written_by_hand(
     in_backward: Comparison, name: str
 ) -> None:

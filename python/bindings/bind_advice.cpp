@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "analysis/advice/advice.h"
 #include "bindings.h"
 #include "report/json/advice_json.h"
 
@@ -37,6 +38,18 @@ nb::str advice_as_json(const RecordingHandle& handle, std::optional<std::uint64_
 }  // namespace
 
 void bind_advice(nb::module_& module) {
+  nb::class_<RemedyEntry>(module, "RemedyEntry")
+      .def_ro("name", &RemedyEntry::name)
+      .def_ro("title", &RemedyEntry::title)
+      .def_prop_ro(
+          "cost",
+          [](const RemedyEntry& entry) { return std::string(remedy_cost_name(entry.cost)); })
+      .def_prop_ro("is_inference",
+                   [](const RemedyEntry& entry) { return entry.kind == RunKind::inference; })
+      .def_ro("family", &RemedyEntry::family)
+      .def_ro("needs_pool", &RemedyEntry::needs_pool)
+      .def_ro("is_verifiable", &RemedyEntry::is_verifiable);
+  module.def("remedies", list_remedies);
   module.def("advice_json", advice_as_json, nb::arg("recording"), nb::arg("fit").none(),
              nb::arg("batch").none(), nb::arg("sequence").none(), nb::arg("device").none(),
              nb::arg("other").none(), nb::arg("together"));

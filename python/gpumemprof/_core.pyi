@@ -62,6 +62,21 @@ def replay_json(
     device: int | None,
     search: bool,
 ) -> str: ...
+
+class RemedyEntry:
+    """A remedy as it is known without a run."""
+
+    name: str
+    title: str
+    cost: str
+    """``free``, ``slower`` or ``changes_training``."""
+    is_inference: bool
+    family: str
+    """Of two remedies of the same family, only one can be applied."""
+    needs_pool: bool
+    is_verifiable: bool
+
+def remedies() -> list[RemedyEntry]: ...
 def advice_json(
     recording: RecordingHandle,
     fit: int | None,

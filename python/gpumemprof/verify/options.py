@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpumemprof import _core
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import UsageError
 from gpumemprof.verify import apply
@@ -36,11 +38,7 @@ Options:
 A program that fails ends the command with its exit code.
 """
 
-_EXCLUSIVE = (
-    {"foreach_off", "fused"},
-    {"autocast_bf16", "autocast_fp16"},
-    {"checkpointing", "checkpointing_selective"},
-)
+_FAMILY = {entry.name: entry.family for entry in _core.remedies()}
 
 
 @dataclass(frozen=True)
@@ -160,9 +158,9 @@ def _remedies(words: str) -> list[str]:
             raise usage(
                 f"{name!r} cannot be applied from outside; these can: {', '.join(apply.NAMES)}"
             )
-    for exclusive in _EXCLUSIVE:
-        if exclusive <= set(names):
-            raise usage(f"{' and '.join(sorted(exclusive))} exclude each other")
+    for one, other in itertools.combinations(sorted(names), 2):
+        if _FAMILY[one] == _FAMILY[other]:
+            raise usage(f"{one} and {other} exclude each other")
     return names
 
 

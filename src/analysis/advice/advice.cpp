@@ -5,64 +5,20 @@
 #include "analysis/advice/advisor.h"
 #include "analysis/advice/fit.h"
 #include "analysis/advice/inference/inference.h"
-#include "analysis/advice/remedies/activations/block_code.h"
+#include "analysis/advice/inference/remedies/inference_remedy.h"
+#include "analysis/advice/remedies/list.h"
 #include "analysis/advice/wording.h"
 #include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {
 namespace {
 
-// The least that remains of a step's own memory, and of the weights, under a remedy: lower bounds
-// that hold whatever the unrecorded part of a step does.
-struct LeastShares {
-  double step = 1;
-  double weights = 1;
-  // False: optimizer memory and gradients may drop to nothing.
-  bool keeps_optimizer = true;
-};
-
-LeastShares least_shares(RemedyId id) {
-  switch (id) {
-    case RemedyId::checkpointing:
-    case RemedyId::checkpointing_selective:
-    case RemedyId::offload_activations:
-    case RemedyId::chunked_loss:
-    case RemedyId::step_in_backward:
-      return {0, 1};
-    case RemedyId::autocast_bf16:
-    case RemedyId::autocast_fp16:
-    case RemedyId::batch_x0_5:
-    case RemedyId::micro_batch_x0_5:
-      return {0.5, 1};
-    case RemedyId::pure_bf16:
-      return {0.5, 0.5};
-    case RemedyId::micro_batch_x0_25:
-    case RemedyId::sequence_x0_5:  // attention scales with the square
-      return {0.25, 1};
-    case RemedyId::micro_batch_x0_125:
-      return {0.125, 1};
-    case RemedyId::sgd:
-    case RemedyId::sgd_momentum:
-    case RemedyId::lion:
-    case RemedyId::adafactor:
-    case RemedyId::adam_8bit:
-    case RemedyId::foreach_off:
-    case RemedyId::fused:
-    case RemedyId::offload_optimizer:
-    case RemedyId::zero_grad_to_none:
-    case RemedyId::zero_grad_early:
-      return {1, 1, false};
-    default:
-      return {};
-  }
-}
-
 std::uint64_t least_bytes(const Advisor& advisor, const Change& change) {
   LeastShares least;
-  for (const RemedyId id : change.remedies) {
-    least.step *= least_shares(id).step;
-    least.weights *= least_shares(id).weights;
-    least.keeps_optimizer = least.keeps_optimizer && least_shares(id).keeps_optimizer;
+  for (const RemedySpec* remedy : change.remedies) {
+    least.step *= remedy->least.step;
+    least.weights *= remedy->least.weights;
+    least.keeps_optimizer = least.keeps_optimizer && remedy->least.keeps_optimizer;
   }
   const SourceBytes& at_peak = advisor.baseline().by_source;
   const std::uint64_t weights = at_peak[MemorySource::parameters];
@@ -81,9 +37,9 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
     return;
   }
   const bool is_certain = std::none_of(change.remedies.begin(), change.remedies.end(),
-                                       [](RemedyId id) { return is_estimated(id); });
+                                       [](const RemedySpec* part) { return part->is_estimated; });
   remedy.provenance = is_certain ? Provenance::simulated : Provenance::estimated;
-  if (advisor.is_partial()) {
+  if (advisor.run().is_partial()) {
     remedy.at_least_bytes = least_bytes(advisor, change);
     remedy.provenance = Provenance::estimated;
     remedy.why = "Counted up to where the run ran out of memory: the whole step takes more.";
@@ -94,7 +50,7 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
   remedy.after = prediction.value().at_peak;
   remedy.saving_bytes = static_cast<std::int64_t>(advisor.allocated_bytes()) -
                         static_cast<std::int64_t>(prediction.value().allocated.bytes);
-  if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
+  if (const std::optional<Slowdown> slowdown = find_slowdown(advisor.run(), change)) {
     remedy.slowdown_pct = slowdown->pct;
     remedy.is_slowdown_measured = slowdown->is_measured;
   }
@@ -102,23 +58,21 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
 }
 
 // For one remedy, or for several together: then the first that cannot be predicted decides.
-Remedy study(const Advisor& advisor, const std::vector<const RemedyFacts*>& remedies) {
+Remedy study(const Advisor& advisor, const Change& change) {
   Remedy remedy;
-  Change change;
-  for (const RemedyFacts* facts : remedies) change.remedies.push_back(facts->id);
-  for (const RemedyFacts* facts : remedies) {
-    const auto joined = [](std::string& text, std::string_view between, std::string_view more) {
-      if (!text.empty() && !more.empty()) text += between;
-      text += more;
-    };
-    joined(remedy.name, "+", facts->name);
-    joined(remedy.title, ", ", facts->title);
-    joined(remedy.how, "\n", code_of(advisor, change, facts->id));
-    joined(remedy.how_trainer, "\n", facts->how_trainer);
-    remedy.cost = std::max(remedy.cost, facts->costs);
+  const auto join = [](std::string& text, std::string_view between, std::string_view more) {
+    if (!text.empty() && !more.empty()) text += between;
+    text += more;
+  };
+  for (const RemedySpec* part : change.remedies) {
+    join(remedy.name, "+", part->name);
+    join(remedy.title, ", ", part->title);
+    join(remedy.how, "\n", code_of(advisor.run(), change, *part));
+    join(remedy.how_trainer, "\n", part->how_trainer);
+    remedy.cost = std::max(remedy.cost, part->cost);
   }
-  for (const RemedyFacts* facts : remedies) {
-    if (const std::optional<std::string> obstacle = advisor.obstacle(facts->id)) {
+  for (const RemedySpec* part : change.remedies) {
+    if (const std::optional<std::string> obstacle = find_obstacle(advisor.run(), *part)) {
       remedy.why = *obstacle;
       return remedy;
     }
@@ -128,20 +82,20 @@ Remedy study(const Advisor& advisor, const std::vector<const RemedyFacts*>& reme
 }
 
 // The remedies of one set; an Error if a name is not a remedy, or two cannot be combined.
-Result<std::vector<const RemedyFacts*>> find_set(const std::vector<std::string>& names) {
-  std::vector<const RemedyFacts*> set;
+Result<Change> find_set(const std::vector<std::string>& names) {
+  Change set;
   for (const std::string& name : names) {
-    const RemedyFacts* facts = find_remedy(name);
-    if (facts == nullptr)
+    const RemedySpec* remedy = find_remedy(name);
+    if (remedy == nullptr)
       return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
                    "gpumemprof advise FILE lists them"};
-    for (const RemedyFacts* other : set) {
-      if (excludes(facts->id, other->id))
+    for (const RemedySpec* other : set.remedies) {
+      if (excludes(*remedy, *other))
         return Error{ErrorCode::usage,
-                     name + " and " + std::string(other->name) + " do not go together", "",
+                     name + " and " + std::string(other->name) + " cannot be combined", "",
                      "name one of them"};
     }
-    set.push_back(facts);
+    set.remedies.push_back(remedy);
   }
   return set;
 }
@@ -175,6 +129,20 @@ Result<std::size_t> choose_device(const Store& store, const std::vector<DeviceRe
 
 }  // namespace
 
+std::vector<RemedyEntry> list_remedies() {
+  std::vector<RemedyEntry> entries;
+  for (const RemedySpec& remedy : all_remedies()) {
+    entries.push_back({std::string(remedy.name), std::string(remedy.title), remedy.cost,
+                       RunKind::training, std::string(aspect_name(remedy.aspect)),
+                       remedy.needs.pool, remedy.is_verifiable});
+  }
+  for (const InferenceRemedySpec& remedy : all_inference_remedies()) {
+    entries.push_back({std::string(remedy.name), std::string(remedy.title), remedy.cost,
+                       RunKind::inference, "", false, false});
+  }
+  return entries;
+}
+
 void sort_remedies(std::vector<Remedy>& remedies) {
   std::stable_sort(remedies.begin(), remedies.end(), [](const Remedy& a, const Remedy& b) {
     if (a.peak_allocated.has_value() != b.peak_allocated.has_value())
@@ -194,16 +162,16 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   const DeviceReplay& replay = replays[chosen.value()];
   if (find_run_kind(store, record, phases[chosen.value()]) == RunKind::inference)
     return advise_inference(store, record, replay, std::move(path), options);
-  WhatIfOptions proof;
-  proof.device = record.device;
-  Result<WhatIf> proven = make_whatif(store, replays, path, proof);
+  WhatIfOptions validation;
+  validation.device = record.device;
+  Result<WhatIf> proven = make_whatif(store, replays, path, validation);
   if (!proven) return proven.error();
   const std::vector<PhaseSpan>& spans = phases[chosen.value()];
   const RunEnd end = complete_run(store, record, spans);
   Advice advice;
   advice.growth = find_growth(store, record, spans);
-  Advisor advisor({store, record, replay, spans, proven.value().devices.front(), advice.growth, end,
-                   options.batch});
+  AdvisedRun run(
+      {store, record, spans, proven.value().devices.front(), advice.growth, end, options.batch});
   if (options.other) {
     const std::optional<std::size_t> index = find_device(*options.other->store, record.device);
     if (!index) {
@@ -213,11 +181,12 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
     }
     const RunFacts other(*options.other->store, *options.other->store->devices()[*index],
                          (*options.other->phases)[*index]);
-    if (!advisor.compare(other))
+    if (!run.compare(other))
       advice.missing.emplace_back(
           "The two recordings do not make the same allocations in another size: batches and "
           "sequences are predicted from the first alone.");
   }
+  const Advisor advisor(run, replay);
   advice.path = std::move(path);
   advice.device = record.device;
   advice.device_name = store.device_name(record.device);
@@ -228,14 +197,14 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
     advice.completed = {advisor.allocated_bytes(), advisor.reserved_bytes(), end.completed->how};
   advice.partial = end.why_not;
   advice.baseline = advisor.baseline();
-  advice.has_module_names = advisor.block_list().has_value() || !advisor.block_modules().empty();
+  advice.has_module_names = run.block_list().has_value() || !run.block_modules().empty();
   std::size_t done = 0;
-  for (const RemedyFacts& facts : all_remedies()) {
-    advice.remedies.push_back(study(advisor, {&facts}));
+  for (const RemedySpec& remedy : all_remedies()) {
+    advice.remedies.push_back(study(advisor, {{&remedy}, std::nullopt, 1, 1}));
     if (options.progress) options.progress(++done, all_remedies().size());
   }
   for (const std::vector<std::string>& names : options.together) {
-    const Result<std::vector<const RemedyFacts*>> set = find_set(names);
+    const Result<Change> set = find_set(names);
     if (!set) return set.error();
     advice.remedies.push_back(study(advisor, set.value()));
   }

@@ -156,6 +156,18 @@ struct Advice {
   std::vector<std::string> missing;  // which recording would say more
 };
 
+// A remedy as it is known without a run.
+struct RemedyEntry {
+  std::string name;
+  std::string title;
+  RemedyCost cost = RemedyCost::free;
+  RunKind kind = RunKind::training;
+  std::string family;  // of two with the same family, only one can be applied; empty: inference
+  bool needs_pool = false;     // it changes a caching allocator, which CPU memory does not have
+  bool is_verifiable = false;  // `advise --verify` can apply it
+};
+std::vector<RemedyEntry> list_remedies();
+
 // Whole predictions before lower bounds, the largest saving first.
 void sort_remedies(std::vector<Remedy>& remedies);
 

@@ -2,36 +2,44 @@
 
 #include <algorithm>
 
-#include "analysis/advice/remedies/activations/block_code.h"
+#include "analysis/advice/remedies/list.h"
 #include "analysis/advice/wording.h"
 
 namespace gpumemprof {
 namespace {
 
-using Remedies = std::vector<RemedyId>;
+using Remedies = std::vector<const RemedySpec*>;
 
 constexpr std::size_t kAlternatives = 3;
 constexpr std::size_t kMostTried = 24;  // sets after the first that fits
 constexpr double kUnknownSlowdownPct = 25;
 
-// At most one of each family.
-const std::vector<Remedies>& families() {
-  static const std::vector<Remedies> kFamilies = {
-      {RemedyId::expandable_segments},
-      {RemedyId::zero_grad_to_none, RemedyId::zero_grad_early},
-      {RemedyId::fused, RemedyId::adam_8bit, RemedyId::adafactor, RemedyId::sgd},
-      {RemedyId::checkpointing},
-      {RemedyId::autocast_bf16, RemedyId::pure_bf16},
-      {RemedyId::micro_batch_x0_5, RemedyId::micro_batch_x0_25, RemedyId::micro_batch_x0_125},
-  };
-  return kFamilies;
+// What is proposed, in the order of the search: remedies that exclude each other in one group, of
+// which a set has at most one.
+std::vector<Remedies> find_groups() {
+  Remedies proposed;
+  for (const RemedySpec& remedy : all_remedies()) {
+    if (remedy.fit_order) proposed.push_back(&remedy);
+  }
+  std::sort(proposed.begin(), proposed.end(),
+            [](const RemedySpec* a, const RemedySpec* b) { return *a->fit_order < *b->fit_order; });
+  std::vector<Remedies> groups;
+  for (const RemedySpec* remedy : proposed) {
+    if (groups.empty() || !excludes(*groups.back().front(), *remedy)) groups.emplace_back();
+    groups.back().push_back(remedy);
+  }
+  return groups;
 }
 
 double cost_of(const Advisor& advisor, const Change& change) {
   double cost = 0;
-  for (const RemedyId id : change.remedies) cost += facts_of(id).cost;
-  if (change.has(RemedyId::checkpointing)) {
-    const std::optional<Slowdown> slowdown = advisor.slowdown(change);
+  bool is_slower = false;
+  for (const RemedySpec* remedy : change.remedies) {
+    cost += remedy->fit_cost;
+    is_slower = is_slower || remedy->slowdown != nullptr;
+  }
+  if (is_slower) {
+    const std::optional<Slowdown> slowdown = find_slowdown(advisor.run(), change);
     cost += slowdown ? slowdown->pct : kUnknownSlowdownPct;
   }
   return cost + 0.5 * static_cast<double>(change.remedies.size());
@@ -39,10 +47,10 @@ double cost_of(const Advisor& advisor, const Change& change) {
 
 Change change_of(const Remedies& remedies) { return {remedies, std::nullopt, 1, 1}; }
 
-// The least a set can cost: with one block checkpointed.
+// The least a set can cost: applied to one block.
 double least_cost_of(const Advisor& advisor, const Remedies& remedies) {
   Change change = change_of(remedies);
-  if (change.has(RemedyId::checkpointing)) change.blocks = {0};
+  if (change.per_block() != nullptr) change.blocks = {0};
   return cost_of(advisor, change);
 }
 
@@ -53,10 +61,10 @@ struct Candidate {
 
 std::vector<Candidate> all_sets(const Advisor& advisor) {
   std::vector<Remedies> sets = {{}};
-  for (const Remedies& family : families()) {
+  for (const Remedies& group : find_groups()) {
     std::vector<Remedies> more = sets;
-    for (const RemedyId choice : family) {
-      if (advisor.obstacle(choice)) continue;
+    for (const RemedySpec* choice : group) {
+      if (find_obstacle(advisor.run(), *choice)) continue;
       for (const Remedies& set : sets) {
         more.push_back(set);
         more.back().push_back(choice);
@@ -114,21 +122,21 @@ class Search {
   // By a set that achieves with fewer remedies what this one does with more.
   [[nodiscard]] bool is_beaten(const Remedies& remedies, double cost) const {
     return std::any_of(found_.begin(), found_.end(), [&](const Found& other) {
-      const auto is_here = [&](RemedyId id) {
-        return std::find(remedies.begin(), remedies.end(), id) != remedies.end();
+      const auto is_here = [&](const RemedySpec* remedy) {
+        return std::find(remedies.begin(), remedies.end(), remedy) != remedies.end();
       };
       return other.cost <= cost &&
              std::all_of(other.change.remedies.begin(), other.change.remedies.end(), is_here);
     });
   }
 
-  // The set with as few checkpointed blocks as the limit requires; none if it does not fit at all.
+  // The set, applied to as few blocks as the limit requires; none if it does not fit at all.
   [[nodiscard]] std::optional<Change> fitting(const Remedies& remedies) {
     Change whole = change_of(remedies);
     if (found_.empty()) note_least(whole);
     if (!advisor_.fits(whole, limit_bytes_)) return std::nullopt;
-    if (!whole.has(RemedyId::checkpointing)) return whole;
-    std::vector<std::uint32_t> as_they_run = advisor_.blocks_by_saving();
+    if (whole.per_block() == nullptr) return whole;
+    std::vector<std::uint32_t> as_they_run = advisor_.run().blocks_by_saving();
     const Change by_saving = fewest_blocks(whole, as_they_run);
     std::sort(as_they_run.begin(), as_they_run.end());
     const Change by_place = fewest_blocks(whole, as_they_run);
@@ -150,7 +158,7 @@ class Search {
       std::sort(change.blocks->begin(), change.blocks->end());
       return change;
     };
-    std::size_t low = 0;  // does not fit, or no checkpointing
+    std::size_t low = 0;  // does not fit, or no block
     std::size_t high = order.size();
     while (high - low > 1) {
       const std::size_t middle = (low + high) / 2;
@@ -188,19 +196,19 @@ double largest_factor(const Advisor& advisor, Change change, std::uint64_t limit
   return low;
 }
 
-CheckpointedBlocks blocks_of(const Advisor& advisor, const Change& change) {
+CheckpointedBlocks blocks_of(const AdvisedRun& run, const Change& change) {
   CheckpointedBlocks blocks;
-  blocks.of = static_cast<std::uint32_t>(advisor.blocks_per_pass());
+  blocks.of = static_cast<std::uint32_t>(run.blocks_per_pass());
   if (change.blocks) {
     blocks.which = *change.blocks;
   } else {
     for (std::uint32_t ordinal = 0; ordinal < blocks.of; ++ordinal) blocks.which.push_back(ordinal);
   }
-  const std::vector<std::string>& modules = advisor.block_modules();
+  const std::vector<std::string>& modules = run.block_modules();
   if (modules.size() == blocks.of) {
     for (const std::uint32_t ordinal : blocks.which) blocks.modules.push_back(modules[ordinal]);
   }
-  blocks.how = code_of(advisor, change, RemedyId::checkpointing);
+  blocks.how = code_of(run, change, *change.per_block());
   return blocks;
 }
 
@@ -209,33 +217,37 @@ std::optional<RemedySet> described(const Advisor& advisor, const Change& change,
   const Result<Prediction> prediction = advisor.predict(change, limit_bytes);
   if (!prediction) return std::nullopt;
   RemedySet set;
-  for (const RemedyId id : change.remedies) {
-    const RemedyFacts& facts = facts_of(id);
-    set.names.emplace_back(facts.name);
-    set.code.push_back(
-        {std::string(facts.name), code_of(advisor, change, id), std::string(facts.how_trainer)});
+  for (const RemedySpec* remedy : change.remedies) {
+    set.names.emplace_back(remedy->name);
+    set.code.push_back({std::string(remedy->name), code_of(advisor.run(), change, *remedy),
+                        std::string(remedy->how_trainer)});
   }
   set.peak_allocated = prediction.value().allocated;
   set.peak_reserved = prediction.value().reserved;
-  if (const std::optional<Slowdown> slowdown = advisor.slowdown(change)) {
+  if (const std::optional<Slowdown> slowdown = find_slowdown(advisor.run(), change)) {
     set.slowdown_pct = slowdown->pct;
     set.is_slowdown_measured = slowdown->is_measured;
   }
-  if (change.has(RemedyId::checkpointing)) set.checkpointed = blocks_of(advisor, change);
+  if (change.per_block() != nullptr) set.checkpointed = blocks_of(advisor.run(), change);
   return set;
 }
 
 void find_largest(const Advisor& advisor, const Change& change,
                   std::optional<std::uint64_t> sequence, FitPlan& plan) {
-  if (advisor.facts().passes().empty()) return;
+  const AdvisedRun& run = advisor.run();
+  if (run.facts().passes().empty()) return;
   const auto times = [](std::uint64_t count, double factor) {
     return static_cast<std::uint64_t>(static_cast<double>(count) * factor);
   };
   plan.largest_batch_factor =
       largest_factor(advisor, change, plan.limit_bytes,
                      [](Change& larger, double factor) { larger.batch_factor = factor; });
-  if (advisor.batch()) plan.largest_batch = times(*advisor.batch(), plan.largest_batch_factor);
-  if (advisor.obstacle(RemedyId::sequence_x2)) return;
+  if (run.batch()) plan.largest_batch = times(*run.batch(), plan.largest_batch_factor);
+  const std::vector<RemedySpec>& all = all_remedies();
+  const bool can_lengthen = std::any_of(all.begin(), all.end(), [&](const RemedySpec& remedy) {
+    return remedy.sequence_factor > 1 && !find_obstacle(run, remedy);
+  });
+  if (!can_lengthen) return;
   plan.largest_sequence_factor =
       largest_factor(advisor, change, plan.limit_bytes,
                      [](Change& longer, double factor) { longer.sequence_factor = factor; });
@@ -264,7 +276,7 @@ FitPlan find_fit(const Advisor& advisor, std::uint64_t limit_bytes,
                  std::optional<std::uint64_t> sequence) {
   FitPlan plan;
   plan.limit_bytes = limit_bytes;
-  if (advisor.is_partial()) {
+  if (advisor.run().is_partial()) {
     plan.refusal = why_partial(advisor);
     return plan;
   }

@@ -15,9 +15,6 @@ std::string why(const Advisor& advisor, const Change& change, const Remedy& reme
                 const Prediction& prediction);
 // What is unknown about a run that ran out of memory and could not be completed, and what to do.
 std::string why_partial(const Advisor& advisor);
-// Whether it depends on more than the allocator's rules: shapes and precisions that are not
-// recorded.
-bool is_estimated(RemedyId id);
 // Which recording would say more.
 std::vector<std::string> missing_facts(const Advisor& advisor);
 

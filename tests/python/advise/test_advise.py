@@ -151,7 +151,7 @@ def test_a_known_batch_says_how_many_samples_fit_and_which_parts_it_has() -> Non
     recording = load("gpt2_b4_fp32_adamw")
     advice = recording.advise(fit=1 << 34, batch=4)
     assert advice["fit"]["largest_batch"] > 4
-    assert "cannot be cut" in remedies(advice)["micro_batch_x0.125"]["why"]
+    assert "cannot be split" in remedies(advice)["micro_batch_x0.125"]["why"]
     parts = remedies(recording.advise(batch=32))["micro_batch_x0.125"]
     assert parts["saving_bytes"] > 0
 

@@ -8,8 +8,9 @@ import sys
 import gpumemprof
 import pytest
 from conftest import recording_of
+from gpumemprof import _core
 from gpumemprof.__main__ import main
-from gpumemprof.verify.apply import Effect
+from gpumemprof.verify.apply import NAMES, Effect
 from gpumemprof.verify.program import _environment
 from gpumemprof.verify.result import Baseline, Measured, Prediction, RemedyResult, StepTime
 from gpumemprof.verify.result_text import as_text
@@ -129,3 +130,7 @@ def test_settings_that_the_program_overrides_are_said_to_change_nothing() -> Non
 def test_nothing_of_it_imports_torch() -> None:
     code = "import sys, gpumemprof.verify.command; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_can_be_applied_is_what_the_core_marks_as_verifiable() -> None:
+    assert set(NAMES) == {entry.name for entry in _core.remedies() if entry.is_verifiable}

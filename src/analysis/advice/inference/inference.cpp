@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/advice/inference/inference_fit.h"
+#include "analysis/advice/inference/fit.h"
 #include "analysis/advice/inference/inference_run.h"
+#include "analysis/advice/inference/remedies/inference_remedy.h"
 #include "analysis/phases/run_kind.h"
 
 namespace gpumemprof {
@@ -45,7 +46,7 @@ Result<InferenceRemedy> find_set(const std::vector<InferenceRemedy>& remedies,
                    "gpumemprof advise FILE lists them"};
     for (const InferenceRemedy* other : set) {
       if (!go_together(*other, *found))
-        return Error{ErrorCode::usage, name + " and " + other->name + " do not go together", "",
+        return Error{ErrorCode::usage, name + " and " + other->name + " cannot be combined", "",
                      "name one of them"};
     }
     set.push_back(&*found);
@@ -97,7 +98,7 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
         "The run ran out of memory; how much more it would have needed is not recorded.";
   }
   const InferenceRun run(store, record);
-  const std::vector<InferenceRemedy> remedies = inference_remedies(run);
+  const std::vector<InferenceRemedy> remedies = study_inference_remedies(run);
   for (const InferenceRemedy& remedy : remedies)
     advice.remedies.push_back(study(run, remedy, advice));
   for (const std::vector<std::string>& names : options.together) {

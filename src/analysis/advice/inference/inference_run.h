@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/advice/advice.h"
 #include "store/store.h"
 
 namespace gpumemprof {
@@ -24,20 +23,6 @@ struct Scale {
   bool is_cache_constant = false;  // all of it is live from the start
 };
 
-struct InferenceRemedy {
-  std::string name;
-  std::string title;
-  RemedyCost cost = RemedyCost::free;
-  Scale scale;
-  Scale least;  // the band's lower end
-  Scale most;   // and its upper end
-  bool changes_precision = false;
-  double batch_factor = 1;  // samples at once, relative to those recorded
-  std::string why;
-  std::string how;
-  std::string obstacle;  // a sentence if it does not apply
-};
-
 // How much of the parameters is in which precision, if the recording says so.
 struct Precision {
   std::optional<std::uint64_t> full_bytes;
@@ -48,6 +33,14 @@ struct Precision {
     const auto full = static_cast<double>(full_bytes.value_or(0));
     const auto half = static_cast<double>(half_bytes.value_or(0));
     return full + half == 0 ? 1.0 : full / (full + half);
+  }
+  // Current bytes per weight, on average.
+  [[nodiscard]] double weight_bytes() const { return 2 + 2 * full_share(); }
+  // The least a weight may take now: if the precision is not known, it may be half already.
+  [[nodiscard]] double least_weight_bytes() const { return is_known() ? weight_bytes() : 2; }
+  // A sentence for figures that assume fp32; empty if the precision is known.
+  [[nodiscard]] std::string caveat() const {
+    return is_known() ? "" : " This assumes fp32 weights; the recording does not say.";
   }
 };
 
@@ -83,8 +76,5 @@ class InferenceRun {
   double settled_cache_ = 0;  // without the copies made while it grows
   bool is_cache_copied_ = false;
 };
-
-// All remedies for inference, whether they apply or not.
-std::vector<InferenceRemedy> inference_remedies(const InferenceRun& run);
 
 }  // namespace gpumemprof

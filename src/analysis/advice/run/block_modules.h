@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/advice/remedies/rewrite.h"
+#include "analysis/advice/run/repeated_blocks.h"
 
 namespace gpumemprof {
 

@@ -1,9 +1,9 @@
-// Blocks: what one iteration of a loop over a model's modules computes.
+#include "analysis/advice/run/repeated_blocks.h"
+
 #include <algorithm>
 #include <map>
 #include <ranges>
 
-#include "analysis/advice/remedies/rewrite.h"
 #include "analysis/code/code_kind.h"
 
 namespace gpumemprof {
@@ -237,6 +237,12 @@ class BlockFinder {
 
 std::vector<RepeatedBlock> find_blocks(const RunFacts& facts, std::uint32_t depth) {
   return BlockFinder(facts, depth).run();
+}
+
+std::size_t blocks_per_pass(const std::vector<RepeatedBlock>& blocks) {
+  std::size_t most = 0;
+  for (const RepeatedBlock& block : blocks) most = std::max<std::size_t>(most, block.ordinal + 1);
+  return most;
 }
 
 }  // namespace gpumemprof

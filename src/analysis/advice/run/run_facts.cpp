@@ -243,6 +243,21 @@ void RunFacts::find_parameters() {
                          parameter_sizes_.end());
 }
 
+const ForwardPass* RunFacts::last_whole_pass() const {
+  const ForwardPass* last = nullptr;
+  for (const ForwardPass& pass : passes_) {
+    if (pass.has_backward()) last = &pass;
+  }
+  return last;
+}
+
+const ForwardPass* RunFacts::first_pass_after(const EventRange& step) const {
+  const auto found =
+      std::partition_point(passes_.begin(), passes_.end(),
+                           [&](const ForwardPass& pass) { return pass.first_event < step.end; });
+  return found == passes_.end() ? nullptr : &*found;
+}
+
 bool RunFacts::is_parameter_size(std::uint64_t size) const {
   return std::binary_search(parameter_sizes_.begin(), parameter_sizes_.end(), size);
 }

@@ -117,6 +117,8 @@ class RunFacts {
   [[nodiscard]] const SequenceGrowth& sequence_growth() const { return sequence_growth_; }
   // The last pass that has a backward; nullptr if there is none.
   [[nodiscard]] const ForwardPass* last_whole_pass() const;
+  // The first pass after an optimizer step; nullptr if there is none.
+  [[nodiscard]] const ForwardPass* first_pass_after(const EventRange& step) const;
   // Seconds of a phase over all its spans, excluding the first step if there are more; none if
   // events have no times.
   [[nodiscard]] std::optional<double> seconds_in(Phase phase) const;

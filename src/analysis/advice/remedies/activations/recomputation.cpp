@@ -1,7 +1,8 @@
-// Checkpointing: blocks save only their input and are recomputed when backward reaches them.
+#include "analysis/advice/remedies/activations/recomputation.h"
+
 #include <algorithm>
 
-#include "analysis/advice/remedies/rewrite.h"
+#include "analysis/code/code_kind.h"
 
 namespace gpumemprof {
 namespace {
@@ -213,6 +214,37 @@ void checkpoint_blocks(Rewrite& rewrite, const std::vector<RepeatedBlock>& block
             [&](std::uint32_t a, std::uint32_t b) { return rows[a].birth < rows[b].birth; });
   for (const RepeatedBlock& block : blocks) Recomputation(rewrite, block, added, kept).run();
   if (kept == Kept::products) rewrite.doubtful_high_bytes += may_be_products(rewrite.facts, blocks);
+}
+
+std::vector<RepeatedBlock> choose_blocks(const RunFacts& facts, const AllocationTimeline& recorded,
+                                         const AllocatorSettings* rounding) {
+  constexpr std::uint32_t kDeepest = 3;
+  std::vector<RepeatedBlock> chosen;
+  std::uint64_t least = 0;
+  std::size_t last_count = 0;
+  for (std::uint32_t depth = 0; depth < kDeepest; ++depth) {
+    std::vector<RepeatedBlock> blocks = find_blocks(facts, depth);
+    if (blocks.size() == last_count) break;
+    last_count = blocks.size();
+    Rewrite trial(facts, recorded);
+    checkpoint_blocks(trial, blocks);
+    const std::uint64_t peak = trial.timeline.peak(rounding).bytes;
+    if (least != 0 && peak >= least) continue;
+    least = peak;
+    chosen = std::move(blocks);
+  }
+  return chosen;
+}
+
+bool is_checkpointed(const RunFacts& facts) {
+  const std::vector<CodeKind> kinds = code_kinds(facts.store());
+  for (const ForwardPass& pass : facts.passes()) {
+    for (const std::uint32_t row : pass.backward) {
+      const StackId stack = facts.record().allocations.stack[row];
+      if (!stack.is_none() && kinds[stack.index] == CodeKind::recompute) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace gpumemprof

@@ -1,10 +1,8 @@
-// Larger and smaller batches, and gradients summed over several of them.
+#include "analysis/advice/remedies/batch/batch_scaling.h"
+
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
-
-#include "analysis/advice/remedies/rewrite.h"
 
 namespace gpumemprof {
 namespace {
@@ -70,50 +68,7 @@ void scale_batch(Rewrite& rewrite, double factor) {
   }
 }
 
-namespace {
-
-double ratio_of(const RunFacts& one, std::uint32_t row, const RunFacts& other,
-                std::uint32_t other_row) {
-  // A zero-byte request has no ratio.
-  return static_cast<double>(std::max<std::uint64_t>(other.bytes(other_row), 1)) /
-         static_cast<double>(std::max<std::uint64_t>(one.bytes(row), 1));
-}
-
-}  // namespace
-
-const ForwardPass* RunFacts::last_whole_pass() const {
-  const ForwardPass* last = nullptr;
-  for (const ForwardPass& pass : passes_) {
-    if (pass.has_backward()) last = &pass;
-  }
-  return last;
-}
-
-// The ratio of the batches is the one shared by most of the bytes that changed at all.
-void RunFacts::compare_batches(const RunFacts& other) {
-  const ForwardPass* one = last_whole_pass();
-  const ForwardPass* two = other.last_whole_pass();
-  if (one == nullptr || two == nullptr || one->forward.size() != two->forward.size()) return;
-  std::map<double, std::uint64_t> bytes_by_ratio;
-  for (std::size_t place = 0; place < one->forward.size(); ++place) {
-    const double ratio = ratio_of(*this, one->forward[place], other, two->forward[place]);
-    if (ratio != 1) bytes_by_ratio[ratio] += bytes(one->forward[place]);
-  }
-  const auto most =
-      std::max_element(bytes_by_ratio.begin(), bytes_by_ratio.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == bytes_by_ratio.end()) return;
-  const auto grows = [&](std::uint32_t row, std::uint32_t other_row) {
-    return (ratio_of(*this, row, other, other_row) - 1) / (most->first - 1);
-  };
-  for (std::size_t place = 0; place < one->forward.size(); ++place)
-    growth_.forward.push_back(grows(one->forward[place], two->forward[place]));
-  if (one->backward.size() != two->backward.size()) return;
-  for (std::size_t place = 0; place < one->backward.size(); ++place)
-    growth_.backward.push_back(grows(one->backward[place], two->backward[place]));
-}
-
-void accumulate(Rewrite& rewrite) {
+void accumulate_gradients(Rewrite& rewrite) {
   const RunFacts& facts = rewrite.facts;
   for (const ForwardPass& pass : facts.passes()) {
     for (const std::uint32_t row : pass.backward) {

@@ -1,4 +1,4 @@
-// Shared by both half-precision remedies: whether a result has the same size in every precision.
+// Shared by the half-precision remedies: whether a result has the same size in every precision.
 #pragma once
 
 #include "analysis/advice/remedies/rewrite.h"

@@ -1,11 +1,11 @@
-// A model that is bf16 throughout: weights, gradients and optimizer state too.
+// pure_bf16: the model is bf16 throughout: weights, gradients and optimizer state too.
 #include <algorithm>
 #include <set>
 
+#include "analysis/advice/remedies/list.h"
 #include "analysis/advice/remedies/precision/half_precision.h"
-#include "analysis/advice/remedies/rewrite.h"
 
-namespace gpumemprof {
+namespace gpumemprof::remedies {
 namespace {
 
 // A norm implemented in the model's own code: the squares, which are freed at once, with their
@@ -79,8 +79,6 @@ void drop_input_of_norm(Rewrite& rewrite, const ForwardPass& pass, std::size_t i
                               : before_event(pass.backward_first, 1);
   if (key < entry->death) entry->die_at(key);
 }
-
-}  // namespace
 
 void use_pure_bf16(Rewrite& rewrite) {
   const RunFacts& facts = rewrite.facts;
@@ -157,4 +155,24 @@ void use_pure_bf16(Rewrite& rewrite) {
   }
 }
 
-}  // namespace gpumemprof
+}  // namespace
+
+RemedySpec pure_bf16() {
+  return {
+      .name = "pure_bf16",
+      .title = "everything in bf16, weights and optimizer too",
+      .cost = RemedyCost::changes_training,
+      .how =
+          "model = model.to(torch.bfloat16)\n"
+          "x = x.to(torch.bfloat16)  # inputs that are not indices",
+      .aspect = Aspect::precision,
+      .band = 0.06,
+      .is_estimated = true,
+      .least = {.step = 0.5, .weights = 0.5},
+      .fit_cost = 90,
+      .fit_order = 51,
+      .rewrite = [](const AdvisedRun&, const Change&, Rewrite& rewrite) { use_pure_bf16(rewrite); },
+  };
+}
+
+}  // namespace gpumemprof::remedies

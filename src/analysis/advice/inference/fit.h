@@ -6,6 +6,7 @@
 
 #include "analysis/advice/advice.h"
 #include "analysis/advice/inference/inference_run.h"
+#include "analysis/advice/inference/remedies/inference_remedy.h"
 #include "base/result.h"
 
 namespace gpumemprof {

@@ -1,4 +1,4 @@
-#include "analysis/advice/inference/inference_fit.h"
+#include "analysis/advice/inference/fit.h"
 
 #include <algorithm>
 

@@ -68,9 +68,9 @@ int main(int argc, const char* const* argv, const Environment& environment) {
     const std::string lost = lost_output();
     if (lost.empty()) return code;
     return fail({ErrorCode::environment, "the output could not be written (" + lost + ")",
-                 "standard output", "make room, or send it elsewhere"});
+                 "standard output", "free some space, or redirect the output elsewhere"});
   } catch (const std::exception& bug) {
-    print_error(std::string("internal error, please report it with the command you typed: ") +
+    print_error(std::string("internal error, please report it together with the command line: ") +
                 bug.what());
     return exit_code(ErrorCode::bug);
   }

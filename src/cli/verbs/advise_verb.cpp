@@ -68,8 +68,8 @@ Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Adv
     const bool is_known = std::any_of(advice.remedies.begin(), advice.remedies.end(),
                                       [&](const Remedy& remedy) { return remedy.name == name; });
     if (!is_known)
-      return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
-                   "name one of " + known + ", or all"};
+      return Error{ErrorCode::usage, "unknown remedy '" + name + "'", "",
+                   "the remedies are " + known + ""};
     names.push_back(name);
   }
   return names;
@@ -125,34 +125,33 @@ int run_advise(const AdviseFlags& flags) {
 
 VerbAction prepare_advise(CLI::App& verb) {
   const auto flags = std::make_shared<AdviseFlags>();
-  verb.add_option("file", flags->file, "A recording: PyTorch memory snapshot or .gmp")
+  verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
       ->type_name("FILE")
       ->required();
-  verb.add_option("--fit", flags->fit, "Find the cheapest remedies that keep the run below this")
+  verb.add_option("--fit", flags->fit, "Find the cheapest remedies that keep the peak below SIZE")
       ->type_name("SIZE");
   verb.add_option("--with", flags->other,
-                  "A recording of the same program with another batch or other sequences, to tell "
-                  "what grows with them")
+                  "A recording of the same program with another batch size or sequence length, to "
+                  "see what grows with them")
       ->type_name("FILE");
-  verb.add_option("--batch", flags->batch, "How many samples a recorded batch has")
+  verb.add_option("--batch", flags->batch, "The number of samples in a recorded batch")
       ->type_name("SAMPLES");
-  verb.add_option("--sequence", flags->sequence, "How many tokens a recorded sequence has")
+  verb.add_option("--sequence", flags->sequence, "The number of tokens in a recorded sequence")
       ->type_name("TOKENS");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb.add_option("--together", flags->together,
-                  "Predict these remedies together too, for example autocast_bf16+fused")
+                  "Also predict these remedies combined, for example autocast_bf16+fused")
       ->type_name("A+B")
       ->expected(1);
-  verb.add_option("--code", flags->codes,
-                  "Only the code of this remedy, by its name; or of all of them")
+  verb.add_option("--code", flags->codes, "Print only the code for this remedy, or for all")
       ->type_name("REMEDY|all")
       ->delimiter(',')
       ->expected(1);
   verb.add_flag("--json", flags->is_json, "Print the advice as JSON");
   // Handled by the Python package, which runs the script.
   verb.footer(
-      "To run a script with a remedy and set the prediction beside what is measured:\n"
+      "To run a script with a remedy and compare the prediction with a measurement:\n"
       "  gpumemprof advise [FILE] --verify REMEDY -- SCRIPT [ARGUMENTS...]\n"
       "  gpumemprof advise --verify --help");
   return [flags](const Environment&) { return run_advise(*flags); };

@@ -59,7 +59,7 @@ VerbAction prepare_convert(CLI::App& verb) {
   verb.add_option("--to", flags->format, "The format to write: torch-snapshot or gmp")
       ->type_name("FORMAT")
       ->required();
-  verb.add_flag("-f,--force", flags->overwrites, "Replace the output file");
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
   return [flags](const Environment&) { return run_convert(*flags); };
 }
 

@@ -42,7 +42,7 @@ int write_html(const std::vector<std::string>& files, const std::string& output,
   Status written = file.value()->write(std::as_bytes(std::span(made.html)));
   if (written) written = file.value()->close();
   if (!written) return fail(written.error());
-  print_out(fmt::format("Written to {}: {:.1f} MB, to be opened in any browser.\n", output,
+  print_out(fmt::format("Written to {} ({:.1f} MB); any browser opens it.\n", output,
                         static_cast<double>(made.html.size()) / 1e6));
   for (const std::string& note : made.left_out) print_out("  Left out: " + note + ".\n");
   print_cuts(recordings.value());

@@ -94,14 +94,13 @@ void add_report_flags(CLI::App& verb, ReportFlags& flags) {
                   "Show the N largest (default: 10 lines of code; with --json all stacks)")
       ->type_name("N");
   verb.add_option("--at", flags.at,
-                  "What was live after this EVENT, at the peak, or at the end (default: peak)")
+                  "The moment to report: an event number, the peak or the end (default: peak)")
       ->type_name("EVENT|peak|end");
   verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
-  verb.add_flag("--modules", flags.shows_modules,
-                "Also show what each module's forward() held at the peak");
+  verb.add_flag("--modules", flags.shows_modules, "Also show live memory at the peak by module");
   verb.add_flag("--steps", flags.shows_steps,
-                "Also show peak and live memory of every step and phase");
+                "Also show the peak and live memory of each step and phase");
   verb.add_flag("--json", flags.is_json, "Print the report as JSON");
 }
 
@@ -124,9 +123,9 @@ VerbAction prepare_report(CLI::App& verb) {
       ->required();
   add_report_flags(verb, *flags);
   verb.add_option("--html", flags->html,
-                  "Write the viewer with the recording in it: one file, to share")
+                  "Write the viewer and the recording as one HTML file, to share")
       ->type_name("OUT");
-  verb.add_flag("-f,--force", flags->overwrites, "Replace the file that --html names");
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing HTML file");
   return [flags](const Environment& environment) { return run_report(*flags, environment); };
 }
 

@@ -54,7 +54,7 @@ int write_simulated(const SimulateFlags& flags, const Recording& recording,
                     const WhatIfOptions& options) {
   const Status written = recording.write_simulated(options, flags.output, flags.overwrites);
   if (!written) return fail(written.error());
-  print_out("The simulated run is in " + flags.output + "\nNext:\n  gpumemprof report " +
+  print_out("Simulated run written to " + flags.output + "\nNext:\n  gpumemprof report " +
             flags.output + "\n");
   return 0;
 }
@@ -86,15 +86,15 @@ int run_simulate(const SimulateFlags& flags) {
 
 VerbAction prepare_simulate(CLI::App& verb) {
   const auto flags = std::make_shared<SimulateFlags>();
-  verb.add_option("file", flags->file, "A recording: PyTorch memory snapshot or .gmp")
+  verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
       ->type_name("FILE")
       ->required();
   verb.add_option("--alloc-conf", flags->alloc_confs,
-                  "A PYTORCH_CUDA_ALLOC_CONF string to try; may be given again")
+                  "A PYTORCH_CUDA_ALLOC_CONF string to try; can be repeated")
       ->type_name("CONF")
       ->allow_extra_args(false);
   verb.add_option("--memory-limit", flags->memory_limits,
-                  "A limit on reserved memory to try; may be given again")
+                  "A limit on reserved memory to try; can be repeated")
       ->type_name("SIZE")
       ->allow_extra_args(false);
   verb.add_option("--torch-version", flags->torch_version,
@@ -104,12 +104,12 @@ VerbAction prepare_simulate(CLI::App& verb) {
                   "The memory limit the recording ran under, if it had one")
       ->type_name("SIZE");
   verb.add_flag("--search", flags->searches,
-                "Try the sensible settings and rank them by the least memory they need");
+                "Try the settings that make sense and rank them by the memory they need");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb.add_option("-o,--output", flags->output, "Write the first simulated run to this .gmp file")
       ->type_name("FILE");
-  verb.add_flag("-f,--force", flags->overwrites, "Overwrite the output file");
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
   verb.add_flag("--json", flags->is_json, "Print the result as JSON");
   return [flags](const Environment&) { return run_simulate(*flags); };
 }

@@ -96,7 +96,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
       !flags.never_opens_browser && (flags.opens_browser || (has_screen() && terminal.has_color));
   // Not the URL: every user of the machine can read the arguments of a process.
   if (opens && !start_browser(fmt::format("http://127.0.0.1:{}{}", port, link)))
-    print_error("no browser could be started; open the URL above in one");
+    print_error("no browser could be started; open the URL above yourself");
   signals.wait();
   server.value()->stop();
   serving.join();
@@ -111,14 +111,14 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
 
 VerbAction prepare_view(CLI::App& verb) {
   const auto flags = std::make_shared<ViewFlags>();
-  verb.add_option("files", flags->files, "Recordings: PyTorch memory snapshots or .gmp")
+  verb.add_option("files", flags->files, "Recordings: .gmp or PyTorch memory snapshots")
       ->type_name("FILE")
       ->required();
   verb.add_option("--port", flags->port, "The port on 127.0.0.1 (default: any free one)")
       ->type_name("PORT");
   verb.add_flag("--browser", flags->opens_browser,
-                "Open a browser (the default where there is a screen)");
-  verb.add_flag("--no-browser", flags->never_opens_browser, "Only print the URL");
+                "Open a browser (the default on a machine with a display)");
+  verb.add_flag("--no-browser", flags->never_opens_browser, "Only print the URL, open no browser");
   return [flags](const Environment& environment) { return run_view(*flags, environment); };
 }
 

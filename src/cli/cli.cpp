@@ -40,6 +40,10 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   std::map<std::string, VerbAction> actions;
   for (const Verb& verb : verbs())
     actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help));
+  // Names of verbs are short: with a narrow column their help fits a terminal of 80 columns.
+  const auto narrow = std::make_shared<CLI::Formatter>();
+  narrow->column_width(14);
+  app.formatter(narrow);
   if (argc <= 1) {
     print_out(app.help());
     return exit_code(ErrorCode::usage);

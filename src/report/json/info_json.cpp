@@ -13,15 +13,15 @@ constexpr int kSchemaVersion = 1;
 constexpr int kIndent = 2;
 
 template <typename Value>
-Json or_null(const std::optional<Value>& value) {
+Json value_or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
 
 Json device_json(const DeviceInfo& device) {
   return {{"device", device.device},
           {"kind", device.kind},
-          {"name", or_null(device.name)},
-          {"total_bytes", or_null(device.total_bytes)},
+          {"name", value_or_null(device.name)},
+          {"total_bytes", value_or_null(device.total_bytes)},
           {"events", device.events}};
 }
 
@@ -32,22 +32,22 @@ std::string info_json(const RecordingInfo& info) {
   json["schema_version"] = kSchemaVersion;
   json["path"] = info.file.path;
   json["kind"] = info.kind;
-  json["format_version"] = or_null(info.file.format_version);
-  json["size_bytes"] = or_null(info.file.size_bytes);
+  json["format_version"] = value_or_null(info.file.format_version);
+  json["size_bytes"] = value_or_null(info.file.size_bytes);
   json["cut"] = info.cut
                     ? Json{{"byte_offset", info.cut->byte_offset}, {"reason", info.cut->reason}}
                     : Json();
   json["completeness"] = completeness_json(info.completeness);
   json["devices"] = Json::array();
   for (const DeviceInfo& device : info.devices) json["devices"].push_back(device_json(device));
-  json["versions"] = {{"gpumemprof", or_null(info.gpumemprof_version)},
-                      {"torch", or_null(info.torch_version)},
-                      {"python", or_null(info.python_version)}};
-  json["process"] = {{"host", or_null(info.host)},
-                     {"pid", or_null(info.process_id)},
-                     {"rank", or_null(info.rank)},
-                     {"command", or_null(info.command)}};
-  json["capture"] = or_null(info.capture_mode);
+  json["versions"] = {{"gpumemprof", value_or_null(info.gpumemprof_version)},
+                      {"torch", value_or_null(info.torch_version)},
+                      {"python", value_or_null(info.python_version)}};
+  json["process"] = {{"host", value_or_null(info.host)},
+                     {"pid", value_or_null(info.process_id)},
+                     {"rank", value_or_null(info.rank)},
+                     {"command", value_or_null(info.command)}};
+  json["capture"] = value_or_null(info.capture_mode);
   json["available"] = {{"history", info.has_history},
                        {"stacks", info.has_stacks},
                        {"forward_stacks", info.has_forward_stacks},

@@ -16,9 +16,9 @@ using text::grouped;
 
 constexpr std::size_t kNameWidth = 11;
 
-class Writer : private text::Page {
+class InfoWriter : private text::Page {
  public:
-  Writer(const RecordingInfo& info, const TextStyle& style)
+  InfoWriter(const RecordingInfo& info, const TextStyle& style)
       : Page(style.width), info_(info), width_(style.width) {}
 
   std::string run() {
@@ -117,7 +117,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string info_text(const RecordingInfo& info, const TextStyle& style) {
-  return printable_page(Writer(info, style).run(), style.has_color);
+  return printable_page(InfoWriter(info, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

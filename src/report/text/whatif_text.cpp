@@ -19,9 +19,9 @@ using text::grouped;
 
 constexpr std::size_t kConfColumns = 24;
 
-class Writer : private text::Page {
+class WhatIfWriter : private text::Page {
  public:
-  Writer(const WhatIf& whatif, const TextStyle& style)
+  WhatIfWriter(const WhatIf& whatif, const TextStyle& style)
       : Page(style.width), whatif_(whatif), style_(style) {}
 
   std::string run() {
@@ -199,7 +199,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string whatif_text(const WhatIf& whatif, const TextStyle& style) {
-  return printable_page(Writer(whatif, style).run(), style.has_color);
+  return printable_page(WhatIfWriter(whatif, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

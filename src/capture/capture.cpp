@@ -44,7 +44,7 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
     return Error{ErrorCode::environment, std::move(message), "", ""};
   };
   if (seen.size() != static_cast<std::size_t>(devices)) {
-    return wrong("torch's tracker told of " + std::to_string(seen.size()) + " snapshots where " +
+    return wrong("torch's tracker reported " + std::to_string(seen.size()) + " snapshots, but " +
                  std::to_string(devices) + " were taken");
   }
   std::vector<std::uint64_t> active(seen.size());
@@ -59,10 +59,10 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
   constexpr std::uint64_t kTenSeconds = 100'000'000'000;  // on the fastest clock there is
   for (std::size_t device = 0; device < seen.size(); ++device) {
     if (seen[device].address != 0 || seen[device].active_bytes != active[device]) {
-      return wrong("torch's tracker tells other sizes than torch's snapshot");
+      return wrong("torch's tracker and torch's snapshot report different sizes");
     }
     if (seen[device].ticks > now || now - seen[device].ticks > kTenSeconds) {
-      return wrong("torch's tracker tells another time than the processor's clock");
+      return wrong("torch's tracker and the processor's clock report different times");
     }
   }
   return Done{};

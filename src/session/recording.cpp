@@ -27,7 +27,7 @@ Result<std::uint64_t> allowed_memory() {
   if (bytes) return *bytes;
   return Error{ErrorCode::usage,
                "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
-               "", "name a size"};
+               "", "try GPUMEMPROF_MAX_MEMORY=8GiB"};
 }
 
 // Live recordings carry torch's own count of retries, which no event reports.
@@ -92,8 +92,8 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
     }
     return std::shared_ptr<const Recording>(recording);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::environment, "this machine has not enough memory to open it", path,
-                 "open it on a larger one"};
+    return Error{ErrorCode::environment, "this machine does not have enough memory to open it",
+                 path, "open it on a machine with more memory"};
   }
 }
 

@@ -483,5 +483,5 @@ def _moment(at: str | int) -> tuple[_core._Moment, int]:
 
 def _at_least_0(top: int | None) -> int | None:
     if top is not None and top < 0:
-        raise _usage(f"top takes a number from 0 on, not {top}")
+        raise _usage(f"top takes a number of at least 0, not {top}")
     return top

@@ -92,7 +92,7 @@ class Verdict:
             if effect.name == "expandable_segments" and f"{effect.name}:true" not in settings:
                 return f"{effect.name} changed nothing in this program: it sets others itself"
         if not self.effects:
-            return f"what {self.name} changed is not known: the program ended without a word"
+            return f"what {self.name} changed is not known: the program ended without reporting it"
         return None
 
     @property

@@ -121,12 +121,12 @@ Status attach_autograd_hook() {
   if (library == nullptr) return cannot_hook_autograd("torch's library is not loaded");
   if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
       !find(library, kThreadNumber, g_thread_number)) {
-    return cannot_hook_autograd("torch does not export how autograd numbers and runs its nodes");
+    return cannot_hook_autograd(
+        "torch does not export the functions that number and run autograd's nodes");
   }
   if (!redirect(kAutogradLibrary, kTakeNumber, take_number) ||
       !redirect(kAutogradLibrary, kRunNode, run_node))
-    return cannot_hook_autograd(
-        "torch numbers or runs its autograd nodes in a way that is not followed");
+    return cannot_hook_autograd("torch numbers or runs autograd's nodes in an unknown way");
   g_is_attached = true;
   follow_libraries_locked();
   return Done{};
@@ -147,7 +147,7 @@ Status validate_autograd(ExpectedNode first, ExpectedNode second) {
     g_is_node_layout_valid.store(true, std::memory_order_release);
     return Done{};
   }
-  return cannot_hook_autograd("torch keeps its autograd nodes in an unknown way");
+  return cannot_hook_autograd("the memory layout of torch's autograd nodes is unknown");
 }
 
 void set_autograd_emitter(Emitter* emitter) {

@@ -109,7 +109,7 @@ Result<PythonLayout> published_layout(int minor, const void* runtime) {
 
 Result<PythonLayout> layout_of(int minor) {
   if (minor < kOldestMinor || minor > kNewestMinor) {
-    return no_layout("Python 3." + std::to_string(minor) + " is none of 3.9 to 3.14");
+    return no_layout("Python 3." + std::to_string(minor) + " is not one of 3.9 to 3.14");
   }
   if (minor <= 10) return frame_object_layout(minor);
   if (minor <= 12) return cframe_layout(minor);
@@ -135,7 +135,7 @@ Result<PythonLayout> find_python_layout() {
   const auto version = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "Py_GetVersion"));
   if (version == nullptr) return no_layout("there is no Python in this process");
   const char* text = version();
-  if (std::strncmp(text, "3.", 2) != 0) return no_layout("this is no Python 3");
+  if (std::strncmp(text, "3.", 2) != 0) return no_layout("this is not Python 3");
   int minor = 0;
   std::from_chars(text + 2, text + std::strlen(text), minor);
   Result<PythonLayout> layout = layout_of(minor);

@@ -61,7 +61,7 @@ std::optional<std::string> SelfTest::contradiction(
     if (size == nullptr || *size != block.requested_bytes) ++differing;
   });
   if (differing == 0 && reported == listed) return std::nullopt;
-  return "torch lists " + std::to_string(listed) + " allocated blocks, its tracker told of " +
+  return "torch lists " + std::to_string(listed) + " allocated blocks, its tracker reported " +
          std::to_string(reported) + ", and " + std::to_string(differing) + " of them differ";
 }
 

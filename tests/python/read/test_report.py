@@ -90,7 +90,7 @@ def test_finds_a_device_by_number_and_name(device, oom_run):
         ({"device": 7}, "there is no device 7 in it; it holds cuda:0"),
         ({"device": "gpu"}, "device takes a number or a name such as 'cuda:0', not 'gpu'"),
         ({"device": 10**6}, "there is no device 1000000"),
-        ({"top": -1}, "top takes a number from 0 on, not -1"),
+        ({"top": -1}, "top takes a number of at least 0, not -1"),
     ],
 )
 def test_says_what_is_wrong_with_a_question(question, sentence, oom_run):

@@ -20,7 +20,7 @@ namespace {
 Error cannot_write(const std::string& path, int error_number) {
   if (error_number == EEXIST) {
     return {ErrorCode::usage, "the file already exists", path,
-            "choose another name, or replace it with -f"};
+            "choose another name, or use -f to replace it"};
   }
   if (error_number == EWOULDBLOCK) {
     return {ErrorCode::usage, "is being written by another recording", path, "choose another name"};

@@ -136,7 +136,7 @@ describe("an allocation that failed", () => {
 });
 
 describe("axes", () => {
-  it("keep what is in sight when time becomes events and back", () =>
+  it("keep what is visible when time becomes events and back", () =>
     on(snapshot("gpt2_b4_fp32_adamw"), "#from=0.5&to=0.6", async (page) => {
       await complete(page);
       await page.keyboard.press("t");

@@ -3,6 +3,7 @@
 - A path in backticks (`src/...`, `tools/...`) and the target of a relative link must exist.
 - In a fenced ```console or ```sh block, `$ gpumemprof VERB --flag` must name a verb and flags that
   VERB --help knows.
+- Every verb in the general help has a page docs/cli/VERB.md, linked from README.md.
 - A block right below `<!-- run -->` is run, in a temporary folder that holds tests/data and the
   package's demo files. Every command must exit with 0, or with N below `<!-- run exit=N -->`;
   `<!-- run a.pickle=tests/data/b.pickle -->` gives a file another name. Output lines in the block
@@ -217,9 +218,30 @@ def check_file(path: Path, runner: Runner | None) -> Iterator[tuple[int, str]]:
             yield from runner.run_block(block)
 
 
+def check_verbs(general_help: str, readme: str, pages: set[str]) -> Iterator[str]:
+    """The help lists every verb below `Subcommands:`, indented by two columns."""
+    listed = general_help.partition("Subcommands:")[2].partition("\n\n")[0]
+    verbs = re.findall(r"^  (\w+)", listed, re.MULTILINE)
+    if not verbs:
+        yield "the help lists no verbs"
+    for verb in verbs:
+        if verb not in pages:
+            yield f"docs/cli/{verb}.md is missing"
+        if f"[{verb}](docs/cli/{verb}.md)" not in readme:
+            yield f"README.md does not link docs/cli/{verb}.md"
+    for page in sorted(pages - set(verbs)):
+        yield f"docs/cli/{page}.md describes a verb that does not exist"
+
+
 def main(arguments: list[str]) -> int:
     runner = Runner(Path(arguments[0]).resolve()) if arguments else None
     failed = False
+    if runner:
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        pages = {path.stem for path in (ROOT / "docs/cli").glob("*.md")}
+        for problem in check_verbs(runner.help_of("") or "", readme, pages):
+            print(problem)
+            failed = True
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if not path.exists():
             continue

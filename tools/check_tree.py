@@ -33,6 +33,14 @@ ODD_WORDS = {
     r"how-manieth": "sequence number",
     r"ha(?:s|ve) no use for": "does not need",
     r"holes beside": "gaps between",
+    r"(?:told|tells?) (?:of|as)": "reported (as)",
+    r"told apart": "distinguished",
+    r"such a file already": "already exists",
+    r"what there was": "the available memory",
+    r"were not there": "did not fit",
+    r"would make of": "would save in",
+    r"in sight": "visible",
+    r"neither included": "both excluded",
 }
 # This list itself, and its test.
 MAY_HOLD_ODD_WORDS = {"tools/check_tree.py", "tests/python/package/test_tools.py"}

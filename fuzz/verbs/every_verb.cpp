@@ -8,9 +8,11 @@
 #include "base/utf8.h"
 #include "report/arrow/table.h"
 #include "report/json/advice_json.h"
+#include "report/json/info_json.h"
 #include "report/json/overview_json.h"
 #include "report/json/whatif_json.h"
 #include "report/text/advice/advice_text.h"
+#include "report/text/info_text.h"
 #include "report/text/overview/overview_text.h"
 #include "report/text/whatif_text.h"
 #include "session/formats.h"
@@ -95,6 +97,10 @@ class Verbs {
     promise_json(overview_json(overview.value(), recording_.store(),
                                choices_.one_in(2) ? kAllGroups : choices_.below(5)));
     (void)recording_.cut();
+    const RecordingInfo info =
+        find_info(recording_.store(), {recording_.path(), std::nullopt, std::nullopt});
+    promise(!info_text(info, style).empty(), "a description says something");
+    promise_json(info_json(info));
   }
 
   void tables() {

@@ -1,6 +1,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "base/bytes.h"
 #include "bindings.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
@@ -56,6 +57,7 @@ nb::str report_text(const RecordingHandle& handle, const std::string& moment, st
 }  // namespace
 
 void bind_report(nb::module_& module) {
+  module.def("format_bytes", format_bytes, nb::arg("size_bytes"));
   module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
              nb::arg("device").none(), nb::arg("top").none());
   module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),

@@ -40,7 +40,7 @@ def _printing(verb: Callable[[Sequence[str]], int], words: Sequence[str]) -> int
     except OSError as error:
         print(
             f"gpumemprof: standard output: the output could not be written ({error.strerror}); "
-            "make room, or send it elsewhere",
+            "free some space, or redirect the output elsewhere",
             file=sys.stderr,
         )
         code = _ENVIRONMENT_CODE

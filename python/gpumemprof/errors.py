@@ -143,5 +143,5 @@ def from_native(message: str, code: str, where: str, hint: str) -> Error:
     if kind is InputError and message == _NO_SUCH_FILE:
         kind = MissingFileError
     if kind is InternalError:
-        hint = "this is a bug of gpumemprof, please report it"
+        hint = "internal error of gpumemprof, please report it"
     return kind(message, code, where, hint)

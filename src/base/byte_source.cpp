@@ -25,7 +25,7 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
   // The system ends a path at its first zero byte, so it would open a file other than the one
   // named.
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos) {
-    return Error{ErrorCode::bad_input, "a path cannot hold a zero byte", path.substr(0, zero),
+    return Error{ErrorCode::bad_input, "a path cannot contain a zero byte", path.substr(0, zero),
                  "check the path"};
   }
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

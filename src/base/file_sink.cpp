@@ -19,15 +19,15 @@ namespace {
 
 Error cannot_write(const std::string& path, int error_number) {
   if (error_number == EEXIST) {
-    return {ErrorCode::usage, "there is such a file already", path,
-            "give another name, or -f to replace it"};
+    return {ErrorCode::usage, "the file already exists", path,
+            "choose another name, or use -f to replace it"};
   }
   if (error_number == EWOULDBLOCK) {
-    return {ErrorCode::usage, "is being written by another recording", path, "give another name"};
+    return {ErrorCode::usage, "is being written by another recording", path, "choose another name"};
   }
   if (error_number == ENOSPC || error_number == EDQUOT) {
     return {ErrorCode::environment, "the disk is full", path,
-            "make room, or write to another disk"};
+            "free some space, or write to another disk"};
   }
   if (error_number == EFBIG) {
     return {ErrorCode::environment, "the file reached the largest size allowed here", path,
@@ -88,8 +88,8 @@ bool is_there(const std::string& path) {
 // The system ends a path at its first zero byte, so the file would not be the one that was named.
 std::optional<Error> refused_name(const std::string& path) {
   if (path.find('\0') == std::string::npos) return std::nullopt;
-  return Error{ErrorCode::usage, "a path cannot hold a zero byte", path.substr(0, path.find('\0')),
-               "give another name"};
+  return Error{ErrorCode::usage, "a path cannot contain a zero byte",
+               path.substr(0, path.find('\0')), "choose another name"};
 }
 
 }  // namespace
@@ -219,7 +219,7 @@ Status FileSink::recover() {
   if (holds_file() || open_again()) return Done{};
   return Error{ErrorCode::environment,
                "the program closed the file, and it could not be opened again", path_,
-               "record to a file that the program leaves alone"};
+               "record to a file that the program does not touch"};
 }
 
 int FileSink::make_room(std::uint64_t bytes) const {

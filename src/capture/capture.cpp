@@ -62,7 +62,7 @@ Status check_snapshots(int devices, const std::vector<ListedSegment>& segments) 
       return wrong("torch's tracker and torch's snapshot report different sizes");
     }
     if (seen[device].ticks > now || now - seen[device].ticks > kTenSeconds) {
-      return wrong("torch's tracker reports times that are not those of the processor's clock");
+      return wrong("torch's tracker and the processor's clock report different times");
     }
   }
   return Done{};

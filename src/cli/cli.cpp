@@ -2,25 +2,19 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <map>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/terminal.h"
 #include "cli/usage.h"
-#include "cli/verbs/advise_verb.h"
-#include "cli/verbs/convert_verb.h"
-#include "cli/verbs/report_verb.h"
-#include "cli/verbs/simulate_verb.h"
-#include "cli/verbs/view_verb.h"
+#include "cli/verb.h"
 
 namespace gpumemprof::cli {
 namespace {
-
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
-}
 
 // CLI11 reports --help and --version as errors too.
 int explain(const CLI::App& app, const CLI::ParseError& mistake) {
@@ -31,30 +25,35 @@ int explain(const CLI::App& app, const CLI::ParseError& mistake) {
   return 0;
 }
 
+// The command line with a renamed verb under the name that it has today.
+std::vector<const char*> renamed(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (words.size() > 1) words[1] = current_verb_name(words[1]).data();
+  return words;
+}
+
 int dispatch(int argc, const char* const* argv, const Environment& environment) {
   CLI::App app{"gpumemprof: where every byte of GPU memory goes in a PyTorch run", "gpumemprof"};
   app.set_version_flag("--version", GPUMEMPROF_VERSION);
   app.require_subcommand(1);
   app.footer("Start with: gpumemprof demo");
-  ReportFlags report_flags;
-  ReportFlags demo_flags;
-  SimulateFlags replay_flags;
-  ConvertFlags convert_flags;
-  AdviseFlags advise_flags;
-  ViewFlags view_flags;
-  add_report_verb(app, report_flags);
-  add_demo_verb(app, demo_flags);
-  add_view_verb(app, view_flags);
-  add_simulate_verb(app, replay_flags);
-  add_advise_verb(app, advise_flags);
-  add_convert_verb(app, convert_flags);
-  // Listed here, but handled by the Python package: the program runs in its interpreter.
-  app.add_subcommand("run", "Run a Python program and record every allocation it makes")
-      ->prefix_command();
+  std::map<std::string, VerbAction> actions;
+  for (const Verb& verb : verbs())
+    actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help));
+  // Names of verbs are short: with a narrow column their help fits a terminal of 80 columns.
+  const auto narrow = std::make_shared<CLI::Formatter>();
+  narrow->column_width(14);
+  app.formatter(narrow);
   if (argc <= 1) {
     print_out(app.help());
     return exit_code(ErrorCode::usage);
   }
+  const std::vector<const char*> words = renamed(argc, argv);
+  if (std::string_view(words[1]) != argv[1]) {
+    app.get_subcommand(words[1])->footer(std::string(argv[1]) + " is now called " + words[1] +
+                                         "; the old name still works in this version.");
+  }
+  argv = words.data();
   if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);
   if (const std::optional<Error> mistake = flag_with_value(app, argc, argv)) return fail(*mistake);
   try {
@@ -62,16 +61,7 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   } catch (const CLI::ParseError& error) {
     return explain(app, error);
   }
-  if (app.got_subcommand("run")) {
-    print_error("run needs Python; type python -m gpumemprof run and the script");
-    return exit_code(ErrorCode::environment);
-  }
-  if (app.got_subcommand("replay")) return run_simulate(replay_flags);
-  if (app.got_subcommand("advise")) return run_advise(advise_flags);
-  if (app.got_subcommand("view")) return run_view(view_flags, environment);
-  if (app.got_subcommand("convert")) return run_convert(convert_flags);
-  if (app.got_subcommand("demo")) return run_demo(demo_flags, environment);
-  return run_report(report_flags, environment);
+  return actions.at(app.get_subcommands().front()->get_name())(environment);
 }
 
 }  // namespace
@@ -82,9 +72,9 @@ int main(int argc, const char* const* argv, const Environment& environment) {
     const std::string lost = lost_output();
     if (lost.empty()) return code;
     return fail({ErrorCode::environment, "the output could not be written (" + lost + ")",
-                 "standard output", "make room, or send it elsewhere"});
+                 "standard output", "free some space, or redirect the output elsewhere"});
   } catch (const std::exception& bug) {
-    print_error(std::string("internal error, please report it with the command you typed: ") +
+    print_error(std::string("internal error, please report it together with the command line: ") +
                 bug.what());
     return exit_code(ErrorCode::bug);
   }

@@ -190,7 +190,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& mistake) {
   }
   if (const CLI::Option* option = named_option(verb, mistake.what()))
     return usage(what_is_wrong_with(*option), hint);
-  return usage(verb.get_name() + " cannot be called like this", hint);
+  return usage(verb.get_name() + " cannot be used with these arguments", hint);
 }
 
 }  // namespace gpumemprof::cli

@@ -213,7 +213,7 @@ class Parser {
 
   MaybeError apply_boolean(std::string_view key, const std::string& value) {
     if (value != "True" && value != "False")
-      return bad_value(key, value, "True or False, so written");
+      return bad_value(key, value, "True or False, spelled like this");
     const bool on = value == "True";
     if (key == "expandable_segments") {
       conf_.settings.expandable_segments = on;
@@ -234,7 +234,7 @@ class Parser {
       conf_.memory_fraction = fraction;
     } else {
       if (!is_number || fraction <= 0 || fraction >= 1) {
-        return bad_value(key, value, "a number between 0 and 1, neither included");
+        return bad_value(key, value, "a number between 0 and 1 (both excluded)");
       }
       conf_.settings.garbage_collection_threshold = fraction;
     }
@@ -330,7 +330,7 @@ Result<TorchVersion> parse_torch_version(std::string_view text) {
   const TorchVersion version{static_cast<int>(major), static_cast<int>(minor)};
   if (version < kOldestTorch || version > kNewestTorch) {
     return Error{ErrorCode::usage,
-                 "the allocator of torch " + to_string(version) + " is not known here", "",
+                 "the allocator of torch " + to_string(version) + " is not supported", "",
                  "versions " + to_string(kOldestTorch) + " to " + to_string(kNewestTorch) + " are"};
   }
   return version;

@@ -61,7 +61,7 @@ Result<std::uint64_t> allowed_memory() {
   if (bytes) return *bytes;
   return Error{ErrorCode::usage,
                "GPUMEMPROF_MAX_MEMORY takes a size such as 8GiB, not '" + std::string(text) + "'",
-               "", "name a size"};
+               "", "try GPUMEMPROF_MAX_MEMORY=8GiB"};
 }
 
 }  // namespace

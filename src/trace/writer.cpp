@@ -330,7 +330,8 @@ void TraceWriter::guarded(Work&& work) {
     work();
   } catch (const std::bad_alloc&) {
     packed_->clear();
-    fail({ErrorCode::environment, "out of memory while writing", path(), "record less at once"});
+    fail({ErrorCode::environment, "out of memory while writing", path(),
+          "record a shorter part of the program"});
   }
 }
 

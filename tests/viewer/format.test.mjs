@@ -1,5 +1,6 @@
 // Figures, ticks and the words of a search, without a browser.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { load } from "./sources.mjs";
 
@@ -29,6 +30,14 @@ describe("ticks", () => {
 });
 
 describe("figures", () => {
+  it("of bytes are those of the report", () => {
+    const table = readFileSync(new URL("../data/bytes.tsv", import.meta.url), "utf8").trim().split("\n");
+    assert.ok(table.length >= 20);
+    for (const line of table) {
+      const [value, text] = line.split("\t");
+      assert.equal(format.bytes(Number(value)), text);
+    }
+  });
   it("of a range differ, or say by how much", () => {
     assert.equal(format.byteRange(11.1 * GIB, 11.13 * GIB), "11.1 GiB, varying by 30.7 MiB");
     assert.equal(format.byteRange(GIB, 2 * GIB), "between 1.00 GiB and 2.00 GiB");

@@ -39,7 +39,7 @@ const sorted = (flame) =>
 async function boxNames(page, hash) {
   await page.waitForSelector(".flame canvas[data-boxes]");
   await until(page, (part) => location.hash.includes(part), hash);
-  const whole = page.getByRole("button", { name: "Show the whole" });
+  const whole = page.getByRole("button", { name: "Show everything" });
   if ((await whole.count()) > 0) await whole.click();
   return page.locator(".flame canvas").evaluate((canvas) => {
     const { left, top, width, height } = canvas.getBoundingClientRect();
@@ -194,7 +194,7 @@ describe("a file without the whole history", () => {
       }
       await showView(page, "flame");
       await page.getByTestId("flame-moment").waitFor();
-      assert.match(await page.getByTestId("flame-moment").textContent(), /shown after event [\d,]+: the nearest moment this file holds/);
+      assert.match(await page.getByTestId("flame-moment").textContent(), /shown after event [\d,]+: the nearest moment in this file/);
       await page.getByRole("button", { name: "By tag" }).click();
       await until(page, () => location.hash.includes("flame=tag"));
       await showView(page, "allocations");

@@ -126,7 +126,7 @@ describe("an allocation that failed", () => {
       const events = await data(page, "events");
       const x = 66 + ((events + 0.5) / (events + 1)) * (960 - 66 - 12);
       const text = await tooltipAt(page, x, 200);
-      assert.match(text, /Out of memory: 1\.00 GiB wanted/);
+      assert.match(text, /Out of memory: 1\.00 GiB requested/);
       assert.match(text, /model\.py:7/);
       assert.match(text, /4\.00 MiB allocated, 64\.0 MiB reserved, 60\.0 MiB of it free/);
       await page.mouse.click(x, 200);
@@ -136,7 +136,7 @@ describe("an allocation that failed", () => {
 });
 
 describe("axes", () => {
-  it("keep what is in sight when time becomes events and back", () =>
+  it("keep what is visible when time becomes events and back", () =>
     on(snapshot("gpt2_b4_fp32_adamw"), "#from=0.5&to=0.6", async (page) => {
       await complete(page);
       await page.keyboard.press("t");

@@ -452,7 +452,7 @@ describe("recordings that are not like others", () => {
       cut,
     );
     const broken = await serve(cut);
-    await withPage(broken.url, async (page) => assert.match(await page.locator(".notes").textContent(), /not whole/));
+    await withPage(broken.url, async (page) => assert.match(await page.locator(".notes").textContent(), /is incomplete/));
     await broken.stop();
   });
 });

@@ -141,7 +141,7 @@ class Page {
     for (const file of this.state.meta.files) {
       // The banner above says so if the recording itself knows.
       const isSaid = (file.completeness?.what_is_missing ?? []).length > 0;
-      if (file.cut !== null && !isSaid) lines.push(`${file.name} is not whole: ${file.cut}. This is what came before.`);
+      if (file.cut !== null && !isSaid) lines.push(`${file.name} is incomplete: ${file.cut}. Only what came before is shown.`);
       for (const device of file.devices) {
         if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only the state when it was taken.`);
         else if (device.exact_from_event === null) lines.push(`${device.name} of ${file.name}: figures before the end are inferred.`);
@@ -190,7 +190,7 @@ async function open(): Promise<void> {
     const source = new CachedSource((await openEmbedded()) ?? new ServerSource());
     const meta = await source.ask<Meta>("meta");
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
-    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording holds no device's memory.");
+    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording contains no memory of any device.");
     installTooltip();
     new Page(source, meta, root);
     source.onFailure = (error) => {

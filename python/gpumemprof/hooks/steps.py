@@ -49,7 +49,7 @@ class tag:  # noqa: N801 - reads as a noun in a with statement
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"a tag is a text that is not empty, not {name!r}", "usage")
+            raise UsageError(f"a tag must be a string that is not empty, not {name!r}", "usage")
         self.name = name
         self._outer = threading.local()
 

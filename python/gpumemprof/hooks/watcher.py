@@ -116,7 +116,7 @@ class Watcher:
     def _give_up(self, error: Exception) -> None:
         self.stop()
         warnings.warn(
-            "parameters, gradients and optimizer state are not told apart from here on: "
+            "from here on, parameters, gradients and optimizer state are not distinguished: "
             f"{type(error).__name__}: {error}",
             RecordingWarning,
             stacklevel=4,

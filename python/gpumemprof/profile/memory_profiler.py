@@ -140,7 +140,7 @@ class MemoryProfiler:
     _card_total: int | None = None
 
     def _card_id(self) -> str:
-        """The card's id, as NVML names it; empty if there is none."""
+        """The card's id, as NVML names it; empty if there is not one."""
         return ""
 
     def _card(self) -> tuple[int | None, int | None]:
@@ -173,7 +173,7 @@ class MemoryProfiler:
             TypeError: ``func`` is not callable.
         """
         if not callable(func):
-            raise TypeError(f"profile_function() calls a function, and {func!r} is none")
+            raise TypeError(f"profile_function() needs a function, and {func!r} is not one")
         opened = self._begin(_name_of(func), self.synchronize)
         try:
             # Kept until the final reading: what a call leaves allocated includes its return value.
@@ -200,7 +200,7 @@ class MemoryProfiler:
             synchronize: wait for the device at both ends; the profiler's own setting by default.
         """
         if not isinstance(name, str):
-            raise TypeError(f"a context is named by a text, not by {name!r}")
+            raise TypeError(f"the name of a context must be a string, not {name!r}")
         return ProfiledContext(self, name, synchronize)
 
     def _begin(self, name: str, synchronize: bool) -> _OpenProfile:
@@ -246,13 +246,13 @@ class MemoryProfiler:
         provenance, note = self._meter.provenance, self._meter.note
         if figures is None:
             provenance = "estimated"
-            note = "counting began anew while it ran: only its end is known"
+            note = "counting was restarted while it ran: only the state at its end is known"
             figures = self._end_alone()
         (start, duration, peak_after, before, peak, after, *rest) = figures
         turnover, own, uncounted, rss_before, rss_after = rest
         if uncounted:
             provenance = "estimated"
-            note = f"{uncounted} allocations could not be followed: too many were live at once"
+            note = f"{uncounted} allocations could not be tracked: too many were live at once"
         name = opened.name
         peak_stack: Any = None
         end_stack = None
@@ -359,12 +359,15 @@ class MemoryProfiler:
             or not 0 < interval < math.inf
         ):
             raise UsageError(
-                f"a monitoring interval is a positive number of seconds, not {interval!r}", "usage"
+                f"the monitoring interval must be a positive number of seconds, not {interval!r}",
+                "usage",
             )
         with self._lock:
             if self._monitor is not None:
                 warnings.warn(
-                    "monitoring is already on and goes on as it is", RecordingWarning, stacklevel=2
+                    "monitoring is already on; this call changes nothing",
+                    RecordingWarning,
+                    stacklevel=2,
                 )
                 return
             self._add_snapshots([self._look("monitoring")])
@@ -373,7 +376,7 @@ class MemoryProfiler:
                 monitor = self._meter.start_monitor(seconds, self.track_cpu_memory, self._card_id())
             except RuntimeError as error:  # There may be too many threads.
                 warnings.warn(
-                    f"monitoring stays off, no thread could be started: {error}",
+                    f"monitoring could not start, because no thread could be started: {error}",
                     RecordingWarning,
                     stacklevel=2,
                 )

@@ -106,7 +106,7 @@ class NativeCudaMeter(NativeMeter):
             ):
                 return
         if not _core.counting_knows(self.slot)[0]:
-            raise UsageError("the allocator's state was never still long enough to join", "usage")
+            raise UsageError("the allocator was never idle long enough to read its state", "usage")
 
     def check(self) -> str | None:
         """Compare with torch's counters until they agree on events seen; then it is proved."""
@@ -264,10 +264,10 @@ def cuda_meter(index: int) -> Meter:
     backend = allocator.backend()
     if backend != "native":
         # Such an allocator counts the memory in use, and nothing else.
-        reason = f"torch uses the {backend} allocator, which tells no events"
+        reason = f"torch uses the {backend} allocator, which reports no events"
         return CounterMeter(index, reason, has_turnover=False)
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and torch counts nothing"
+        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set, so torch counts nothing"
         return CounterMeter(index, reason, has_turnover=False)
     try:
         return NativeCudaMeter(index, _core.counting_attach_cuda(*readiness.version()))

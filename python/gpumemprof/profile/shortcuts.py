@@ -95,7 +95,9 @@ def profile_function(
 
     def profiled(inner: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(inner):
-            raise TypeError(f"profile_function decorates a function, and {inner!r} is none")
+            raise TypeError(
+                f"profile_function can only decorate a function, and {inner!r} is not one"
+            )
         called = name or str(getattr(inner, "__name__", type(inner).__name__))
 
         def begin() -> tuple[MemoryProfiler, Any]:

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpumemprof import _core
 from gpumemprof.printable import printable
 from gpumemprof.profile.result import ProfileResult
 
 __all__ = ["result_rows", "result_text", "size", "summary_rows", "summary_text"]
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: int | None) -> str:
     """Format a number of bytes.
 
     >>> size(1536), size(-(3 << 20)), size(None)
-    ('1.5 KiB', '-3.0 MiB', 'unknown')
+    ('1.50 KiB', '-3.00 MiB', 'unknown')
     """
     if count is None:
         return "unknown"
-    value, unit = float(count), 0
-    while abs(value) >= 1024 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    return f"{value:.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    return ("-" if count < 0 else "") + _core.format_bytes(abs(count))
 
 
 def change(count: int | None) -> str:

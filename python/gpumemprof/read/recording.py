@@ -173,7 +173,7 @@ class Recording(RecordingTables):
         device: str | int | None = None,
         search: bool = False,
     ) -> dict[str, Any]:
-        """Replay the run under other allocator settings, as ``gpumemprof replay --json`` does.
+        """Replay the run under other allocator settings, as ``gpumemprof simulate --json`` does.
 
         The simulator first validates itself: ``devices[].verified`` holds how many placements,
         segments and counters of the recording it reproduced. The runs' figures are simulated::

@@ -180,7 +180,7 @@ class Module:
     name: str | None
     """The module's path where it was recorded, such as ``h.3.mlp``."""
     frame: Frame | None
-    """The line that calls it: all that a snapshot knows about a module."""
+    """The line that calls it: all that a snapshot says about a module."""
     parent: int | None
     """Index of the module around it; ``None`` at the top."""
     bytes: int

@@ -282,7 +282,7 @@ class ActiveRecording:
                     raise
         settings = allocator.allocator_settings()
         if not _core.capture_set_settings(number, settings, *readiness.version()):
-            self.notes.append(f"the allocator settings were not understood: {settings}")
+            self.notes.append(f"the allocator settings could not be parsed: {settings}")
         self._add_facts({"settings": settings})
 
     def _set_capture(self, capture: str) -> None:

@@ -13,6 +13,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from gpumemprof import _core
 from gpumemprof.printable import printable
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
@@ -65,15 +66,6 @@ class OutputFile:
                 self._whole_path.unlink()
 
 
-def _size(size_bytes: int) -> str:
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
-        value /= 1024
-    return ""
-
-
 def peaks(recording: ActiveRecording) -> str:
     """The peak of each device; exact if the recorder or torch's counters know it.
 
@@ -85,13 +77,13 @@ def peaks(recording: ActiveRecording) -> str:
         requested = device["peak_requested_bytes"]
         name = f"{recording.memory}:{device['device']}"
         if recording.memory == "cpu":
-            found.append(f"peak {_size(requested)} on {name}")
+            found.append(f"peak {_core.format_bytes(requested)} on {name}")
             continue
         allocated = allocator.peak_allocated(device["device"], requested)
         if allocated is not None:
-            found.append(f"peak {_size(allocated)} on {name}")
+            found.append(f"peak {_core.format_bytes(allocated)} on {name}")
         else:
-            found.append(f"peak {_size(requested)} requested on {name}")
+            found.append(f"peak {_core.format_bytes(requested)} requested on {name}")
     return ", ".join(found)
 
 
@@ -202,7 +194,7 @@ def _print_own(recording: ActiveRecording, file: OutputFile, has_children: bool)
 def _print_figures(recording: ActiveRecording, path: str) -> None:
     counts = what_is_recorded(recording.summary)
     how = "" if recording.capture == "native" else f", capture: {recording.capture}"
-    size = f"({_size(recording.summary['size_bytes'])}{how})"
+    size = f"({_core.format_bytes(recording.summary['size_bytes'])}{how})"
     where = f"{counts} in {path} {size}"
     peak = peaks(recording)
     line = f"{where}; {peak}" if peak else where

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+from gpumemprof import _core
+
 from gpumemprof.verify.result import NO_TIME, Baseline, RemedyResult
 
 __all__ = ["as_json", "as_text", "size"]
 
 _SCHEMA_VERSION = 1
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def as_json(baseline: Baseline, results: list[RemedyResult]) -> str:
@@ -32,20 +33,12 @@ def as_json(baseline: Baseline, results: list[RemedyResult]) -> str:
 
 
 def size(count: int | None) -> str:
-    """Format bytes with three digits, as the advice does.
+    """Format bytes as the advice does.
 
     >>> size(2888000000), size(68157440), size(100), size(None)
     ('2.69 GiB', '65.0 MiB', '100 B', '-')
     """
-    if count is None:
-        return "-"
-    value, unit = float(count), 0
-    # Compare as rounded: 1023.7 KiB becomes 1.00 MiB.
-    while value >= 999.5 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    digits = 0 if unit == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} {_UNITS[unit]}"
+    return "-" if count is None else _core.format_bytes(count)
 
 
 def _percent(value: float | None) -> str:

@@ -122,12 +122,12 @@ Status attach_autograd_hook() {
   if (!find(library, kTakeNumber, g_take_number) || !find(library, kRunNode, g_run_node) ||
       !find(library, kThreadNumber, g_thread_number)) {
     return cannot_hook_autograd(
-        "torch does not export the functions that number and run autograd nodes");
+        "torch does not export the functions that number and run autograd's nodes");
   }
   if (!redirect(kAutogradLibrary, kTakeNumber, take_number_hook) ||
       !redirect(kAutogradLibrary, kRunNode, run_node_hook))
     return cannot_hook_autograd(
-        "torch's calls that number and run autograd nodes cannot be redirected");
+        "torch numbers or runs autograd's nodes in an unknown way");
   g_is_attached = true;
   follow_libraries_locked();
   return Done{};
@@ -148,7 +148,7 @@ Status validate_autograd(ExpectedNode first, ExpectedNode second) {
     g_is_node_layout_valid.store(true, std::memory_order_release);
     return Done{};
   }
-  return cannot_hook_autograd("the layout of torch's autograd nodes is unknown");
+  return cannot_hook_autograd("the memory layout of torch's autograd nodes is unknown");
 }
 
 void set_autograd_emitter(Emitter* emitter) {

@@ -48,8 +48,8 @@ Status attach_cuda_report() {
   g_report = owner == nullptr ? nullptr : reinterpret_cast<Report>(::dlsym(owner, kReport));
   if (g_report == nullptr ||
       redirect_calls(kCaller, kReport, reinterpret_cast<void*>(on_report)) == 0) {
-    return Error{ErrorCode::environment, "this torch does not report its totals with every block",
-                 kCaller, ""};
+    return Error{ErrorCode::environment,
+                 "this version of torch does not report its totals with every block", kCaller, ""};
   }
   is_attached = true;
   return Done{};

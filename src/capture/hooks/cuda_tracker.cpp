@@ -185,7 +185,7 @@ Result<void*> find_allocator() {
   auto* pointer = static_cast<std::atomic<void*>*>(::dlsym(library, kAllocator));
   void* allocator = pointer == nullptr ? nullptr : pointer->load();
   if (allocator == nullptr)
-    return cannot_attach_tracker("torch's allocator is not exported or not made yet");
+    return cannot_attach_tracker("torch's allocator is not exported, or does not exist yet");
   return allocator;
 }
 

@@ -110,7 +110,7 @@ Status validate_tensors(std::span<const ExpectedTensor> tensors) {
           return Done{};
         }
       }
-  return Error{ErrorCode::environment, "the layout of torch's tensors is unknown", "", ""};
+  return Error{ErrorCode::environment, "the memory layout of torch's tensors is unknown", "", ""};
 }
 
 // Each tensor is a chain of objects that the program has not touched for a while: all chains are

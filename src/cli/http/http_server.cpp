@@ -91,7 +91,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(std::uint16_t port, Handl
     if (made >= 0) close(made);
     return Error{ErrorCode::environment, std::move(message), "", std::move(hint)};
   };
-  if (made < 0) return failed(std::string("no socket: ") + std::strerror(errno), "try again");
+  if (made < 0)
+    return failed(std::string("cannot create a socket: ") + std::strerror(errno), "try again");
   const int yes = 1;
   setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};

@@ -148,7 +148,7 @@ std::optional<HttpResponse> ViewRequests::follow_link(const HttpRequest& request
   if (!request.is_from_same_user || is_link_used_.exchange(true)) {
     return HttpResponse{403,
                         kPlainText,
-                        "This link opens once: open the URL that gpumemprof view printed.",
+                        "This link works only once: open the URL that gpumemprof view printed.",
                         {},
                         false};
   }
@@ -194,8 +194,7 @@ HttpResponse ViewRequests::answer(const HttpRequest& request) {
 HttpResponse ViewRequests::route(const HttpRequest& request) const {
   constexpr std::string_view kApi = "/api/";
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}, false};
-  if (!request.path.starts_with(kApi))
-    return {404, kPlainText, "There is nothing here.", {}, false};
+  if (!request.path.starts_with(kApi)) return {404, kPlainText, "Not found.", {}, false};
   const Result<std::string> answer = ask(request.path.substr(kApi.size()), request);
   if (answer) return {200, "application/json", answer.value(), {}, false};
   return {400, "application/json", view::error_json(answer.error().sentence()), {}, false};
@@ -271,7 +270,7 @@ Result<std::string> ViewRequests::ask(const std::string& question,
     const GroupBy by = given.group_by();
     return checked([&] { return view_.segments(device, position, by); });
   }
-  return Error{ErrorCode::usage, "there is no such question", "", "load the page again"};
+  return Error{ErrorCode::usage, "unknown request", "", "load the page again"};
 }
 
 std::string random_token() {

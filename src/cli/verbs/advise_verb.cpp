@@ -1,12 +1,11 @@
-#include "cli/verbs/advise_verb.h"
-
+// `gpumemprof advise`: what each remedy would save in this run, and what it costs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "base/bytes.h"
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
-#include "cli/terminal.h"
+#include "cli/flags/size_flag.h"
+#include "cli/verb.h"
 #include "report/json/advice_json.h"
 #include "report/text/advice/advice_text.h"
 #include "session/recording.h"
@@ -14,10 +13,17 @@
 namespace gpumemprof::cli {
 namespace {
 
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
-}
+struct AdviseFlags {
+  std::string file;
+  std::string other;
+  std::string fit;
+  std::string device;
+  std::optional<std::string> batch;
+  std::optional<std::string> sequence;
+  std::vector<std::string> codes;
+  std::vector<std::string> together;
+  bool is_json = false;
+};
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -33,13 +39,9 @@ std::vector<std::string> split(const std::string& text, char at) {
 Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
   AdviceOptions options;
   if (!flags.fit.empty()) {
-    const std::optional<std::uint64_t> bytes = parse_bytes(flags.fit);
-    if (!bytes || *bytes == 0) {
-      return Error{ErrorCode::usage,
-                   "--fit takes a size such as 24GiB or 25769803776, not '" + flags.fit + "'", "",
-                   "name a size"};
-    }
-    options.fit_bytes = bytes;
+    const Result<std::uint64_t> bytes = parse_size(flags.fit, "--fit");
+    if (!bytes) return bytes.error();
+    options.fit_bytes = bytes.value();
   }
   const Result<std::optional<std::uint64_t>> batch =
       parse_number(flags.batch, {.name = "--batch", .least = 1, .hint = "try --batch 32"});
@@ -56,13 +58,6 @@ Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
   return options;
 }
 
-Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
-                                                        bool shows_progress) {
-  ProgressLine progress("reading " + file, shows_progress);
-  return Recording::open(
-      file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
-}
-
 // The names that --code asks for; an Error where one of them is not a remedy.
 Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Advice& advice) {
   std::vector<std::string> names;
@@ -73,8 +68,8 @@ Result<std::vector<std::string>> asked_codes(const AdviseFlags& flags, const Adv
     const bool is_known = std::any_of(advice.remedies.begin(), advice.remedies.end(),
                                       [&](const Remedy& remedy) { return remedy.name == name; });
     if (!is_known)
-      return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
-                   "name one of " + known + ", or all"};
+      return Error{ErrorCode::usage, "unknown remedy '" + name + "'", "",
+                   "the remedies are " + known + ""};
     names.push_back(name);
   }
   return names;
@@ -88,54 +83,15 @@ Result<std::string> write_page(const AdviseFlags& flags, const Advice& advice, c
   return advice_code_text(advice, names.value(), style);
 }
 
-}  // namespace
-
-void add_advise_verb(CLI::App& app, AdviseFlags& flags) {
-  CLI::App* verb = app.add_subcommand(
-      "advise", "Predict what each remedy would save in this run, and what it costs");
-  verb->add_option("file", flags.file, "A recording: PyTorch memory snapshot or .gmp")
-      ->type_name("FILE")
-      ->required();
-  verb->add_option("--fit", flags.fit, "Find the cheapest remedies that keep the run below this")
-      ->type_name("SIZE");
-  verb->add_option("--with", flags.other,
-                   "A recording of the same program with another batch or other sequences, to tell "
-                   "what grows with them")
-      ->type_name("FILE");
-  verb->add_option("--batch", flags.batch, "How many samples a recorded batch has")
-      ->type_name("SAMPLES");
-  verb->add_option("--sequence", flags.sequence, "How many tokens a recorded sequence has")
-      ->type_name("TOKENS");
-  verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
-      ->type_name("DEVICE");
-  verb->add_option("--together", flags.together,
-                   "Predict these remedies together too, for example autocast_bf16+fused")
-      ->type_name("A+B")
-      ->expected(1);
-  verb->add_option("--code", flags.codes,
-                   "Only the code of this remedy, by its name; or of all of them")
-      ->type_name("REMEDY|all")
-      ->delimiter(',')
-      ->expected(1);
-  verb->add_flag("--json", flags.is_json, "Print the advice as JSON");
-  // Handled by the Python package, which runs the script.
-  verb->footer(
-      "To run a script with a remedy and set the prediction beside what is measured:\n"
-      "  gpumemprof advise [FILE] --verify REMEDY -- SCRIPT [ARGUMENTS...]\n"
-      "  gpumemprof advise --verify --help");
-}
-
 int run_advise(const AdviseFlags& flags) {
   Result<AdviceOptions> options = parse_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording =
-      open_recording(flags.file, terminal.shows_progress);
+  const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
   if (!recording) return fail(recording.error());
   std::shared_ptr<const Recording> other;
   if (!flags.other.empty()) {
-    Result<std::shared_ptr<const Recording>> opened =
-        open_recording(flags.other, terminal.shows_progress);
+    Result<std::shared_ptr<const Recording>> opened = open_recording(flags.other, terminal);
     if (!opened) return fail(opened.error());
     other = std::move(opened).value();
   }
@@ -147,18 +103,15 @@ int run_advise(const AdviseFlags& flags) {
     return recording.value()->advise(options.value(), other.get());
   }();
   if (!advice) return fail(advice.error());
-  TextStyle style;
-  style.width = terminal.width;
-  style.has_color = terminal.has_color;
   if (flags.is_json) {
     print_json(advice_json(advice.value(), recording.value()->store()));
   } else {
     const Result<std::string> page =
-        write_page(flags, advice.value(), recording.value()->store(), style);
+        write_page(flags, advice.value(), recording.value()->store(), text_style(terminal));
     if (!page) return fail(page.error());
     print_out(page.value());
   }
-  if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
+  if (const int code = finish(*recording.value()); code != 0) return code;
   // The recording does not show whether the limit can be met.
   if (advice.value().fit && !advice.value().fit->refusal.empty())
     return exit_code(ErrorCode::bad_input);
@@ -166,6 +119,42 @@ int run_advise(const AdviseFlags& flags) {
   if (advice.value().fit && !advice.value().fit->is_found)
     return exit_code(ErrorCode::limit_exceeded);
   return 0;
+}
+
+}  // namespace
+
+VerbAction prepare_advise(CLI::App& verb) {
+  const auto flags = std::make_shared<AdviseFlags>();
+  verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
+      ->type_name("FILE")
+      ->required();
+  verb.add_option("--fit", flags->fit, "Find the cheapest remedies that keep the peak below SIZE")
+      ->type_name("SIZE");
+  verb.add_option("--with", flags->other,
+                  "A recording of the same program with another batch size or sequence length, to "
+                  "see what grows with them")
+      ->type_name("FILE");
+  verb.add_option("--batch", flags->batch, "The number of samples in a recorded batch")
+      ->type_name("SAMPLES");
+  verb.add_option("--sequence", flags->sequence, "The number of tokens in a recorded sequence")
+      ->type_name("TOKENS");
+  verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
+      ->type_name("DEVICE");
+  verb.add_option("--together", flags->together,
+                  "Also predict these remedies combined, for example autocast_bf16+fused")
+      ->type_name("A+B")
+      ->expected(1);
+  verb.add_option("--code", flags->codes, "Print only the code for this remedy, or for all")
+      ->type_name("REMEDY|all")
+      ->delimiter(',')
+      ->expected(1);
+  verb.add_flag("--json", flags->is_json, "Print the advice as JSON");
+  // Handled by the Python package, which runs the script.
+  verb.footer(
+      "To run a script with a remedy and compare the prediction with a measurement:\n"
+      "  gpumemprof advise [FILE] --verify REMEDY -- SCRIPT [ARGUMENTS...]\n"
+      "  gpumemprof advise --verify --help");
+  return [flags](const Environment&) { return run_advise(*flags); };
 }
 
 }  // namespace gpumemprof::cli

@@ -1,39 +1,26 @@
-#include "cli/verbs/convert_verb.h"
-
+// `gpumemprof convert`: a recording in another format.
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "cli/terminal.h"
+#include "cli/verb.h"
 #include "report/text/overview/completeness_text.h"
 #include "session/recording.h"
 
 namespace gpumemprof::cli {
 namespace {
 
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
-}
+struct ConvertFlags {
+  std::string file;
+  std::string output;
+  std::string format;
+  bool overwrites = false;
+};
 
 std::string next_step(const Format& format, const std::string& output) {
   const std::string report = "\n  gpumemprof report " + output + "\n";
   if (format.viewer.empty()) return "Next:" + report;
   const std::string viewer = "Next: " + std::string(format.viewer);
   return format.open == nullptr ? viewer + "\n" : viewer + ", or" + report;
-}
-
-}  // namespace
-
-void add_convert_verb(CLI::App& app, ConvertFlags& flags) {
-  CLI::App* verb = app.add_subcommand("convert", "Write a recording in another format");
-  verb->add_option("file", flags.file, "A recording: .gmp or PyTorch memory snapshot")
-      ->type_name("FILE")
-      ->required();
-  verb->add_option("output", flags.output, "The file to write")->type_name("OUT")->required();
-  verb->add_option("--to", flags.format, "The format to write: " + writable_formats())
-      ->type_name("FORMAT")
-      ->required();
-  verb->add_flag("-f,--force", flags.overwrites, "Replace the output file");
 }
 
 int run_convert(const ConvertFlags& flags) {
@@ -43,13 +30,8 @@ int run_convert(const ConvertFlags& flags) {
                  "--to takes " + writable_formats() + ", not '" + flags.format + "'", "",
                  "try --to torch-snapshot"});
   }
-  const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording = [&] {
-    ProgressLine progress("reading " + flags.file, terminal.shows_progress);
-    return Recording::open(flags.file, {[&](std::uint64_t done, std::uint64_t total) {
-                             progress.update(done, total);
-                           }});
-  }();
+  const Result<std::shared_ptr<const Recording>> recording =
+      open_recording(flags.file, look_at_terminal());
   if (!recording) return fail(recording.error());
   const FileSink::Existing existing =
       flags.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
@@ -59,8 +41,22 @@ int run_convert(const ConvertFlags& flags) {
        text::missing_sentences(find_completeness(recording.value()->store())))
     print_error(flags.file + ": " + sentence);
   print_out("Written to " + flags.output + "\n" + next_step(*format, flags.output));
-  if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
-  return 0;
+  return finish(*recording.value());
+}
+
+}  // namespace
+
+VerbAction prepare_convert(CLI::App& verb) {
+  const auto flags = std::make_shared<ConvertFlags>();
+  verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
+      ->type_name("FILE")
+      ->required();
+  verb.add_option("output", flags->output, "The file to write")->type_name("OUT")->required();
+  verb.add_option("--to", flags->format, "The format to write: " + writable_formats())
+      ->type_name("FORMAT")
+      ->required();
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
+  return [flags](const Environment&) { return run_convert(*flags); };
 }
 
 }  // namespace gpumemprof::cli

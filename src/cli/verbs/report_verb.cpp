@@ -5,8 +5,8 @@
 
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
-#include "cli/terminal.h"
-#include "cli/verbs/view_verb.h"
+#include "cli/verb.h"
+#include "cli/verbs/report_html.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
 #include "session/recording.h"
@@ -23,11 +23,6 @@ std::optional<std::uint32_t> parse_event(std::string_view text) {
 
 Error usage(std::string message, std::string hint) {
   return {ErrorCode::usage, std::move(message), "", std::move(hint)};
-}
-
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
 }
 
 Result<OverviewOptions> parse_options(const ReportFlags& flags) {
@@ -62,13 +57,10 @@ class ReportRun {
   }
 
  private:
-  void fail(const Error& error) {
-    print_error(error.sentence());
-    exit_code_ = std::max(exit_code_, exit_code(error.code));
-  }
+  void fail(const Error& error) { exit_code_ = std::max(exit_code_, cli::fail(error)); }
 
   void report(const std::string& file) {
-    const Result<std::shared_ptr<const Recording>> recording = open(file);
+    const Result<std::shared_ptr<const Recording>> recording = open_recording(file, terminal_);
     if (!recording) return fail(recording.error());
     const Result<Overview> overview = recording.value()->overview(options_);
     if (!overview) return fail(overview.error());
@@ -76,9 +68,7 @@ class ReportRun {
     if (flags_.is_json) {
       reports_.push_back(overview_json(overview.value(), store, top_.value_or(kAllGroups)));
     } else {
-      TextStyle style;
-      style.width = terminal_.width;
-      style.has_color = terminal_.has_color;
+      TextStyle style = text_style(terminal_);
       style.top = top_.value_or(style.top);
       style.shows_modules = flags_.shows_modules;
       style.shows_steps = flags_.shows_steps;
@@ -86,12 +76,6 @@ class ReportRun {
       print_out((count_++ == 0 ? "" : "\n") + overview_text(overview.value(), store, style));
     }
     if (const std::optional<Error> cut = recording.value()->cut()) fail(*cut);
-  }
-
-  Result<std::shared_ptr<const Recording>> open(const std::string& file) const {
-    ProgressLine progress("reading " + file, terminal_.shows_progress);
-    return Recording::open(
-        file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
   }
 
   const ReportFlags& flags_;
@@ -103,36 +87,21 @@ class ReportRun {
   int exit_code_ = 0;
 };
 
-void add_common_flags(CLI::App& verb, ReportFlags& flags) {
+}  // namespace
+
+void add_report_flags(CLI::App& verb, ReportFlags& flags) {
   verb.add_option("--top", flags.top,
                   "Show the N largest (default: 10 lines of code; with --json all stacks)")
       ->type_name("N");
   verb.add_option("--at", flags.at,
-                  "What was live after this EVENT, at the peak, or at the end (default: peak)")
+                  "The moment to report: an event number, the peak or the end (default: peak)")
       ->type_name("EVENT|peak|end");
   verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
-  verb.add_flag("--modules", flags.shows_modules,
-                "Also show what each module's forward() held at the peak");
+  verb.add_flag("--modules", flags.shows_modules, "Also show live memory at the peak by module");
   verb.add_flag("--steps", flags.shows_steps,
-                "Also show peak and live memory of every step and phase");
+                "Also show the peak and live memory of each step and phase");
   verb.add_flag("--json", flags.is_json, "Print the report as JSON");
-}
-
-}  // namespace
-
-void add_report_verb(CLI::App& app, ReportFlags& flags) {
-  CLI::App* verb = app.add_subcommand(
-      "report", "Explain where the memory went: the peak, who held it, what was lost");
-  verb->add_option("files", flags.files,
-                   "Recordings: .gmp or PyTorch memory snapshots (.pickle, .pickle.gz)")
-      ->type_name("FILE")
-      ->required();
-  add_common_flags(*verb, flags);
-  verb->add_option("--html", flags.html,
-                   "Write the viewer with the recording in it: one file, to share")
-      ->type_name("OUT");
-  verb->add_flag("-f,--force", flags.overwrites, "Replace the file that --html names");
 }
 
 int run_report(const ReportFlags& flags, const Environment& environment) {
@@ -146,27 +115,18 @@ int run_report(const ReportFlags& flags, const Environment& environment) {
   return ReportRun(flags, options.value(), top.value()).run();
 }
 
-void add_demo_verb(CLI::App& app, ReportFlags& flags) {
-  CLI::App* verb =
-      app.add_subcommand("demo", "Report a real out-of-memory run that ships with gpumemprof");
-  add_common_flags(*verb, flags);
-}
-
-int run_demo(ReportFlags flags, const Environment& environment) {
-  if (environment.demo_file.empty()) {
-    print_error(
-        "the demo recording is not installed; install gpumemprof with tools/install, or name a "
-        "file: "
-        "gpumemprof report FILE");
-    return exit_code(ErrorCode::environment);
-  }
-  flags.files = {environment.demo_file};
-  flags.command = "gpumemprof demo";
-  const int code = run_report(flags, environment);
-  if (!flags.is_json && code == 0) {
-    print_out("\nYour own run:\n  gpumemprof run train.py\n");
-  }
-  return code;
+VerbAction prepare_report(CLI::App& verb) {
+  const auto flags = std::make_shared<ReportFlags>();
+  verb.add_option("files", flags->files,
+                  "Recordings: .gmp or PyTorch memory snapshots (.pickle, .pickle.gz)")
+      ->type_name("FILE")
+      ->required();
+  add_report_flags(verb, *flags);
+  verb.add_option("--html", flags->html,
+                  "Write the viewer and the recording as one HTML file, to share")
+      ->type_name("OUT");
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing HTML file");
+  return [flags](const Environment& environment) { return run_report(*flags, environment); };
 }
 
 }  // namespace gpumemprof::cli

@@ -1,4 +1,4 @@
-// `gpumemprof report` and `gpumemprof demo`.
+// `gpumemprof report`: where the memory went. `demo` reports too, on a file of its own.
 #pragma once
 
 #include <optional>
@@ -26,10 +26,8 @@ struct ReportFlags {
   std::string command;  // the command line to repeat this; empty: built from the files
 };
 
-void add_report_verb(CLI::App& app, ReportFlags& flags);
+// The flags that do not depend on which file is reported.
+void add_report_flags(CLI::App& verb, ReportFlags& flags);
 int run_report(const ReportFlags& flags, const Environment& environment);
-
-void add_demo_verb(CLI::App& app, ReportFlags& flags);
-int run_demo(ReportFlags flags, const Environment& environment);
 
 }  // namespace gpumemprof::cli

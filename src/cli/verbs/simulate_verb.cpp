@@ -1,9 +1,9 @@
-#include "cli/verbs/simulate_verb.h"
-
+// `gpumemprof simulate`: a recorded run under other allocator settings.
 #include <CLI/CLI.hpp>
 
 #include "cli/flags/device_flag.h"
-#include "cli/terminal.h"
+#include "cli/flags/size_flag.h"
+#include "cli/verb.h"
 #include "report/json/whatif_json.h"
 #include "report/text/whatif_text.h"
 #include "session/recording.h"
@@ -11,13 +11,18 @@
 namespace gpumemprof::cli {
 namespace {
 
-Result<std::uint64_t> parse_size(const std::string& text, const std::string& flag) {
-  const std::optional<std::uint64_t> bytes = parse_bytes(text);
-  if (bytes && *bytes > 0) return *bytes;
-  return Error{ErrorCode::usage,
-               flag + " takes a size such as 24GiB or 25769803776, not '" + text + "'", "",
-               "name a size"};
-}
+struct SimulateFlags {
+  std::string file;
+  std::vector<std::string> alloc_confs;
+  std::vector<std::string> memory_limits;
+  std::string torch_version;
+  std::string recorded_limit;
+  std::string device;
+  std::string output;
+  bool searches = false;
+  bool overwrites = false;
+  bool is_json = false;
+};
 
 Result<WhatIfOptions> parse_options(const SimulateFlags& flags) {
   WhatIfOptions options;
@@ -45,82 +50,68 @@ Result<WhatIfOptions> parse_options(const SimulateFlags& flags) {
   return options;
 }
 
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
-}
-
 int write_simulated(const SimulateFlags& flags, const Recording& recording,
                     const WhatIfOptions& options) {
   const Status written = recording.write_simulated(options, flags.output, flags.overwrites);
   if (!written) return fail(written.error());
-  print_out("The simulated run is in " + flags.output + "\nNext:\n  gpumemprof report " +
+  print_out("Simulated run written to " + flags.output + "\nNext:\n  gpumemprof report " +
             flags.output + "\n");
   return 0;
-}
-
-}  // namespace
-
-void add_simulate_verb(CLI::App& app, SimulateFlags& flags) {
-  CLI::App* verb = app.add_subcommand(
-      "replay", "Replay a run under other allocator settings, before spending a GPU hour");
-  verb->add_option("file", flags.file, "A recording: PyTorch memory snapshot or .gmp")
-      ->type_name("FILE")
-      ->required();
-  verb->add_option("--alloc-conf", flags.alloc_confs,
-                   "A PYTORCH_CUDA_ALLOC_CONF string to try; may be given again")
-      ->type_name("CONF")
-      ->allow_extra_args(false);
-  verb->add_option("--memory-limit", flags.memory_limits,
-                   "A limit on reserved memory to try; may be given again")
-      ->type_name("SIZE")
-      ->allow_extra_args(false);
-  verb->add_option("--torch-version", flags.torch_version,
-                   "Use the rules of this torch version (2.4 to 2.13)")
-      ->type_name("VERSION");
-  verb->add_option("--recorded-limit", flags.recorded_limit,
-                   "The memory limit the recording ran under, if it had one")
-      ->type_name("SIZE");
-  verb->add_flag("--search", flags.searches,
-                 "Try the sensible settings and rank them by the least memory they need");
-  verb->add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
-      ->type_name("DEVICE");
-  verb->add_option("-o,--output", flags.output, "Write the first simulated run to this .gmp file")
-      ->type_name("FILE");
-  verb->add_flag("-f,--force", flags.overwrites, "Overwrite the output file");
-  verb->add_flag("--json", flags.is_json, "Print the result as JSON");
 }
 
 int run_simulate(const SimulateFlags& flags) {
   Result<WhatIfOptions> options = parse_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording = [&] {
-    ProgressLine progress("reading " + flags.file, terminal.shows_progress);
-    return Recording::open(flags.file, {[&](std::uint64_t done, std::uint64_t total) {
-                             progress.update(done, total);
-                           }});
-  }();
+  const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
   if (!recording) return fail(recording.error());
   if (!flags.output.empty()) return write_simulated(flags, *recording.value(), options.value());
   const Result<WhatIf> whatif = [&] {
-    ProgressLine progress("replaying", terminal.shows_progress);
+    ProgressLine progress("simulating", terminal.shows_progress);
     options.value().progress = [&](std::size_t done, std::size_t total) {
       progress.update(done, total);
     };
     return recording.value()->whatif(options.value());
   }();
   if (!whatif) return fail(whatif.error());
-  TextStyle style;
-  style.width = terminal.width;
-  style.has_color = terminal.has_color;
   if (flags.is_json) {
     print_json(whatif_json(whatif.value()));
   } else {
-    print_out(whatif_text(whatif.value(), style));
+    print_out(whatif_text(whatif.value(), text_style(terminal)));
   }
-  if (const std::optional<Error> cut = recording.value()->cut()) return fail(*cut);
-  return 0;
+  return finish(*recording.value());
+}
+
+}  // namespace
+
+VerbAction prepare_simulate(CLI::App& verb) {
+  const auto flags = std::make_shared<SimulateFlags>();
+  verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
+      ->type_name("FILE")
+      ->required();
+  verb.add_option("--alloc-conf", flags->alloc_confs,
+                  "A PYTORCH_CUDA_ALLOC_CONF string to try; can be repeated")
+      ->type_name("CONF")
+      ->allow_extra_args(false);
+  verb.add_option("--memory-limit", flags->memory_limits,
+                  "A limit on reserved memory to try; can be repeated")
+      ->type_name("SIZE")
+      ->allow_extra_args(false);
+  verb.add_option("--torch-version", flags->torch_version,
+                  "Use the rules of this torch version (2.4 to 2.13)")
+      ->type_name("VERSION");
+  verb.add_option("--recorded-limit", flags->recorded_limit,
+                  "The memory limit the recording ran under, if it had one")
+      ->type_name("SIZE");
+  verb.add_flag("--search", flags->searches,
+                "Try the settings that make sense and rank them by the memory they need");
+  verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
+      ->type_name("DEVICE");
+  verb.add_option("-o,--output", flags->output, "Write the first simulated run to this .gmp file")
+      ->type_name("FILE");
+  verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
+  verb.add_flag("--json", flags->is_json, "Print the result as JSON");
+  return [flags](const Environment&) { return run_simulate(*flags); };
 }
 
 }  // namespace gpumemprof::cli

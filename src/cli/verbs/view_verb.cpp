@@ -1,5 +1,4 @@
-#include "cli/verbs/view_verb.h"
-
+// `gpumemprof view`: the viewer, served to a browser on this machine.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,58 +6,25 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
-#include "base/file_sink.h"
 #include "cli/browser.h"
 #include "cli/flags/number_flag.h"
 #include "cli/http/http_server.h"
 #include "cli/http/view_requests.h"
-#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "cli/verbs/report_html.h"
 #include "session/view.h"
-#include "session/view_html.h"
 
 namespace gpumemprof::cli {
 namespace {
 
-int fail(const Error& error) {
-  print_error(error.sentence());
-  return exit_code(error.code);
-}
-
-Result<std::string> load_page(const Environment& environment) {
-  std::ifstream file(environment.viewer_file, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (environment.viewer_file.empty() || !file) {
-    return Error{ErrorCode::environment, "the viewer's page is not installed", "",
-                 "install gpumemprof with tools/install"};
-  }
-  return text.str();
-}
-
-using Recordings = std::vector<std::shared_ptr<const Recording>>;
-
-// Truncated files are shown as far as they go, and reported as cut.
-Result<Recordings> open_all(const std::vector<std::string>& files, const Terminal& terminal) {
-  Recordings recordings;
-  for (const std::string& file : files) {
-    ProgressLine progress("reading " + file, terminal.shows_progress);
-    Result<std::shared_ptr<const Recording>> opened = Recording::open(
-        file, {[&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }});
-    if (!opened) return opened.error();
-    recordings.push_back(std::move(opened).value());
-  }
-  return recordings;
-}
-
-void say_what_is_cut(const Recordings& recordings) {
-  for (const auto& recording : recordings) {
-    if (const std::optional<Error> cut = recording->cut()) print_error(cut->sentence());
-  }
-}
+struct ViewFlags {
+  std::vector<std::string> files;
+  std::optional<std::string> port;
+  bool opens_browser = false;
+  bool never_opens_browser = false;
+};
 
 void print_where(std::uint16_t port, const std::string& url) {
   std::array<char, 256> name{};
@@ -67,9 +33,9 @@ void print_where(std::uint16_t port, const std::string& url) {
   const std::string at = (user != nullptr ? std::string(user) + "@" : "") + name.data();
   print_out(
       fmt::format("Viewer: {}\n"
-                  "From another machine, first type there:\n"
+                  "To open it on another machine, first run there:\n"
                   "  ssh -N -L {}:127.0.0.1:{} {}\n"
-                  "Ctrl-C ends it.\n",
+                  "Press Ctrl-C to stop.\n",
                   url, port, port, at));
 }
 
@@ -97,31 +63,16 @@ class EndSignals {
   sigset_t before_{};
 };
 
-}  // namespace
-
-void add_view_verb(CLI::App& app, ViewFlags& flags) {
-  CLI::App* verb =
-      app.add_subcommand("view", "Look at a recording in the browser; two files are compared");
-  verb->add_option("files", flags.files, "Recordings: PyTorch memory snapshots or .gmp")
-      ->type_name("FILE")
-      ->required();
-  verb->add_option("--port", flags.port, "The port on 127.0.0.1 (default: any free one)")
-      ->type_name("PORT");
-  verb->add_flag("--browser", flags.opens_browser,
-                 "Open a browser (the default where there is a screen)");
-  verb->add_flag("--no-browser", flags.never_opens_browser, "Only print the URL");
-}
-
 int run_view(const ViewFlags& flags, const Environment& environment) {
   const Result<std::optional<std::uint64_t>> asked_port =
       parse_number(flags.port, {"--port", 0, UINT16_MAX, "leave --port out to take a free one"});
   if (!asked_port) return fail(asked_port.error());
-  const Result<std::string> page = load_page(environment);
+  const Result<std::string> page = load_viewer_page(environment);
   if (!page) return fail(page.error());
   const Terminal terminal = look_at_terminal();
-  const Result<Recordings> recordings = open_all(flags.files, terminal);
+  const Result<Recordings> recordings = open_recordings(flags.files, terminal);
   if (!recordings) return fail(recordings.error());
-  say_what_is_cut(recordings.value());
+  print_cuts(recordings.value());
 
   View view = [&] {
     ProgressLine progress("preparing the view", terminal.shows_progress);
@@ -145,7 +96,7 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
       !flags.never_opens_browser && (flags.opens_browser || (has_screen() && terminal.has_color));
   // Not the URL: every user of the machine can read the arguments of a process.
   if (opens && !start_browser(fmt::format("http://127.0.0.1:{}{}", port, link)))
-    print_error("no browser could be started; open the URL above in one");
+    print_error("no browser could be started; open the URL above yourself");
   signals.wait();
   server.value()->stop();
   serving.join();
@@ -156,28 +107,19 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   return 0;
 }
 
-int write_html(const std::vector<std::string>& files, const std::string& output, bool overwrites,
-               const Environment& environment) {
-  const Result<std::string> page = load_page(environment);
-  if (!page) return fail(page.error());
-  const Result<Recordings> recordings = open_all(files, look_at_terminal());
-  if (!recordings) return fail(recordings.error());
-  const ViewHtml made = write_view_html(View(recordings.value(), kMostHtmlDevices), page.value());
-  Result<std::unique_ptr<FileSink>> file = FileSink::create(
-      output, overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse,
-      FileSink::Appears::when_closed);
-  if (!file) return fail(file.error());
-  Status written = file.value()->write(std::as_bytes(std::span(made.html)));
-  if (written) written = file.value()->close();
-  if (!written) return fail(written.error());
-  print_out(fmt::format("Written to {}: {:.1f} MB, to be opened in any browser.\n", output,
-                        static_cast<double>(made.html.size()) / 1e6));
-  for (const std::string& note : made.left_out) print_out("  Left out: " + note + ".\n");
-  say_what_is_cut(recordings.value());
-  for (const auto& recording : recordings.value()) {
-    if (recording->cut()) return exit_code(ErrorCode::bad_input);
-  }
-  return 0;
+}  // namespace
+
+VerbAction prepare_view(CLI::App& verb) {
+  const auto flags = std::make_shared<ViewFlags>();
+  verb.add_option("files", flags->files, "Recordings: .gmp or PyTorch memory snapshots")
+      ->type_name("FILE")
+      ->required();
+  verb.add_option("--port", flags->port, "The port on 127.0.0.1 (default: any free one)")
+      ->type_name("PORT");
+  verb.add_flag("--browser", flags->opens_browser,
+                "Open a browser (the default on a machine with a display)");
+  verb.add_flag("--no-browser", flags->never_opens_browser, "Only print the URL, open no browser");
+  return [flags](const Environment& environment) { return run_view(*flags, environment); };
 }
 
 }  // namespace gpumemprof::cli

@@ -206,7 +206,7 @@ Machine::Step Machine::on_stack(Opcode opcode, std::uint64_t operand) {
     case Opcode::tuple3: {
       const auto count =
           static_cast<std::size_t>(opcode) - static_cast<std::size_t>(Opcode::tuple1) + 1;
-      if (!has(count)) return damaged("a tuple of more than there is");
+      if (!has(count)) return damaged("a tuple needs more items than the stack holds");
       return tuple_of(stack_.size() - count);
     }
     case Opcode::binfloat: {
@@ -230,7 +230,7 @@ Machine::Step Machine::on_stack(Opcode opcode, std::uint64_t operand) {
       return close_mark(opcode, *first);
     }
     default:
-      return damaged(fmt::format("0x{:02x} is no pickle opcode", static_cast<unsigned>(opcode)));
+      return damaged(fmt::format("0x{:02x} is not a pickle opcode", static_cast<unsigned>(opcode)));
   }
   return Step::next;
 }
@@ -263,7 +263,7 @@ Machine::Step Machine::data(Opcode opcode, std::uint64_t length, bool is_text) {
     at_ += head + length;
     return Step::next;
   }
-  if (is_text) return damaged(fmt::format("a text says it is {} long", plural_bytes(length)));
+  if (is_text) return damaged(fmt::format("a string claims a length of {}", plural_bytes(length)));
   // Bytes carry nothing we need: skip them, window by window.
   const std::uint64_t start = window_.offset_of(at_);
   at_ += head;
@@ -285,7 +285,7 @@ Machine::Step Machine::data(Opcode opcode, std::uint64_t length, bool is_text) {
 Machine::Step Machine::long_integer(std::uint64_t length) {
   const std::size_t head = 1 + operand_bytes(static_cast<Opcode>(*at_));
   if (length > kLongestInteger)
-    return damaged(fmt::format("an integer says it is {} long", plural_bytes(length)));
+    return damaged(fmt::format("an integer claims a length of {}", plural_bytes(length)));
   if (!make_available(head + length))
     return error_ ? Step::stop : damaged("the file breaks off inside an integer");
   const std::span bytes(at_ + head, static_cast<std::size_t>(length));
@@ -365,8 +365,8 @@ Machine::Step Machine::refuse(Opcode opcode) {
   error_ = Error{ErrorCode::bad_input,
                  fmt::format("the pickle opcode {} would run code and was refused", what),
                  fmt::format("byte {}", offset),
-                 "a PyTorch memory snapshot holds plain data only, so this is none; do not "
-                 "unpickle it elsewhere"};
+                 "a PyTorch memory snapshot holds plain data only, so this is not one; do not load "
+                 "it with pickle"};
   return Step::stop;
 }
 

@@ -233,9 +233,10 @@ std::string line_tree(const DeviceOverview& device, const Store& store, const Te
     }
     rows += figures + std::string(indent, ' ') + shortened(name, width) + "\n";
   }
-  if (rows.empty()) return "  No forward() of a module made what was live at the peak.\n";
-  return "  Live at the peak, by module (known by the line that calls it, so layers\n"
-         "  called in a loop are one entry)\n" +
+  if (rows.empty())
+    return "  No memory that was live at the peak was allocated in a module's forward().\n";
+  return "  Live at the peak, by module (identified by the line that calls it, so\n  layers called "
+         "in a loop are one entry)\n" +
          rows;
 }
 

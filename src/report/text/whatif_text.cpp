@@ -19,14 +19,13 @@ using text::grouped;
 
 constexpr std::size_t kConfColumns = 24;
 
-class Writer : private text::Page {
+class WhatIfWriter : private text::Page {
  public:
-  Writer(const WhatIf& whatif, const TextStyle& style)
+  WhatIfWriter(const WhatIf& whatif, const TextStyle& style)
       : Page(style.width), whatif_(whatif), style_(style) {}
 
   std::string run() {
-    line(fmt::format("{}: replayed by the allocator's rules (simulated)",
-                     text::file_name(whatif_.path)));
+    line(fmt::format("{}: simulated by the allocator's rules", text::file_name(whatif_.path)));
     for (const std::string& sentence : text::missing_sentences(whatif_.completeness))
       paragraph(sentence, 0);
     for (const DeviceWhatIf& device : whatif_.devices) {
@@ -50,7 +49,7 @@ class Writer : private text::Page {
                     counted(verified.segment_calls, "segment call"),
                     counted(verified.counters_compared, "counter"));
     if (wrong == 0) {
-      paragraph(fmt::format("{}: the simulation equals the recording: {}, no mismatch.",
+      paragraph(fmt::format("{}: the simulation matches the recording: {}, no mismatch.",
                             device.name, compared),
                 0);
     } else {
@@ -58,7 +57,7 @@ class Writer : private text::Page {
           fmt::format(
               "{}: the simulation differs from the recording in {} of {} placements, {} of {} "
               "segment "
-              "calls and {} of {} counters, first at event {}: take what follows as an estimate.",
+              "calls and {} of {} counters, first at event {}: the figures below are estimates.",
               device.name, grouped(verified.address_mismatches), grouped(verified.allocations),
               grouped(verified.segment_mismatches), grouped(verified.segment_calls),
               grouped(verified.counter_mismatches), grouped(verified.counters_compared),
@@ -67,12 +66,12 @@ class Writer : private text::Page {
     }
     if (device.first_event > 0) {
       paragraph(
-          fmt::format("The history starts late: replayed from event {}, the first exact state.",
+          fmt::format("The history starts late: simulated from event {} on, the first exact state.",
                       grouped(device.first_event)),
           2);
     }
     paragraph(fmt::format("Rules of torch {}{}; {}.", to_string(device.version),
-                          device.is_version_inferred ? " (they fit; the file does not say)" : "",
+                          device.is_version_inferred ? " (inferred: they match the recording)" : "",
                           limit(verified)),
               2);
   }
@@ -143,8 +142,8 @@ class Writer : private text::Page {
     }
     if (device.runs.front().result.num_ooms() > 0) {
       paragraph(
-          "The recording itself ran out: what the program would have asked for after that is not "
-          "known.",
+          "The recorded run itself ran out of memory: what the program would have requested after "
+          "that is unknown.",
           2);
     }
   }
@@ -155,7 +154,7 @@ class Writer : private text::Page {
     paragraph(
         fmt::format(
             "As recorded, {} of the reserved bytes were free when the pool was largest: {} in "
-            "gaps between live blocks, {} for other streams only, {} in whole free segments.",
+            "gaps between live blocks, {} usable only by other streams, {} in whole free segments.",
             format_bytes(shares.free_bytes), text::percent(shares.pinned_bytes, shares.free_bytes),
             text::percent(shares.other_stream_bytes, shares.free_bytes),
             text::percent(shares.surplus_bytes, shares.free_bytes)),
@@ -170,9 +169,10 @@ class Writer : private text::Page {
     const std::string name = best.alloc_conf.empty() ? "the defaults" : best.alloc_conf;
     std::string text = fmt::format("Best: {}.", name);
     if (best.min_memory_bytes)
-      text = fmt::format("Best: {}, which runs in {}", name, format_bytes(*best.min_memory_bytes));
+      text = fmt::format("Best: {}, which needs {}", name, format_bytes(*best.min_memory_bytes));
     if (best.min_memory_bytes && recorded.min_memory_bytes) {
-      text += fmt::format("; as recorded it takes {}.", format_bytes(*recorded.min_memory_bytes));
+      text +=
+          fmt::format("; as recorded, the run needs {}.", format_bytes(*recorded.min_memory_bytes));
     }
     paragraph(text, 2);
     if (!best.alloc_conf.empty()) {
@@ -186,9 +186,9 @@ class Writer : private text::Page {
     const bool is_ranked = !whatif_.devices.empty() && whatif_.devices.front().is_ranked;
     const std::string file = text::quoted(whatif_.path);
     out_ += "\n";
-    line(is_ranked ? "Next: what the run itself held"
-                   : "Next: which settings would serve this run best");
-    line(fmt::format("  gpumemprof {} {}{}", is_ranked ? "report" : "replay", file,
+    line(is_ranked ? "Next: what held the memory in the recorded run"
+                   : "Next: which settings need the least memory for this run");
+    line(fmt::format("  gpumemprof {} {}{}", is_ranked ? "report" : "simulate", file,
                      is_ranked ? "" : " --search"));
   }
 
@@ -199,7 +199,7 @@ class Writer : private text::Page {
 }  // namespace
 
 std::string whatif_text(const WhatIf& whatif, const TextStyle& style) {
-  return printable_page(Writer(whatif, style).run(), style.has_color);
+  return printable_page(WhatIfWriter(whatif, style).run(), style.has_color);
 }
 
 }  // namespace gpumemprof

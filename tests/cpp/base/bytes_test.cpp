@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 namespace gpumemprof {
 namespace {
 
@@ -14,6 +17,17 @@ TEST(Bytes, are_printed_with_three_figures) {
   EXPECT_EQ(format_bytes(100 * kMiB), "100 MiB");
   EXPECT_EQ(format_bytes(5128585216), "4.78 GiB");
   EXPECT_EQ(format_bytes(~std::uint64_t{0}), "16.0 EiB");
+}
+
+// The table that Python's and the viewer's texts are compared with too.
+TEST(Bytes, read_as_in_the_table_of_all_languages) {
+  std::ifstream table(GPUMEMPROF_TEST_DATA "/bytes.tsv");
+  std::uint64_t bytes = 0;
+  std::string text;
+  int lines = 0;
+  for (; table >> bytes && table.get() == '\t' && std::getline(table, text); ++lines)
+    EXPECT_EQ(format_bytes(bytes), text);
+  EXPECT_GE(lines, 20);
 }
 
 TEST(Bytes, step_to_the_next_unit_before_they_would_print_1024) {

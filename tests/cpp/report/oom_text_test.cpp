@@ -27,7 +27,8 @@ TEST(OomText, a_run_whose_need_is_known_is_made_to_fit) {
 TEST(OomText, no_command_is_named_that_would_refuse) {
   const Store store;
   const text::OomRemedy remedy = text::oom_remedy(of_limit(false), store, "run.gmp");
-  EXPECT_TRUE(remedy.sentence.ends_with("record a smaller batch to its end and ask what fits:"));
+  EXPECT_TRUE(
+      remedy.sentence.ends_with("record a run with a smaller batch to its end and see what fits:"));
   EXPECT_EQ(remedy.command, "gpumemprof advise SMALLER.gmp --fit 4096MiB");
 }
 

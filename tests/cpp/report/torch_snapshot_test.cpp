@@ -163,7 +163,7 @@ TEST(TorchSnapshotFile, tells_of_a_full_disk) {
   const Status status = write_torch_snapshot(Store(), "/dev/full", FileSink::Existing::replace);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().sentence(),
-            "/dev/full: the disk is full; make room, or write to another disk");
+            "/dev/full: the disk is full; free some space, or write to another disk");
 }
 
 }  // namespace

@@ -49,10 +49,11 @@ WRONG_CALLS = {
     "repot x": "unknown command 'repot', did you mean 'report'?",
     "conv": "unknown command 'conv', did you mean 'convert'?",
     "leaks": "unknown command 'leaks'; the commands are "
-    "report, demo, view, replay, advise, convert, run",
-    "x": "unknown command 'x'; the commands are report, demo, view, replay, advise, convert, run",
+    "run, report, view, advise, simulate, convert, info, demo",
+    "x": "unknown command 'x'; the commands are "
+    "run, report, view, advise, simulate, convert, info, demo",
     "--jsno": "unknown flag '--jsno'; the commands are "
-    "report, demo, view, replay, advise, convert, run",
+    "run, report, view, advise, simulate, convert, info, demo",
     "run.pickle": "'run.pickle' is a file, not a command; type gpumemprof report run.pickle",
     "run.gmp --json": "'run.gmp' is a file, not a command; type gpumemprof report run.gmp",
     "train.py": "'train.py' is a file, not a command; type gpumemprof run train.py",
@@ -71,8 +72,8 @@ WRONG_CALLS = {
     "report x --json=true": "--json takes no value; see gpumemprof report --help",
     "report x --modules=": "--modules takes no value; see gpumemprof report --help",
     "demo --steps=0": "--steps takes no value; see gpumemprof demo --help",
-    "replay x --search=1": "--search takes no value; see gpumemprof replay --help",
-    "replay x y": "unexpected argument 'y'; see gpumemprof replay --help",
+    "simulate x --search=1": "--search takes no value; see gpumemprof simulate --help",
+    "simulate x y": "unexpected argument 'y'; see gpumemprof simulate --help",
     "view x --port": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port=": "--port needs a value: --port PORT; see gpumemprof view --help",
     "view x --port 1 --port 2": "--port can be given only once; see gpumemprof view --help",

@@ -89,7 +89,7 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(command: Command, tmp_
     out.write_text("precious")
     refused = command("convert", source, "--to", "gmp", out)
     assert refused.returncode == 2
-    assert "there is such a file already; give another name, or -f to replace it" in refused.stderr
+    assert "the file already exists; choose another name, or use -f to replace it" in refused.stderr
     assert out.read_text() == "precious"
     assert command("convert", source, "--to", "gmp", out, "-f").returncode == 0
     assert out.read_bytes()[:4] == b"\x89GMP"

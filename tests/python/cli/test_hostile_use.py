@@ -27,7 +27,7 @@ WRITERS = {
     "convert to gmp": ("convert", SOURCE, "--to", "gmp"),
     "convert to a snapshot": ("convert", SOURCE, "--to", "torch-snapshot"),
     "report --html": ("report", SOURCE, "--html"),
-    "replay -o": ("replay", SOURCE, "--alloc-conf", "expandable_segments:True", "-o"),
+    "simulate -o": ("simulate", SOURCE, "--alloc-conf", "expandable_segments:True", "-o"),
 }
 
 
@@ -126,8 +126,8 @@ def test_names_do_nothing_to_a_terminal(command: Command, tmp_path: Path) -> Non
         ("report", path, "--json"),
         ("advise", path),
         ("advise", path, "--json"),
-        ("replay", path),
-        ("replay", path, "--json"),
+        ("simulate", path),
+        ("simulate", path, "--json"),
         ("report", f"{path}-not-there"),
         ("report", path, "--device", ESCAPES),
         ("convert", path, "--to", ESCAPES, "x"),

@@ -129,7 +129,9 @@ def test_a_browser_that_is_missing_is_said_and_the_server_stays(tmp_path, monkey
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert "no browser could be started; open the URL above in one" in process.stderr.readline()
+        assert (
+            "no browser could be started; open the URL above yourself" in process.stderr.readline()
+        )
         url = re.search(r"http://\S+", process.stdout.readline())[0]
         assert get(url)[0] == 200
         process.send_signal(signal.SIGINT)

@@ -6,9 +6,20 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
-from gpumemprof.profile.text import counted, summary_text
+from gpumemprof import _core
+from gpumemprof.profile.text import counted, size, summary_text
 
 TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
+
+
+def test_bytes_read_as_in_the_table_of_all_languages() -> None:
+    table = (TRACES.parent / "bytes.tsv").read_text().splitlines()
+    assert len(table) >= 20
+    for line in table:
+        count, text = line.split("\t")
+        assert _core.format_bytes(int(count)) == text
+        assert size(int(count)) == text
+    assert size(-1536) == "-1.50 KiB"
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,18 @@ def test_reads_commands_and_their_output_from_a_block():
     assert [command.text for command in check_docs.parse_commands(plain)] == ["three"]
 
 
+def test_every_verb_has_a_page_that_the_readme_links():
+    text = "Options:\n  -h\n\nSubcommands:\n  run      Runs it\n  info     Shows it\n\nStart"
+    readme = "[run](docs/cli/run.md), [info](docs/cli/info.md)"
+    assert list(check_docs.check_verbs(text, readme, {"run", "info"})) == []
+    [missing] = check_docs.check_verbs(text, readme, {"run"})
+    assert missing == "docs/cli/info.md is missing"
+    [unlinked] = check_docs.check_verbs(text, "[run](docs/cli/run.md)", {"run", "info"})
+    assert "README.md does not link" in unlinked
+    [unknown] = check_docs.check_verbs(text, readme, {"run", "info", "replay"})
+    assert "docs/cli/replay.md" in unknown
+
+
 def test_finds_paths_and_links_that_lead_nowhere(tmp_path):
     text = "`tools/check` `tools/nothing` `docs/cli/<verb>`\n[gone](gone.md) [web](https://x.y)\n"
     assert [line for line, _ in check_docs.check_paths(text, tmp_path)] == [1, 2]

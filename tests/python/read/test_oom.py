@@ -63,13 +63,13 @@ def test_a_limit_on_the_process_is_named_with_the_shortage_under_it():
         ),
         (
             SHORTAGE,
-            "cuda:0 ran out of memory: true shortage: 4.10 GiB in use and 100 MiB more are",
-            "made 42 blocks of that size and freed none",
+            "cuda:0 ran out of memory: true shortage: 4.10 GiB in use plus 100 MiB",
+            "allocated 42 blocks of that size and freed none",
         ),
         (
             LIMIT,
             "cuda:0 ran out of memory: a limit on this process refused 192 MiB while the",
-            "record a smaller batch to its end and ask what fits: gpumemprof advise SMALLER.gmp ",
+            "a smaller batch to its end and see what fits: gpumemprof advise SMALLER.gmp ",
         ),
     ],
     ids=["fragmentation", "shortage", "limit"],

@@ -160,7 +160,7 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.gmp"
     path.write_text("precious")
     with (
-        pytest.raises(gpumemprof.Error, match="such a file already"),
+        pytest.raises(gpumemprof.Error, match="the file already exists"),
         gpumemprof.record(path, cpu=True),
     ):
         pass

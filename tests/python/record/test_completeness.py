@@ -279,7 +279,7 @@ def test_without_a_thread_the_program_runs_unrecorded() -> None:
         ["demo", "--json"],
         ["report", "DEMO"],
         ["report", "DEMO", "--json"],
-        ["replay", "DEMO"],
+        ["simulate", "DEMO"],
         ["advise", "DEMO"],
         ["convert", "DEMO", "--to", "gmp", "copy.gmp"],
         ["--help"],

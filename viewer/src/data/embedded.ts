@@ -105,7 +105,7 @@ export class EmbeddedSource implements Source {
       const section = await this.section(name);
       if (question in section) return section[question] as T;
     }
-    throw new Error("This file does not hold that: open the recording with gpumemprof view.");
+    throw new Error("This file does not contain that: open the recording with gpumemprof view.");
   }
 
   /** The values at a bucket's peak are in its tile. */
@@ -180,7 +180,7 @@ export class EmbeddedSource implements Source {
     if (table === undefined) {
       table = this.section("allocations").then((section) => {
         const all = section[`allocations?${device}`] as Allocations | undefined;
-        if (all === undefined) throw new Error("This file holds no allocations: open the recording with gpumemprof view.");
+        if (all === undefined) throw new Error("This file contains no allocations: open the recording with gpumemprof view.");
         return rowsOf(all, section[`stacks?${device}`] as Record<string, FrameRow[]>, this.sourcesOf(device));
       });
       this.tables.set(device, table);

@@ -29,7 +29,7 @@ export class FlameView {
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.status, this.scroll);
-    this.surface = new Surface(this.scroll, "What is live at the cursor, by call; arrow keys go from box to box, Enter shows one, Escape the whole", () => this.draw());
+    this.surface = new Surface(this.scroll, "What is live at the cursor, by call; arrow keys go from box to box, Enter zooms in, Escape shows everything", () => this.draw());
     const { canvas } = this.surface;
     canvas.addEventListener("mousemove", (event) => this.hover(event));
     canvas.addEventListener("mouseleave", hideTooltip);
@@ -95,7 +95,7 @@ export class FlameView {
       el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak"),
       el("span", { class: "facts", "data-testid": "flame-total", "data-bytes": flame.allocated_bytes }, facts),
       flame.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
-      this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show the whole"),
+      this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show everything"),
       state.flameBy !== "module" || state.current.has_module_instances ? null : el("span", { class: "muted", "data-testid": "flame-by-line" }, BY_LINE_NOTE),
       flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to be drawn`),
     );
@@ -203,7 +203,7 @@ export class FlameView {
       this.label(node),
       `${format.bytes(flame.bytes[node]!)} in ${format.counted(flame.node_blocks[node]!, "block")}, ${format.percent(flame.bytes[node]!, flame.allocated_bytes)}`,
     ];
-    if (flame.self_bytes[node]! > 0) lines.push(`${format.bytes(flame.self_bytes[node]!)} allocated here itself`);
+    if (flame.self_bytes[node]! > 0) lines.push(`${format.bytes(flame.self_bytes[node]!)} allocated by this call itself`);
     return lines;
   }
 
@@ -265,5 +265,5 @@ export class FlameView {
 /** For a standalone page that holds only some moments. */
 export function momentNote(position: number): string {
   const where = position === 0 ? "before the first event" : `after event ${format.count(position - 1)}`;
-  return `shown ${where}: the nearest moment this file holds`;
+  return `shown ${where}: the nearest moment in this file`;
 }

@@ -78,7 +78,7 @@ export class AllocationRows {
     const { columns } = this;
     let index = -1;
     for (let at = 0; at < this.count && index < 0; at++) if (columns.row[at] === row) index = at;
-    if (index < 0) throw new Error("This file does not hold that allocation: open the recording with gpumemprof view.");
+    if (index < 0) throw new Error("This file does not contain that allocation: open the recording with gpumemprof view.");
     return {
       row,
       size: columns.size[index]!,

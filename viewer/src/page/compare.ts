@@ -134,7 +134,7 @@ export class CompareView {
       el("td", { class: "number" }, format.bytes(answer.second_bytes)),
       el("td", { class: "number" }, format.signedBytes(answer.second_bytes - answer.first_bytes)),
       el("td"),
-      el("td", {}, "all that is allocated"),
+      el("td", {}, "everything that is allocated"),
     );
     replace(
       this.table,

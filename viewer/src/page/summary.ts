@@ -19,9 +19,9 @@ const FREE: [string, string][] = [
   ["hole_bytes", "in gaps between live blocks"],
   ["whole_segment_bytes", "cached: whole free segments, which empty_cache() would return"],
   ["waiting_bytes", "freed, still in use by another stream"],
-  ["private_pool_bytes", "of it only for the CUDA graph or pool that owns it"],
+  ["private_pool_bytes", "usable only by the CUDA graph or pool that owns it"],
   ["largest_free_bytes", "the largest piece"],
-  ["rounding_bytes", "more: rounding of blocks in use"],
+  ["rounding_bytes", "also: rounding of live blocks"],
 ];
 
 export class SummaryView {
@@ -49,7 +49,7 @@ export class SummaryView {
       this.element,
       el("div", { class: "cards" }, ...this.cards(device)),
       el("div", { class: "columns" },
-        el("div", {}, el("h2", {}, "What gpumemprof report says"), el("pre", { "data-testid": "report-text" }, text.trim())),
+        el("div", {}, el("h2", {}, "The text of gpumemprof report"), el("pre", { "data-testid": "report-text" }, text.trim())),
         el("div", {}, ...this.tables(device)),
       ),
     );

@@ -95,7 +95,7 @@ export class SegmentsView {
         : null,
       figure("reserved", map.reserved_bytes, "map-reserved"),
       figure("allocated", map.allocated_bytes, "map-allocated"),
-      map.waiting_bytes > 0 ? figure("waiting for a stream", map.waiting_bytes, "map-waiting") : null,
+      map.waiting_bytes > 0 ? figure("freed, still in use by another stream", map.waiting_bytes, "map-waiting") : null,
       figure("free", map.free_bytes, "map-free"),
       el("span", { class: "muted", "data-testid": "map-segments" }, format.counted(map.segments.length, "segment")),
       map.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "map-moment", "data-position": map.position }, momentNote(map.position)),

@@ -74,7 +74,7 @@ function addCondition(search: Search, [, what, sign, rest]: RegExpExecArray, giv
   const isSize = what!.toLowerCase() === "size";
   const value = isSize ? format.parseSize(rest!) : format.parseDuration(rest!);
   if (value === null) {
-    search.problems.push(`${given} is no ${isSize ? "size (size>=1MiB)" : "lifetime (life<5ms)"}`);
+    search.problems.push(`${given} is not a ${isSize ? "size (size>=1MiB)" : "lifetime (life<5ms)"}`);
     return;
   }
   const [least, most] = isSize ? (["minSize", "maxSize"] as const) : (["minLifetime", "maxLifetime"] as const);

@@ -20,7 +20,7 @@ interface Column {
 
 const SCOPE_LABELS: [Scope, string][] = [
   ["all", "Whole run"],
-  ["range", "In the range in sight"],
+  ["range", "In the visible range"],
   ["cursor", "Live at the cursor"],
 ];
 
@@ -189,7 +189,7 @@ export class TableView {
       this.pages.set(page, rows);
       this.matches = rows.matches;
       this.scroll.setCount(rows.matches);
-      this.facts.textContent = `${format.counted(rows.matches, "allocation")}${this.state.search.trim() === "" ? "" : rows.matches === 1 ? " matches" : " match"}, ${format.bytes(rows.matching_bytes)} in all`;
+      this.facts.textContent = `${format.counted(rows.matches, "allocation")}${this.state.search.trim() === "" ? "" : rows.matches === 1 ? " matches" : " match"}, ${format.bytes(rows.matching_bytes)} in total`;
       this.facts.dataset["matches"] = String(rows.matches);
       this.facts.dataset["bytes"] = String(rows.matching_bytes);
       this.facts.dataset["query"] = query;
@@ -219,7 +219,7 @@ export class TableView {
     }
     if (this.matches === 0 && this.pages.size > 0) {
       const isAll = this.state.search === "" && !this.isGrouped;
-      rows.push(el("p", { class: "empty" }, isAll ? "There are no allocations here." : "Nothing matches this search."));
+      rows.push(el("p", { class: "empty" }, isAll ? "There are no allocations in this range." : "Nothing matches this search."));
     }
     this.scroll.show(rows);
   }

@@ -34,11 +34,11 @@ export class AllocationBands {
 
   /** What is drawn, in words: nothing is omitted silently. */
   get summary(): string {
-    if (this.answer === null) return "Loading the allocations in sight…";
+    if (this.answer === null) return "Loading the visible allocations…";
     const all = this.answer.matches;
     const drawn = format.counted(this.bands.length, "allocation");
-    if (this.rest.count === 0) return `${drawn} in sight, each drawn as a band; click one for its stack.`;
-    return `${format.counted(all, "allocation")} in sight: ${format.count(this.bands.length)} drawn as bands of their own, ${format.count(this.rest.count)} more (up to ${format.bytes(this.rest.mostBytes)} together) as one band on top. Zoom in to see more of them individually.`;
+    if (this.rest.count === 0) return `${drawn} visible, each drawn as a band; click one for its stack.`;
+    return `${format.counted(all, "allocation")} visible: ${format.count(this.bands.length)} drawn as bands of their own, ${format.count(this.rest.count)} more (up to ${format.bytes(this.rest.mostBytes)} together) as one band on top. Zoom in to see more of them individually.`;
   }
 
   update(columns: Column[], plot: Plot, theme: Theme, isComplete: boolean): void {

@@ -266,7 +266,7 @@ export class Timeline {
       const bytes = "size" in band ? band.size : band.bytes(column);
       lines.push(band.label, `${format.bytes(bytes)} of ${format.bytes(column.max)} allocated`);
     } else {
-      if (this.isByAllocation && this.bytesAt(y) <= column.max) lines.push(`${format.count(this.allocationBands.rest.count)} more allocations in sight`);
+      if (this.isByAllocation && this.bytesAt(y) <= column.max) lines.push(`${format.count(this.allocationBands.rest.count)} more visible allocations`);
       lines.push(`${format.bytes(column.max)} allocated`);
     }
     if (column.reserved !== undefined) lines.push(`${format.bytes(column.reserved)} reserved`);

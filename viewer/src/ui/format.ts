@@ -1,24 +1,29 @@
 // Numbers as people read them; words and figures match gpumemprof report.
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/** "512 B", "3.00 KiB", "4.78 GiB": three significant figures. */
+/** A tie goes to the even digit, as in C++ and Python; toFixed() always rounds it up. */
+function fixed(value: number, digits: number): string {
+  const scaled = value * 10 ** digits;
+  const below = Math.floor(scaled);
+  if (scaled - below !== 0.5) return value.toFixed(digits);
+  return ((below % 2 === 0 ? below : below + 1) / 10 ** digits).toFixed(digits);
+}
+
+/** "512 B", "3.00 KiB", "4.78 GiB": the rule of src/base/bytes.h, which tests/data/bytes.tsv pins. */
 export function bytes(value: number): string {
   const sign = value < 0 ? "−" : "";
   let rest = Math.abs(value);
-  let unit = 0;
-  while (rest >= 1024 && unit + 1 < UNITS.length) {
+  if (rest < 1024) return `${sign}${Math.round(rest)} B`;
+  rest /= 1024;
+  let unit = 1;
+  // 1023.5 would be written as 1024.
+  while (rest >= 1023.5 && unit + 1 < UNITS.length) {
     rest /= 1024;
     unit++;
   }
-  if (unit === 0) return `${sign}${Math.round(rest)} B`;
-  // 999.6 would be written with four figures.
-  if (rest >= 999.5 && unit + 1 < UNITS.length) {
-    rest /= 1024;
-    unit++;
-  }
-  const digits = rest >= 99.95 ? 0 : rest >= 9.995 ? 1 : 2;
-  return `${sign}${rest.toFixed(digits)} ${UNITS[unit]}`;
+  const digits = rest < 9.995 ? 2 : rest < 99.95 ? 1 : 0;
+  return `${sign}${fixed(rest, digits)} ${UNITS[unit]}`;
 }
 
 export function signedBytes(value: number): string {

@@ -45,7 +45,7 @@ class AdvicePage : protected Page {
     if (how.find("self.blocks") != std::string::npos)
       paragraph(
           advice_.has_module_names
-              ? "self.blocks stands for your model's own loop: several of its blocks have one name."
+              ? "self.blocks stands for your model's own loop: several of its blocks share a name."
               : "self.blocks stands for your model's list of blocks: this recording has no module "
                 "names.",
           4);

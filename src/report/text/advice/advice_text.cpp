@@ -42,7 +42,7 @@ class AdviceWriter : private text::AdvicePage {
 
   std::string run(const Store& store, std::size_t width) {
     paragraph(
-        fmt::format("{}: what each remedy would make of this run", text::file_name(advice_.path)),
+        fmt::format("{}: what each remedy would save in this run", text::file_name(advice_.path)),
         0);
     for (const std::string& sentence : text::missing_sentences(advice_.completeness))
       paragraph(sentence, 0);
@@ -57,7 +57,7 @@ class AdviceWriter : private text::AdvicePage {
     }
     if (const std::string sentence = text::growth_sentence(advice_.growth, store);
         !sentence.empty())
-      paragraph(sentence + " No remedy is computed for it: it stays as it is in every figure.", 2);
+      paragraph(sentence + " No remedy is computed for it: every figure includes it.", 2);
     if (advice_.fit) out_ += "\n" + text::fit_text(advice_, width);
     tables();
     if (advice_.partial.empty()) explanations();
@@ -175,7 +175,7 @@ class AdviceWriter : private text::AdvicePage {
     }
     if (!has_any) {
       out_ += "\n";
-      line("None of them lowers the peak of this run.");
+      line("None of these remedies lowers the peak of this run.");
     }
   }
 
@@ -204,11 +204,11 @@ class AdviceWriter : private text::AdvicePage {
       return;
     }
     if (advice_.fit) {
-      line("Next: the code of a remedy by its name, or of all");
+      line("Next: the code of one remedy, or of all of them");
       line(fmt::format("  gpumemprof advise {} --code all", file));
       return;
     }
-    line("Next: the cheapest way under a limit, or the code of a remedy");
+    line("Next: the cheapest way to stay below a limit, or the code of a remedy");
     const std::uint64_t bytes = whole_bytes() * 6 / 10;
     const std::string limit = bytes < kMiB ? fmt::format("{}", std::max<std::uint64_t>(bytes, 1))
                                            : fmt::format("{}MiB", bytes / kMiB);

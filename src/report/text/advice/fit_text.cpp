@@ -11,7 +11,7 @@ class FitWriter : private AdvicePage {
   std::string run(const FitPlan& plan) {
     const std::string limit = format_bytes(plan.limit_bytes);
     if (!plan.refusal.empty()) {
-      paragraph(fmt::format("What fits into {} cannot be told from this recording. {}", limit,
+      paragraph(fmt::format("This recording does not show what would fit into {}. {}", limit,
                             plan.refusal),
                 0);
       return std::move(out_);
@@ -36,7 +36,7 @@ class FitWriter : private AdvicePage {
   void nothing_fits(const FitPlan& plan, const std::string& limit) {
     std::string text = fmt::format("No set of these remedies keeps the run below {}.", limit);
     if (plan.least)
-      text += fmt::format(" The least that this run can be brought to is {}, with {}.",
+      text += fmt::format(" The lowest peak these remedies can reach is {}, with {}.",
                           format_bytes(plan.least_limit_bytes),
                           plan.least->names.empty() ? "none of them" : names_of(*plan.least));
     paragraph(text, 0);
@@ -73,8 +73,8 @@ class FitWriter : private AdvicePage {
 
   void outgrowing() {
     paragraph(
-        "That holds for the recorded steps: memory grows from step to step, so a longer run needs "
-        "more.",
+        "This is true for the recorded steps only: memory grows from step to step, so a longer run "
+        "needs more.",
         2);
   }
 
@@ -101,7 +101,7 @@ class FitWriter : private AdvicePage {
       return count ? fmt::format(", {} {}", *count, unit) : std::string();
     };
     std::string text =
-        fmt::format("The largest batch that then fits: {:.2f} times the recorded one{}.",
+        fmt::format("The largest batch that fits then: {:.2f} times the recorded one{}.",
                     plan.largest_batch_factor, counted(plan.largest_batch, "samples"));
     if (plan.largest_sequence_factor)
       text += fmt::format(" Or the longest sequence: {:.2f} times{}.",

@@ -20,7 +20,7 @@ std::string_view outside_name(OutsideKind kind) {
     case OutsideKind::context:
       return "CUDA's context";
     case OutsideKind::before_recording:
-      return "context and libraries from before the recording";
+      return "context and libraries loaded before the recording";
     case OutsideKind::kernels:
       return "kernels and libraries, loaded when first used";
     case OutsideKind::cublas:
@@ -38,8 +38,7 @@ std::string_view outside_name(OutsideKind kind) {
 }  // namespace
 
 std::string card_usage_table(const CardUsage& gap) {
-  std::string out =
-      "  From the pool to the card at the last sample (kinds outside the pool inferred)\n";
+  std::string out = "  The whole card at the last sample (kinds outside the pool are inferred)\n";
   out += row(gap.allocated_bytes, "allocated");
   if (gap.pending_bytes > 0) out += row(gap.pending_bytes, "freed, still in use by another stream");
   out += row(gap.split_bytes, "gaps between live blocks");
@@ -57,7 +56,7 @@ std::string card_usage_table(const CardUsage& gap) {
   out += row(gap.free_bytes, "free");
   out += row(gap.total_bytes, "= the card");
   if (!gap.is_consistent)
-    out += "  The pool changed while the driver was asked: the sums do not fit together.\n";
+    out += "  The pool changed while the driver was queried, so the sums do not add up.\n";
   return out;
 }
 

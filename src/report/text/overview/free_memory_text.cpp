@@ -37,8 +37,7 @@ class Section : private Page {
     if (memory.waiting_bytes > 0)
       share(memory.waiting_bytes, "freed, still in use by another stream");
     if (memory.private_pool_bytes > 0) {
-      share(memory.private_pool_bytes,
-            "of these usable only by the CUDA graph or pool that owns them");
+      share(memory.private_pool_bytes, "usable only by the CUDA graph or pool that owns it");
     }
     if (memory.streams.size() > 1) streams();
     if (memory.rounding_bytes > 0) rounding();
@@ -72,7 +71,7 @@ class Section : private Page {
       if (stream.free_bytes == 0 || ++shown > kStreamsShown) continue;
       const std::uint64_t handle = store_.stream_handle(stream.stream);
       share(stream.free_bytes,
-            fmt::format("of these only for {}, largest piece {}",
+            fmt::format("usable only by {}, largest piece {}",
                         handle == 0 ? "the default stream" : fmt::format("stream 0x{:x}", handle),
                         format_bytes(stream.largest_free_bytes)));
     }
@@ -82,7 +81,7 @@ class Section : private Page {
     const FreeMemory& memory = device_.memory;
     share(
         memory.rounding_bytes,
-        fmt::format("in addition: rounding, {} of live memory",
+        fmt::format("also rounding: {} of live memory",
                     percent(memory.rounding_bytes, memory.allocated_bytes + memory.waiting_bytes)));
   }
 

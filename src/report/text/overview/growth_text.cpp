@@ -28,8 +28,8 @@ std::string whence(const Growth& growth, const Store& store) {
 std::string growth_sentence(const Growth& growth, const Store& store) {
   if (!growth.is_growing) return {};
   return fmt::format(
-      "Memory grows from step to step: {} a step since step {}, {} by step {}{}. What grows is not "
-      "freed by later steps.",
+      "Memory grows from step to step: {} a step since step {}, {} by step {}{}. Later steps do "
+      "not free it.",
       per_step(growth.bytes_per_step), growth.since_step, format_bytes(growth.grown_bytes),
       growth.last_step, whence(growth, store));
 }

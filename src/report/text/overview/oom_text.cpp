@@ -26,20 +26,21 @@ std::string range(const ByteRange& bytes) {
 std::string shortage_text(const OomReport& oom) {
   if (!oom.short_bytes) {
     return fmt::format(
-        "true shortage: {} in use and {} more were not there",  // when figures are missing
+        "true shortage: {} in use, and {} more did not fit",  // when figures are missing
         format_bytes(oom.in_use_bytes()), format_bytes(oom.wanted_bytes));
   }
   const bool is_exact = oom.short_bytes->is_exact();
-  return fmt::format("true shortage: {} in use and {} more are {}{} above what there was",
-                     format_bytes(oom.in_use_bytes()), format_bytes(oom.wanted_bytes),
-                     is_exact ? "" : "up to ", format_bytes(oom.short_bytes->high));
+  return fmt::format(
+      "true shortage: {} in use plus {} requested exceed the available memory by {}{}",
+      format_bytes(oom.in_use_bytes()), format_bytes(oom.wanted_bytes), is_exact ? "" : "up to ",
+      format_bytes(oom.short_bytes->high));
 }
 
-// "other processes on the card hold 134 GiB; 6.00 GiB wanted, 3.60 GiB short"
+// "other processes on the card hold 134 GiB; 6.00 GiB requested, 3.60 GiB short"
 std::string held_text(const OomReport& oom, const std::string& who, const std::string& where,
                       const std::optional<std::uint64_t>& bytes) {
   const std::string held = bytes ? format_bytes(*bytes) : "memory";
-  return fmt::format("{} {}{}; {} wanted, {} short", who, held, where,
+  return fmt::format("{} {}{}; {} requested, {} short", who, held, where,
                      format_bytes(oom.wanted_bytes),
                      oom.short_bytes ? format_bytes(oom.short_bytes->high) : "unknown");
 }
@@ -48,14 +49,14 @@ std::string limit_text(const OomReport& oom) {
   if (!oom.limit) return "";
   return oom.is_limit_stated
              ? fmt::format("The limit is {}.", format_bytes(oom.limit->high))
-             : fmt::format("The recording does not say the limit; it was {}.", range(*oom.limit));
+             : fmt::format("The recording does not state the limit; it was {}.", range(*oom.limit));
 }
 
 std::string details_of_limit(const OomReport& oom) {
   if (!oom.short_bytes) return limit_text(oom);
   return fmt::format(
-      "Under that limit memory is short too: {} in use and {} more are {}{} above "
-      "it, even with all gaps joined. {}",
+      "Fragmentation is not the cause: {} in use plus {} requested exceed the limit by {}{}, even "
+      "without gaps. {}",
       format_bytes(oom.in_use_bytes()), format_bytes(oom.wanted_bytes),
       oom.short_bytes->is_exact() ? "" : "up to ", format_bytes(oom.short_bytes->high),
       limit_text(oom));
@@ -64,11 +65,10 @@ std::string details_of_limit(const OomReport& oom) {
 std::string details_of_fragmentation(const OomReport& oom) {
   std::string text;
   if (!oom.surviving_confs.empty()) {
-    text = fmt::format("With {} the same run gets past this request (simulated",
+    text = fmt::format("With {}, the same run gets past this request (simulated",
                        oom.surviving_confs.front());
     const std::size_t more = oom.surviving_confs.size() - 1;
-    text +=
-        more == 0 ? ")." : fmt::format("; so it does with {}).", counted(more, "other setting"));
+    text += more == 0 ? ")." : fmt::format("; also with {}).", counted(more, "other setting"));
   }
   if (oom.limit) text += " " + limit_text(oom);
   return text;
@@ -76,26 +76,26 @@ std::string details_of_fragmentation(const OomReport& oom) {
 
 std::string details_of_hoard(const OomReport& oom) {
   return fmt::format(
-      "The same line made {} of that size and freed none, so a higher limit would "
-      "be filled too. A limit on this process held; the card had {} free. {}",
+      "The same line allocated {} of that size and freed none, so it would fill a higher limit "
+      "too. The limit is on this process; the card had {} free. {}",
       counted(oom.hoarded_blocks, "block"), format_bytes(oom.device_free_bytes), limit_text(oom));
 }
 
 std::string doubt_text(const OomReport& oom, OomDoubt doubt) {
   switch (doubt) {
     case OomDoubt::history:
-      return "The history before it is not complete, so what the pool held is inferred.";
+      return "The history before this is incomplete, so the contents of the pool are inferred.";
     case OomDoubt::limit:
-      return fmt::format("It is fragmentation if the limit was at least {}.",
+      return fmt::format("The cause is fragmentation if the limit was at least {}.",
                          format_bytes(oom.in_use_bytes() + oom.wanted_bytes));
     case OomDoubt::card:
-      return "What else was on the card is not recorded: other processes may have held it.";
+      return "The rest of the card was not recorded: other processes may have held it.";
     case OomDoubt::processes:
-      return "The driver did not say which process held what at that moment.";
+      return "The driver did not report which process held how much at that moment.";
     case OomDoubt::simulation:
-      return "The simulation does not repeat this recording exactly.";
+      return "The simulation does not reproduce this recording exactly.";
     case OomDoubt::no_setting:
-      return "No allocator setting that was simulated avoids it.";
+      return "None of the simulated allocator settings avoids it.";
     case OomDoubt::not_tried:
       break;
   }
@@ -186,24 +186,24 @@ std::optional<std::string> fit_command(const OomReport& oom, const std::string& 
 
 OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string& path) {
   const std::string fit = fit_command(oom, path).value_or("");
-  std::string make_fit = oom.is_need_known ? "make the run fit:"
-                                           : "record a smaller batch to its end and ask what fits:";
+  std::string make_fit = oom.is_need_known
+                             ? "make the run fit:"
+                             : "record a run with a smaller batch to its end and see what fits:";
   const std::string or_fit = fit.empty() ? "." : ", or " + make_fit;
   switch (oom.cause) {
     case OomCause::larger_than_card: {
       const std::string who = asker(oom, store);
-      return {fmt::format("Look at the shape that is asked for{}: no setting can serve it.",
+      return {fmt::format("Check the shape of the tensor{}: no setting makes room for it.",
                           who.empty() ? "" : " at " + who),
               ""};
     }
     case OomCause::limit:
       return {"Raise the limit (torch.cuda.set_per_process_memory_fraction)" + or_fit, fit};
     case OomCause::other_processes:
-      return {"End the other processes (nvidia-smi lists them)" + or_fit, fit};
+      return {"Stop the other processes (nvidia-smi lists them)" + or_fit, fit};
     case OomCause::outside_pool:
       return {
-          "Find what allocates outside PyTorch: a library, NCCL, code that calls CUDA "
-          "itself" +
+          "Find what allocates outside PyTorch (a library, NCCL, code that calls CUDA directly)" +
               or_fit,
           fit};
     case OomCause::fragmentation:
@@ -212,7 +212,7 @@ OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string
               "export PYTORCH_CUDA_ALLOC_CONF=" + quoted(oom.surviving_confs.front())};
     case OomCause::shortage:
       if (oom.hoarded_blocks > 0)
-        return {"Free what that line keeps, or keep it in host memory.", ""};
+        return {"Free what that line keeps alive, or move it to host memory.", ""};
       break;
   }
   if (fit.empty()) return {};

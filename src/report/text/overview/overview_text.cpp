@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/code/user_frame.h"
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "report/text/modules_text.h"
@@ -13,11 +12,11 @@
 #include "report/text/overview/completeness_text.h"
 #include "report/text/overview/free_memory_text.h"
 #include "report/text/overview/growth_text.h"
+#include "report/text/overview/live_text.h"
 #include "report/text/overview/oom_text.h"
 #include "report/text/overview/sources_text.h"
 #include "report/text/overview/tags_text.h"
 #include "report/text/page.h"
-#include "report/text/place.h"
 #include "report/text/steps_text.h"
 #include "report/text/text_format.h"
 
@@ -27,10 +26,7 @@ namespace {
 using text::counted;
 using text::duration;
 using text::grouped;
-using text::percent;
 
-constexpr std::size_t kPlacesShown = 3;
-constexpr std::size_t kMostNote = 24;  // columns that tags take from the line of code
 constexpr int kMostDevices = 64;
 
 class OverviewWriter : private text::Page {
@@ -48,7 +44,7 @@ class OverviewWriter : private text::Page {
         verdict(device);
       }
       sources(device);
-      live(device);
+      out_ += "\n" + text::live_table(device, store_, asked_name(device), style_);
       out_ += text::tag_tables(device.tags, store_, asked_name(device), style_);
       if (has_pool())
         out_ += "\n" + text::free_memory_section(device, store_, asked_name(device), style_);
@@ -77,11 +73,12 @@ class OverviewWriter : private text::Page {
       paragraph(sentence, 0);
     if (store_.origin().cut) {
       const CutPoint& cut = *store_.origin().cut;
-      paragraph(fmt::format("The file is not whole: at byte {} {}. This is what came before.",
-                            grouped(cut.byte_offset), cut.reason),
-                0);
+      paragraph(
+          fmt::format("The file is incomplete: at byte {}, {}. The figures cover what came before.",
+                      grouped(cut.byte_offset), cut.reason),
+          0);
     }
-    if (overview_.devices.empty() && !counted_peaks()) line("It holds no device's memory.");
+    if (overview_.devices.empty() && !counted_peaks()) line("It contains no memory of any device.");
   }
 
   // Allocations and frees, as people count them: a free alone makes two events.
@@ -99,7 +96,7 @@ class OverviewWriter : private text::Page {
       const DeviceFacts& facts = store_.facts().device(device);
       if (!facts.peak_allocated_bytes || !facts.peak_reserved_bytes) break;
       if (!has_any)
-        paragraph("Allocator events could not be recorded; torch's own counters say:", 0);
+        paragraph("Allocator events could not be recorded; torch's own counters report:", 0);
       line(fmt::format("  cuda:{}  peak {} allocated, {} reserved", device,
                        format_bytes(*facts.peak_allocated_bytes),
                        format_bytes(*facts.peak_reserved_bytes)));
@@ -190,9 +187,10 @@ class OverviewWriter : private text::Page {
 
   static std::string inexact(const DeviceReplay& replay) {
     if (replay.contradictions == 0)
-      return "The history has gaps or does not lead to the state at its end: figures are inferred.";
+      return "The history has gaps, or does not lead to the recorded final state: figures are "
+             "inferred.";
     return fmt::format(
-        "{} did not fit the state before {} (events are missing, or settings changed during the "
+        "{} did not match the state before {} (events are missing, or settings changed during the "
         "run): figures before the end are inferred.",
         counted(replay.contradictions, "event"), replay.contradictions == 1 ? "it" : "them");
   }
@@ -225,76 +223,6 @@ class OverviewWriter : private text::Page {
     out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
     if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
     if (style_.shows_steps) out_ += "\n" + text::step_table(device.sources, style_);
-  }
-
-  void live(const DeviceOverview& device) {
-    out_ += "\n";
-    line(fmt::format("  Live {}, by line of your code: {} in {}", asked_name(device),
-                     format_bytes(device.live.allocated_bytes),
-                     counted(device.live.blocks, "block")));
-    const std::size_t shown = std::min(style_.top, device.live_lines.size());
-    for (std::size_t index = 0; index < shown; ++index) live_line(device, device.live_lines[index]);
-    std::uint64_t bytes = 0;
-    std::uint64_t blocks = 0;
-    for (std::size_t index = shown; index < device.live_lines.size(); ++index) {
-      bytes += device.live_lines[index].line.bytes;
-      blocks += device.live_lines[index].line.blocks;
-    }
-    if (bytes > 0) {
-      row(percent(bytes, device.live.allocated_bytes), bytes, blocks,
-          counted(device.live_lines.size() - shown, "more line"));
-    }
-  }
-
-  static std::string figures(const std::string& share, std::uint64_t bytes, std::uint64_t blocks) {
-    return fmt::format("  {} {} {}  ", text::right(share, 7), text::right(format_bytes(bytes), 9),
-                       text::right(grouped(blocks), 7));
-  }
-
-  void row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
-           const std::string& what) {
-    const std::string start = figures(share, bytes, blocks);
-    line(start + text::shortened(what, style_.width - start.size()));
-  }
-
-  void place_row(const std::string& share, std::uint64_t bytes, std::uint64_t blocks,
-                 const std::string& before, FrameId frame, const std::string& after = "") {
-    const std::size_t used =
-        figures(share, bytes, blocks).size() + before.size() + std::min(after.size(), kMostNote);
-    row(share, bytes, blocks, before + text::place(store_, frame, style_.width - used) + after);
-  }
-
-  [[nodiscard]] std::string tag_note(const std::vector<StringId>& tags) const {
-    std::string note;
-    for (const StringId tag : tags) {
-      note += note.empty() ? "  [" : ", ";
-      note += store_.text(tag);
-    }
-    return note.empty() ? note : note + "]";
-  }
-
-  void live_line(const DeviceOverview& device, const LiveLine& live) {
-    place_row(percent(live.line.bytes, device.live.allocated_bytes), live.line.bytes,
-              live.line.blocks, live.line.is_backward ? "backward of " : "", live.line.frame,
-              tag_note(live.tags));
-    const bool is_its_own_place =
-        live.places.size() == 1 && live.places[0].frame == live.line.frame;
-    if (is_its_own_place) return;
-    const std::size_t shown = std::min(kPlacesShown, live.places.size());
-    for (std::size_t index = 0; index < shown; ++index) {
-      const LivePlace& place = live.places[index];
-      place_row("", place.bytes, place.blocks, "  in ", place.frame);
-    }
-    if (live.places.size() > shown) {
-      std::uint64_t bytes = 0;
-      std::uint64_t blocks = 0;
-      for (std::size_t index = shown; index < live.places.size(); ++index) {
-        bytes += live.places[index].bytes;
-        blocks += live.places[index].blocks;
-      }
-      row("", bytes, blocks,
-          fmt::format("  in {}", counted(live.places.size() - shown, "other place")));
-    }
   }
 
   // CPU tensors come straight from the C library: nothing is reserved beyond what is allocated.
@@ -388,7 +316,7 @@ class OverviewWriter : private text::Page {
     if (const std::string fit = fitting_command(); !fit.empty()) {
       next("what would make it fit", fit);
     } else if (!is_demo && has_run_out()) {
-      next("what each remedy would leave of it, at least", "gpumemprof advise " + file);
+      next("a lower bound of the peak with each remedy", "gpumemprof advise " + file);
     } else if (asked_peak && std::ranges::any_of(devices, holds_at_end)) {
       next("what is still live at the end", command + " --at end");
     } else if (asked_peak && !is_demo && devices[0].replay.peak.allocated_bytes > 0) {

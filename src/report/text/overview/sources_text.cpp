@@ -97,7 +97,7 @@ class SourceTable {
     heading(moment);
     for (const MemorySource source : sorted()) source_row(source);
     if (device_.asked_sources.rounding > 0) {
-      row(device_.asked_sources.rounding, "rounding: blocks are larger than asked for",
+      row(device_.asked_sources.rounding, "rounding: blocks are larger than requested",
           device_.sources.rounding.bytes_max, "");
     }
     if (has_pool) pool_rows();

@@ -1,0 +1,14 @@
+// Flags that take a size, such as 24GiB.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace gpumemprof::cli {
+
+// `flag` is its name, for the Error where the text is not a size above 0.
+Result<std::uint64_t> parse_size(const std::string& text, const std::string& flag);
+
+}  // namespace gpumemprof::cli

@@ -1,0 +1,40 @@
+// The table of verbs: makes the help, dispatch, the check for misspelled verbs, and the list of
+// commands in README.md, which tools/check_docs.py compares with the help.
+#include <array>
+
+#include "cli/verb.h"
+
+// clang-format off
+#define GMP_VERBS(VERB)                                                                       \
+  VERB(run,      "Run a Python program and record every allocation it makes")                 \
+  VERB(report,   "Explain where the memory went: peak, sources, waste, failures")             \
+  VERB(view,     "Open a recording in the browser; two recordings are compared")              \
+  VERB(advise,   "Predict what each remedy would save in this run, and its cost")             \
+  VERB(simulate, "Simulate a run under other allocator settings or memory limits")            \
+  VERB(convert,  "Write a recording in another format")                                       \
+  VERB(info,     "Show what a recording is and contains, without analysing it")               \
+  VERB(demo,     "Report on a real out-of-memory run that ships with gpumemprof")
+// clang-format on
+
+namespace gpumemprof::cli {
+
+#define GMP_DECLARE_VERB(name, help) VerbAction prepare_##name(CLI::App& verb);
+GMP_VERBS(GMP_DECLARE_VERB)
+#undef GMP_DECLARE_VERB
+
+namespace {
+
+#define GMP_TABLE_LINE(name, help) Verb{#name, help, prepare_##name},
+constexpr std::array kVerbs = {GMP_VERBS(GMP_TABLE_LINE)};
+#undef GMP_TABLE_LINE
+
+}  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
+std::string_view current_verb_name(std::string_view name) {
+  // Hidden; to be removed in the version after next.
+  return name == "replay" ? "simulate" : name;
+}
+
+}  // namespace gpumemprof::cli

@@ -204,9 +204,7 @@ std::uint32_t define_labels(const nb::list& rows) {
   std::vector<capture::StorageLabel> labels;
   labels.reserve(rows.size());
   for (const nb::handle row : rows) {
-    const auto kind = nb::cast<std::uint8_t>(row[0]);
-    if (kind >= kLabelKindCount) throw nb::value_error("no such kind of label");
-    labels.push_back({static_cast<LabelKind>(kind), nb::cast<DeviceIndex>(row[1]),
+    labels.push_back({nb::cast<LabelKind>(row[0]), nb::cast<DeviceIndex>(row[1]),
                       nb::cast<std::uint64_t>(row[2]), to_text(nb::handle(nb::object(row[3])))});
   }
   return capture::define_labels(std::move(labels));
@@ -277,11 +275,6 @@ void describe_with(const nb::object& describer) {
   if (g_describer != nullptr) capture::ask_for_names(ask_describer);
 }
 
-void mark_phase(std::uint8_t kind, std::uint32_t number) {
-  if (kind >= kPhaseMarkKindCount) throw nb::value_error("no such kind of mark");
-  capture::mark_phase(static_cast<PhaseMark::Kind>(kind), number);
-}
-
 }  // namespace
 
 void bind_capture(nb::module_& module) {
@@ -331,7 +324,7 @@ void bind_capture(nb::module_& module) {
   module.def("capture_move_labels", capture::move_labels, nb::arg("number"), nb::arg("addresses"));
   module.def("capture_apply_labels", capture::apply_labels, nb::arg("number"));
   module.def("capture_forget_labels", capture::forget_labels, nb::arg("number"));
-  module.def("capture_mark_phase", mark_phase, nb::arg("kind"), nb::arg("number"));
+  module.def("capture_mark_phase", capture::mark_phase, nb::arg("kind"), nb::arg("number"));
   module.def("capture_describe_modules", describe_modules, nb::arg("rows"));
   module.def("capture_forget_module", capture::forget_module, nb::arg("address"));
   module.def("capture_own_modules", own_modules, nb::arg("call_code"));

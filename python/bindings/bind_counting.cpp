@@ -1,3 +1,5 @@
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -27,28 +29,6 @@ nb::object bytes_or_none(std::uint64_t bytes) {
 
 nb::object bytes_or_none(const std::optional<std::uint64_t>& bytes) {
   return bytes ? nb::object(nb::int_(*bytes)) : nb::none();
-}
-
-nb::tuple to_tuple(const capture::LedgerState& state) {
-  return nb::make_tuple(state.allocated_bytes, bytes_or_none(state.active_bytes),
-                        state.reserved_bytes, state.most_allocated_bytes,
-                        state.most_reserved_bytes);
-}
-
-nb::tuple to_tuple(const capture::Turnover& turnover) {
-  return nb::make_tuple(turnover.allocated_bytes, turnover.freed_bytes, turnover.allocations,
-                        turnover.frees);
-}
-
-nb::object to_object(const std::optional<capture::ScopeFigures>& figures) {
-  if (!figures) return nb::none();
-  const capture::ScopeReading& reading = figures->reading;
-  return nb::make_tuple(figures->start_unix_ns, figures->duration_ns, figures->peak_after_ns,
-                        to_tuple(reading.before), to_tuple(reading.peak), to_tuple(reading.after),
-                        to_tuple(reading.turnover),
-                        reading.own ? nb::object(to_tuple(*reading.own)) : nb::none(),
-                        reading.uncounted, bytes_or_none(figures->resident_before_bytes),
-                        bytes_or_none(figures->resident_after_bytes));
 }
 
 // Whether completed frees are reported too; without them active bytes are not known.
@@ -108,21 +88,67 @@ std::unique_ptr<capture::Sampler> start_sampler(int slot, std::int64_t interval_
   return std::make_unique<capture::Sampler>(std::move(options));
 }
 
-// How many were dropped, and the samples as (figures, used on the card, of that by this process).
-nb::tuple take_samples(capture::Sampler& sampler) {
-  const capture::TakenSamples taken = sampler.take();
-  nb::list samples;
-  for (const capture::Sample& sample : taken.samples) {
-    const DeviceSample card = sample.card.value_or(DeviceSample{});
-    samples.append(nb::make_tuple(to_object(sample.figures), bytes_or_none(card.used_bytes),
-                                  bytes_or_none(card.process_bytes)));
-  }
-  return nb::make_tuple(taken.dropped, samples);
+void bind_figures(nb::module_& module) {
+  using capture::LedgerState;
+  using capture::ScopeFigures;
+  using capture::Turnover;
+  nb::class_<LedgerState>(module, "MemoryFigures")
+      .def_ro("allocated_bytes", &LedgerState::allocated_bytes)
+      .def_prop_ro("active_bytes",
+                   [](const LedgerState& state) { return bytes_or_none(state.active_bytes); })
+      .def_ro("reserved_bytes", &LedgerState::reserved_bytes)
+      .def_ro("most_allocated_bytes", &LedgerState::most_allocated_bytes)
+      .def_ro("most_reserved_bytes", &LedgerState::most_reserved_bytes);
+  nb::class_<Turnover>(module, "Turnover")
+      .def_ro("allocated_bytes", &Turnover::allocated_bytes)
+      .def_ro("freed_bytes", &Turnover::freed_bytes)
+      .def_ro("allocations", &Turnover::allocations)
+      .def_ro("frees", &Turnover::frees)
+      .def(nb::self == nb::self);
+  nb::class_<ScopeFigures>(module, "ScopeFigures")
+      .def_ro("start_unix_ns", &ScopeFigures::start_unix_ns)
+      .def_ro("duration_ns", &ScopeFigures::duration_ns)
+      .def_ro("peak_after_ns", &ScopeFigures::peak_after_ns)
+      .def_prop_ro("before", [](const ScopeFigures& figures) { return figures.reading.before; })
+      .def_prop_ro("peak", [](const ScopeFigures& figures) { return figures.reading.peak; })
+      .def_prop_ro("after", [](const ScopeFigures& figures) { return figures.reading.after; })
+      .def_prop_ro("turnover", [](const ScopeFigures& figures) { return figures.reading.turnover; })
+      .def_prop_ro("own", [](const ScopeFigures& figures) { return figures.reading.own; })
+      .def_prop_ro("uncounted",
+                   [](const ScopeFigures& figures) { return figures.reading.uncounted; })
+      .def_ro("resident_before_bytes", &ScopeFigures::resident_before_bytes)
+      .def_ro("resident_after_bytes", &ScopeFigures::resident_after_bytes);
+}
+
+// Of a sample: None where the card was not queried.
+nb::object used_bytes(const capture::Sample& sample) {
+  return sample.card ? bytes_or_none(sample.card->used_bytes) : nb::none();
+}
+
+nb::object process_bytes(const capture::Sample& sample) {
+  return sample.card ? bytes_or_none(sample.card->process_bytes) : nb::none();
+}
+
+void bind_sampler(nb::module_& module) {
+  nb::class_<capture::Sample>(module, "Sample")
+      .def_ro("figures", &capture::Sample::figures)
+      .def_prop_ro("card_used_bytes", used_bytes)
+      .def_prop_ro("card_process_bytes", process_bytes);
+  nb::class_<capture::TakenSamples>(module, "TakenSamples")
+      .def_ro("samples", &capture::TakenSamples::samples)
+      .def_ro("dropped", &capture::TakenSamples::dropped);
+  module.def("start_sampler", start_sampler, nb::arg("slot"), nb::arg("interval_ns"),
+             nb::arg("with_resident"), nb::arg("card_uuid"));
+  nb::class_<capture::Sampler>(module, "Sampler")
+      .def("take", &capture::Sampler::take)
+      .def("stop", &capture::Sampler::stop, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace
 
 void bind_counting(nb::module_& module) {
+  bind_figures(module);
+  bind_sampler(module);
   module.attr("CPU_SLOT") = static_cast<int>(capture::kCpuSlot);
   module.def("counting_attach_cuda", attach_cuda_counting, nb::arg("major"), nb::arg("minor"));
   module.def(
@@ -146,22 +172,15 @@ void bind_counting(nb::module_& module) {
         return nb::make_tuple(ledger.knows_totals(), ledger.knows_active());
       },
       nb::arg("slot"));
+  module.def("counting_now", [](int slot) { return ledger_of(slot).now(); }, nb::arg("slot"));
   module.def(
-      "counting_now", [](int slot) { return to_tuple(ledger_of(slot).now()); }, nb::arg("slot"));
-  module.def(
-      "counting_turnover", [](int slot) { return to_tuple(ledger_of(slot).turnover()); },
-      nb::arg("slot"));
+      "counting_turnover", [](int slot) { return ledger_of(slot).turnover(); }, nb::arg("slot"));
   module.def("card_sample", card_sample, nb::arg("uuid"));
   module.def("resident_bytes", [] { return bytes_or_none(capture::resident_bytes()); });
   module.def("open_scope", open_scope, nb::arg("slot"), nb::arg("with_resident"));
   nb::class_<capture::Scope>(module, "Scope")
-      .def("close", [](capture::Scope& scope) { return to_object(scope.close()); })
-      .def("turn_over", [](capture::Scope& scope) { return to_object(scope.turn_over()); });
-  module.def("start_sampler", start_sampler, nb::arg("slot"), nb::arg("interval_ns"),
-             nb::arg("with_resident"), nb::arg("card_uuid"));
-  nb::class_<capture::Sampler>(module, "Sampler")
-      .def("take", take_samples)
-      .def("stop", &capture::Sampler::stop, nb::call_guard<nb::gil_scoped_release>());
+      .def("close", &capture::Scope::close)
+      .def("turn_over", &capture::Scope::turn_over);
 }
 
 }  // namespace gpumemprof::bindings

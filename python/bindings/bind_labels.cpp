@@ -1,4 +1,5 @@
 #include "bindings.h"
+#include "event/label.h"
 #include "event/provenance.h"
 
 namespace gpumemprof::bindings {
@@ -39,6 +40,18 @@ nb::list labels(const RecordingHandle& handle) {
 
 }  // namespace
 
-void bind_labels(nb::module_& module) { module.def("labels", labels, nb::arg("recording")); }
+void bind_labels(nb::module_& module) {
+  nb::enum_<LabelKind>(module, "LabelKind")
+      .value("parameter", LabelKind::parameter)
+      .value("buffer", LabelKind::buffer)
+      .value("gradient", LabelKind::gradient)
+      .value("optimizer_state", LabelKind::optimizer_state)
+      .value("input", LabelKind::input);
+  nb::enum_<PhaseMark::Kind>(module, "PhaseMark")
+      .value("optimizer_start", PhaseMark::Kind::optimizer_start)
+      .value("optimizer_end", PhaseMark::Kind::optimizer_end)
+      .value("step_start", PhaseMark::Kind::step_start);
+  module.def("labels", labels, nb::arg("recording"));
+}
 
 }  // namespace gpumemprof::bindings

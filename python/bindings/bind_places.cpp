@@ -22,11 +22,11 @@ void validate_tensors(const nb::list& rows) {
     raise(validated.error());
 }
 
-int read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
+TensorPlaces::Change read(TensorPlaces& places, const nb::list& groups, const nb::tuple& kinds) {
   std::vector<std::uintptr_t> tensors;
-  if (gather_tensors(groups, kinds, tensors)) return static_cast<int>(places.read(tensors));
+  if (gather_tensors(groups, kinds, tensors)) return places.read(tensors);
   places.forget();
-  return static_cast<int>(TensorPlaces::Change::other);
+  return TensorPlaces::Change::other;
 }
 
 }  // namespace
@@ -53,6 +53,10 @@ bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
 
 void bind_places(nb::module_& module) {
   module.def("capture_validate_tensors", validate_tensors, nb::arg("rows"));
+  nb::enum_<TensorPlaces::Change>(module, "PlaceChange")
+      .value("none", TensorPlaces::Change::none)
+      .value("gradients_moved", TensorPlaces::Change::gradients_moved)
+      .value("other", TensorPlaces::Change::other);
   nb::class_<TensorPlaces>(module, "TensorPlaces")
       .def(nb::init<>())
       .def("read", read, nb::arg("groups"), nb::arg("kinds"))

@@ -1,3 +1,9 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <vector>
+
 #include "bindings.h"
 #include "report/json/completeness_json.h"
 #include "report/text/overview/completeness_text.h"
@@ -59,35 +65,47 @@ const DeviceRecord& device_at(const RecordingHandle& handle, std::size_t row) {
   return *devices[row];
 }
 
-nb::object time_or_none(const DeviceRecord& device, std::uint32_t event) {
-  if (event == kNoEvent || device.events.time_ns[event] == kUnknownTime) return nb::none();
-  return nb::int_(device.events.time_ns[event]);
+using Time = std::optional<std::int64_t>;  // Unix ns
+
+Time time_of(const DeviceRecord& device, std::uint32_t event) {
+  if (event == kNoEvent || device.events.time_ns[event] == kUnknownTime) return std::nullopt;
+  return device.events.time_ns[event];
 }
 
-nb::object stack_or_none(StackId id) {
-  return id.is_none() ? nb::none() : nb::object(nb::int_(id.index));
+std::optional<std::uint32_t> stack_of(StackId id) {
+  return id.is_none() ? std::nullopt : std::optional(id.index);
 }
 
-// The newest `most` allocations whose creation was recorded, oldest first, as (address, size,
-// requested, time allocated, time freed, stack).
-nb::list allocation_rows(const RecordingHandle& handle, std::size_t device_row, std::size_t most) {
+// One allocation whose creation was recorded.
+struct AllocationRow {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;
+  Time allocated_ns;
+  Time freed_ns;
+  std::optional<std::uint32_t> stack;
+};
+
+// The newest `most` of them, oldest first.
+std::vector<AllocationRow> allocation_rows(const RecordingHandle& handle, std::size_t device_row,
+                                           std::size_t most) {
   const DeviceRecord& device = device_at(handle, device_row);
   const AllocationColumns& all = device.allocations;
-  nb::list rows;
+  std::vector<AllocationRow> rows;
   for (std::size_t row = all.size() > most ? all.size() - most : 0; row < all.size(); ++row) {
     if (all.alloc_event[row] == kNoEvent) continue;
-    rows.append(nb::make_tuple(all.address[row], all.size_bytes[row], all.requested_bytes[row],
-                               time_or_none(device, all.alloc_event[row]),
-                               time_or_none(device, all.free_requested_event[row]),
-                               stack_or_none(all.stack[row])));
+    rows.push_back({all.address[row], all.size_bytes[row], all.requested_bytes[row],
+                    time_of(device, all.alloc_event[row]),
+                    time_of(device, all.free_requested_event[row]), stack_of(all.stack[row])});
   }
   return rows;
 }
 
-nb::object event_stack(const RecordingHandle& handle, std::size_t device_row, std::size_t event) {
+std::optional<std::uint32_t> event_stack(const RecordingHandle& handle, std::size_t device_row,
+                                         std::size_t event) {
   const DeviceRecord& device = device_at(handle, device_row);
   if (event >= device.events.size()) throw nb::index_error("there is no event with this number");
-  return stack_or_none(device.events.stack[event]);
+  return stack_of(device.events.stack[event]);
 }
 
 nb::list streams(const RecordingHandle& handle) {
@@ -119,6 +137,13 @@ nb::list device_names(const RecordingHandle& handle) {
 }  // namespace
 
 void bind_recording(nb::module_& module) {
+  nb::class_<AllocationRow>(module, "AllocationRow")
+      .def_ro("address", &AllocationRow::address)
+      .def_ro("size_bytes", &AllocationRow::size_bytes)
+      .def_ro("requested_bytes", &AllocationRow::requested_bytes)
+      .def_ro("allocated_ns", &AllocationRow::allocated_ns)
+      .def_ro("freed_ns", &AllocationRow::freed_ns)
+      .def_ro("stack", &AllocationRow::stack);
   nb::class_<RecordingHandle>(module, "RecordingHandle")
       .def_prop_ro("cut", cut)
       .def_prop_ro("missing", missing)

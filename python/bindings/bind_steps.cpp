@@ -1,7 +1,10 @@
 // Optimizer steps that match the previous step: handled in one call before and one after, because
 // the Python code that would find that nothing changed costs more than everything else a small step
 // records.
+#include <nanobind/stl/optional.h>
+
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "bindings.h"
@@ -15,6 +18,13 @@ using capture::TensorPlaces;
 using Change = TensorPlaces::Change;
 
 constexpr std::int64_t kNoSet = -1;
+
+// What was done without Python since expect().
+struct DoneSteps {
+  std::uint32_t steps = 0;
+  std::int64_t gradient_labels = kNoSet;
+  bool is_open = false;  // the last of these steps has not ended
+};
 
 // What a step of one optimizer needs to match the previous step.
 struct Expected {
@@ -96,13 +106,11 @@ class UnchangedSteps {
     return true;
   }
 
-  // (steps that matched the previous one, the number of the gradients' label set, whether the last
-  // of these steps has not ended); None where nothing was expected.
-  nb::object forget(nb::handle optimizer) {
+  // None where nothing was expected.
+  std::optional<DoneSteps> forget(nb::handle optimizer) {
     Expected* expected = find(optimizer);
-    if (expected == nullptr) return nb::none();
-    nb::object done =
-        nb::make_tuple(expected->steps_done, expected->gradient_labels, expected->is_open);
+    if (expected == nullptr) return std::nullopt;
+    const DoneSteps done{expected->steps_done, expected->gradient_labels, expected->is_open};
     expected_.erase(expected_.begin() + (expected - expected_.data()));
     return done;
   }
@@ -146,6 +154,10 @@ class UnchangedSteps {
 }  // namespace
 
 void bind_steps(nb::module_& module) {
+  nb::class_<DoneSteps>(module, "DoneSteps")
+      .def_ro("steps", &DoneSteps::steps)
+      .def_ro("gradient_labels", &DoneSteps::gradient_labels)
+      .def_ro("is_open", &DoneSteps::is_open);
   nb::class_<UnchangedSteps>(module, "UnchangedSteps")
       .def(nb::init<>())
       .def("expect", &UnchangedSteps::expect, nb::arg("optimizer"), nb::arg("places"),

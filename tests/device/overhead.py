@@ -137,7 +137,7 @@ def reads_tensors() -> bool:
     """Whether addresses are read directly from torch's own objects."""
     places = _core.TensorPlaces()
     groups = [{"params": [torch.nn.Parameter(torch.ones(2))]}]
-    return [places.read(groups, plain_kinds()) for _ in range(2)][-1] == 0
+    return [places.read(groups, plain_kinds()) for _ in range(2)][-1] == _core.PlaceChange.none
 
 
 def deep(depth: int, function, *arguments):

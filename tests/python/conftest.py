@@ -56,6 +56,12 @@ def oom_run() -> gpumemprof.Recording:
     return recording_of("gpt2_b32_fp32_adamw_oom")
 
 
+@pytest.fixture
+def profiler() -> gpumemprof.CPUMemoryProfiler:
+    """A new profiler of CPU tensors."""
+    return gpumemprof.CPUMemoryProfiler()
+
+
 @pytest.fixture(scope="session")
 def command() -> Command:
     """Runs ``python -m gpumemprof ARGUMENTS`` and returns its exit code and output."""

@@ -26,7 +26,7 @@ def watch() -> None:
             _watcher = Watcher()
             _watcher.start()
         else:
-            _watcher.say_all_again()
+            _watcher.emit_all_again()
 
 
 def leave(searches: bool = True) -> dict[str, str]:
@@ -40,7 +40,7 @@ def leave(searches: bool = True) -> dict[str, str]:
         if _recordings == 0:
             return facts
         if _watcher is not None:
-            _watcher.say_last(searches)
+            _watcher.emit_last(searches)
             facts = _watcher.facts()
         _recordings -= 1
         if _recordings == 0 and _watcher is not None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpumemprof import _core
-from gpumemprof.hooks.storages import BUFFER, GRADIENT, PARAMETER, LabelSet, Named, named_storages
+from gpumemprof._core import LabelKind
+from gpumemprof.hooks.storages import LabelSet, Named, named_storages
 from gpumemprof.torch_calls.modules import live_modules
 
 __all__ = ["Modules"]
@@ -85,10 +86,10 @@ class Modules:
         is_inner = self.is_inner(outermost)
         parts = itertools.chain(outermost.children(), _tensors_of(outermost))
         if not is_inner and next(parts, None) is None:
-            # A loss, say: it has no name but its class, and the same goes for others of that class.
+            # For example a loss: it has no name but its class, as have all others of that class.
             _core.capture_leave_unnamed(type(outermost))
         elif not is_inner and self.add_root(outermost):
-            self.say()
+            self.emit()
         elif any(id(module) not in self._described for module in called):
             # A part of a known root that was added or replaced since.
             for root, module in self._alive():
@@ -143,11 +144,11 @@ class Modules:
                 names.setdefault(id(parameter), self._name(root, module, name))
         return names
 
-    def say(self) -> None:
+    def emit(self) -> None:
         """Label all parameters and buffers, and describe the modules once."""
         for root, module in self._alive():
-            root.labels.say(named_storages(self._tensors(root, module)))
-            self._say_gradients(root, module)
+            root.labels.emit(named_storages(self._tensors(root, module)))
+            self._emit_gradients(root, module)
             if not root.is_described:
                 root.is_described = True
                 self._describe(root, module)
@@ -168,16 +169,16 @@ class Modules:
 
     def _tensors(self, root: _Root, module: Any) -> Iterator[Named]:
         for name, parameter in module.named_parameters(remove_duplicate=False):
-            yield PARAMETER, self._name(root, module, name), parameter
+            yield LabelKind.parameter, self._name(root, module, name), parameter
         for name, buffer in module.named_buffers(remove_duplicate=False):
-            yield BUFFER, self._name(root, module, name), buffer
+            yield LabelKind.buffer, self._name(root, module, name), buffer
 
-    def _say_gradients(self, root: _Root, module: Any) -> None:
+    def _emit_gradients(self, root: _Root, module: Any) -> None:
         """Include those no optimizer uses; reported once, as they may be freed at any time."""
         labels = LabelSet()
-        labels.say(
+        labels.emit(
             named_storages(
-                (GRADIENT, self._name(root, module, name) + ".grad", gradient)
+                (LabelKind.gradient, self._name(root, module, name) + ".grad", gradient)
                 for name, parameter in module.named_parameters()
                 if (gradient := parameter.grad) is not None
             )

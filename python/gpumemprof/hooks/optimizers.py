@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpumemprof import _core
+from gpumemprof._core import LabelKind, PhaseMark, PlaceChange
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.storages import (
-    GRADIENT,
-    OPTIMIZER_STATE,
-    PARAMETER,
     LabelSet,
     Named,
     are_plain,
@@ -20,11 +18,7 @@ from gpumemprof.hooks.storages import (
 )
 from gpumemprof.torch_calls.tensors import plain_kinds
 
-__all__ = ["OPTIMIZER_END", "OPTIMIZER_START", "WatchedOptimizer"]
-
-OPTIMIZER_START, OPTIMIZER_END = range(2)
-# The results of TensorPlaces.read().
-_SAME, _GRADIENTS_MOVED, _ASK_TORCH = range(3)
+__all__ = ["WatchedOptimizer"]
 
 
 def _is_seldom(count: int) -> bool:
@@ -63,7 +57,7 @@ class WatchedOptimizer:
         self._kinds = plain_kinds()
         self._steps = 0
         self._leaves_gradients = False
-        self._is_unsaid = False  # for the current step, or one that failed
+        self._is_deferred = False  # for the current step, or one that failed
         self._read = _core.TensorPlaces()
         self._places: list[int] = []
         self._names: list[str] = []
@@ -80,28 +74,27 @@ class WatchedOptimizer:
         """Parameters and gradients are as the step will use them."""
         self._catch_up(optimizer)
         self._steps += 1
-        self._is_unsaid = self._leaves_gradients and not _is_seldom(self._steps)
-        if not self._is_unsaid:
-            self._say(optimizer)
-        _core.capture_mark_phase(OPTIMIZER_START, self._number)
+        self._is_deferred = self._leaves_gradients and not _is_seldom(self._steps)
+        if not self._is_deferred:
+            self._emit(optimizer)
+        _core.capture_mark_phase(PhaseMark.optimizer_start, self._number)
 
     def emit_deferred_labels(self, optimizer: Any) -> None:
         """Report what an ended or failed step used, if that was postponed."""
         self._catch_up(optimizer)
-        if self._is_unsaid:
-            self._is_unsaid = False
-            self._say(optimizer)
+        if self._is_deferred:
+            self._is_deferred = False
+            self._emit(optimizer)
 
     def _catch_up(self, optimizer: Any) -> None:
         """Account for unchanged steps that were handled without us."""
         done = self._unchanged.forget(optimizer)
         if done is None:
             return
-        steps, gradient_labels, is_open = done
-        self._steps += steps
-        self._gradient_labels.number = gradient_labels
+        self._steps += done.steps
+        self._gradient_labels.number = done.gradient_labels
         self._gradient_places = []
-        self._is_unsaid = is_open
+        self._is_deferred = done.is_open
 
     def _expect_the_same(self, optimizer: Any) -> None:
         """Let the next steps bypass us as long as nothing changes."""
@@ -117,24 +110,24 @@ class WatchedOptimizer:
                 _steps_until_seldom(self._steps),
             )
 
-    def _say(self, optimizer: Any) -> None:
+    def _emit(self, optimizer: Any) -> None:
         change = self._read.read(optimizer.param_groups, self._kinds)
-        if _is_seldom(self._steps) or not self._say_from_addresses(change):
+        if _is_seldom(self._steps) or not self._emit_from_addresses(change):
             self._leaves_gradients = False  # until seen again
             self._ask_torch(optimizer)
 
-    def _say_from_addresses(self, change: int) -> bool:
+    def _emit_from_addresses(self, change: PlaceChange) -> bool:
         """Report what holds now; False if the addresses are not enough to know."""
-        if change == _ASK_TORCH:
+        if change == PlaceChange.other:
             return False
-        if change == _GRADIENTS_MOVED:
+        if change == PlaceChange.gradients_moved:
             if self._read.gradient_count() != len(self._gradient_labels):
                 return False  # Some share a storage.
-            self._gradient_labels.say_read(self._read)
+            self._gradient_labels.emit_read(self._read)
             self._gradient_places = []
         else:
-            self._gradient_labels.say_again()
-        self._labels.say_again()
+            self._gradient_labels.emit_again()
+        self._labels.emit_again()
         return True
 
     def _ask_torch(self, optimizer: Any) -> None:
@@ -142,25 +135,25 @@ class WatchedOptimizer:
         gradients = [parameter.grad for parameter in parameters]
         places = pointers(parameters)
         if places != self._places or _is_seldom(self._steps):
-            self._say_parameters(parameters)
+            self._emit_parameters(parameters)
             self._places = places
         else:
-            self._labels.say_again()
-        self._say_gradients(gradients)
+            self._labels.emit_again()
+        self._emit_gradients(gradients)
 
     def after_step(self, optimizer: Any, has_closure: bool) -> None:
         """The state is as the step left it; so are the gradients if the step computes them."""
         self._catch_up(optimizer)
-        _core.capture_mark_phase(OPTIMIZER_END, self._number)
+        _core.capture_mark_phase(PhaseMark.optimizer_end, self._number)
         if has_closure:
-            self._is_unsaid = self._leaves_gradients = False
+            self._is_deferred = self._leaves_gradients = False
             self._read.forget()
-            self._say_gradients([parameter.grad for parameter in _parameters(optimizer)])
-        elif self._is_unsaid:
+            self._emit_gradients([parameter.grad for parameter in _parameters(optimizer)])
+        elif self._is_deferred:
             self.emit_deferred_labels(optimizer)
         elif _is_seldom(self._steps):
             change = self._read.read(optimizer.param_groups, self._kinds)
-            self._leaves_gradients = change == _SAME
+            self._leaves_gradients = change == PlaceChange.none
         state = optimizer.state
         # A loaded state is a different dictionary of the same size.
         is_due = (len(state), id(state)) != self._state_size or _is_seldom(self._steps)
@@ -174,25 +167,25 @@ class WatchedOptimizer:
         ]
         places = pointers([tensor for *_, tensor in tensors])
         if places == self._state_places:
-            self._state_labels.say_again()
+            self._state_labels.emit_again()
             return
         self._is_state_exchanged = len(places) == len(self._state_places)
         self._state_places = places
         self._state_size = (len(state), id(state))
         names = self._modules.parameter_names()
         rows: list[Named] = [
-            (OPTIMIZER_STATE, f"{names.get(id(key), 'parameter')} {name[1:]}", tensor)
+            (LabelKind.optimizer_state, f"{names.get(id(key), 'parameter')} {name[1:]}", tensor)
             for key, name, tensor in tensors
         ]
-        self._state_labels.say(named_storages(rows))
+        self._state_labels.emit(named_storages(rows))
 
     def reset(self) -> None:
         """Forget what was reported: a new listener has received nothing yet."""
         self.__init__(self._number, self._modules, self._unchanged)  # type: ignore[misc]
 
-    def _say_parameters(self, parameters: list[Any]) -> None:
+    def _emit_parameters(self, parameters: list[Any]) -> None:
         self._modules.find_owners(parameters)
-        self._modules.say()
+        self._modules.emit()
         names = self._modules.parameter_names()
         # Those that no module owns; the modules name the rest.
         self._names = [
@@ -201,16 +194,16 @@ class WatchedOptimizer:
         ]
         self._gradient_rows = None
         rows: list[Named] = [
-            (PARAMETER, name, parameter)
+            (LabelKind.parameter, name, parameter)
             for name, parameter in zip(self._names, parameters)
             if id(parameter) not in names
         ]
-        self._labels.say(named_storages(rows))
+        self._labels.emit(named_storages(rows))
 
-    def _say_gradients(self, gradients: list[Any]) -> None:
+    def _emit_gradients(self, gradients: list[Any]) -> None:
         places = pointers(gradients)
         if places == self._gradient_places and self._gradient_rows is not None:
-            self._gradient_labels.say_again()
+            self._gradient_labels.emit_again()
             return
         self._gradient_places = places
         rows = [index for index, gradient in enumerate(gradients) if gradient is not None]
@@ -218,11 +211,11 @@ class WatchedOptimizer:
         is_plain = len(places) == len(gradients) and are_plain(there)
         if is_plain and rows == self._gradient_rows and len(rows) == len(self._gradient_labels):
             # The same as at the previous step, but the allocator returned other blocks.
-            self._gradient_labels.say_moved(starts(there, [places[index] for index in rows]))
+            self._gradient_labels.emit_moved(starts(there, [places[index] for index in rows]))
             return
         self._gradient_rows = rows
         named: list[Named] = [
-            (GRADIENT, self._names[index] + ".grad", gradients[index]) for index in rows
+            (LabelKind.gradient, self._names[index] + ".grad", gradients[index]) for index in rows
         ]
         self._gradient_labels.forget()
-        self._gradient_labels.say(named_storages(named))
+        self._gradient_labels.emit(named_storages(named))

@@ -14,7 +14,6 @@ __all__ = ["step", "tag"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.Lock()
 _steps = 0
-_STEP_START = 2
 
 
 def step() -> None:
@@ -34,7 +33,7 @@ def step() -> None:
     if number > 0:
         _core.capture_mark(f"step {number - 1}", False)
     _core.capture_mark(f"step {number}", True)
-    _core.capture_mark_phase(_STEP_START, number)
+    _core.capture_mark_phase(_core.PhaseMark.step_start, number)
 
 
 class tag:  # noqa: N801 - reads as a noun in a with statement
@@ -49,7 +48,7 @@ class tag:  # noqa: N801 - reads as a noun in a with statement
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"a tag must be a string that is not empty, not {name!r}", "usage")
+            raise UsageError(f"a tag must be a non-empty string, not {name!r}", "usage")
         self.name = name
         self._outer = threading.local()
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpumemprof import _core
+from gpumemprof._core import LabelKind
 from gpumemprof.torch_calls.tensors import is_tensor, offset_of, storages_of
 
 __all__ = ["LabelSet", "are_plain", "named_storages", "pointers", "starts", "tensors_in"]
 
-PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT = range(5)
 _DEEPEST = 6
 _MOST_ITEMS = 10_000
 
-Row = tuple[int, int, int, str]
-Named = tuple[int, str, Any]
+Row = tuple[LabelKind, int, int, str]
+Named = tuple[LabelKind, str, Any]
 """The kind of a tensor, its name, and the tensor."""
 
 
@@ -75,7 +75,7 @@ def _joined(names: list[tuple[str, int]]) -> str:
 
 def named_storages(tensors: Iterable[Named]) -> list[Row]:
     """One row of (kind, device, address, name) per storage; the first kind wins."""
-    kinds: dict[tuple[int, int], int] = {}
+    kinds: dict[tuple[int, int], LabelKind] = {}
     names: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for kind, name, tensor in tensors:
         start = offset_of(tensor)
@@ -104,7 +104,7 @@ class LabelSet:
     def number(self, number: int) -> None:
         self._number = None if number < 0 else number
 
-    def say(self, rows: list[Row]) -> None:
+    def emit(self, rows: list[Row]) -> None:
         """These hold now; their tensors must stay alive until this returns."""
         if self._number is None or rows != self._rows:
             self.forget()
@@ -114,19 +114,19 @@ class LabelSet:
             self._rows = rows
         _core.capture_apply_labels(self._number)
 
-    def say_moved(self, addresses: list[int]) -> None:
+    def emit_moved(self, addresses: list[int]) -> None:
         """The same rows as before, but at these addresses."""
         if self._number is not None and len(addresses) == len(self._rows):
             self._number = _core.capture_move_labels(self._number, addresses)
             _core.capture_apply_labels(self._number)
 
-    def say_read(self, places: _core.TensorPlaces) -> None:
+    def emit_read(self, places: _core.TensorPlaces) -> None:
         """The same rows as before, but at the addresses just read for the gradients."""
         if self._number is not None:
             self._number = places.move_labels(self._number)
             _core.capture_apply_labels(self._number)
 
-    def say_again(self) -> None:
+    def emit_again(self) -> None:
         """The same rows as before still hold."""
         if self._number is not None:
             _core.capture_apply_labels(self._number)

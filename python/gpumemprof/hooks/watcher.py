@@ -10,10 +10,11 @@ import weakref
 from typing import Any, Callable
 
 from gpumemprof import _core
+from gpumemprof._core import LabelKind
 from gpumemprof.errors import RecordingWarning
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.optimizers import WatchedOptimizer
-from gpumemprof.hooks.storages import INPUT, LabelSet, Named, named_storages, tensors_in
+from gpumemprof.hooks.storages import LabelSet, Named, named_storages, tensors_in
 from gpumemprof.torch_calls.modules import (
     called_modules,
     is_in_backward,
@@ -81,7 +82,7 @@ class Watcher:
             while self._handles:
                 self._handles.pop().remove()
 
-    def say_all_again(self) -> None:
+    def emit_all_again(self) -> None:
         """Another recording has started."""
         with self._lock:
             self._modules.reset()
@@ -95,7 +96,7 @@ class Watcher:
             counted = self._modules.parameter_bytes
             return {f"parameter_bytes {name}": str(count) for name, count in counted.items()}
 
-    def say_last(self, searches: bool) -> None:
+    def emit_last(self, searches: bool) -> None:
         """A recording is ending: report what could not be reported before.
 
         That is what a failed step used and, if requested, the names of modules that were neither
@@ -109,14 +110,14 @@ class Watcher:
                     watched.emit_deferred_labels(optimizer)
                 if searches:
                     self._modules.find_any()
-                self._modules.say()
+                self._modules.emit()
             except Exception as error:
                 self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         self.stop()
         warnings.warn(
-            "from here on, parameters, gradients and optimizer state are not distinguished: "
+            "parameters, gradients and optimizer state are no longer recorded as such: "
             f"{type(error).__name__}: {error}",
             RecordingWarning,
             stacklevel=4,
@@ -170,17 +171,17 @@ class Watcher:
         if self._modules.is_inner(module) or is_in_backward():
             return
         if self._modules.add_root(module):
-            self._modules.say()
+            self._modules.emit()
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if calls > _CALLS_TO_SEE:
             if all(count > _CALLS_TO_SEE for count in self._calls.values()):
                 self._take_off_forward()
             return
-        self._say_inputs(args, kwargs)
+        self._emit_inputs(args, kwargs)
 
-    def _say_inputs(self, args: Any, kwargs: Any) -> None:
+    def _emit_inputs(self, args: Any, kwargs: Any) -> None:
         rows: list[Named] = [
-            (INPUT, name.lstrip("."), tensor)
+            (LabelKind.input, name.lstrip("."), tensor)
             for name, tensor in (
                 *tensors_in(args, "input"),
                 *tensors_in(kwargs, ""),
@@ -188,7 +189,7 @@ class Watcher:
             if tensor.grad_fn is None
         ]
         labels = LabelSet()
-        labels.say(named_storages(rows))
+        labels.emit(named_storages(rows))
         labels.forget()
 
     def _name_called(self) -> None:

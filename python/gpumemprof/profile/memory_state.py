@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, NamedTuple, Union
 
+from gpumemprof.profile.figures import MemoryFigures
 from gpumemprof.profile.optional_math import difference
 
-__all__ = ["MemorySnapshot"]
+__all__ = ["LateSnapshot", "MemorySnapshot"]
 
-SnapshotFields = tuple[Any, ...]
-"""The arguments of a MemorySnapshot that is yet to be made, in order."""
+LateStack = Union[str, Callable[[], Union[str, None]], None]
+"""A stack, or a function that finds it."""
 
 
 class MemorySnapshot:
@@ -141,14 +142,49 @@ class MemorySnapshot:
 
     def __repr__(self) -> str:
         """All fields that are known."""
-        told = {name: value for name, value in self.to_dict().items() if value is not None}
-        return f"MemorySnapshot({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        known = [f"{name}={value!r}" for name, value in self.to_dict().items() if value is not None]
+        return f"MemorySnapshot({', '.join(known)})"
 
     def __str__(self) -> str:
         """``3.0 MiB allocated, 20.0 MiB reserved``."""
         from gpumemprof.profile.text import size
 
         return f"{size(self.allocated_memory)} allocated, {size(self.reserved_memory)} reserved"
+
+
+class LateSnapshot(NamedTuple):
+    """A snapshot made on first use: most are never used, and a scope must cost little."""
+
+    time_ns: int
+    figures: MemoryFigures
+    cpu_memory: int | None
+    device_id: int
+    operation: str
+    stack: LateStack = None
+    device_used: int | None = None
+    device_total: int | None = None
+    non_pytorch_memory: int | None = None
+
+    def make(self) -> MemorySnapshot:
+        figures = self.figures
+        snapshot = MemorySnapshot(
+            self.time_ns / 1e9,
+            figures.allocated_bytes,
+            figures.reserved_bytes,
+            figures.most_allocated_bytes,
+            figures.most_reserved_bytes,
+            figures.active_bytes,
+            difference(figures.reserved_bytes, figures.active_bytes),
+            self.cpu_memory,
+            self.device_id,
+            self.operation,
+            None,
+            self.device_used,
+            self.device_total,
+            self.non_pytorch_memory,
+        )
+        snapshot._late_stack = self.stack
+        return snapshot
 
 
 FIELDS = (

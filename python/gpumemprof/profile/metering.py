@@ -1,27 +1,23 @@
 """Meters: the sources of a profiler's figures, one class for each source.
 
-A meter opens scopes. A scope's ``close()`` and ``turn_over()`` return the same tuple whatever the
-source (see ``_core.Scope``): the start in Unix ns, the duration and the time from start to peak in
-ns, the states before, at the peak and after, the turnover, the opening thread's own turnover, the
-events not counted, and the process's resident bytes before and after.
+A meter opens scopes; what a scope measured has the same form whatever the source (`figures`).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Optional, Protocol
+from typing import Protocol
 
 from gpumemprof import _core
 from gpumemprof.errors import Error, UsageError
-from gpumemprof.profile.monitoring import AnyScope, CounterMonitor, Figures, Monitor
+from gpumemprof.profile.figures import MemoryFigures, ReadMemory, ReadScope, ReadTurnover
+from gpumemprof.profile.monitoring import AnyScope, CounterMonitor, Monitor
 from gpumemprof.profile.optional_math import highest
 from gpumemprof.torch_calls import allocator, readiness
 
 __all__ = ["CounterMeter", "Meter", "NativeMeter", "ResidentMeter", "cpu_meter", "cuda_meter"]
 
-State = tuple[Optional[int], Optional[int], Optional[int], Optional[int], Optional[int]]
-"""Allocated, active and reserved bytes, and the most allocated and reserved until then."""
 _MOST_TRIES = 5
 
 
@@ -31,7 +27,7 @@ class Meter(Protocol):
 
     def open_scope(self, with_resident: bool) -> AnyScope: ...
     def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor: ...
-    def now(self) -> State: ...
+    def now(self) -> MemoryFigures: ...
     def check(self) -> str | None: ...
     def stop(self) -> None: ...
 
@@ -44,7 +40,7 @@ class NativeMeter:
 
     def __init__(self, slot: int, follows_completions: bool = True) -> None:
         self.slot = slot
-        # If others are already counting, the state is known; it is still settled.
+        # False if others are already counting: the state may be known then.
         self.is_new = _core.counting_start(slot, follows_completions)
         self._is_counting = True
 
@@ -54,7 +50,7 @@ class NativeMeter:
     def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
         return _core.start_sampler(self.slot, round(interval_s * 1e9), with_resident, card)
 
-    def now(self) -> State:
+    def now(self) -> MemoryFigures:
         return _core.counting_now(self.slot)
 
     def check(self) -> str | None:
@@ -74,7 +70,7 @@ class NativeCudaMeter(NativeMeter):
         super().__init__(index, follows_completions)
         self._scopes = 0
         self._next_check = 1
-        self._is_proved = False
+        self._is_confirmed = False
         try:
             self._settle()
             # Ours first: an event between the two must not look like a block we missed.
@@ -106,26 +102,26 @@ class NativeCudaMeter(NativeMeter):
             ):
                 return
         if not _core.counting_knows(self.slot)[0]:
-            raise UsageError("the allocator was never idle long enough to read its state", "usage")
+            raise UsageError("the allocator was never idle long enough to start counting", "usage")
 
     def check(self) -> str | None:
-        """Compare with torch's counters until they agree on events seen; then it is proved."""
-        if self._is_proved:
+        """Compare with torch's counters until they agree on events seen; then stop comparing."""
+        if self._is_confirmed:
             return None
         self._scopes += 1
-        heard = _core.counting_turnover(self.slot)
-        if heard == self._start and self._scopes < self._next_check:
+        seen = _core.counting_turnover(self.slot)
+        if seen == self._start and self._scopes < self._next_check:
             return None  # nothing to compare; checked less and less often
         self._next_check = self._scopes * 2
-        stats, allocated = allocator.counters(self.slot), self.now()[0]
-        if _core.counting_turnover(self.slot) != heard:
+        stats, allocated = allocator.counters(self.slot), self.now().allocated_bytes
+        if _core.counting_turnover(self.slot) != seen:
             return None  # another thread is active; the next scope will show
-        if heard == self._start:
+        if seen == self._start:
             handed_out = int(stats["allocation"]["all"]["allocated"]) > self._start_gross
             return "torch's allocator does not report its blocks" if handed_out else None
         if allocated != stats["allocated_bytes"]["all"]["current"]:
             return "torch's reports do not agree with its counters"
-        self._is_proved = True
+        self._is_confirmed = True
         return None
 
 
@@ -142,37 +138,41 @@ class _CounterScope:
         self._before, self._turnover = self._meter.read()
         self._unix_ns, self._monotonic_ns = time.time_ns(), time.monotonic_ns()
 
-    def close(self) -> Figures | None:
+    def close(self) -> ReadScope:
         duration = time.monotonic_ns() - self._monotonic_ns
         after, turnover = self._meter.read()
         resident = _core.resident_bytes() if self._with_resident else None
-        change = tuple(late - early for late, early in zip(turnover, self._turnover))
-        peak_allocated = highest(self._before[0], after[0])
-        if after[3] is not None and (self._before[3] is None or after[3] > self._before[3]):
-            peak_allocated = after[3]  # torch's peak rose during the scope: this is the peak
-        at_peak = self._before if self._before[0] == peak_allocated else after
-        peak: State = (peak_allocated, *at_peak[1:])
-        if peak_allocated != at_peak[0]:
-            peak = (peak_allocated, None, after[4], after[3], after[4])
-        peak_after = 0 if at_peak is self._before else duration
-        return (
+        peak = _peak_between(self._before, after)
+        is_at_start = peak.allocated_bytes == self._before.allocated_bytes
+        return ReadScope(
             self._unix_ns,
             duration,
-            peak_after,
+            0 if is_at_start else duration,
             self._before,
             peak,
             after,
-            change,
-            None,
-            0,
-            self._resident,
-            resident,
+            None if turnover is None or self._turnover is None else turnover.since(self._turnover),
+            resident_before_bytes=self._resident,
+            resident_after_bytes=resident,
         )
 
-    def turn_over(self) -> Figures | None:
+    def turn_over(self) -> ReadScope:
         figures = self.close()
         self._start()
         return figures
+
+
+def _peak_between(before: ReadMemory, after: ReadMemory) -> ReadMemory:
+    """The state at the peak, as far as two readings show it."""
+    allocated = highest(before.allocated_bytes, after.allocated_bytes)
+    most = after.most_allocated_bytes
+    earlier = before.most_allocated_bytes
+    if most is not None and (earlier is None or most > earlier):
+        allocated = most  # torch's peak rose during the scope: this is the peak
+    for reading in (before, after):
+        if reading.allocated_bytes == allocated:
+            return reading
+    return ReadMemory(allocated, None, after.most_reserved_bytes, most, after.most_reserved_bytes)
 
 
 class _ReadMeter:
@@ -181,7 +181,7 @@ class _ReadMeter:
     provenance = "estimated"
     note: str | None
 
-    def read(self) -> tuple[State, tuple[int, ...]]:
+    def read(self) -> tuple[ReadMemory, ReadTurnover | None]:
         """The state and the turnover so far."""
         raise NotImplementedError
 
@@ -191,7 +191,7 @@ class _ReadMeter:
     def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
         return CounterMonitor(self.open_scope(with_resident), interval_s)
 
-    def now(self) -> State:
+    def now(self) -> MemoryFigures:
         return self.read()[0]
 
     def check(self) -> str | None:
@@ -204,7 +204,7 @@ class _ReadMeter:
 class CounterMeter(_ReadMeter):
     """torch's counters, read at both ends: gross bytes are exact, the peak is a lower bound.
 
-    The turnover is empty if the allocator does not count it.
+    The turnover is unknown if the allocator does not count it.
     """
 
     def __init__(self, index: int, reason: str, has_turnover: bool = True) -> None:
@@ -215,11 +215,11 @@ class CounterMeter(_ReadMeter):
             f"{reason}"
         )
 
-    def read(self) -> tuple[State, tuple[int, ...]]:
+    def read(self) -> tuple[ReadMemory, ReadTurnover | None]:
         stats = allocator.counters(self.index)
         bytes_, blocks = stats["allocated_bytes"]["all"], stats["allocation"]["all"]
         reserved = stats["reserved_bytes"]["all"]
-        state = (
+        state = ReadMemory(
             bytes_["current"],
             stats["active_bytes"]["all"]["current"],
             reserved["current"],
@@ -227,8 +227,8 @@ class CounterMeter(_ReadMeter):
             reserved["peak"],
         )
         if not self._has_turnover:
-            return state, ()
-        return state, (
+            return state, None
+        return state, ReadTurnover(
             bytes_["allocated"],
             bytes_["freed"],
             blocks["allocated"],
@@ -243,11 +243,11 @@ class ResidentMeter(_ReadMeter):
         self.note = f"from the process's resident memory: {reason}"
         self._most: int | None = None
 
-    def read(self) -> tuple[State, tuple[int, ...]]:
+    def read(self) -> tuple[ReadMemory, ReadTurnover | None]:
         # Unknown if the system does not report it, as when /proc is hidden from the process.
         resident = _core.resident_bytes()
         self._most = highest(self._most, resident)
-        return (resident, resident, resident, self._most, self._most), ()
+        return ReadMemory(resident, resident, resident, self._most, self._most), None
 
 
 def cpu_meter() -> Meter:

@@ -9,26 +9,26 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
-__all__ = ["CounterMonitor", "Monitor"]
+from gpumemprof.profile.figures import ReadSample, ReadSamples, Samples, ScopeFigures
+
+__all__ = ["AnyScope", "CounterMonitor", "Monitor"]
 
 _MOST_SAMPLES = 100_000
-
-Figures = Any  # _core._Figures, which exists only for type checkers
 
 
 class AnyScope(Protocol):
     """An open scope of any meter."""
 
-    def close(self) -> Figures | None: ...
-    def turn_over(self) -> Figures | None: ...
+    def close(self) -> ScopeFigures | None: ...
+    def turn_over(self) -> ScopeFigures | None: ...
 
 
 class Monitor(Protocol):
     """Samples a device until stopped, and keeps the samples until they are taken."""
 
-    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]: ...
+    def take(self) -> Samples: ...
     def stop(self) -> None: ...
 
 
@@ -38,20 +38,20 @@ class CounterMonitor:
     def __init__(self, scope: AnyScope, interval_s: float) -> None:
         self._interval_s = interval_s
         self._scope = scope
-        self._seen: deque[Figures] = deque()
+        self._seen: deque[ScopeFigures] = deque()
         self._dropped = 0
         self._lock = threading.Lock()
         self._stops = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpumemprof-monitor", daemon=True)
         self._thread.start()
 
-    def take(self) -> tuple[int, list[tuple[Figures, int | None, int | None]]]:
-        """The number of samples that did not fit, and the samples since the last call."""
+    def take(self) -> ReadSamples:
+        """The samples since the last call."""
         with self._lock:
             dropped, seen = self._dropped, list(self._seen)
             self._dropped = 0
             self._seen.clear()
-        return dropped, [(figures, None, None) for figures in seen]
+        return ReadSamples([ReadSample(figures) for figures in seen], dropped)
 
     def stop(self) -> None:
         """Take a last sample, and stop."""
@@ -66,6 +66,8 @@ class CounterMonitor:
             next_look = max(next_look + self._interval_s, time.monotonic())
             is_last = self._stops.wait(min(next_look - time.monotonic(), threading.TIMEOUT_MAX))
             figures = self._scope.turn_over()
+            if figures is None:
+                continue
             with self._lock:
                 self._seen.append(figures)
                 if len(self._seen) > _MOST_SAMPLES:

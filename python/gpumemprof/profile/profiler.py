@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpumemprof.profile.memory_profiler import MemoryProfiler, ProfiledContext, outside_of_pool
+from gpumemprof.profile.memory_profiler import MemoryProfiler
 from gpumemprof.profile.metering import cpu_meter, cuda_meter
+from gpumemprof.profile.monitored_device import Card, outside_of_pool
+from gpumemprof.profile.scopes import ProfiledContext
 from gpumemprof.torch_calls import cards, devices
 
 __all__ = ["CPUMemoryProfiler", "GPUMemoryProfiler", "ProfiledContext"]
@@ -76,17 +78,15 @@ class GPUMemoryProfiler(MemoryProfiler):
     def _card_id(self) -> str:
         return cards.card_ids().get(self._device_id, "")
 
-    def _card(self) -> tuple[int | None, int | None]:
+    def _card(self) -> Card:
         try:
-            return cards.card_memory(self._device_id)
+            return Card(*cards.card_memory(self._device_id))
         except Exception:
-            return None, self._card_total  # the device has failed; the program will find out
+            return Card(None, self._card_total)  # the device has failed; the program will find out
 
-    def _card_and_outside(
-        self, reserved: int | None
-    ) -> tuple[tuple[int | None, int | None], int | None]:
+    def _card_and_outside(self, reserved: int | None) -> tuple[Card, int | None]:
         used, process = cards.card_sample(self._device_id)
-        return (used, self._card_total), outside_of_pool(process, reserved)
+        return Card(used, self._card_total), outside_of_pool(process, reserved)
 
 
 class CPUMemoryProfiler(MemoryProfiler):

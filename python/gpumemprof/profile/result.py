@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpumemprof.profile.memory_state import MemorySnapshot, SnapshotFields
+from gpumemprof.profile.figures import Turnover
+from gpumemprof.profile.memory_state import LateSnapshot, MemorySnapshot
 from gpumemprof.profile.optional_math import difference
 from gpumemprof.profile.stacks import Allocation, ScopeRecording
 from gpumemprof.read.recording import Recording
@@ -53,9 +54,9 @@ class ProfileResult:
         self,
         function_name: str,
         execution_time: float,
-        memory_before: MemorySnapshot | SnapshotFields,
-        memory_after: MemorySnapshot | SnapshotFields,
-        memory_peak: MemorySnapshot | SnapshotFields,
+        memory_before: MemorySnapshot | LateSnapshot,
+        memory_after: MemorySnapshot | LateSnapshot,
+        memory_peak: MemorySnapshot | LateSnapshot,
         memory_allocated: int | None = None,
         memory_freed: int | None = None,
         tensors_created: int | None = None,
@@ -63,7 +64,7 @@ class ProfileResult:
         call_count: int = 1,
         *,
         error: str | None = None,
-        own: OwnAllocations | tuple[int, int, int, int] | None = None,
+        own: OwnAllocations | Turnover | None = None,
         provenance: str = "measured",
         note: str | None = None,
         recording: ScopeRecording | None = None,
@@ -109,8 +110,8 @@ class ProfileResult:
         >>> ProfileResult("f", 0.0, before, now, now).memory_before.allocated_memory
         5
         """
-        if isinstance(self._before, tuple):
-            self._before = MemorySnapshot(*self._before)
+        if isinstance(self._before, LateSnapshot):
+            self._before = self._before.make()
         return self._before
 
     @property
@@ -121,8 +122,8 @@ class ProfileResult:
         >>> ProfileResult("f", 0.0, before, now, now).memory_after.allocated_memory
         9
         """
-        if isinstance(self._after, tuple):
-            self._after = MemorySnapshot(*self._after)
+        if isinstance(self._after, LateSnapshot):
+            self._after = self._after.make()
         return self._after
 
     @property
@@ -133,8 +134,8 @@ class ProfileResult:
         >>> ProfileResult("f", 0.0, now, now, peak).memory_peak.allocated_memory
         9
         """
-        if isinstance(self._peak, tuple):
-            self._peak = MemorySnapshot(*self._peak)
+        if isinstance(self._peak, LateSnapshot):
+            self._peak = self._peak.make()
         return self._peak
 
     @property
@@ -145,9 +146,11 @@ class ProfileResult:
         >>> ProfileResult("f", 0.0, now, now, now, own=OwnAllocations(9, 2, 3, 1)).own.memory_diff()
         7
         """
-        if isinstance(self._own, tuple):
-            self._own = OwnAllocations(*self._own)
-        return self._own
+        own = self._own
+        if own is not None and not isinstance(own, OwnAllocations):
+            own = OwnAllocations(own.allocated_bytes, own.freed_bytes, own.allocations, own.frees)
+            self._own = own
+        return own
 
     def memory_diff(self) -> int | None:
         """Return the net change in bytes: allocated minus freed; ``None`` if unknown.
@@ -166,8 +169,9 @@ class ProfileResult:
         9
         """
         peak = self._peak
-        most: int | None = peak[1] if isinstance(peak, tuple) else peak.allocated_memory
-        return most
+        if isinstance(peak, LateSnapshot):
+            return peak.figures.allocated_bytes
+        return peak.allocated_memory
 
     def peak_above_start(self) -> int | None:
         """Return the peak minus what was allocated when the execution began; ``None`` if unknown.
@@ -228,6 +232,11 @@ class ProfileResult:
             "provenance": self.provenance,
             "note": self.note,
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: native figures become snapshots, which have no such limits."""
+        _ = self.memory_before, self.memory_after, self.memory_peak, self.own
+        return dict(vars(self))
 
     def __repr__(self) -> str:
         """The name, the peak and the net change."""

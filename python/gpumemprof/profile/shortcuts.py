@@ -8,8 +8,9 @@ import os
 import threading
 from typing import Any, Callable, TypeVar, overload
 
-from gpumemprof.profile.memory_profiler import MemoryProfiler, ProfiledContext
+from gpumemprof.profile.memory_profiler import MemoryProfiler
 from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler
+from gpumemprof.profile.scopes import ProfiledContext
 from gpumemprof.torch_calls.devices import why_no_cuda
 
 __all__ = ["default_profiler", "profile_context", "profile_function"]
@@ -95,9 +96,7 @@ def profile_function(
 
     def profiled(inner: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(inner):
-            raise TypeError(
-                f"profile_function can only decorate a function, and {inner!r} is not one"
-            )
+            raise TypeError(f"profile_function decorates a function, and {inner!r} is not one")
         called = name or str(getattr(inner, "__name__", type(inner).__name__))
 
         def begin() -> tuple[MemoryProfiler, Any]:

@@ -101,13 +101,20 @@ class ScopeRecording:
             return []
         stacks: dict[int | None, list[Frame]] = {}
         made = []
-        for address, size, requested, start, end, stack in self.load()._handle.allocation_rows(
-            row, min(self._count, _MOST_ALLOCATIONS)
-        ):
+        most = min(self._count, _MOST_ALLOCATIONS)
+        for found in self.load()._handle.allocation_rows(row, most):
+            stack = found.stack
             if stack not in stacks:
                 stacks[stack] = self._stack(stack)
             made.append(
-                Allocation(address, size, requested, _seconds(start), _seconds(end), stacks[stack])
+                Allocation(
+                    found.address,
+                    found.size_bytes,
+                    found.requested_bytes,
+                    _seconds(found.allocated_ns),
+                    _seconds(found.freed_ns),
+                    stacks[stack],
+                )
             )
         return made
 

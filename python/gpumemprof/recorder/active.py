@@ -262,7 +262,7 @@ class ActiveRecording:
             self.summary["size_bytes"] = Path(self.path).stat().st_size
             self.summary["events"] = load(self.path).report(top=0)["input"]["events"]
         except Exception as error:
-            self.notes.append(f"what torch's own recorder saw is lost: {error}")
+            self.notes.append(f"what torch's own recorder kept is lost: {error}")
 
     def _join_native(self, number: int) -> None:
         if allocator.backend() != "native":

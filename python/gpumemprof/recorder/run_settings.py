@@ -26,11 +26,11 @@ class Settings:
     """All settings; a child inherits its parent's."""
 
     output: str = ""
-    """Where the program's own recording goes, as the user is told."""
+    """Where the program's own recording goes, as messages name it."""
     children_base: str = ""
     """What the names of the children's files begin with, with the whole path."""
     registry: str = ""
-    """The file where children say what they recorded."""
+    """The file where children report what they recorded."""
     command: str = ""
     """The program, as its recording names it."""
     force: bool = False

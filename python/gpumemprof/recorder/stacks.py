@@ -57,7 +57,7 @@ def why_no_stacks() -> str | None:
     _learn_thread_key()
     # Through a generator and a C function, whose frames are stored differently.
     if not _probe() or not next(_probe() for _ in (0,)) or not all(map(lambda _: _probe(), (0,))):  # noqa: C417
-        return "gpumemprof does not know how this Python stores its frames"
+        return "this Python stores its frames in a way that gpumemprof does not support"
     return None
 
 

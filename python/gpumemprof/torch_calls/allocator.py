@@ -49,8 +49,8 @@ def allocator_settings() -> str:
     if not torch._C._cuda_isHistoryEnabled():
         # Without a history, a whole snapshot is as cheap as its segments, and has the settings.
         arguments = [] if version() <= (2, 7) else [None]
-        told = torch._C._cuda_memorySnapshot(*arguments).get("allocator_settings", {})
-        settings = told.get("PYTORCH_CUDA_ALLOC_CONF", settings)
+        found = torch._C._cuda_memorySnapshot(*arguments).get("allocator_settings", {})
+        settings = found.get("PYTORCH_CUDA_ALLOC_CONF", settings)
     return settings or ""
 
 

@@ -56,7 +56,7 @@ def follow_modules() -> None:
         inner = Called()
         outer = Called(inner)
         if call(outer)[:2] != [id(inner), id(outer)]:
-            raise RuntimeError("this Python or torch keeps a call's module in another place")
+            raise RuntimeError("this Python or torch stores a call's module elsewhere")
     _core.capture_follow_modules(code)
 
 

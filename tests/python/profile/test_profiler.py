@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import json
 import os
 import threading
 import time
@@ -15,21 +13,10 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
-from gpumemprof import CPUMemoryProfiler, MemorySnapshot, ProfileResult
+from gpumemprof import CPUMemoryProfiler
+from tensors import KB, MB, tensor
 
 torch = pytest.importorskip("torch")
-
-MB = 1 << 20
-KB = 1 << 10
-
-
-def tensor(size: int) -> object:
-    return torch.empty(size, dtype=torch.uint8)
-
-
-@pytest.fixture
-def profiler() -> CPUMemoryProfiler:
-    return CPUMemoryProfiler()
 
 
 def test_a_tensor_allocated_and_freed_inside_is_gross_but_not_net(profiler):
@@ -238,145 +225,6 @@ def test_a_result_keeps_no_tensor_alive(profiler):
     assert [ref() for ref in refs] == [None, None]
 
 
-def test_monitoring_misses_no_spike_however_short(profiler):
-    with profiler:
-        profiler.start_monitoring(interval=0.05)
-        assert profiler.monitoring_active
-        time.sleep(0.06)
-        tensor(64 * MB)  # created and freed between two samples
-        time.sleep(0.06)
-    assert not profiler.monitoring_active
-    base = profiler.snapshots[0].allocated_memory
-    assert max(s.allocated_memory for s in profiler.snapshots) - base == 64 * MB
-    samples = [s for s in profiler.snapshots if s.operation == "monitoring"]
-    assert all(s.allocated_memory == base for s in samples)
-    assert len(samples) >= 3
-    times = [s.timestamp for s in profiler.snapshots]
-    assert times == sorted(times)
-    assert profiler.get_summary()["peak_memory_usage"] - base == 64 * MB
-    assert profiler.get_summary()["snapshots_collected"] == len(profiler.snapshots)
-
-
-def test_monitoring_starts_with_the_state_and_books_no_history_as_new(profiler):
-    kept = tensor(2 * MB)
-    profiler.start_monitoring(0.01)
-    profiler.stop_monitoring()
-    assert {s.allocated_memory for s in profiler.snapshots} == {profiler._meter.now()[0]}
-    profiler.stop_monitoring()  # a second call does no harm
-    del kept
-
-
-def test_the_newest_snapshots_are_kept_and_the_number_dropped_is_known(profiler, monkeypatch):
-    monkeypatch.setattr("gpumemprof.profile.memory_profiler._MOST_SNAPSHOTS", 20)
-    seen = [MemorySnapshot(timestamp=float(number)) for number in range(50)]
-    for snapshot in seen:
-        profiler._add_snapshots([snapshot])
-    assert len(profiler.snapshots) <= 20
-    assert profiler.snapshots[-1] is seen[-1]
-    assert profiler.snapshots_dropped + len(profiler.snapshots) == 50
-
-
-def test_a_profiler_that_is_dropped_stops_its_monitor():
-    profiler = CPUMemoryProfiler()
-    profiler.start_monitoring(0.01)
-    wait_until(lambda: "gpumemprof-mon" in _threads())
-    del profiler
-    gc.collect()
-    wait_until(lambda: "gpumemprof-mon" not in _threads())
-
-
-def wait_until(condition) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came true")
-
-
-def _threads() -> list[str]:
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # it may end in the meantime
-            names.append((task / "comm").read_text().strip())
-    return names
-
-
-def test_the_summary_adds_up(profiler):
-    kept = []
-
-    def grow(size: int) -> None:
-        kept.append(tensor(size))
-
-    for size in (1 * MB, 3 * MB):
-        profiler.profile_function(grow, size)
-    with profiler.profile_context("block"):
-        tensor(10 * MB)
-    summary = profiler.get_summary()
-    baseline = profiler.baseline.allocated_memory
-    assert summary["device"] == "cpu"
-    assert summary["total_functions_profiled"] == 2
-    assert summary["total_function_calls"] == 3
-    assert summary["total_memory_allocated"] == 14 * MB
-    assert summary["total_memory_freed"] == 10 * MB
-    assert summary["net_memory_change"] == 4 * MB
-    assert summary["peak_memory_usage"] == baseline + 14 * MB
-    assert summary["current_memory_usage"] == baseline + 4 * MB
-    assert summary["baseline_memory_usage"] == baseline
-    assert summary["memory_change_from_baseline"] == 4 * MB
-    assert summary["monitoring_active"] is False
-    assert summary["snapshots_collected"] == 0
-    grown = summary["function_summaries"]["grow"]
-    assert grown["call_count"] == 2
-    assert grown["total_memory_allocated"] == 4 * MB
-    assert grown["avg_memory_allocated"] == 2 * MB
-    assert grown["peak_memory"] == baseline + 4 * MB
-    assert grown["avg_time"] == pytest.approx(grown["total_time"] / 2)
-    assert summary["total_execution_time"] == sum(r.execution_time for r in profiler.results)
-
-
-SUMMARY_KEYS = {
-    "device",
-    "total_functions_profiled",
-    "total_function_calls",
-    "total_execution_time",
-    "total_memory_allocated",
-    "total_memory_freed",
-    "net_memory_change",
-    "peak_memory_usage",
-    "current_memory_usage",
-    "baseline_memory_usage",
-    "memory_change_from_baseline",
-    "function_summaries",
-    "monitoring_active",
-    "snapshots_collected",
-}
-
-
-def test_a_summary_without_results_has_the_same_keys(profiler):
-    kept = tensor(1 * MB)
-    profiler.clear_results()
-    summary = profiler.get_summary()
-    assert set(summary) == SUMMARY_KEYS
-    assert summary["total_function_calls"] == 0
-    assert summary["function_summaries"] == {}
-    # Memory is in use: neither the peak nor the current value is zero.
-    assert summary["peak_memory_usage"] == summary["current_memory_usage"] >= 1 * MB
-    del kept
-
-
-def test_clearing_takes_a_new_baseline(profiler):
-    kept = tensor(6 * MB)
-    profiler.profile_function(tensor, 1)
-    profiler.start_monitoring(0.01)
-    profiler.stop_monitoring()
-    profiler.clear_results()
-    assert (profiler.results, profiler.snapshots, profiler.function_stats) == ([], [], {})
-    assert profiler.baseline.allocated_memory >= 6 * MB
-    assert profiler.get_summary()["memory_change_from_baseline"] == 0
-    del kept
-    assert profiler.get_summary()["memory_change_from_baseline"] == -6 * MB
-
-
 def test_resident_memory_is_this_processes_own():
     profiler = CPUMemoryProfiler()
     block = bytearray(64 * MB)
@@ -434,50 +282,6 @@ def test_files_of_stacks_go_with_their_results(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_decorator_returns_the_functions_own_value(profiler):
-    @gpumemprof.profile_function(name="named", profiler=profiler)
-    def double(x: int) -> int:
-        """Its own words."""
-        tensor(1 * KB)
-        return 2 * x
-
-    assert double(21) == 42
-    assert double.__doc__ == "Its own words."
-    assert profiler.results[-1].function_name == "named"
-    assert profiler.results[-1].memory_allocated == 1 * KB
-
-
-def test_the_decorator_profiles_a_coroutine_to_its_end(profiler):
-    import asyncio
-
-    @gpumemprof.profile_function(profiler=profiler)
-    async def work() -> int:
-        await asyncio.sleep(0)
-        tensor(2 * KB)
-        return 5
-
-    assert asyncio.run(work()) == 5
-    assert profiler.results[-1].memory_allocated == 2 * KB
-
-
-def test_helpers_share_one_default_profiler():
-    if torch.cuda.is_available():
-        pytest.skip("the default is a CUDA device here")
-
-    @gpumemprof.profile_function
-    def bare() -> None:
-        tensor(1 * KB)
-
-    default = gpumemprof.default_profiler()
-    default.clear_results()
-    bare()
-    with gpumemprof.profile_context("block") as context:
-        tensor(2 * KB)
-    assert default.results[-1] is context.result
-    assert [result.function_name for result in default.results] == ["bare", "block"]
-    assert gpumemprof.default_profiler() is default
-
-
 def test_a_forked_child_goes_on_counting_what_is_its_own(profiler):
     kept = tensor(3 * MB)
     profiler.start_monitoring(0.01)
@@ -513,52 +317,6 @@ def test_profiling_goes_on_beside_a_recording(profiler, tmp_path):
     assert result.memory_allocated == 4 * MB
     (device,) = gpumemprof.load(tmp_path / "run.gmp").devices
     assert device.peak.allocated_bytes == 4 * MB
-
-
-def test_results_are_plain_data_and_text(profiler):
-    result = profiler.profile_function(tensor, 3 * MB)
-    told = json.loads(json.dumps(result.to_dict()))
-    assert told["memory_allocated"] == 3 * MB
-    assert told["memory_peak"]["allocated_memory"] == result.peak_memory_usage()
-    assert "3.0 MiB" in str(result)
-    html = result._repr_html_()
-    assert "<table>" in html and "<svg" in html and "http" not in html
-    profiler.start_monitoring(0.005)
-    time.sleep(0.03)
-    profiler.stop_monitoring()
-    html = profiler.get_summary()._repr_html_()
-    assert "tensor" in html and "<svg" in html
-    assert "tensor" in str(profiler.get_summary())
-    assert "tensor" in profiler._repr_html_()
-
-
-def test_names_are_escaped_in_html(profiler):
-    with profiler.profile_context("<script>alert(1)</script>") as context:
-        pass
-    assert "<script>" not in context.result._repr_html_()
-    assert "<script>" not in profiler.get_summary()._repr_html_()
-
-
-def test_a_plot_shows_the_timeline_and_the_scopes(profiler, tmp_path):
-    pytest.importorskip("matplotlib")
-    profiler.start_monitoring(0.005)
-    profiler.profile_function(tensor, 3 * MB)
-    time.sleep(0.02)
-    profiler.stop_monitoring()
-    figure = profiler.plot(tmp_path / "memory.png")
-    assert (tmp_path / "memory.png").stat().st_size > 1000
-    (axes,) = figure.axes
-    assert "tensor" in {text.get_text() for text in axes.texts}
-    assert CPUMemoryProfiler().plot() is not None
-
-
-def test_results_can_be_built_by_hand():
-    before, after = MemorySnapshot(allocated_memory=100), MemorySnapshot(allocated_memory=70)
-    result = ProfileResult("f", 1.0, before, after, before)
-    assert result.memory_diff() == -30
-    assert result.peak_memory_usage() == 100
-    assert (result.memory_allocated, result.memory_freed) == (0, 30)
-    assert result.call_count == 1
 
 
 def test_scopes_leave_nothing_behind(profiler):

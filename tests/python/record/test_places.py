@@ -11,7 +11,9 @@ from gpumemprof.torch_calls.tensors import expected_tensors, plain_kinds
 
 torch = pytest.importorskip("torch")
 
-SAME, GRADIENTS_MOVED, ASK_TORCH = range(3)
+SAME = _core.PlaceChange.none
+GRADIENTS_MOVED = _core.PlaceChange.gradients_moved
+ASK_TORCH = _core.PlaceChange.other
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +26,7 @@ class Optimizer:
         self.groups = [{"params": list(tensors)}]
         self.places = _core.TensorPlaces()
 
-    def read(self) -> int:
+    def read(self) -> _core.PlaceChange:
         return self.places.read(self.groups, plain_kinds())
 
 

@@ -130,7 +130,7 @@ def predict(cases: Sequence[Case]) -> Iterator[Pair]:
             for after in cases
             if (name := remedy_between(before.spec, after.spec)) is not None
         ]
-        # Advice is for runs that could be anybody's first: nothing saved yet.
+        # No recorded run differs from this one by a single remedy.
         if not wanted:
             continue
         advice = gpumemprof.load(before.path).advise()

@@ -18,7 +18,8 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
-from module_models import MODELS, OUTSIDE, Referee, train
+from module_models import MODELS, train
+from module_referee import OUTSIDE, Referee
 
 Case = tuple[Callable[[], nn.Module], Callable[[nn.Module], torch.Tensor]]
 STEPS = 3

@@ -276,7 +276,7 @@ def pairs() -> None:
 
 
 def profiler() -> None:
-    result = ask("profiler.py")
+    result = ask("profiler/run.py")
     if isinstance(result, dict):
         broken("profiler", result)
         return

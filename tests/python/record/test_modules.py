@@ -15,17 +15,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pyarrow = pytest.importorskip("pyarrow")
 
-from module_models import (  # noqa: E402
-    MODELS,
-    OUTSIDE,
-    Again,
-    Gpt2,
-    Mlp,
-    Referee,
-    outside,
-    tokens,
-    train,
-)
+from module_models import MODELS, Again, Gpt2, Mlp, tokens, train  # noqa: E402
+from module_referee import OUTSIDE, Referee, outside  # noqa: E402
 from torch import nn  # noqa: E402
 
 

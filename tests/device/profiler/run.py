@@ -1,16 +1,14 @@
 """GPUMemoryProfiler on a real device: the page's examples, exactness against torch, and cost.
 
-Usage: profiler.py [exact|page|cost]...; every check runs even if others fail. Prints one row for
-each, and one line of JSON at the end.
+Usage: profiler/run.py [exact|page|cost]...; every check runs even if others fail. Prints one row
+for each, and one line of JSON at the end.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import json
-import statistics
 import sys
 import tempfile
 import threading
@@ -20,39 +18,14 @@ from pathlib import Path
 from typing import Any, Callable
 
 import torch
-from gpumemprof import CPUMemoryProfiler, GPUMemoryProfiler, record
+from gpumemprof import GPUMemoryProfiler, record
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "python"))
-MB = 1 << 20
-ROWS: list[dict[str, Any]] = []
 
-
-def check(what: str, function: Callable[[], str]) -> None:
-    """Run one check; it returns what to report, or raises."""
-    clean()
-    try:
-        told, is_met = function(), True
-    except BaseException:
-        told, is_met = traceback.format_exc(), False
-    ROWS.append({"what": what, "told": told, "is_met": is_met})
-    print(f"{'ok  ' if is_met else 'FAIL'}  {what:<44} {told}", flush=True)
-
-
-def same(what: str, ours: object, truth: object) -> None:
-    if ours != truth:
-        raise AssertionError(f"{what}: {ours} is not {truth}")
-
-
-def clean() -> None:
-    gc.collect()
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-
-
-def peaks() -> tuple[int, int]:
-    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+from checks import MB, ROWS, check, clean, peaks, same  # noqa: E402
+from cost import cost  # noqa: E402
 
 
 def compare(work: Callable[[], object], ends_with: type[BaseException] | None = None) -> str:
@@ -392,94 +365,6 @@ def exact() -> None:
         "expandable_segments:False",
     ):
         settings(name)
-
-
-def empty() -> None:
-    pass
-
-
-def seconds_of(work: Callable[[], object], times: int) -> float:
-    start = time.perf_counter()
-    for _ in range(times):
-        work()
-    return (time.perf_counter() - start) / times
-
-
-def call_cost(profiler: Any, bar_us: float) -> str:
-    added = []
-    for _ in range(31):
-        bare = seconds_of(empty, 1000)
-        added.append(seconds_of(lambda: profiler.profile_function(empty), 1000) - bare)
-        profiler.clear_results()
-    cost = statistics.median(added) * 1e6
-    if cost > bar_us:
-        raise AssertionError(f"{cost:.1f} us, more than {bar_us}")
-    return f"{cost:.1f} us (bar {bar_us:.0f} us)"
-
-
-def monitoring_cost() -> str:
-    from workloads import make_training
-
-    step = make_training()
-    for _ in range(10):
-        step()
-
-    def steps() -> float:
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(3):
-            step()
-        torch.cuda.synchronize()
-        return time.perf_counter() - start
-
-    def monitored() -> float:
-        with GPUMemoryProfiler() as profiler:
-            profiler.start_monitoring(interval=0.01)
-            step()
-            return steps()
-
-    def counted() -> float:
-        profiler = GPUMemoryProfiler()
-        step()
-        seconds = steps()
-        del profiler
-        return seconds
-
-    def bare() -> float:
-        step()
-        return steps()
-
-    # An attached tracker stays attached: "without us" means before the first profiler.
-    untouched = [bare() for _ in range(40)]
-    GPUMemoryProfiler()
-    ways = {"off": bare, "counting": counted, "monitoring": monitored}
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    for turn in range(80):
-        order = list(ways)
-        for way in order[turn % 3 :] + order[: turn % 3]:
-            times[way].append(ways[way]())
-    shares = {
-        way: statistics.median(t / off - 1 for t, off in zip(times[way], times["off"]))
-        for way in ("counting", "monitoring")
-    }
-    attached = statistics.median(times["off"]) / statistics.median(untouched) - 1
-    told = (
-        f"{shares['monitoring']:+.2%} of {statistics.median(times['off']) / 3 * 1e3:.2f} ms "
-        f"(counting {shares['counting']:+.2%}, tracker attached {attached:+.2%}; bar 1 %)"
-    )
-    if shares["monitoring"] >= 0.01:
-        raise AssertionError(told)
-    return told
-
-
-def cost() -> None:
-    check("cost: monitoring at 10 ms", monitoring_cost)
-    quick = GPUMemoryProfiler(synchronize=False)
-    check("cost: an empty function", lambda: call_cost(quick, 20))
-    waits = GPUMemoryProfiler()
-    check("cost: an empty function, synchronized", lambda: call_cost(waits, 1000))
-    on_cpu = CPUMemoryProfiler(synchronize=False)
-    check("cost: an empty function, CPU tensors", lambda: call_cost(on_cpu, 20))
 
 
 PARTS: dict[str, Callable[[], None]] = {

@@ -1,6 +1,6 @@
 // What is drawn on the timeline besides memory: bounds, and allocations that failed.
 
-import type { OverlayOom, TimelineOverlays } from "../data/source";
+import type { OverlayOom, TimelineOverlays } from "../data/answers";
 import * as format from "../ui/format";
 import type { Theme } from "../ui/palette";
 import type { Plot } from "./plot";
@@ -71,7 +71,7 @@ export function drawOoms(context: CanvasRenderingContext2D, theme: Theme, plot: 
     context.fill();
     if (plot.isSmall || x - lastLabel < 150) continue;
     lastLabel = x;
-    const text = `out of memory: ${format.bytes(oom.wanted_bytes)} wanted`;
+    const text = `out of memory: ${format.bytes(oom.wanted_bytes)} requested`;
     context.font = "600 11px system-ui, sans-serif";
     const isRight = x + context.measureText(text).width + 16 > plot.right;
     plate(context, theme, text, isRight ? x - 9 : x + 9, plot.top - 5, theme.danger, isRight ? "right" : "left");
@@ -92,9 +92,9 @@ export function oomAt(plot: Plot, overlays: TimelineOverlays, x: number, y: numb
 export function oomLines(oom: OverlayOom): string[] {
   const free = Math.max(0, oom.reserved_bytes - oom.allocated_bytes);
   return [
-    `Out of memory: ${format.bytes(oom.wanted_bytes)} wanted`,
+    `Out of memory: ${format.bytes(oom.wanted_bytes)} requested`,
     oom.label,
     `${format.bytes(oom.allocated_bytes)} allocated, ${format.bytes(oom.reserved_bytes)} reserved, ${format.bytes(free)} of it free`,
-    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, ${format.duration(oom.time_ns)} in`}; click to go there`,
+    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, at ${format.duration(oom.time_ns)}`}; click to go there`,
   ];
 }

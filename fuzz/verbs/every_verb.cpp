@@ -140,34 +140,36 @@ class Verbs {
     const Result<const DeviceView*> found = view.device(name);
     if (!found) return promise_sentence(found.error());
     const DeviceView& device = *found.value();
-    answered(view.overlays(name));
+    answered(view.answer(view::OverlaysQuestion{name}));
     for (const GroupBy by : kGroupBys) {
-      answered(view.groups(name, by));
+      answered(view.answer(view::GroupsQuestion{name, by}));
       for (const Axis axis : {Axis::event, Axis::time}) {
         const auto level = static_cast<std::uint32_t>(choices_.below(5));
-        answered(view.tile(
-            name,
-            {axis, level, static_cast<std::uint32_t>(choices_.below(std::size_t{1} << level))},
-            by));
+        const auto index = static_cast<std::uint32_t>(choices_.below(std::size_t{1} << level));
+        answered(view.answer(view::TileQuestion{name, by, {axis, level, index}}));
+        answered(view.answer(view::SpansQuestion{name, {axis, level, index}}));
       }
-      answered(view.segments(name, some_position(device), by));
-      answered(view.compare(
-          {name, some_position(device), {0, choices_.below(3)}, some_position(device), by}));
+      answered(view.answer(view::SegmentsQuestion{name, some_position(device), by}));
+      answered(view.answer(view::GroupBytesQuestion{name, some_position(device), by}));
+      answered(view.answer(view::CompareQuestion{
+          name, some_position(device), {0, choices_.below(3)}, some_position(device), by}));
     }
-    answered(view.tile(name,
-                       {Axis::time, static_cast<std::uint32_t>(odd_number(choices_, 21)),
-                        static_cast<std::uint32_t>(odd_number(choices_, 1))},
-                       GroupBy::line));
-    answered(view.moment(name, some_position(device)));
-    answered(view.flame(name, some_position(device), FlameBy::stack));
-    answered(view.flame(name, some_position(device), FlameBy::module));
+    answered(view.answer(
+        view::TileQuestion{name,
+                           GroupBy::line,
+                           {Axis::time, static_cast<std::uint32_t>(odd_number(choices_, 21)),
+                            static_cast<std::uint32_t>(odd_number(choices_, 1))}}));
+    answered(view.answer(view::MomentQuestion{name, some_position(device)}));
+    for (const FlameBy by : kFlameBys)
+      answered(view.answer(view::FlameQuestion{name, some_position(device), by}));
     ask_allocations(view, name, device);
   }
 
   void ask_allocations(const View& view, DeviceName name, const DeviceView& device) {
-    AllocationsQuestion question;
+    view::AllocationsQuestion question;
+    question.device = name;
     question.query.order = static_cast<AllocationOrder>(choices_.below(4));
-    question.query.is_descending = choices_.one_in(2);
+    question.query.direction = choices_.one_in(2) ? SortDirection::down : SortDirection::up;
     question.query.offset = choices_.one_in(4) ? choices_.number() : choices_.below(50);
     question.query.limit = choices_.below(300);
     if (choices_.one_in(3)) question.query.filter.words = "linear train.py size>=1MiB \"";
@@ -175,22 +177,24 @@ class Verbs {
     if (choices_.one_in(3)) question.query.filter.from = some_position(device);
     if (choices_.one_in(3)) question.query.filter.to = some_position(device);
     if (choices_.one_in(3)) {
-      question.group_by = kGroupBys[choices_.below(std::size(kGroupBys))];
-      question.query.filter.group = static_cast<std::uint8_t>(choices_.below(256));
+      question.by = kGroupBys[choices_.below(std::size(kGroupBys))];
+      question.group = static_cast<std::uint8_t>(choices_.below(256));
     }
     if (choices_.one_in(3)) {
       question.query.filter.min_lifetime = static_cast<std::int64_t>(odd_number(choices_, 9));
       question.query.filter.max_lifetime = static_cast<std::int64_t>(odd_number(choices_, 999));
     }
-    answered(view.allocations(name, question));
-    answered(view.allocation(name, choices_.below(device.record().allocations.size() + 2)));
-    answered(view.bands(name, some_position(device), some_position(device), choices_.below(400)));
+    answered(view.answer(question));
+    answered(view.answer(
+        view::AllocationQuestion{name, choices_.below(device.record().allocations.size() + 2)}));
+    answered(view.answer(view::BandsQuestion{name, some_position(device), some_position(device),
+                                             choices_.below(400)}));
   }
 
   void view() {
     const View view({owner_});
-    promise_json(view.meta());
-    answered(view.report(0));
+    answered(view.answer(view::MetaQuestion{}));
+    answered(view.answer(view::ReportQuestion{0}));
     for (std::size_t device = 0; device < std::min<std::size_t>(device_count(), 3); ++device)
       ask_device(view, {0, device});
     if (!choices_.one_in(4)) return;

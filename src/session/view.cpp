@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "analysis/compare/compare.h"
+#include "analysis/moment/flame.h"
 #include "analysis/moment/pool_state.h"
 #include "analysis/table/bands.h"
 #include "analysis/timeline/overlays.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
-#include "report/view/view_json.h"
 
 namespace gpumemprof {
 namespace {
@@ -129,7 +130,11 @@ Result<const DeviceView*> View::device_by(DeviceName name, GroupBy by) const {
   return found;
 }
 
-std::string View::meta() const {
+Result<std::string> View::answer(const view::Question& question) const {
+  return std::visit([this](const auto& asked) { return answer_to(asked); }, question);
+}
+
+Result<std::string> View::answer_to(const view::MetaQuestion& /*question*/) const {
   std::vector<view::FileMeta> metas;
   for (const File& file : files_) {
     view::FileMeta& meta = metas.emplace_back();
@@ -143,10 +148,10 @@ std::string View::meta() const {
   return view::meta_json(metas, GPUMEMPROF_VERSION);
 }
 
-Result<std::string> View::report(std::size_t file) const {
+Result<std::string> View::answer_to(const view::ReportQuestion& question) const {
   constexpr std::size_t kStacksShown = 200;
-  if (file >= files_.size()) return not_there("there is no such file");
-  const Recording& recording = *files_[file].recording;
+  if (question.file >= files_.size()) return not_there("there is no such file");
+  const Recording& recording = *files_[question.file].recording;
   Result<Overview> overview = recording.overview();
   if (!overview) return overview.error();
   const std::string text =
@@ -161,23 +166,23 @@ Result<std::string> View::report(std::size_t file) const {
   return view::report_json(overview_json(overview.value(), recording.store(), kStacksShown), text);
 }
 
-Result<std::string> View::groups(DeviceName name, GroupBy by) const {
-  const Result<const DeviceView*> device = device_by(name, by);
+Result<std::string> View::answer_to(const view::GroupsQuestion& question) const {
+  const Result<const DeviceView*> device = device_by(question.device, question.by);
   if (!device) return device.error();
-  return view::groups_json(device.value()->store(), device.value()->grouped(by).grouping);
+  return view::groups_json(device.value()->store(), device.value()->grouped(question.by).grouping);
 }
 
-Result<std::string> View::tile(DeviceName name, const TileAddress& address, GroupBy by) const {
-  const Result<const DeviceView*> device = device_by(name, by);
+Result<std::string> View::answer_to(const view::TileQuestion& question) const {
+  const Result<const DeviceView*> device = device_by(question.device, question.by);
   if (!device) return device.error();
   const Result<Tile> tile =
-      device.value()->timeline().tile(address, device.value()->grouped(by).sums);
+      device.value()->timeline().tile(question.address, device.value()->grouped(question.by).sums);
   if (!tile) return tile.error();
   return view::tile_json(tile.value());
 }
 
-Result<std::string> View::overlays(DeviceName name) const {
-  const Result<const DeviceView*> found = device(name);
+Result<std::string> View::answer_to(const view::OverlaysQuestion& question) const {
+  const Result<const DeviceView*> found = device(question.device);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
   return view::overlays_json(
@@ -185,30 +190,30 @@ Result<std::string> View::overlays(DeviceName name) const {
       find_overlays(view.store(), view.record(), view.replay(), view.timeline()), view.spans());
 }
 
-Result<std::string> View::spans(DeviceName name, const TileAddress& address) const {
-  const Result<const DeviceView*> found = device(name);
+Result<std::string> View::answer_to(const view::SpansQuestion& question) const {
+  const Result<const DeviceView*> found = device(question.device);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  const Result<SpanTile> tile = view.spans().tile(address);
+  const Result<SpanTile> tile = view.spans().tile(question.address);
   if (!tile) return tile.error();
   return view::spans_json(view.timeline().times(), tile.value());
 }
 
-Result<std::string> View::held(DeviceName name, Position position, GroupBy by) const {
-  const Result<const DeviceView*> found = device_at(name, position);
+Result<std::string> View::answer_to(const view::GroupBytesQuestion& question) const {
+  const Result<const DeviceView*> found = device_at(question.device, question.position);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  if (!view.has(by)) return not_there("the sources of this recording are not known");
-  const GroupSums& sums = view.grouped(by).sums;
+  if (!view.has(question.by)) return not_there("the sources of this recording are not known");
+  const GroupSums& sums = view.grouped(question.by).sums;
   std::vector<std::uint64_t> bytes(sums.group_count());
-  sums.bytes_at(position, bytes.data());
-  return view::held_json(bytes);
+  sums.bytes_at(question.position, bytes.data());
+  return view::group_bytes_json(bytes);
 }
 
-Result<std::string> View::moment(DeviceName name, Position position) const {
-  const Result<const DeviceView*> found = device_at(name, position);
+Result<std::string> View::answer_to(const view::MomentQuestion& question) const {
+  const Result<const DeviceView*> found = device_at(question.device, question.position);
   if (!found) return found.error();
-  return view::moment_json(found.value()->record(), facts(name, position));
+  return view::moment_json(facts(question.device, question.position));
 }
 
 view::MomentFacts View::facts(DeviceName name, Position position) const {
@@ -223,59 +228,62 @@ view::MomentFacts View::facts(DeviceName name, Position position) const {
   return facts;
 }
 
-Result<std::string> View::flame(DeviceName name, Position position, FlameBy by) const {
-  const Result<const DeviceView*> found = device_at(name, position);
+Result<std::string> View::answer_to(const view::FlameQuestion& question) const {
+  const Result<const DeviceView*> found = device_at(question.device, question.position);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
   FlameOptions options;
-  options.by = by;
-  return view::flame_json(view.store(),
-                          flame_at(view.store(), view.record(), view.live(), position, options),
-                          position);
+  options.by = question.by;
+  return view::flame_json(
+      view.store(), flame_at(view.store(), view.record(), view.live(), question.position, options),
+      question.position);
 }
 
-Result<std::string> View::segments(DeviceName name, Position position, GroupBy by) const {
-  const Result<const DeviceView*> found = device_at(name, position);
+Result<std::string> View::answer_to(const view::SegmentsQuestion& question) const {
+  const Result<const DeviceView*> found = device_at(question.device, question.position);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  if (!view.has(by)) return not_there("the sources of this recording are not known");
-  return view::segments_json(
-      allocation_source(view), view.grouped(by).grouping,
-      pool_state_at(view.record(), moment_of(position), view.live().active_at(position)), position);
+  if (!view.has(question.by)) return not_there("the sources of this recording are not known");
+  return view::segments_json(allocation_source(view), view.grouped(question.by).grouping,
+                             pool_state_at(view.record(), moment_of(question.position), view.live().active_at(question.position)),
+                             question.position);
 }
 
-Result<std::string> View::allocations(DeviceName name, AllocationsQuestion question) const {
-  const Result<const DeviceView*> found = device(name);
+Result<std::string> View::answer_to(const view::AllocationsQuestion& question) const {
+  const Result<const DeviceView*> found = device(question.device);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  if (question.group_by) {
-    if (!view.has(*question.group_by))
-      return not_there("the sources of this recording are not known");
-    question.query.filter.grouping = &view.grouped(*question.group_by).grouping;
+  AllocationQuery query = question.query;
+  if (question.by.has_value() != question.group.has_value())
+    return not_there("a group needs both a grouping and a number");
+  if (question.by) {
+    if (!view.has(*question.by)) return not_there("the sources of this recording are not known");
+    query.filter.grouping = &view.grouped(*question.by).grouping;
+    query.filter.group = *question.group;
   }
   return view::allocations_json(
       allocation_source(view),
-      find_allocations(view.store(), view.record(), view.timeline().times(), question.query));
+      find_allocations(view.store(), view.record(), view.timeline().times(), query));
 }
 
-Result<std::string> View::allocation(DeviceName name, std::size_t row) const {
-  const Result<const DeviceView*> found = device(name);
+Result<std::string> View::answer_to(const view::AllocationQuestion& question) const {
+  const Result<const DeviceView*> found = device(question.device);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  if (row >= view.record().allocations.size()) return not_there("there is no such allocation");
-  return view::allocation_json(allocation_source(view), AllocationId(row));
+  if (question.row >= view.record().allocations.size())
+    return not_there("there is no such allocation");
+  return view::allocation_json(allocation_source(view), AllocationId(question.row));
 }
 
-Result<std::string> View::bands(DeviceName name, Position from, Position to,
-                                std::size_t most) const {
-  const Result<const DeviceView*> found = device(name);
+Result<std::string> View::answer_to(const view::BandsQuestion& question) const {
+  const Result<const DeviceView*> found = device(question.device);
   if (!found) return found.error();
   const DeviceView& view = *found.value();
-  return view::allocations_json(allocation_source(view),
-                                largest_bands(view.record(), from, to, most));
+  return view::allocations_json(allocation_source(view), largest_bands(view.record(), question.from,
+                                                                       question.to, question.most));
 }
 
-Result<std::string> View::compare(const CompareQuestion& question) const {
+Result<std::string> View::answer_to(const view::CompareQuestion& question) const {
   constexpr std::size_t kGroupsShown = 300;
   const auto side = [&](DeviceName name, Position position) -> Result<ComparedSide> {
     const Result<const DeviceView*> found = device_at(name, position);

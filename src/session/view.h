@@ -13,11 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/compare/compare.h"
-#include "analysis/moment/flame.h"
-#include "analysis/table/allocation_query.h"
 #include "analysis/timeline/spans.h"
 #include "analysis/timeline/timeline.h"
+#include "report/view/questions.h"
 #include "report/view/view_json.h"
 #include "session/recording.h"
 
@@ -63,25 +61,6 @@ class DeviceView {
   mutable std::unique_ptr<Spans> spans_;
 };
 
-struct DeviceName {
-  std::size_t file = 0;
-  std::size_t device = 0;
-};
-
-// A question about allocations as the page asks it: a group is named by its grouping and number.
-struct AllocationsQuestion {
-  AllocationQuery query;
-  std::optional<GroupBy> group_by;
-};
-
-struct CompareQuestion {
-  DeviceName first;
-  Position first_position = 0;
-  DeviceName second;
-  Position second_position = 0;
-  GroupBy by = GroupBy::line;
-};
-
 class View {
  public:
   // At most this many devices of each recording, those with the highest peaks.
@@ -92,29 +71,11 @@ class View {
   // Builds what questions need ahead of time, in a separate thread, the most likely first.
   void prepare_in_background();
 
-  // An Error where the page asks for something that does not exist.
-  [[nodiscard]] std::string meta() const;
-  [[nodiscard]] Result<std::string> report(std::size_t file) const;
-  [[nodiscard]] Result<std::string> groups(DeviceName device, GroupBy by) const;
-  [[nodiscard]] Result<std::string> tile(DeviceName device, const TileAddress& address,
-                                         GroupBy by) const;
-  [[nodiscard]] Result<std::string> overlays(DeviceName device) const;
-  [[nodiscard]] Result<std::string> spans(DeviceName device, const TileAddress& address) const;
-  // What each group holds at a given moment.
-  [[nodiscard]] Result<std::string> held(DeviceName device, Position position, GroupBy by) const;
-  [[nodiscard]] Result<std::string> moment(DeviceName device, Position position) const;
+  // The answer to any question of the page, as JSON; an Error where it asks for something that does
+  // not exist.
+  [[nodiscard]] Result<std::string> answer(const view::Question& question) const;
   // For a moment that exists.
   [[nodiscard]] view::MomentFacts facts(DeviceName device, Position position) const;
-  [[nodiscard]] Result<std::string> flame(DeviceName device, Position position, FlameBy by) const;
-  [[nodiscard]] Result<std::string> segments(DeviceName device, Position position,
-                                             GroupBy by) const;
-  [[nodiscard]] Result<std::string> allocations(DeviceName device,
-                                                AllocationsQuestion question) const;
-  [[nodiscard]] Result<std::string> allocation(DeviceName device, std::size_t row) const;
-  // The allocations that take the most room on a screen that shows these positions, as rows.
-  [[nodiscard]] Result<std::string> bands(DeviceName device, Position from, Position to,
-                                          std::size_t most) const;
-  [[nodiscard]] Result<std::string> compare(const CompareQuestion& question) const;
 
   [[nodiscard]] std::size_t file_count() const { return files_.size(); }
   [[nodiscard]] std::size_t device_count(std::size_t file) const {
@@ -131,6 +92,20 @@ class View {
     std::shared_ptr<const Recording> recording;
     std::vector<std::unique_ptr<DeviceView>> devices;
   };
+  [[nodiscard]] Result<std::string> answer_to(const view::MetaQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::ReportQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::GroupsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::TileQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::SpansQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::OverlaysQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::MomentQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::GroupBytesQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::FlameQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::SegmentsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::AllocationsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::AllocationQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::BandsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::CompareQuestion& question) const;
   // The device, if it has that position and grouping.
   [[nodiscard]] Result<const DeviceView*> device_at(DeviceName name, Position position) const;
   [[nodiscard]] Result<const DeviceView*> device_by(DeviceName name, GroupBy by) const;

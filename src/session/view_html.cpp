@@ -4,7 +4,6 @@
 #include <set>
 
 #include "analysis/table/bands.h"
-#include "analysis/timeline/overlays.h"
 #include "report/view/history_json.h"
 #include "report/view/page.h"
 #include "report/view/view_json.h"
@@ -30,12 +29,6 @@ std::string list_of(const std::set<Position>& positions) {
   for (const Position position : positions)
     text += (text.size() > 1 ? "," : "") + std::to_string(position);
   return text + "]";
-}
-
-// Everything here was asked about devices and moments that exist.
-std::string good(Result<std::string> answer) {
-  GMP_CHECK(answer.ok());
-  return std::move(answer).value();
 }
 
 class HtmlWriter {
@@ -79,6 +72,13 @@ class HtmlWriter {
     for (const DeviceName name : devices_)
       most = std::max<std::uint64_t>(most, device(name).timeline().last_position());
     return most;
+  }
+
+  // Everything here is asked about devices and moments that exist.
+  void add_answer(view::SectionWriter& writer, const view::Question& question) const {
+    const Result<std::string> answer = view_.answer(question);
+    GMP_CHECK(answer.ok());
+    writer.add(view::question_text(question), answer.value());
   }
 
   void keep(view::Section section) {
@@ -153,8 +153,7 @@ class HtmlWriter {
     }
     const std::uint64_t stretches = std::uint64_t{Timeline::kTileBuckets} << deepest_;
     if (stretches <= most_positions()) {
-      left_out_.push_back("the timeline is exact in " + std::to_string(stretches) +
-                          " stretches of the run; zooming further shows no more");
+      left_out_.push_back("timeline detail beyond " + std::to_string(stretches) + " intervals");
     }
     keep(known_section());
   }
@@ -183,9 +182,7 @@ class HtmlWriter {
     for (const Axis axis : {Axis::event, Axis::time}) {
       if (axis == Axis::time && !device(name).timeline().times().is_known()) continue;
       for (std::uint32_t index = 0; index < (1U << level); ++index) {
-        writer.add("spans?" + named(name) + "&axis=" + (axis == Axis::time ? "time" : "event") +
-                       "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
-                   good(view_.spans(name, {axis, level, index})));
+        add_answer(writer, view::SpansQuestion{name, {axis, level, index}});
       }
     }
   }
@@ -214,10 +211,7 @@ class HtmlWriter {
     for (const Axis axis : {Axis::event, Axis::time}) {
       if (axis == Axis::time && !view.timeline().times().is_known()) continue;
       for (std::uint32_t index = 0; index < (1U << level); ++index) {
-        writer.add("tile?" + named(name) + "&by=" + std::string(group_by_name(by)) +
-                       "&axis=" + (axis == Axis::time ? "time" : "event") +
-                       "&level=" + std::to_string(level) + "&index=" + std::to_string(index),
-                   good(view_.tile(name, {axis, level, index}, by)));
+        add_answer(writer, view::TileQuestion{name, by, {axis, level, index}});
       }
     }
   }
@@ -236,19 +230,12 @@ class HtmlWriter {
   }
 
   void add_moment(view::SectionWriter& writer, DeviceName name, Position position) const {
-    const std::string at = named(name) + "&position=" + std::to_string(position);
-    writer.add("moment?" + at, good(view_.moment(name, position)));
-    for (const FlameBy by : flame_bys(device(name).record())) {
-      writer.add("flame?" + at + "&by=" + std::string(flame_by_name(by)),
-                 good(view_.flame(name, position, by)));
-    }
-    for (const GroupBy by : device(name).group_bys()) {
-      writer.add("held?" + at + "&by=" + std::string(group_by_name(by)),
-                 good(view_.held(name, position, by)));
-    }
-    const GroupBy by = device(name).group_bys().front();
-    writer.add("segments?" + at + "&by=" + std::string(group_by_name(by)),
-               good(view_.segments(name, position, by)));
+    add_answer(writer, view::MomentQuestion{name, position});
+    for (const FlameBy by : flame_bys(device(name).record()))
+      add_answer(writer, view::FlameQuestion{name, position, by});
+    for (const GroupBy by : device(name).group_bys())
+      add_answer(writer, view::GroupBytesQuestion{name, position, by});
+    add_answer(writer, view::SegmentsQuestion{name, position, device(name).group_bys().front()});
   }
 
   view::Section key_section() {
@@ -274,11 +261,7 @@ class HtmlWriter {
         for (const GroupBy by : kGroupBys) {
           if (writer.is_full()) return;
           if (!device(first).has(by) || !device(second).has(by)) continue;
-          writer.add("compare?" + named(first) + "&position=" + std::to_string(from) + "&file2=" +
-                         std::to_string(second.file) + "&device2=" + std::to_string(second.device) +
-                         "&position2=" + std::to_string(to) +
-                         "&by=" + std::string(group_by_name(by)),
-                     good(view_.compare({first, from, second, to, by})));
+          add_answer(writer, view::CompareQuestion{first, from, second, to, by});
         }
       }
     }
@@ -293,8 +276,8 @@ class HtmlWriter {
       if (try_keep(allocations_section(most)) || most < kFewestAllocations) break;
     }
     if (most < all) {
-      left_out_.push_back("of " + std::to_string(all) + " allocations it holds the " +
-                          std::to_string(most) + " that took most room, bytes times events");
+      left_out_.push_back(std::to_string(all - most) + " of " + std::to_string(all) +
+                          " allocations, those that take the least room (bytes × events)");
     }
   }
 
@@ -348,19 +331,19 @@ class HtmlWriter {
     for (const DeviceName name : devices_) {
       const std::size_t kept = moments_[{name.file, name.device}].size();
       if (kept > device(name).timeline().last_position()) continue;
-      left_out_.push_back("flame graphs and segment maps are there for " + std::to_string(kept) +
+      left_out_.push_back("flame graphs and segment maps except at " + std::to_string(kept) +
                           " moments of " +
                           device(name).store().device_name(device(name).record().device) +
-                          "; the nearest is shown and named");
+                          " (the nearest one is shown)");
     }
   }
 
   view::Section first_section() {
     view::SectionWriter writer("first");
-    writer.add("meta", view_.meta());
+    add_answer(writer, view::MetaQuestion{});
     writer.add("embedded", view::embedded_json(deepest_, left_out_));
     for (std::size_t file = 0; file < view_.file_count(); ++file)
-      writer.add("report?file=" + std::to_string(file), good(view_.report(file)));
+      add_answer(writer, view::ReportQuestion{file});
     for (const DeviceName name : devices_)
       writer.add("moments?" + named(name), list_of(moments_[{name.file, name.device}]));
     for (const DeviceName name : all_devices_) {
@@ -369,12 +352,10 @@ class HtmlWriter {
           "span_levels?" + named(name),
           std::to_string(is_whole ? span_levels(name)
                                   : std::min(deepest_, device(name).timeline().deepest_level())));
-      writer.add("overlays?" + named(name), good(view_.overlays(name)));
+      add_answer(writer, view::OverlaysQuestion{name});
       writer.add("key_moments?" + named(name), list_of(key_moments(name)));
-      for (const GroupBy by : device(name).group_bys()) {
-        writer.add("groups?" + named(name) + "&by=" + std::string(group_by_name(by)),
-                   good(view_.groups(name, by)));
-      }
+      for (const GroupBy by : device(name).group_bys())
+        add_answer(writer, view::GroupsQuestion{name, by});
     }
     return writer.finish();
   }

@@ -40,12 +40,12 @@ describe("a reload", () => {
       await page.locator(".legend select").selectOption("line");
       await page.locator(".groups li button").nth(2).click();
       await page.getByRole("button", { name: "Live at the cursor" }).click();
-      await page.getByRole("button", { name: "Sort by lived" }).click();
-      await page.getByRole("button", { name: "Sort by lived" }).click();
+      await page.getByRole("button", { name: "Sort by lifetime" }).click();
+      await page.getByRole("button", { name: "Sort by lifetime" }).click();
       const kept = await survives(page);
       assert.equal(kept.by, "line");
       assert.equal(kept.scope, "cursor");
-      assert.equal(kept.sort, "Lived ↑");
+      assert.equal(kept.sort, "Lifetime ↑");
       assert.ok(kept.highlighted.length > 3);
     }));
 

@@ -24,7 +24,7 @@ describe("the keyboard", () => {
 
   it("sorts the table with Enter and Space", () =>
     on(gpt2, "#view=allocations", async (page) => {
-      await page.getByRole("button", { name: "Sort by lived" }).focus();
+      await page.getByRole("button", { name: "Sort by lifetime" }).focus();
       await page.keyboard.press("Enter");
       await until(page, () => document.querySelector(".cell.lifetime").getAttribute("aria-sort") === "descending");
       await page.keyboard.press("Space");

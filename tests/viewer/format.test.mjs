@@ -60,7 +60,7 @@ describe("a search", () => {
     assert.equal(parseSearch("size=512").maxSize, 512);
   });
   it("says what it did not understand", () => {
-    assert.match(parseSearch("size>=lots").problems[0], /size>=lots is no size/);
+    assert.match(parseSearch("size>=lots").problems[0], /size>=lots is not a size/);
     assert.deepEqual(parseSearch("").understood, []);
   });
   it("knows lines, fields and what is left out", () => {

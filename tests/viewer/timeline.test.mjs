@@ -95,10 +95,10 @@ describe("single allocations", () => {
     on(snapshot("gpt2_b4_fp32_adamw"), "#by=allocation", async (page) => {
       await until(page, () => Number(document.querySelector(".view.timeline canvas").dataset.bands) > 300);
       const text = await page.getByTestId("allocation-bands").textContent();
-      const [all, drawn, more] = text.match(/[\d,]+(?= (allocation|drawn|more))/g).map((figure) => Number(figure.replace(/,/g, "")));
+      const [all, drawn, more] = text.match(/[\d,]+(?= (allocation|drawn|\(up))/g).map((figure) => Number(figure.replace(/,/g, "")));
       assert.equal(drawn + more, all);
       assert.equal(drawn, await data(page, "bands"));
-      assert.match(text, /more \(up to .*B together\) as one band on top/);
+      assert.match(text, /\(up to .*B in total\) as one band on top/);
     }));
 
   it("keep their colour where they are narrow", () => {
@@ -121,7 +121,7 @@ describe("single allocations", () => {
 
 describe("an allocation that failed", () => {
   const failed = training("failed", { steps: 3, oom: true });
-  it("says what it wanted, where, and what was free; a click goes there", () =>
+  it("says what was requested, where, and what was free; a click goes there", () =>
     on(failed, "#axis=event", async (page) => {
       const events = await data(page, "events");
       const x = 66 + ((events + 0.5) / (events + 1)) * (960 - 66 - 12);

@@ -2,7 +2,9 @@
 
 import { CompareView } from "./page/compare";
 import { completenessBanner } from "./page/completeness";
-import { type Meta, CachedSource, ServerSource, type Source } from "./data/source";
+import type { Meta } from "./data/answers";
+import { ServerSource } from "./data/server";
+import { CachedSource, type Source } from "./data/source";
 import { el, replace, select } from "./ui/dom";
 import { openEmbedded } from "./data/embedded";
 import { FlameView } from "./flame/flame";
@@ -100,7 +102,7 @@ class Page {
         el("button", { type: "button", role: "tab", "data-view": view, title: `${TITLES[view]} (${VIEWS.indexOf(view) + 1})`, onclick: () => state.set({ view }, "view") }, TITLES[view]),
       );
     }
-    const axis = el("button", { type: "button", class: "axis", title: "Time or events (t)", onclick: () => void state.switchAxis() }, "");
+    const axis = el("button", { type: "button", class: "axis", title: "Switch between time and events (t)", onclick: () => void state.switchAxis() }, "");
     const nameAxis = () => {
       axis.textContent = state.axis === "time" ? "Time" : "Events";
       axis.hidden = !state.hasTime;
@@ -125,7 +127,7 @@ class Page {
       el("span", { class: "spacer" }),
       this.searchBox,
       axis,
-      el("button", { type: "button", title: "Light or dark", "aria-label": "Light or dark", onclick: () => this.switchTheme() }, "◐"),
+      el("button", { type: "button", title: "Switch between light and dark", "aria-label": "Switch between light and dark", onclick: () => this.switchTheme() }, "◐"),
       el("button", { type: "button", title: "Help (?)", "aria-label": "Help", onclick: () => showHelp() }, "?"),
     );
   }
@@ -141,14 +143,14 @@ class Page {
     for (const file of this.state.meta.files) {
       // The banner above says so if the recording itself knows.
       const isSaid = (file.completeness?.what_is_missing ?? []).length > 0;
-      if (file.cut !== null && !isSaid) lines.push(`${file.name} is incomplete: ${file.cut}. Only what came before is shown.`);
+      if (file.cut !== null && !isSaid) lines.push(`${file.name} is incomplete: ${file.cut}. Only what came before that is shown.`);
       for (const device of file.devices) {
-        if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only the state when it was taken.`);
+        if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only its state when the snapshot was taken is shown.`);
         else if (device.exact_from_event === null) lines.push(`${device.name} of ${file.name}: figures before the end are inferred.`);
-        else if (device.exact_from_event > 0) lines.push(`${device.name} of ${file.name}: exact from event ${device.exact_from_event} on, inferred before.`);
+        else if (device.exact_from_event > 0) lines.push(`${device.name} of ${file.name}: exact from event ${device.exact_from_event} on, inferred before that.`);
       }
     }
-    for (const left of this.state.source.embedded?.left_out ?? []) lines.push(`In this file ${left}.`);
+    for (const left of this.state.source.embedded?.left_out ?? []) lines.push(`Left out of this file: ${left}.`);
     if (lines.length > 0) notes.append(el("details", {}, el("summary", {}, lines.length === 1 ? lines[0]! : `${lines[0]} (${lines.length - 1} more)`), ...lines.slice(1).map((line) => el("p", {}, line))));
     return notes;
   }
@@ -188,9 +190,9 @@ async function open(): Promise<void> {
   const root = document.getElementById("app")!;
   try {
     const source = new CachedSource((await openEmbedded()) ?? new ServerSource());
-    const meta = await source.ask<Meta>("meta");
+    const meta = await source.ask("meta", {});
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
-    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording contains no memory of any device.");
+    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording contains no device memory.");
     installTooltip();
     new Page(source, meta, root);
     source.onFailure = (error) => {

@@ -189,12 +189,10 @@ class Pruner {
   }
 
  private:
-  // What would be less than a pixel wide on the widest screen.
   [[nodiscard]] std::uint64_t least_bytes() const {
-    constexpr std::uint64_t kFinestShare = 8000;
     std::uint64_t total = 0;
     for (const FlameNode& node : all_) total += node.self_bytes;
-    return total / kFinestShare;
+    return total / FlameOptions::kFinestShare;
   }
 
   std::vector<FlameNode> all_;
@@ -204,13 +202,6 @@ class Pruner {
 }  // namespace
 
 std::string_view flame_by_name(FlameBy by) { return kNames[static_cast<std::size_t>(by)]; }
-
-std::optional<FlameBy> flame_by_from_name(std::string_view name) {
-  for (const FlameBy by : kFlameBys) {
-    if (flame_by_name(by) == name) return by;
-  }
-  return std::nullopt;
-}
 
 std::vector<FlameBy> flame_bys(const DeviceRecord& record) {
   std::vector<FlameBy> bys = {FlameBy::stack, FlameBy::module};

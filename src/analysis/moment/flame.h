@@ -2,7 +2,6 @@
 // with the calls under each.
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +20,6 @@ inline constexpr FlameBy kFlameBys[] = {FlameBy::stack, FlameBy::module, FlameBy
 
 // "stack", "module", "tag".
 std::string_view flame_by_name(FlameBy by);
-std::optional<FlameBy> flame_by_from_name(std::string_view name);
 // By tag only if something was tagged.
 std::vector<FlameBy> flame_bys(const DeviceRecord& record);
 
@@ -49,6 +47,8 @@ struct FlameOptions {
   FlameBy by = FlameBy::stack;
   std::size_t most_nodes = 4000;
   std::size_t most_levels = 400;
+  // A smaller share of the whole is less than a pixel wide on the widest screen.
+  static constexpr std::uint64_t kFinestShare = 8000;
 };
 
 // The tree of all calls in a device's history, and which of its nodes each allocation belongs to: a

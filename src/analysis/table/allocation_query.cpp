@@ -99,7 +99,7 @@ class Search {
   // Ties are in order of birth, so that pages never overlap.
   [[nodiscard]] bool comes_before(const Found& a, const Found& b) const {
     if (a.key == b.key) return a.row < b.row;
-    return query_.is_descending ? a.key > b.key : a.key < b.key;
+    return query_.direction == SortDirection::down ? a.key > b.key : a.key < b.key;
   }
 
   const DeviceRecord& record_;
@@ -110,14 +110,6 @@ class Search {
 };
 
 }  // namespace
-
-std::optional<AllocationOrder> allocation_order_from_name(std::string_view name) {
-  if (name == "size") return AllocationOrder::size;
-  if (name == "birth") return AllocationOrder::birth;
-  if (name == "lifetime") return AllocationOrder::lifetime;
-  if (name == "rounding") return AllocationOrder::rounding;
-  return std::nullopt;
-}
 
 std::int64_t lifetime_of(const DeviceRecord& record, const EventTimes& times, std::size_t row) {
   const std::size_t events = record.events.size();

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analysis/timeline/timeline.h"
@@ -12,7 +11,7 @@
 namespace gpumemprof {
 
 enum class AllocationOrder : std::uint8_t { size, birth, lifetime, rounding };
-std::optional<AllocationOrder> allocation_order_from_name(std::string_view name);
+enum class SortDirection : std::uint8_t { down, up };  // down: the largest first
 
 struct AllocationFilter {
   // Each word must be found, regardless of case: in the function or file of a frame, as "file:line"
@@ -39,7 +38,7 @@ struct AllocationFilter {
 struct AllocationQuery {
   AllocationFilter filter;
   AllocationOrder order = AllocationOrder::size;
-  bool is_descending = true;
+  SortDirection direction = SortDirection::down;
   std::size_t offset = 0;
   std::size_t limit = 100;
 };

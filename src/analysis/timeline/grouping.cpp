@@ -207,13 +207,6 @@ class Grouper {
 
 std::string_view group_by_name(GroupBy by) { return kNames[static_cast<std::size_t>(by)]; }
 
-std::optional<GroupBy> group_by_from_name(std::string_view name) {
-  for (const GroupBy by : kGroupBys) {
-    if (group_by_name(by) == name) return by;
-  }
-  return std::nullopt;
-}
-
 FrameId module_frame(const Store& store, StackId stack) {
   for (StackId part = stack; !part.is_none(); part = store.stacks().caller(part)) {
     const FrameId frame = store.stacks().frame(part);

@@ -20,7 +20,6 @@ enum class GroupBy : std::uint8_t { source, module, line, stack, size };
 inline constexpr GroupBy kGroupBys[] = {GroupBy::source, GroupBy::module, GroupBy::line,
                                         GroupBy::stack, GroupBy::size};
 std::string_view group_by_name(GroupBy by);
-std::optional<GroupBy> group_by_from_name(std::string_view name);
 
 struct Group {
   // For a source, a size class or modules distinguished by instance; else empty, and one of these

@@ -58,7 +58,7 @@ void find_bounds(const Store& store, const DeviceRecord& record, const DeviceRep
 
 TimelineOverlays find_overlays(const Store& store, const DeviceRecord& record,
                                const DeviceReplay& replay, const Timeline& timeline,
-                               const MarksOptions& options) {
+                               const TimelineOverlaysOptions& options) {
   TimelineOverlays overlays;
   find_ooms(record, timeline, options.most_ooms, overlays);
   find_bounds(store, record, replay, overlays);

@@ -28,12 +28,12 @@ struct TimelineOverlays {
   bool is_limit_inferred = false;            // from failures, not stated
 };
 
-struct MarksOptions {
+struct TimelineOverlaysOptions {
   std::size_t most_ooms = 200;
 };
 
 TimelineOverlays find_overlays(const Store& store, const DeviceRecord& record,
                                const DeviceReplay& replay, const Timeline& timeline,
-                               const MarksOptions& options = {});
+                               const TimelineOverlaysOptions& options = {});
 
 }  // namespace gpumemprof

@@ -3,98 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <random>
 
 #include "report/view/page.h"
+#include "report/view/questions.h"
 #include "report/view/view_json.h"
 
 namespace gpumemprof::cli {
 namespace {
 
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
-
-// Reads parameters; remembers the first that is missing or invalid.
-class Parameters {
- public:
-  explicit Parameters(const HttpRequest& request) : given_(request.parameters) {}
-
-  [[nodiscard]] bool has(const std::string& name) const { return given_.contains(name); }
-  [[nodiscard]] std::string text(const std::string& name) const {
-    const auto found = given_.find(name);
-    return found == given_.end() ? "" : found->second;
-  }
-
-  template <typename T>
-  T number(const std::string& name, T highest = std::numeric_limits<T>::max()) {
-    const std::string given = text(name);
-    T value{};
-    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
-    if (error != std::errc() || end != given.data() + given.size() || value > highest) {
-      fail(name);
-      return T{};
-    }
-    return value;
-  }
-  template <typename T>
-  T number_or(const std::string& name, T fallback) {
-    return has(name) ? number<T>(name) : fallback;
-  }
-
-  DeviceName device(const std::string& suffix = "") {
-    return {number<std::size_t>("file" + suffix), number<std::size_t>("device" + suffix)};
-  }
-  GroupBy group_by(const std::string& name = "by") {
-    const std::optional<GroupBy> by = group_by_from_name(text(name));
-    if (!by) fail(name);
-    return by.value_or(GroupBy::line);
-  }
-  Axis axis() {
-    if (text("axis") != "time" && text("axis") != "event") fail("axis");
-    return text("axis") == "time" ? Axis::time : Axis::event;
-  }
-  FlameBy flame_by() {
-    const std::optional<FlameBy> by = flame_by_from_name(text("by"));
-    if (!by) fail("by");
-    return by.value_or(FlameBy::stack);
-  }
-  void fail(const std::string& name) {
-    if (bad_.empty()) bad_ = name;
-  }
-  [[nodiscard]] const std::string& bad() const { return bad_; }
-
- private:
-  const std::map<std::string, std::string>& given_;
-  std::string bad_;
-};
-
-AllocationsQuestion allocations_question(Parameters& parameters) {
-  constexpr std::size_t kMostRows = 1000;
-  AllocationsQuestion question;
-  AllocationFilter& filter = question.query.filter;
-  filter.words = parameters.text("words");
-  filter.min_size_bytes = parameters.number_or<std::uint64_t>("min_size", 0);
-  filter.max_size_bytes = parameters.number_or("max_size", filter.max_size_bytes);
-  filter.min_lifetime = parameters.number_or<std::int64_t>("min_lifetime", 0);
-  filter.max_lifetime = parameters.number_or("max_lifetime", filter.max_lifetime);
-  if (parameters.has("live_at")) filter.live_at = parameters.number<Position>("live_at");
-  if (parameters.has("from")) filter.from = parameters.number<Position>("from");
-  if (parameters.has("to")) filter.to = parameters.number<Position>("to");
-  if (parameters.has("group")) {
-    question.group_by = parameters.group_by();
-    filter.group = parameters.number<std::uint8_t>("group");
-  }
-  if (parameters.has("order")) {
-    const auto order = allocation_order_from_name(parameters.text("order"));
-    if (!order) parameters.fail("order");
-    question.query.order = order.value_or(AllocationOrder::size);
-  }
-  question.query.is_descending = parameters.text("direction") != "up";
-  question.query.offset = parameters.number_or<std::size_t>("offset", 0);
-  if (parameters.has("limit")) question.query.limit = parameters.number("limit", kMostRows);
-  return question;
-}
 
 bool is_equal(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
@@ -194,83 +112,17 @@ HttpResponse ViewRequests::answer(const HttpRequest& request) {
 HttpResponse ViewRequests::route(const HttpRequest& request) const {
   constexpr std::string_view kApi = "/api/";
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}, false};
-  if (!request.path.starts_with(kApi)) return {404, kPlainText, "Not found.", {}, false};
-  const Result<std::string> answer = ask(request.path.substr(kApi.size()), request);
-  if (answer) return {200, "application/json", answer.value(), {}, false};
-  return {400, "application/json", view::error_json(answer.error().sentence()), {}, false};
-}
-
-Result<std::string> ViewRequests::ask(const std::string& question,
-                                      const HttpRequest& request) const {
-  Parameters given(request);
-  const auto checked = [&](auto&& answer) -> Result<std::string> {
-    if (given.bad().empty()) return answer();
-    return Error{ErrorCode::usage, "the parameter '" + given.bad() + "' is missing or wrong", "",
-                 "load the page again"};
+  if (!request.path.starts_with(kApi))
+    return {404, kPlainText, "Not found.", {}, false};
+  const auto refused = [](const Error& error) {
+    return HttpResponse{400, "application/json", view::error_json(error.sentence()), {}, false};
   };
-  if (question == "meta") return view_.meta();
-  if (question == "report") {
-    const auto file = given.number<std::size_t>("file");
-    return checked([&] { return view_.report(file); });
-  }
-  if (question == "compare") {
-    const CompareQuestion compared{given.device(), given.number<Position>("position"),
-                                   given.device("2"), given.number<Position>("position2"),
-                                   given.group_by()};
-    return checked([&] { return view_.compare(compared); });
-  }
-  const DeviceName device = given.device();
-  if (question == "groups") {
-    const GroupBy by = given.group_by();
-    return checked([&] { return view_.groups(device, by); });
-  }
-  if (question == "tile") {
-    const TileAddress address{given.axis(), given.number<std::uint32_t>("level"),
-                              given.number<std::uint32_t>("index")};
-    const GroupBy by = given.group_by();
-    return checked([&] { return view_.tile(device, address, by); });
-  }
-  if (question == "overlays") return checked([&] { return view_.overlays(device); });
-  if (question == "spans") {
-    const TileAddress address{given.axis(), given.number<std::uint32_t>("level"),
-                              given.number<std::uint32_t>("index")};
-    return checked([&] { return view_.spans(device, address); });
-  }
-  if (question == "held") {
-    const auto position = given.number<Position>("position");
-    const GroupBy by = given.group_by();
-    return checked([&] { return view_.held(device, position, by); });
-  }
-  if (question == "allocations") {
-    AllocationsQuestion asked = allocations_question(given);
-    return checked([&] { return view_.allocations(device, std::move(asked)); });
-  }
-  if (question == "allocation") {
-    const auto row = given.number<std::size_t>("row");
-    return checked([&] { return view_.allocation(device, row); });
-  }
-  if (question == "bands") {
-    constexpr std::size_t kMostBands = 20'000;
-    const auto from = given.number<Position>("from");
-    const auto to = given.number<Position>("to");
-    const auto most = given.number<std::size_t>("most", kMostBands);
-    return checked([&] { return view_.bands(device, from, to, most); });
-  }
-  if (question == "moment") {
-    const auto position = given.number<Position>("position");
-    return checked([&] { return view_.moment(device, position); });
-  }
-  if (question == "flame") {
-    const auto position = given.number<Position>("position");
-    const FlameBy by = given.flame_by();
-    return checked([&] { return view_.flame(device, position, by); });
-  }
-  if (question == "segments") {
-    const auto position = given.number<Position>("position");
-    const GroupBy by = given.group_by();
-    return checked([&] { return view_.segments(device, position, by); });
-  }
-  return Error{ErrorCode::usage, "unknown request", "", "load the page again"};
+  const Result<view::Question> question =
+      view::read_question(request.path.substr(kApi.size()), request.parameters);
+  if (!question) return refused(question.error());
+  const Result<std::string> answer = view_.answer(question.value());
+  if (!answer) return refused(answer.error());
+  return {200, "application/json", answer.value(), {}, false};
 }
 
 std::string random_token() {

@@ -27,8 +27,6 @@ class ViewRequests {
   [[nodiscard]] HttpResponse respond(const HttpRequest& request);
   std::optional<HttpResponse> follow_link(const HttpRequest& request);
   [[nodiscard]] HttpResponse route(const HttpRequest& request) const;
-  [[nodiscard]] Result<std::string> ask(const std::string& question,
-                                        const HttpRequest& request) const;
 
   const View& view_;
   std::string page_;

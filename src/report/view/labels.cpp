@@ -29,11 +29,11 @@ std::string shown(std::string_view name) {
 
 std::string frame_label(const Store& store, FrameId frame, GroupBy by) {
   if (!frame.is_none()) return shown(text::place(store, frame));
-  return by == GroupBy::module ? "outside any module" : "no stack recorded";
+  return std::string(by == GroupBy::module ? kNoModuleLabel : kNoStack);
 }
 
 std::string stack_label(const Store& store, StackId stack) {
-  if (stack.is_none()) return "no stack recorded";
+  if (stack.is_none()) return std::string(kNoStack);
   const StackId user = user_part(store, stack);
   std::string line = shown(text::place(store, store.stacks().frame(user)));
   if (user == stack) return line;

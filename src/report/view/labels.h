@@ -27,6 +27,9 @@ std::string shown(std::string_view name);
 std::string frame_label(const Store& store, FrameId frame, GroupBy by);
 // The user's line and, where it differs, the innermost frame.
 std::string stack_label(const Store& store, StackId stack);
+// Labels of what has neither frame nor name.
+inline constexpr std::string_view kNoStack = "no stack recorded";
+inline constexpr std::string_view kNoModuleLabel = "outside any module";
 // Prefix for the label of the forward that memory of backward belongs to.
 inline constexpr std::string_view kInBackward = "in backward of ";
 // Name, file, line, whether it is the user's own code, its label, and its file as stacks show it.

@@ -175,7 +175,7 @@ std::string spans_json(const EventTimes& times, const SpanTile& tile) {
   return dump({{"spans", rows}, {"left_out", tile.left_out}});
 }
 
-std::string held_json(std::span<const std::uint64_t> group_bytes) {
+std::string group_bytes_json(std::span<const std::uint64_t> group_bytes) {
   return dump({{"groups", std::vector<std::uint64_t>(group_bytes.begin(), group_bytes.end())}});
 }
 
@@ -223,13 +223,9 @@ std::string flame_json(const Store& store, const Flame& flame, Position position
                {"node_blocks", blocks}});
 }
 
-std::string moment_json(const DeviceRecord& record, const MomentFacts& facts) {
-  const bool has_event = facts.position > 0 && facts.position <= record.events.size();
-  const std::uint32_t event = has_event ? facts.position - 1 : 0;
+std::string moment_json(const MomentFacts& facts) {
   return dump({{"position", facts.position},
                {"time_ns", time_or_null(facts.since_first_ns)},
-               {"action", has_event ? Json(action_name(record.events.action[event])) : Json()},
-               {"size_bytes", has_event ? Json(record.events.size_bytes[event]) : Json()},
                {"allocated_bytes", facts.allocated_bytes},
                {"reserved_bytes", bytes_or_null(facts.reserved_bytes)}});
 }

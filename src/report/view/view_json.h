@@ -1,4 +1,5 @@
-// What the viewer's page reads: compact JSON, one answer for each question the page can ask.
+// What the viewer's page reads: compact JSON, one answer for each question the page can ask, in the
+// shapes of answer_shapes.h.
 //
 // Sizes are bytes, times nanoseconds since the first event, moments positions (0: before the first
 // event, p: after event p - 1); unknown values are null. Addresses are text, as browsers' numbers
@@ -44,7 +45,7 @@ std::string overlays_json(const Store& store, const EventTimes& times,
                           const TimelineOverlays& overlays, const Spans& spans);
 std::string spans_json(const EventTimes& times, const SpanTile& tile);
 // What each group holds at a given moment.
-std::string held_json(std::span<const std::uint64_t> group_bytes);
+std::string group_bytes_json(std::span<const std::uint64_t> group_bytes);
 std::string flame_json(const Store& store, const Flame& flame, Position position);
 std::string error_json(std::string_view message);
 // What a standalone file says about itself.
@@ -57,7 +58,7 @@ struct MomentFacts {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = kUnknownBytes;
 };
-std::string moment_json(const DeviceRecord& record, const MomentFacts& facts);
+std::string moment_json(const MomentFacts& facts);
 // Many of them, in order, one for each bucket of a level of the axis of events.
 std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments);
 

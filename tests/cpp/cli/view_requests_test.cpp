@@ -112,7 +112,7 @@ TEST_F(Requests, every_question_is_answered) {
         "/api/groups?by=stack&" + device, "/api/tile?axis=time&level=0&index=0&by=source&" + device,
         "/api/overlays?" + device, "/api/moment?position=10&" + device,
         "/api/spans?axis=event&level=0&index=0&" + device,
-        "/api/held?position=10&by=source&" + device, "/api/flame?position=10&by=module&" + device,
+        "/api/group_bytes?position=10&by=source&" + device, "/api/flame?position=10&by=module&" + device,
         "/api/segments?position=10&by=line&" + device,
         "/api/allocations?words=x&min_size=512&order=lifetime&direction=up&limit=5&" + device,
         "/api/allocations?by=line&group=0&" + device, "/api/allocation?row=0&" + device,
@@ -135,7 +135,7 @@ TEST_F(Requests, a_question_that_makes_no_sense_is_answered_with_a_sentence) {
         "/api/tile?axis=event&level=0&index=4294967295&by=line&" + device,
         "/api/spans?axis=event&level=50&index=0&" + device,
         "/api/spans?axis=colour&level=0&index=0&" + device,
-        "/api/held?position=4000000000&by=line&" + device,
+        "/api/group_bytes?position=4000000000&by=line&" + device,
         "/api/allocation?row=18446744073709551615&" + device,
         "/api/allocations?limit=100000&" + device, "/api/allocations?order=colour&" + device,
         "/api/bands?from=0&to=50&most=99999999&" + device}) {

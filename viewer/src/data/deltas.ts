@@ -1,8 +1,5 @@
 // Columns as they are sent: deltas from one value to the next, which are mostly 0.
 
-/** Buckets in a tile of the timeline. */
-export const TILE_BUCKETS = 512;
-
 export function summed(differences: number[]): Float64Array {
   const values = new Float64Array(differences.length);
   let sum = 0;

@@ -1,12 +1,22 @@
-// The standalone page: answers packed into it when it was written. For a device whose whole history
-// is in the page every moment is known; for larger ones only a number of moments.
+// The standalone page: answers packed into it when it was written, found by the text of their
+// question. For a device whose whole history is in the page every moment is known (history.ts); for
+// larger ones only a number of moments.
 
-import type { Allocations, FrameRow, Held, Meta, Moment, Source, TileAnswer } from "./source";
-import { History, type HistoryAnswer } from "../history/history";
 import { AllocationRows } from "../history/allocation_rows";
-import { summed, TILE_BUCKETS } from "./deltas";
+import { History } from "../history/history";
+import type { Allocations, DeviceMeta, Embedded, FrameRow, GroupBytes, HistoryAnswer, KnownMoments, Meta, Moment } from "./answers";
+import { summed } from "./deltas";
+import { TILE_BUCKETS } from "./questions";
+import { type Answer, type Asked, type Question, type QuestionName, questionText, type Source } from "./source";
 
 type Section = Record<string, unknown>;
+interface DeviceName {
+  file: number;
+  device: number;
+}
+
+/** The sections of answers about single moments. */
+const MOMENTS = ["moments-0", "moments-1"];
 
 async function unpack(text: string): Promise<Section> {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -38,7 +48,7 @@ export async function openEmbedded(): Promise<EmbeddedSource | null> {
 }
 
 export class EmbeddedSource implements Source {
-  readonly embedded: { deepest_level: number; left_out: string[] };
+  readonly embedded: Embedded;
   private readonly unpacked = new Map<string, Promise<Section>>();
   private readonly histories = new Map<string, Promise<History>>();
   private readonly tables = new Map<string, Promise<AllocationRows>>();
@@ -46,14 +56,14 @@ export class EmbeddedSource implements Source {
   private readonly meta: Meta;
 
   constructor(private readonly first: Section, private readonly packed: Map<string, string>) {
-    this.embedded = first["embedded"] as EmbeddedSource["embedded"];
+    this.embedded = first["embedded"] as Embedded;
     this.meta = first["meta"] as Meta;
   }
 
   /** Cursors move immediately, so the moments they can move to are read before anything is drawn. */
   async readKnown(): Promise<void> {
     for (const [question, answer] of Object.entries(await this.section("known"))) {
-      const columns = answer as Record<"position" | "allocated" | "reserved" | "time_ns", number[]> & { level: number };
+      const columns = answer as KnownMoments;
       this.known.set(question.slice("known?".length), {
         level: columns.level,
         position: summed(columns.position),
@@ -65,73 +75,89 @@ export class EmbeddedSource implements Source {
   }
 
   isWhole(file: number, device: number): boolean {
-    return this.hasHistory(`file=${file}&device=${device}`);
+    return !this.known.has(keyOf({ file, device }));
   }
 
   spanLevels(file: number, device: number): number {
-    return this.first[`span_levels?file=${file}&device=${device}`] as number;
+    return this.first[`span_levels?${keyOf({ file, device })}`] as number;
   }
 
-  private hasHistory(device: string): boolean {
-    return !this.known.has(device);
+  async ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>> {
+    const text = questionText(name, asked);
+    if (text in this.first) return this.first[text] as Answer<Name>;
+    return (await this.answer({ name, asked } as Question, text)) as Answer<Name>;
   }
 
-  async ask<T>(question: string): Promise<T> {
-    if (question in this.first) return this.first[question] as T;
-    const [kind, rest = ""] = question.split("?", 2) as [string, string?];
-    const given = new URLSearchParams(rest);
-    const device = `file=${given.get("file")}&device=${given.get("device")}`;
-    if (kind !== "compare" && kind !== "report" && this.hasHistory(device)) {
-      if (kind === "spans") return this.stored<T>([this.historyName(given)], question);
-      const answer = (await this.history(given)).ask(kind, given);
-      if (answer !== undefined) return answer as T;
+  private async answer(question: Question, text: string): Promise<unknown> {
+    const { name, asked } = question;
+    // A comparison is of two devices, and stored whether or not their histories are.
+    if (name === "meta" || name === "report" || name === "compare") return this.stored(MOMENTS, text);
+    if (this.isWhole(asked.file, asked.device)) {
+      if (name === "spans") return this.stored([historyName(asked)], text);
+      return (await this.history(asked)).answer(question) ?? this.stored(MOMENTS, text);
     }
-    if (kind === "allocations") return (await this.table(device)).query(given) as T;
-    if (kind === "allocation") return (await this.table(device)).one(Number(given.get("row"))) as T;
-    if (kind === "bands") return (await this.table(device)).bands(Number(given.get("from")), Number(given.get("to")), Number(given.get("most"))) as T;
-    if (kind === "spans") return this.stored<T>([`spans-${given.get("level")}`], question);
-    if (kind === "tile") return this.stored<T>([`level-${given.get("level")}-${given.get("by")}`], question);
-    try {
-      return await this.stored<T>(["moments-0", "moments-1"], question);
-    } catch (error) {
-      const answer = await this.fromBuckets(kind, given, device);
-      if (answer === null) throw error;
-      return answer as T;
+    switch (name) {
+      case "allocations":
+        return (await this.table(asked)).query(asked);
+      case "allocation":
+        return (await this.table(asked)).one(asked.row);
+      case "bands":
+        return (await this.table(asked)).bands(asked);
+      case "spans":
+        return this.stored([`spans-${asked.level}`], text);
+      case "tile":
+        return this.stored([`level-${asked.level}-${asked.by}`], text);
+      case "moment":
+        return (await this.bucketMoment(asked)) ?? this.stored(MOMENTS, text);
+      case "group_bytes":
+        return (await this.bucketGroups(asked)) ?? this.stored(MOMENTS, text);
+      default:
+        return this.stored(MOMENTS, text);
     }
   }
 
-  private async stored<T>(names: string[], question: string): Promise<T> {
+  private async stored(names: string[], question: string): Promise<unknown> {
     for (const name of names) {
       const section = await this.section(name);
-      if (question in section) return section[question] as T;
+      if (question in section) return section[question];
     }
     throw new Error("This file does not contain that: open the recording with gpumemprof view.");
   }
 
-  /** The values at a bucket's peak are in its tile. */
-  private async fromBuckets(kind: string, given: URLSearchParams, device: string): Promise<Moment | Held | null> {
-    const known = this.known.get(device);
-    const position = Number(given.get("position"));
-    if (known === undefined || (kind !== "moment" && kind !== "held")) return null;
+  // The cursor can go to the fullest moment of each of up to 32,768 buckets. Their answers would be as long as the rest
+  // of the file and say nothing that is not in it: the totals are columns, and the groups are in the tiles.
+
+  private bucketOf({ file, device, position }: Asked<"moment">): { known: Known; bucket: number } | null {
+    const known = this.known.get(keyOf({ file, device }));
+    if (known === undefined) return null;
     const bucket = nearest(known.position, position);
-    if (known.position[bucket] !== position) return null;
-    if (kind === "moment") {
-      const isTimed = known.time.length === known.position.length && position > 0;
-      return {
-        position,
-        time_ns: isTimed ? known.time[bucket]! : null,
-        action: null,
-        size_bytes: null,
-        allocated_bytes: known.allocated[bucket]!,
-        reserved_bytes: known.reserved[bucket] ?? null,
-      };
-    }
-    const tile = await this.ask<TileAnswer>(`tile?${device}&by=${given.get("by")}&axis=event&level=${known.level}&index=${Math.floor(bucket / TILE_BUCKETS)}`);
+    return known.position[bucket] === position ? { known, bucket } : null;
+  }
+
+  private async bucketMoment(asked: Asked<"moment">): Promise<Moment | null> {
+    const found = this.bucketOf(asked);
+    if (found === null) return null;
+    const { known, bucket } = found;
+    const isTimed = known.time.length === known.position.length && asked.position > 0;
+    return {
+      position: asked.position,
+      time_ns: isTimed ? known.time[bucket]! : null,
+      allocated_bytes: known.allocated[bucket]!,
+      reserved_bytes: known.reserved[bucket] ?? null,
+    };
+  }
+
+  private async bucketGroups({ by, ...asked }: Asked<"group_bytes">): Promise<GroupBytes | null> {
+    const found = this.bucketOf(asked);
+    if (found === null) return null;
+    const { known, bucket } = found;
+    const { file, device } = asked;
+    const tile = await this.ask("tile", { file, device, by, axis: "event", level: known.level, index: Math.floor(bucket / TILE_BUCKETS) });
     return { groups: tile.groups.map((differences) => summed(differences)[bucket % TILE_BUCKETS]!) };
   }
 
   nearestMoment(file: number, device: number, position: number): number {
-    const known = this.known.get(`file=${file}&device=${device}`);
+    const known = this.known.get(keyOf({ file, device }));
     if (known === undefined) return position;
     const fullest = known.position[nearest(known.position, position)]!;
     const state = this.nearestState(file, device, position);
@@ -139,13 +165,13 @@ export class EmbeddedSource implements Source {
   }
 
   nearestState(file: number, device: number, position: number): number {
-    const moments = this.first[`moments?file=${file}&device=${device}`] as number[] | undefined;
+    const moments = this.first[`moments?${keyOf({ file, device })}`] as number[] | undefined;
     if (moments === undefined || moments.length === 0) return position;
     return moments[nearest(moments, position)]!;
   }
 
   comparable(file: number, device: number): number[] {
-    return this.first[`key_moments?file=${file}&device=${device}`] as number[];
+    return this.first[`key_moments?${keyOf({ file, device })}`] as number[];
   }
 
   private section(name: string): Promise<Section> {
@@ -159,39 +185,42 @@ export class EmbeddedSource implements Source {
     return section;
   }
 
-  private historyName(given: URLSearchParams): string {
-    return `history-${given.get("file")}-${given.get("device")}`;
-  }
-
-  private history(given: URLSearchParams): Promise<History> {
-    const name = this.historyName(given);
+  private history(asked: DeviceName): Promise<History> {
+    const name = historyName(asked);
     let history = this.histories.get(name);
     if (history === undefined) {
-      const device = this.meta.files[Number(given.get("file"))]!.devices[Number(given.get("device"))]!;
-      history = this.section(name).then((section) => new History(section["history"] as HistoryAnswer, device));
+      history = this.section(name).then((section) => new History(section["history"] as HistoryAnswer, this.deviceMeta(asked)));
       this.histories.set(name, history);
     }
     return history;
   }
 
   /** The largest allocations, if not all are in the page. */
-  private table(device: string): Promise<AllocationRows> {
-    let table = this.tables.get(device);
+  private table(asked: DeviceName): Promise<AllocationRows> {
+    const key = keyOf(asked);
+    let table = this.tables.get(key);
     if (table === undefined) {
       table = this.section("allocations").then((section) => {
-        const all = section[`allocations?${device}`] as Allocations | undefined;
+        const all = section[`allocations?${key}`] as Allocations | undefined;
         if (all === undefined) throw new Error("This file contains no allocations: open the recording with gpumemprof view.");
-        return rowsOf(all, section[`stacks?${device}`] as Record<string, FrameRow[]>, this.sourcesOf(device));
+        return rowsOf(all, section[`stacks?${key}`] as Record<string, FrameRow[]>, this.deviceMeta(asked).sources);
       });
-      this.tables.set(device, table);
+      this.tables.set(key, table);
     }
     return table;
   }
 
-  private sourcesOf(device: string): string[] {
-    const given = new URLSearchParams(device);
-    return this.meta.files[Number(given.get("file"))]!.devices[Number(given.get("device"))]!.sources;
+  private deviceMeta({ file, device }: DeviceName): DeviceMeta {
+    return this.meta.files[file]!.devices[device]!;
   }
+}
+
+/** How sections and what they hold besides answers are named. */
+function keyOf({ file, device }: DeviceName): string {
+  return `file=${file}&device=${device}`;
+}
+function historyName({ file, device }: DeviceName): string {
+  return `history-${file}-${device}`;
 }
 
 /** The index of the value nearest to the wanted one; values never decrease. */
@@ -217,8 +246,8 @@ function rowsOf(all: Allocations, stacks: Record<string, FrameRow[]>, sources: s
     birthNs: (index) => all.birth_ns[index]!,
     lifetime: (index) => all.lifetime[index]!,
     source: (index) => all.source[index]!,
-    name: all.name === undefined ? null : (index) => all.name![index]!,
-    tag: all.tag === undefined ? null : (index) => all.tag![index]!,
+    name: (index) => all.name[index]!,
+    tag: (index) => all.tag[index]!,
     stack: stack(all.stack),
     forwardStack: stack(all.forward_stack),
     frames: (id) => (id < 0 ? [] : stacks[String(id)] ?? []),

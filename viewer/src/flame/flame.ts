@@ -1,6 +1,8 @@
 // The flame graph of what is live at the cursor: outermost call on top, width is bytes.
 
-import type { Flame } from "../data/source";
+import type { Flame, FlameBy, FlameFrame } from "../data/answers";
+import { IN_BACKWARD, NO_MODULE, NO_STACK } from "../data/questions";
+import { questionText } from "../data/source";
 import { Surface, el, fitted, replace, segmented } from "../ui/dom";
 import { FlameTree, ROW, type Box } from "./layout";
 import * as format from "../ui/format";
@@ -9,10 +11,10 @@ import { isInFrame, parseSearch, type Word } from "../table/search";
 import type { State } from "../page/state";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 
-const BY_LABELS: Record<string, string> = { stack: "By call stack", module: "By module", tag: "By tag" };
+const BY_LABELS: Record<FlameBy, string> = { stack: "By call stack", module: "By module", tag: "By tag" };
 const BY_LINE_NOTE = "The recording does not identify module instances, so modules are grouped by the line of their forward()";
 /** The label of a box at the top that has neither frame nor name. */
-const NONE_LABELS: Record<string, string> = { stack: "no stack recorded", module: "outside any module", tag: "no tag" };
+const NONE_LABELS: Record<FlameBy, string> = { stack: NO_STACK, module: NO_MODULE, tag: "no tag" };
 
 export class FlameView {
   readonly element = el("section", { class: "view flame", "aria-label": "Flame graph" });
@@ -29,7 +31,7 @@ export class FlameView {
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.status, this.scroll);
-    this.surface = new Surface(this.scroll, "What is live at the cursor, by call; arrow keys go from box to box, Enter zooms in, Escape shows everything", () => this.draw());
+    this.surface = new Surface(this.scroll, "Live memory at the cursor, by call stack; arrow keys move between boxes, Enter zooms in, Escape shows everything", () => this.draw());
     const { canvas } = this.surface;
     canvas.addEventListener("mousemove", (event) => this.hover(event));
     canvas.addEventListener("mouseleave", hideTooltip);
@@ -49,15 +51,16 @@ export class FlameView {
   }
 
   private load(): void {
-    const { named, cursor, flameBy, source, file, device } = this.state;
+    const { cursor, flameBy, source, file, device } = this.state;
     const position = source.nearestState(file, device, cursor);
-    const question = `flame?${named}&position=${position}&by=${flameBy}`;
+    const asked = { file, device, position, by: flameBy };
+    const question = questionText("flame", asked);
     if (question === this.question) {
       this.takeFocus();
       return this.draw();
     }
     this.question = question;
-    void source.ask<Flame>(question).then((flame) => {
+    void source.ask("flame", asked).then((flame) => {
       if (question !== this.question) return;
       this.take(flame);
     });
@@ -89,7 +92,7 @@ export class FlameView {
     const facts = `${format.bytes(flame.allocated_bytes)} allocated in ${format.counted(flame.blocks, "block")}`;
     replace(
       this.bar,
-      segmented("Flame graph by", state.current.flame_bys.map((value) => ({ value, label: BY_LABELS[value] ?? value })), state.flameBy, (value) =>
+      segmented("Flame graph by", state.current.flame_bys.map((value) => ({ value, label: BY_LABELS[value] })), state.flameBy, (value) =>
         state.set({ flameBy: value, focus: null }, "grouping"),
       ),
       el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak"),
@@ -97,7 +100,7 @@ export class FlameView {
       flame.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
       this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show everything"),
       state.flameBy !== "module" || state.current.has_module_instances ? null : el("span", { class: "muted", "data-testid": "flame-by-line" }, BY_LINE_NOTE),
-      flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to be drawn`),
+      flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to draw`),
     );
   }
 
@@ -111,8 +114,8 @@ export class FlameView {
     const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[node]!];
     const parent = flame.parent[node]!;
-    if (frame == null && parent >= 0) return `in backward of ${this.label(parent)}`;
-    if (frame == null) return NONE_LABELS[this.state.flameBy]!;
+    if (frame == null && parent >= 0) return IN_BACKWARD + this.label(parent);
+    if (frame == null) return NONE_LABELS[this.state.flameBy];
     return frame[3];
   }
 
@@ -187,7 +190,7 @@ export class FlameView {
     return isFound;
   }
 
-  private isInBox(word: Word, frame: [string, string, number, string] | null, label: string): boolean {
+  private isInBox(word: Word, frame: FlameFrame, label: string): boolean {
     if (frame !== null && isInFrame(word, frame[0].toLowerCase(), frame[1].toLowerCase(), frame[2])) return true;
     return word.field === "any" && label.toLowerCase().includes(word.text);
   }
@@ -203,7 +206,7 @@ export class FlameView {
       this.label(node),
       `${format.bytes(flame.bytes[node]!)} in ${format.counted(flame.node_blocks[node]!, "block")}, ${format.percent(flame.bytes[node]!, flame.allocated_bytes)}`,
     ];
-    if (flame.self_bytes[node]! > 0) lines.push(`${format.bytes(flame.self_bytes[node]!)} allocated by this call itself`);
+    if (flame.self_bytes[node]! > 0) lines.push(`${format.bytes(flame.self_bytes[node]!)} allocated by this frame itself`);
     return lines;
   }
 
@@ -262,8 +265,8 @@ export class FlameView {
   }
 }
 
-/** For a standalone page that holds only some moments. */
+/** For a standalone page that contains only some moments. */
 export function momentNote(position: number): string {
   const where = position === 0 ? "before the first event" : `after event ${format.count(position - 1)}`;
-  return `shown ${where}: the nearest moment in this file`;
+  return `state ${where}, the nearest moment in this file`;
 }

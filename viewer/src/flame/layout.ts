@@ -1,6 +1,6 @@
 // A flame graph as a tree: parents and children, where boxes are, how a box is named in the address.
 
-import type { Flame } from "../data/source";
+import type { Flame } from "../data/answers";
 
 export const ROW = 20;
 

@@ -1,6 +1,8 @@
 // Allocations in the page itself: searched, sorted and paged as a server would.
 
-import type { Allocation, Allocations, FrameRow } from "../data/source";
+import type { Allocation, Allocations, FrameRow, Order } from "../data/answers";
+import { MOST_BANDS } from "../data/questions";
+import type { Asked } from "../data/source";
 import { isInFrame, isInName, isInSource, isInTag, parseWords, type Word } from "../table/search";
 
 /** One list for each column, all of the same length. */
@@ -34,31 +36,31 @@ export class AllocationRows {
     return this.columns.row.length;
   }
 
-  query(given: URLSearchParams): Allocations {
+  query(asked: Asked<"allocations">): Allocations {
     const { columns } = this;
     const found: number[] = [];
-    const isWanted = this.filter(given);
+    const isWanted = this.filter(asked);
     let bytes = 0;
     for (let index = 0; index < this.count; index++) {
       if (!isWanted(index)) continue;
       found.push(index);
       bytes += columns.size[index]!;
     }
-    const keys: Record<string, (index: number) => number> = {
+    const keys: Record<Order, (index: number) => number> = {
       size: (index) => columns.size[index]!,
       birth: (index) => columns.birth[index]!,
       lifetime: (index) => columns.lifetime(index),
       rounding: (index) => columns.size[index]! - columns.requested[index]!,
     };
-    const key = keys[given.get("order") ?? "size"] ?? keys["size"]!;
-    const sign = given.get("direction") === "up" ? 1 : -1;
+    const key = keys[asked.order ?? "size"];
+    const sign = asked.direction === "up" ? 1 : -1;
     found.sort((a, b) => sign * (key(a) - key(b)) || a - b);
-    const offset = Number(given.get("offset") ?? 0);
-    return this.picked(found.slice(offset, offset + Number(given.get("limit") ?? 100)), found.length, bytes);
+    const offset = asked.offset ?? 0;
+    return this.picked(found.slice(offset, offset + (asked.limit ?? 100)), found.length, bytes);
   }
 
   /** The allocations that take up the most area on a screen that shows these positions. */
-  bands(from: number, to: number, most: number): Allocations {
+  bands({ from, to, most = MOST_BANDS }: Asked<"bands">): Allocations {
     const { columns } = this;
     const area = (index: number) =>
       columns.size[index]! * (Math.min(to, columns.death(index) ?? to) - Math.max(from, columns.birth[index]!));
@@ -96,23 +98,18 @@ export class AllocationRows {
     };
   }
 
-  private filter(given: URLSearchParams): (index: number) => boolean {
+  private filter(asked: Asked<"allocations">): (index: number) => boolean {
     const { columns } = this;
-    const number = (name: string, fallback: number) => (given.has(name) ? Number(given.get(name)) : fallback);
-    const [minSize, maxSize] = [number("min_size", 0), number("max_size", Infinity)];
-    const [minLife, maxLife] = [number("min_lifetime", 0), number("max_lifetime", Infinity)];
-    const liveAt = given.has("live_at") ? Number(given.get("live_at")) : null;
-    const [from, to] = [number("from", -Infinity), number("to", Infinity)];
-    const group = given.has("group") ? Number(given.get("group")) : null;
-    const by = given.get("by") ?? "";
-    const hasWords = this.wordFilter(parseWords(given.get("words") ?? ""));
+    const { min_size: minSize = 0, max_size: maxSize = Infinity, min_lifetime: minLife = 0, max_lifetime: maxLife = Infinity } = asked;
+    const { live_at: liveAt, from = -Infinity, to = Infinity, by, group } = asked;
+    const hasWords = this.wordFilter(parseWords(asked.words ?? ""));
     return (index) => {
       const size = columns.size[index]!;
       if (size < minSize || size > maxSize) return false;
       const [birth, death] = [columns.birth[index]!, columns.death(index) ?? Infinity];
-      if (liveAt !== null && !(birth <= liveAt && liveAt < death)) return false;
+      if (liveAt !== undefined && !(birth <= liveAt && liveAt < death)) return false;
       if (birth >= to || death <= from) return false;
-      if (group !== null && !columns.isInGroup(by, group, index)) return false;
+      if (by !== undefined && group !== undefined && !columns.isInGroup(by, group, index)) return false;
       if (minLife > 0 || maxLife < Infinity) {
         const lifetime = columns.lifetime(index);
         if (lifetime < minLife || lifetime > maxLife) return false;
@@ -181,9 +178,9 @@ export class AllocationRows {
       stack: stack(columns.stack),
       forward_stack: stack(columns.forwardStack),
       label: pick((index) => numberOf(columns.label(index))),
+      name: pick((index) => columns.name?.(index) ?? null),
+      tag: pick((index) => columns.tag?.(index) ?? null),
       labels,
-      ...(columns.name === null ? {} : { name: pick((index) => columns.name!(index)) }),
-      ...(columns.tag === null ? {} : { tag: pick((index) => columns.tag!(index)) }),
     };
   }
 }

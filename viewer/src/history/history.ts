@@ -1,58 +1,19 @@
-// A device's whole history in the page: it answers every question about any moment, as a server
-// would.
+// A device's whole history in the page, which answers every question about any moment.
+//
+// These answers cannot be stored: a cursor can go to any of hundreds of thousands of events, a
+// timeline can be zoomed to any of them, and a search is free text. So the page computes them from
+// the columns of the history, which are small. A test compares every answer with the server's, over
+// several recordings (tests/viewer/standalone.test.mjs).
 
-import type { Allocation, Allocations, DeviceMeta, Flame, FrameRow, Held, Moment, Segments, TileAnswer } from "../data/source";
+import type { Allocation, DeviceMeta, FrameRow, HistoryAnswer, Moment, TileAnswer } from "../data/answers";
+import { summed } from "../data/deltas";
+import { IN_BACKWARD, NO_STACK, TILE_BUCKETS } from "../data/questions";
+import type { Asked, Question } from "../data/source";
+import { AllocationRows } from "./allocation_rows";
 import { Changes, GroupSums } from "./changes";
 import { flameAt, segmentsAt } from "./moment";
-import { AllocationRows } from "./allocation_rows";
-import { TILE_BUCKETS, summed } from "../data/deltas";
 
 type Differences = number[];
-
-/** The tree of a whole run's flame graphs, and the node of each allocation. */
-export interface FlameColumns {
-  parent: Differences;
-  frame: Differences;
-  /** For module instances and tags, as indices into `names`. */
-  name?: Differences;
-  names?: string[];
-  of_row: Differences;
-}
-
-/** As sent: deltas from row to row. */
-export interface HistoryAnswer {
-  address: Differences;
-  size: Differences;
-  requested: Differences;
-  birth: Differences;
-  death: Differences;
-  reusable: Differences;
-  stack: Differences;
-  forward_stack: Differences;
-  stream: Differences;
-  streams: string[];
-  source?: Differences;
-  is_measured?: Differences;
-  name?: Differences;
-  names?: string[];
-  tag?: Differences;
-  tags?: string[];
-  pending_at_start: number[];
-  time_ns?: Differences;
-  segments: Record<"address" | "size" | "birth" | "death" | "stream" | "is_small" | "is_expandable" | "pool", Differences> & {
-    pools: ([number, number] | null)[];
-  };
-  groupings: Record<string, { count: number; rounding: number; of_row: Differences }>;
-  flame_stack: FlameColumns;
-  flame_module: FlameColumns;
-  /** Present if anything was tagged. */
-  flame_tag?: FlameColumns;
-  labels: string[];
-  stack_caller: Differences;
-  stack_frame: Differences;
-  /** Name, file, line, own, label, file as stacks show it. */
-  frames: [string, string, number, number, string, string][];
-}
 
 /** Columns of allocations, unpacked. Deaths are positions; Infinity: never. */
 export interface HistoryRows {
@@ -80,24 +41,24 @@ export class History {
   private readonly knownFrames = new Map<number, FrameRow[]>();
   private readonly sums = new Map<string, GroupSums>();
 
-  constructor(readonly answer: HistoryAnswer, readonly device: DeviceMeta) {
+  constructor(readonly columns: HistoryAnswer, readonly device: DeviceMeta) {
     const deaths = (column: Differences) => summed(column).map(forever);
     this.rows = {
-      address: summed(answer.address),
-      size: summed(answer.size),
-      requested: summed(answer.requested),
-      birth: summed(answer.birth),
-      death: deaths(answer.death),
-      reusable: deaths(answer.reusable),
-      stack: summed(answer.stack),
-      forwardStack: summed(answer.forward_stack),
-      isPendingAtStart: new Set(answer.pending_at_start),
+      address: summed(columns.address),
+      size: summed(columns.size),
+      requested: summed(columns.requested),
+      birth: summed(columns.birth),
+      death: deaths(columns.death),
+      reusable: deaths(columns.reusable),
+      stack: summed(columns.stack),
+      forwardStack: summed(columns.forward_stack),
+      isPendingAtStart: new Set(columns.pending_at_start),
     };
-    this.times = answer.time_ns === undefined ? null : summed(answer.time_ns);
-    this.callers = summed(answer.stack_caller);
-    this.stackFrames = summed(answer.stack_frame);
+    this.times = columns.time_ns === undefined ? null : summed(columns.time_ns);
+    this.callers = summed(columns.stack_caller);
+    this.stackFrames = summed(columns.stack_frame);
     this.allocated = new Changes(this.rows.birth, this.rows.death, this.rows.size, this.rows.isPendingAtStart, device.events);
-    const { segments } = answer;
+    const { segments } = columns;
     this.reserved = new Changes(summed(segments.birth), deaths(segments.death), summed(segments.size), new Set(), device.events);
     this.table = this.makeTable();
   }
@@ -107,10 +68,10 @@ export class History {
   }
 
   private makeTable(): AllocationRows {
-    const { answer, rows, times } = this;
-    const source = answer.source === undefined ? null : summed(answer.source);
+    const { columns, rows, times } = this;
+    const source = columns.source === undefined ? null : summed(columns.source);
     const last = this.device.events - 1;
-    const groups = new Map(Object.entries(answer.groupings).map(([by, { of_row }]) => [by, summed(of_row)]));
+    const groups = new Map(Object.entries(columns.groupings).map(([by, { of_row }]) => [by, summed(of_row)]));
     return new AllocationRows({
       row: rows.size.map((_, index) => index),
       size: rows.size,
@@ -125,8 +86,8 @@ export class History {
         return times === null ? to - from : times[to]! - times[from]!;
       },
       source: (index) => (source === null ? null : source[index]!),
-      name: textsOf(answer.name, answer.names),
-      tag: textsOf(answer.tag, answer.tags),
+      name: textsOf(columns.name, columns.names),
+      tag: textsOf(columns.tag, columns.tags),
       stack: rows.stack,
       forwardStack: rows.forwardStack,
       frames: (stack) => this.framesOf(stack),
@@ -138,9 +99,9 @@ export class History {
 
   labelOf(row: number): string {
     const stack = this.rows.stack[row]!;
-    if (stack >= 0) return this.answer.labels[stack]!;
+    if (stack >= 0) return this.columns.labels[stack]!;
     const forward = this.rows.forwardStack[row]!;
-    return forward < 0 ? "no stack recorded" : `in backward of ${this.answer.labels[forward]!}`;
+    return forward < 0 ? NO_STACK : IN_BACKWARD + this.columns.labels[forward]!;
   }
 
   private framesOf(stack: number): FrameRow[] {
@@ -149,7 +110,7 @@ export class History {
     if (frames === undefined) {
       frames = [];
       for (let at = stack; at >= 0 && frames.length < 1000; at = this.callers[at]!) {
-        const [name, , line, isOwn, , file] = this.answer.frames[this.stackFrames[at]!]!;
+        const [name, , line, isOwn, , file] = this.columns.frames[this.stackFrames[at]!]!;
         frames.push([name, file, line, isOwn]);
       }
       this.knownFrames.set(stack, frames);
@@ -157,25 +118,25 @@ export class History {
     return frames;
   }
 
-  ask(kind: string, given: URLSearchParams): unknown {
-    const position = Number(given.get("position"));
-    switch (kind) {
+  /** Undefined: not a question about a moment. */
+  answer({ name, asked }: Question): unknown {
+    switch (name) {
       case "tile":
-        return this.tile(given);
+        return this.tile(asked);
       case "moment":
-        return this.moment(position);
-      case "held":
-        return { groups: [...this.groupSums(given.get("by")!).at(position)] } satisfies Held;
+        return this.moment(asked.position);
+      case "group_bytes":
+        return { groups: [...this.groupSums(asked.by).at(asked.position)] };
       case "flame":
-        return flameAt(this, position, given.get("by")!) satisfies Flame;
+        return flameAt(this, asked.position, asked.by);
       case "segments":
-        return segmentsAt(this, position, given.get("by")!) satisfies Segments;
+        return segmentsAt(this, asked.position, asked.by);
       case "allocations":
-        return this.table.query(given) satisfies Allocations;
+        return this.table.query(asked);
       case "bands":
-        return this.table.bands(Number(given.get("from")), Number(given.get("to")), Number(given.get("most")));
+        return this.table.bands(asked);
       case "allocation":
-        return this.allocation(Number(given.get("row")));
+        return this.allocation(asked.row);
       default:
         return undefined;
     }
@@ -185,8 +146,6 @@ export class History {
     return {
       position,
       time_ns: position === 0 || this.times === null ? null : this.times[position - 1]!,
-      action: null,
-      size_bytes: null,
       allocated_bytes: this.allocated.at(position),
       reserved_bytes: this.device.has_pool ? this.reserved.at(position) : null,
     };
@@ -194,29 +153,29 @@ export class History {
 
   private allocation(row: number): Allocation {
     const found = this.table.one(row);
-    const { answer, rows, times } = this;
-    const stream = summed(answer.stream)[row]!;
+    const { columns, rows, times } = this;
+    const stream = summed(columns.stream)[row]!;
     return {
       ...found,
       address: `0x${rows.address[row]!.toString(16)}`,
       reusable: rows.reusable[row] === Infinity ? null : rows.reusable[row]!,
       death_ns: found.death === null || times === null ? null : times[found.death - 1]!,
-      stream: answer.streams[stream] ?? null,
-      is_source_measured: answer.is_measured === undefined ? null : summed(answer.is_measured)[row] === 1,
+      stream: columns.streams[stream] ?? null,
+      is_source_measured: columns.is_measured === undefined ? null : summed(columns.is_measured)[row] === 1,
       module: this.moduleOf(row),
     };
   }
 
   /** The instance it belongs to, if the recording has instances. */
   private moduleOf(row: number): string | null {
-    const { name, names, of_row } = this.answer.flame_module;
+    const { name, names, of_row } = this.columns.flame_module;
     return textsOf(name, names)?.(summed(of_row)[row]!) ?? null;
   }
 
   private groupSums(by: string): GroupSums {
     let sums = this.sums.get(by);
     if (sums === undefined) {
-      const grouping = this.answer.groupings[by];
+      const grouping = this.columns.groupings[by];
       if (grouping === undefined) throw new Error("the sources of this recording are not known");
       sums = new GroupSums(this.allocated, this.rows, summed(grouping.of_row), grouping.count, grouping.rounding);
       this.sums.set(by, sums);
@@ -224,17 +183,16 @@ export class History {
     return sums;
   }
 
-  private tile(given: URLSearchParams): TileAnswer {
-    const [level, index] = [Number(given.get("level")), Number(given.get("index"))];
-    const sums = this.groupSums(given.get("by")!);
+  private tile({ by, axis, level, index }: Asked<"tile">): TileAnswer {
+    const sums = this.groupSums(by);
     const count = TILE_BUCKETS * 2 ** level;
     const positions = this.device.events + 1;
-    const isTime = given.get("axis") === "time" && this.times !== null;
+    const isTime = axis === "time" && this.times !== null;
     const length = isTime ? this.times![this.times!.length - 1]! + 1 : 0;
     const edge = (number: number) => lowerBound(this.times!, Math.floor((number * length) / count));
     const answer: TileAnswer = { min: [], max: [], position: [], reserved: [], groups: Array.from({ length: sums.count }, () => []) };
     const before = { min: 0, max: 0, position: 0, reserved: 0, groups: new Float64Array(sums.count) };
-    const hasPool = this.answer.segments.size.length > 0;
+    const hasPool = this.columns.segments.size.length > 0;
     for (let number = index * TILE_BUCKETS; number < (index + 1) * TILE_BUCKETS; number++) {
       const from = isTime ? edge(number) : Math.floor((number * positions) / count);
       const to = isTime ? edge(number + 1) + 1 : Math.max(Math.floor(((number + 1) * positions) / count), from + 1);

@@ -1,18 +1,15 @@
 // What is live at a moment of a history in the page: as a flame graph, as a segment map.
 
-import type { Flame, SegmentRow, Segments } from "../data/source";
-import type { FlameColumns, History } from "./history";
+import type { Flame, FlameBy, FlameColumns, GroupBy, SegmentRow, Segments } from "../data/answers";
 import { summed } from "../data/deltas";
+import { FLAME_LIMITS } from "../data/questions";
+import type { History } from "./history";
 
-const MOST_NODES = 4000;
-const MOST_LEVELS = 400;
-const FINEST_SHARE = 8000;
-
-function treeOf({ answer }: History, by: string): FlameColumns {
-  if (by === "module") return answer.flame_module;
-  if (by !== "tag") return answer.flame_stack;
-  if (answer.flame_tag === undefined) throw new Error("nothing of this recording was tagged");
-  return answer.flame_tag;
+function treeOf({ columns }: History, by: FlameBy): FlameColumns {
+  if (by === "module") return columns.flame_module;
+  if (by !== "tag") return columns.flame_stack;
+  if (columns.flame_tag === undefined) throw new Error("nothing of this recording was tagged");
+  return columns.flame_tag;
 }
 
 /** Each thing that nodes refer to, listed once, as a server returns them. */
@@ -22,7 +19,7 @@ class FlameFrames {
   private readonly frame: Float64Array;
   private readonly name: Float64Array | null;
 
-  constructor(private readonly tree: FlameColumns, private readonly known: History["answer"]["frames"]) {
+  constructor(private readonly tree: FlameColumns, private readonly known: History["columns"]["frames"]) {
     this.frame = summed(tree.frame);
     this.name = tree.name === undefined ? null : summed(tree.name);
   }
@@ -46,10 +43,10 @@ class FlameFrames {
   }
 }
 
-export function flameAt(history: History, position: number, by: string): Flame {
+export function flameAt(history: History, position: number, by: FlameBy): Flame {
   const tree = treeOf(history, by);
   const [parent, nodeOf] = [summed(tree.parent), summed(tree.of_row)];
-  const frames = new FlameFrames(tree, history.answer.frames);
+  const frames = new FlameFrames(tree, history.columns.frames);
   const bytes = new Float64Array(parent.length);
   const blocks = new Float64Array(parent.length);
   let [allocated, count] = [0, 0];
@@ -73,13 +70,13 @@ export function flameAt(history: History, position: number, by: string): Flame {
   const flame: Flame = {
     position, allocated_bytes: allocated, blocks: count, nodes_left_out: 0, frames: frames.list, parent: [], frame: [], bytes: [], self_bytes: [], node_blocks: [],
   };
-  const least = Math.floor(allocated / FINEST_SHARE);
+  const least = Math.floor(allocated / FLAME_LIMITS.finestShare);
   const kept = new Int32Array(parent.length).fill(-1);
   const depth = new Int32Array(parent.length);
   for (const node of order) {
     const above = parent[node]!;
     if (above >= 0) depth[node] = depth[above]! + 1;
-    if (bytes[node]! < least || depth[node]! >= MOST_LEVELS || flame.parent.length >= MOST_NODES || (above >= 0 && kept[above]! < 0)) {
+    if (bytes[node]! < least || depth[node]! >= FLAME_LIMITS.levels || flame.parent.length >= FLAME_LIMITS.nodes || (above >= 0 && kept[above]! < 0)) {
       flame.nodes_left_out++;
       continue;
     }
@@ -95,7 +92,7 @@ export function flameAt(history: History, position: number, by: string): Flame {
 
 /** Reserved pieces at a moment in address order; adjacent mapped pieces are merged. */
 function piecesAt(history: History, position: number): (SegmentRow & { start: number })[] {
-  const { segments, streams } = history.answer;
+  const { segments, streams } = history.columns;
   const column = (name: "address" | "size" | "birth" | "death" | "stream" | "is_small" | "is_expandable" | "pool") => summed(segments[name]);
   const [address, size, birth, death] = [column("address"), column("size"), column("birth"), column("death")];
   const [stream, small, expandable, pool] = [column("stream"), column("is_small"), column("is_expandable"), column("pool")];
@@ -127,9 +124,9 @@ function piecesAt(history: History, position: number): (SegmentRow & { start: nu
   return joined;
 }
 
-export function segmentsAt(history: History, position: number, by: string): Segments {
+export function segmentsAt(history: History, position: number, by: GroupBy): Segments {
   const { rows } = history;
-  const grouping = history.answer.groupings[by];
+  const grouping = history.columns.groupings[by];
   const groupOf = grouping === undefined ? null : summed(grouping.of_row);
   const used: number[] = [];
   for (let row = 0; row < rows.size.length; row++) {

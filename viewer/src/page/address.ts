@@ -1,5 +1,6 @@
 // The part of the address after "#": everything needed to restore what is shown.
 
+import { DIRECTION_VALUES, GROUP_BY_VALUES } from "../data/answers";
 import { ORDERS, SCOPES, VIEWS, type Side, type State } from "./state";
 
 function choice<T extends string>(values: readonly T[], given: string | null, fallback: T): T {
@@ -19,7 +20,7 @@ export function readAddress(state: State, hash: string): void {
   const first = meta.files.findIndex((any) => any.devices.length > 0);
   [state.file, state.device] = isThere ? [file, device] : [first, 0];
   state.axis = given.get("axis") === "event" ? "event" : "time";
-  state.by = given.get("by") ?? state.current.group_bys[0]!;
+  state.by = choice([...GROUP_BY_VALUES, "allocation"], given.get("by"), state.current.group_bys[0]!);
   state.startDevice();
   state.view = choice(VIEWS, given.get("view"), "timeline");
   const [from, to] = [number("from"), number("to")];
@@ -34,10 +35,10 @@ export function readAddress(state: State, hash: string): void {
   state.flameBy = choice(state.current.flame_bys, given.get("flame"), "stack");
   state.scope = choice(SCOPES, given.get("scope"), "all");
   state.order = choice(ORDERS, given.get("sort"), "size");
-  state.direction = given.get("direction") === "up" ? "up" : "down";
+  state.direction = choice(DIRECTION_VALUES, given.get("direction"), "down");
   state.first = readSide(state, given.get("a"));
   state.second = readSide(state, given.get("b"));
-  state.compareBy = given.get("compare");
+  state.compareBy = GROUP_BY_VALUES.find((by) => by === given.get("compare")) ?? null;
   state.focus = given.get("focus");
   state.segmentZoom = Math.min(Math.max(number("zoom") ?? 1, 1), 64);
 }

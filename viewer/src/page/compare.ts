@@ -1,6 +1,7 @@
 // Compare: what is live at two moments, of one run or of two, side by side.
 
-import type { Comparison, ComparedGroup, TimelineOverlays } from "../data/source";
+import type { Comparison, ComparedGroup, GroupBy } from "../data/answers";
+import { questionText } from "../data/source";
 import { el, onActivate, replace, select } from "../ui/dom";
 import * as format from "../ui/format";
 import { BY_LABELS, sourceLabel, stackList } from "./panel";
@@ -34,12 +35,12 @@ export class CompareView {
     const other = state.meta.files.findIndex((file, index) => index !== this.first.file && file.devices.length > 0);
     return other >= 0 ? this.peakOf(other, 0) : { file: state.file, device: state.device, position: state.current.events };
   }
-  private get by(): string {
+  private get by(): GroupBy {
     const shared = this.sharedBys();
     return shared.find((by) => by === this.state.compareBy) ?? shared[0]!;
   }
 
-  private sharedBys(): string[] {
+  private sharedBys(): GroupBy[] {
     const bys = (side: Side) => this.state.meta.files[side.file]!.devices[side.device]!.group_bys;
     return bys(this.first).filter((by) => bys(this.second).includes(by));
   }
@@ -58,7 +59,7 @@ export class CompareView {
       el("button", { type: "button", title: "Swap the sides", "aria-label": "Swap the sides", onclick: () => this.swap() }, "⇄"),
       el("span", { class: "side-name" }, "B"),
       ...second,
-      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] ?? by })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
+      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
     );
   }
 
@@ -86,7 +87,7 @@ export class CompareView {
   private async moments(side: Side): Promise<{ value: string; label: string }[]> {
     const { state } = this;
     const device = state.meta.files[side.file]!.devices[side.device]!;
-    const overlays = await state.source.ask<TimelineOverlays>(`overlays?file=${side.file}&device=${side.device}`);
+    const overlays = await state.source.ask("overlays", { file: side.file, device: side.device });
     const named = new Map<number, string>();
     named.set(device.peak_position, "at the peak");
     overlays.ooms.slice(0, 8).forEach((oom, index) => named.set(oom.position, `out of memory ${index + 1}, event ${format.count(oom.position - 1)}`));
@@ -105,10 +106,11 @@ export class CompareView {
 
   private load(): void {
     const [a, b] = [this.first, this.second];
-    const question = `compare?file=${a.file}&device=${a.device}&position=${a.position}&file2=${b.file}&device2=${b.device}&position2=${b.position}&by=${this.by}`;
+    const asked = { ...a, file2: b.file, device2: b.device, position2: b.position, by: this.by };
+    const question = questionText("compare", asked);
     if (question === this.question) return;
     this.question = question;
-    void this.state.source.ask<Comparison>(question).then(
+    void this.state.source.ask("compare", asked).then(
       (answer) => {
         if (question === this.question) this.draw(answer);
       },
@@ -124,8 +126,8 @@ export class CompareView {
       el("th", { class: "number" }, "A"),
       el("th", { class: "number" }, "B"),
       el("th", { class: "number" }, "B − A"),
-      el("th", {}, "A above, B below"),
-      el("th", {}, BY_LABELS[this.by] ?? this.by),
+      el("th", {}, "A (top), B (bottom)"),
+      el("th", {}, BY_LABELS[this.by]),
     );
     const sum = el(
       "tr",
@@ -134,7 +136,7 @@ export class CompareView {
       el("td", { class: "number" }, format.bytes(answer.second_bytes)),
       el("td", { class: "number" }, format.signedBytes(answer.second_bytes - answer.first_bytes)),
       el("td"),
-      el("td", {}, "everything that is allocated"),
+      el("td", {}, "total allocated"),
     );
     replace(
       this.table,

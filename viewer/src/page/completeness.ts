@@ -1,13 +1,7 @@
 // A recording that lost events, or that was never closed, says so above everything else.
 
-import type { Meta } from "../data/source";
+import type { Meta } from "../data/answers";
 import { el } from "../ui/dom";
-
-/** As in the output of `gpumemprof report --json`, among much else. */
-export interface Completeness {
-  /** Sentences; empty if nothing is known to be missing. */
-  what_is_missing?: string[];
-}
 
 export function completenessBanner(meta: Meta): HTMLElement {
   const banner = el("div", { class: "incomplete", role: "alert", "data-testid": "incomplete" });

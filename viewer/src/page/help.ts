@@ -6,11 +6,11 @@ const SEARCH: [string, string][] = [
   ["adam step", "both words, each in a function, file, source, tensor name or tag"],
   ["train.py:19", "that line of that file, anywhere in the stack"],
   ["blocks.1.down", "part of a tensor's name"],
-  ["gradients", "a source; source:gradients searches only sources"],
+  ["gradients", "a source; source:gradients searches only there"],
   ["file: function: name: tag:", "before a word: search only there"],
-  ["-word", "exclude this word"],
-  ["size>=1MiB", "also < <= > =; KiB, MiB, GiB"],
-  ["life<5ms", "lifetime; ns, us, ms, s, min, h"],
+  ["-word", "excludes what matches"],
+  ["size>=1MiB", "also <, <=, >, =; in KiB, MiB, GiB"],
+  ["life<5ms", "lifetime, in ns, us, ms, s, min, h"],
 ];
 
 export function showHelp(): void {
@@ -18,19 +18,19 @@ export function showHelp(): void {
   if (known !== null) return known.close();
   const keys: [string, string][] = [
     ["W S, wheel", "zoom in and out at the mouse"],
-    ["A D, drag", "move left and right"],
-    ["← →", "cursor to the neighbouring moment; with Shift ten pixels"],
-    ["↑ ↓", "allocation before and after, in the table"],
+    ["A D, drag", "pan left and right"],
+    ["← →", "move the cursor to the next moment; with Shift, ten pixels"],
+    ["↑ ↓", "previous and next allocation in the table"],
     ["Shift-drag", "zoom to a range"],
-    ["0, double click", "the whole run"],
-    ["P, E", "cursor to the peak, to the end"],
-    ["click", "cursor to that moment, select what is there"],
-    ["1 … 6", "the views"],
-    ["/", "search, see below"],
-    ["T", "time or events, with the same part of the run visible"],
+    ["0, double-click", "show the whole run"],
+    ["P, E", "move the cursor to the peak, to the end"],
+    ["click", "move the cursor there and select what is under it"],
+    ["1 … 6", "switch views"],
+    ["/", "search (see below)"],
+    ["T", "switch between time and events, keeping the visible range"],
     ["G", "next grouping"],
-    ["Tab, then arrows", "from box to box in the flame graph; Enter zooms in, Escape shows everything"],
-    ["Escape", "deselect, show all groups"],
+    ["Tab, then arrows", "move between boxes of the flame graph; Enter zooms in, Escape shows everything"],
+    ["Escape", "clear the selection, show all groups"],
     ["?", "this help"],
   ];
   const dialog = el(
@@ -40,7 +40,7 @@ export function showHelp(): void {
     el("dl", {}, ...keys.map(([key, what]) => el("div", {}, el("dt", {}, key), el("dd", {}, what)))),
     el("h2", {}, "Search"),
     el("dl", {}, ...SEARCH.map(([key, what]) => el("div", {}, el("dt", {}, key), el("dd", {}, what)))),
-    el("p", { class: "muted" }, "Each pixel column shows the moment with the most allocated bytes; it is paler above the minimum within that pixel. The line above is reserved memory. Striped boxes above the plot stand for several steps or phases; zoom in to see each. The URL leads back to exactly this view."),
+    el("p", { class: "muted" }, "Each pixel shows the moment with the most allocated bytes; the part above the minimum is paler. The line above the bands is reserved memory. Striped boxes above the plot stand for several steps or phases; zoom in to see each. The address in the browser restores exactly this view."),
     el("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );
   dialog.addEventListener("close", () => dialog.remove());

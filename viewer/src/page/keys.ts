@@ -1,7 +1,7 @@
 // The keyboard.
 
 import { showHelp } from "./help";
-import { VIEWS, type State } from "./state";
+import { type ShownBy, type State, VIEWS } from "./state";
 import type { TableView } from "../table/table";
 import type { Timeline } from "../timeline/timeline";
 
@@ -65,7 +65,7 @@ function press(key: string, isShifted: boolean, state: State, targets: Targets):
       void state.switchAxis();
       return true;
     case "g": {
-      const bys = [...state.current.group_bys, "allocation"];
+      const bys: ShownBy[] = [...state.current.group_bys, "allocation"];
       state.set({ by: bys[(bys.indexOf(state.by) + 1) % bys.length]!, highlighted: null }, "grouping");
       return true;
     }

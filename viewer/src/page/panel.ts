@@ -1,19 +1,19 @@
 // The panel next to the views: the moment under the cursor with its groups, and the selected
 // allocation with its stacks.
 
-import type { Allocation, FrameRow, Group, Groups, Held, Moment } from "../data/source";
+import type { Allocation, FrameRow, Group, Moment } from "../data/answers";
 import { el, replace, select } from "../ui/dom";
 import * as format from "../ui/format";
 import { chosenTheme, groupColor, type Theme } from "../ui/palette";
-import type { State } from "./state";
+import type { ShownBy, State } from "./state";
 
-export const BY_LABELS: Record<string, string> = {
+export const BY_LABELS: Record<ShownBy, string> = {
   source: "By source",
   module: "By module",
   line: "By line of code",
   stack: "By call stack",
   size: "By size",
-  allocation: "Single allocations",
+  allocation: "Individual allocations",
 };
 
 export class Panel {
@@ -37,12 +37,12 @@ export class Panel {
 
   private async update(isSelection: boolean): Promise<void> {
     if (isSelection) return this.showSelection();
-    const { source, named, cursor, knownBy } = this.state;
+    const { source, deviceName, deviceKey, cursor, knownBy } = this.state;
     const [moment, groups] = await Promise.all([
-      source.ask<Moment>(`moment?${named}&position=${cursor}`),
-      source.ask<Groups>(`groups?${named}&by=${knownBy}`),
+      source.ask("moment", { ...deviceName, position: cursor }),
+      source.ask("groups", { ...deviceName, by: knownBy }),
     ]);
-    if (cursor !== this.state.cursor || named !== this.state.named || knownBy !== this.state.knownBy) return;
+    if (cursor !== this.state.cursor || deviceKey !== this.state.deviceKey || knownBy !== this.state.knownBy) return;
     this.showMoment(moment);
     await this.showLegend(groups.groups);
     if (this.state.selected === null) replace(this.selection);
@@ -52,7 +52,7 @@ export class Panel {
     const { current } = this.state;
     const isPeak = moment.position === current.peak_position;
     const where = moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
-    const since = moment.time_ns === null ? "" : `, ${format.duration(moment.time_ns)} in`;
+    const since = moment.time_ns === null ? "" : `, at ${format.duration(moment.time_ns)}`;
     const rows: [string, number | null, string][] = [
       ["allocated", moment.allocated_bytes, "cursor-allocated"],
       ["reserved", moment.reserved_bytes, "cursor-reserved"],
@@ -75,10 +75,11 @@ export class Panel {
   private async showLegend(groups: Group[]): Promise<void> {
     const { state } = this;
     const theme = chosenTheme();
-    const { named, cursor, knownBy } = state;
-    const held = await state.source.ask<Held>(`held?${named}&position=${cursor}&by=${knownBy}`).catch(() => null);
-    if (cursor !== state.cursor || named !== state.named || knownBy !== state.knownBy) return;
-    const choices = [...state.current.group_bys, "allocation"].map((by) => ({ value: by, label: BY_LABELS[by] ?? by }));
+    const { deviceName, deviceKey, cursor, knownBy } = state;
+    const held = await state.source.ask("group_bytes", { ...deviceName, position: cursor, by: knownBy }).catch(() => null);
+    if (cursor !== state.cursor || deviceKey !== state.deviceKey || knownBy !== state.knownBy) return;
+    const bys: ShownBy[] = [...state.current.group_bys, "allocation"];
+    const choices = bys.map((by) => ({ value: by, label: BY_LABELS[by] }));
     const focused = this.focusedRow();
     const list = el("ol", { class: "groups" });
     groups.forEach((group, index) => list.append(this.legendRow(group, index, held?.groups[index] ?? null, theme)));
@@ -131,7 +132,7 @@ export class Panel {
     if (row === null) return replace(this.selection);
     let found: Allocation;
     try {
-      found = await state.source.ask<Allocation>(`allocation?${state.named}&row=${row}`);
+      found = await state.source.ask("allocation", { ...state.deviceName, row });
     } catch (error) {
       if (state.selected === row) replace(this.selection, el("p", { class: "muted" }, (error as Error).message));
       return;
@@ -144,7 +145,7 @@ export class Panel {
   private selectionRows(found: Allocation): Node[] {
     const { state } = this;
     const life = state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
-    const lived = found.death === null ? `${life}, to the end` : life;
+    const lived = found.death === null ? `${life}, until the end` : life;
     const jump = (text: string, position: number) =>
       el("button", { type: "button", class: "link", onclick: () => state.setCursor(position) }, text);
     const facts: [string, Node | string][] = [
@@ -152,7 +153,7 @@ export class Panel {
       ["requested", `${format.bytes(found.requested)}${found.size === found.requested ? "" : `, ${format.bytes(found.size - found.requested)} rounding`}`],
       ["allocated", found.birth === 0 ? "before the recording" : jump(`event ${format.count(found.birth - 1)}`, found.birth)],
       ["freed", found.death === null ? "never" : jump(`event ${format.count(found.death - 1)}`, found.death)],
-      ["lived", lived],
+      ["lifetime", lived],
     ];
     if (found.source !== null) facts.push(["source", sourceLabel(state.current.sources[found.source] ?? "unknown") + (found.is_source_measured === false ? " (inferred)" : "")]);
     if (found.name != null) facts.push(["name", found.name]);

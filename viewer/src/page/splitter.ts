@@ -10,7 +10,7 @@ const KEY = "gpumemprof-panel";
 
 export class Splitter {
   readonly element = el("div", {
-    class: "splitter", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": "Width of the panel", title: "Drag to resize; double click for the usual width",
+    class: "splitter", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": "Width of the panel", title: "Drag to resize; double-click to reset",
   });
 
   constructor(private readonly panel: HTMLElement) {

@@ -2,15 +2,16 @@
 // restored after a reload, and returned to.
 
 import { readAddress, writeAddress } from "./address";
-import type { DeviceMeta, Meta, Source } from "../data/source";
+import { type Axis, type DeviceMeta, type Direction, type FlameBy, type GroupBy, type Meta, ORDER_VALUES, type Order } from "../data/answers";
+import type { Source } from "../data/source";
 
 export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare"] as const;
 export type ViewName = (typeof VIEWS)[number];
-export type Axis = "event" | "time";
 export const SCOPES = ["all", "range", "cursor"] as const;
 export type Scope = (typeof SCOPES)[number];
-export const ORDERS = ["size", "rounding", "birth", "lifetime"] as const;
-export type Order = (typeof ORDERS)[number];
+export const ORDERS = ORDER_VALUES;
+/** How the timeline is divided: into groups, or into single allocations. */
+export type ShownBy = GroupBy | "allocation";
 
 /** Changes that any view may react to. */
 export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments";
@@ -26,18 +27,18 @@ export interface Side {
 /** Everything that views change and the address keeps. */
 export interface Shown {
   view: ViewName;
-  by: string;
-  flameBy: string;
+  by: ShownBy;
+  flameBy: FlameBy;
   selected: number | null;
   search: string;
   highlighted: number | null;
   scope: Scope;
   order: Order;
-  direction: "up" | "down";
+  direction: Direction;
   /** The sides and grouping of a comparison; null: as the view chooses. */
   first: Side | null;
   second: Side | null;
-  compareBy: string | null;
+  compareBy: GroupBy | null;
   /** The path to the flame graph box that is shown as the whole; null: as the view chooses. */
   focus: string | null;
   segmentZoom: number;
@@ -60,16 +61,16 @@ export class State implements Shown {
   cursor = 0;
   /** A row of the allocations table. */
   selected: number | null = null;
-  by = "line";
-  flameBy = "stack";
+  by: ShownBy = "line";
+  flameBy: FlameBy = "stack";
   search = "";
   highlighted: number | null = null;
   scope: Scope = "all";
   order: Order = "size";
-  direction: "up" | "down" = "down";
+  direction: Direction = "down";
   first: Side | null = null;
   second: Side | null = null;
-  compareBy: string | null = null;
+  compareBy: GroupBy | null = null;
   focus: string | null = null;
   segmentZoom = 1;
 
@@ -95,9 +96,13 @@ export class State implements Shown {
   get hasTime(): boolean {
     return this.current.duration_ns !== null;
   }
-  /** "file=0&device=0", the start of every question. */
-  get named(): string {
-    return `file=${this.file}&device=${this.device}`;
+  /** The start of almost every question. */
+  get deviceName(): { file: number; device: number } {
+    return { file: this.file, device: this.device };
+  }
+  /** The same as text, to compare. */
+  get deviceKey(): string {
+    return `${this.file}/${this.device}`;
   }
   get positions(): number {
     return this.current.events + 1;
@@ -108,7 +113,7 @@ export class State implements Shown {
     return Math.min(this.current.deepest_level, isPart ? embedded.deepest_level : 99);
   }
   /** The grouping by which the server knows groups: single allocations are drawn over another one. */
-  get knownBy(): string {
+  get knownBy(): GroupBy {
     return this.by === "allocation" ? this.current.group_bys[0]! : this.by;
   }
 
@@ -145,11 +150,11 @@ export class State implements Shown {
   /** The other axis, with the same part of the run visible. */
   async switchAxis(): Promise<void> {
     if (!this.hasTime) return;
-    const { named, axis, from, to } = this;
+    const { deviceKey, axis, from, to } = this;
     const isWhole = from === 0 && to === 1;
     const isBack = this.switched?.to === to && this.switched.from === from;
     const [first, last] = isWhole ? [0, 1] : isBack ? this.switched!.before : await Promise.all([this.onOtherAxis(from), this.onOtherAxis(to)]);
-    if (named !== this.named || axis !== this.axis) return;
+    if (deviceKey !== this.deviceKey || axis !== this.axis) return;
     this.axis = axis === "time" ? "event" : "time";
     [this.from, this.to] = last > first ? [Math.max(0, first), Math.min(1, last)] : [0, 1];
     this.switched = { before: [from, to], from: this.from, to: this.to };

@@ -1,6 +1,7 @@
 // The summary: what gpumemprof report says, with its figures as tables.
 
-import type { Report, ReportDevice, ReportStack } from "../data/source";
+import type { Report, ReportDevice, ReportStack } from "../data/answers";
+import { NO_STACK } from "../data/questions";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
 import type { State } from "./state";
@@ -8,8 +9,8 @@ import type { State } from "./state";
 const COUNTERS: [string, string][] = [
   ["allocations", "allocations"],
   ["frees", "frees"],
-  ["segment_allocs", "segments taken from the driver"],
-  ["segment_frees", "segments returned"],
+  ["segment_allocs", "segments allocated from the driver"],
+  ["segment_frees", "segments returned to the driver"],
   ["segment_maps", "pages mapped"],
   ["segment_unmaps", "pages unmapped"],
   ["alloc_retries", "retries (inferred)"],
@@ -19,14 +20,14 @@ const FREE: [string, string][] = [
   ["hole_bytes", "in gaps between live blocks"],
   ["whole_segment_bytes", "cached: whole free segments, which empty_cache() would return"],
   ["waiting_bytes", "freed, still in use by another stream"],
-  ["private_pool_bytes", "usable only by the CUDA graph or pool that owns it"],
-  ["largest_free_bytes", "the largest piece"],
-  ["rounding_bytes", "also: rounding of live blocks"],
+  ["private_pool_bytes", "of which only usable by the CUDA graph or pool that owns it"],
+  ["largest_free_bytes", "largest free block"],
+  ["rounding_bytes", "in addition: rounding of live blocks"],
 ];
 
 export class SummaryView {
   readonly element = el("section", { class: "view summary", "aria-label": "Summary" });
-  private question = "";
+  private asked = -1;
 
   constructor(private readonly state: State) {
     state.listen((change) => {
@@ -35,10 +36,10 @@ export class SummaryView {
   }
 
   show(): void {
-    const question = `report?file=${this.state.file}`;
-    this.question = question;
-    void this.state.source.ask<Report>(question).then((report) => {
-      if (question === this.question) this.draw(report);
+    const { file, source } = this.state;
+    this.asked = file;
+    void source.ask("report", { file }).then((report) => {
+      if (file === this.asked) this.draw(report);
     });
   }
 
@@ -49,7 +50,7 @@ export class SummaryView {
       this.element,
       el("div", { class: "cards" }, ...this.cards(device)),
       el("div", { class: "columns" },
-        el("div", {}, el("h2", {}, "The text of gpumemprof report"), el("pre", { "data-testid": "report-text" }, text.trim())),
+        el("div", {}, el("h2", {}, "Output of gpumemprof report"), el("pre", { "data-testid": "report-text" }, text.trim())),
         el("div", {}, ...this.tables(device)),
       ),
     );
@@ -99,7 +100,7 @@ export class SummaryView {
       ...(!hasPool || device.at.pins.lines.length === 0
         ? []
         : [
-            el("h2", {}, "What keeps segments from being returned"),
+            el("h2", {}, "What keeps segments from being returned to the driver"),
             el(
               "table",
               {},
@@ -108,19 +109,19 @@ export class SummaryView {
                   "tr",
                   {},
                   el("td", { class: "number" }, format.bytes(line.free_bytes)),
-                  el("td", {}, `in ${format.counted(line.segments, "segment")} pinned by ${format.bytes(line.pin_bytes)} from ${line.frame === null ? "an unknown place" : `${line.frame.file}:${line.frame.line} ${line.frame.name}`}`),
+                  el("td", {}, `in ${format.counted(line.segments, "segment")} pinned by ${format.bytes(line.pin_bytes)} from ${line.frame === null ? "an unknown location" : `${line.frame.file}:${line.frame.line} ${line.frame.name}`}`),
                 ),
               ),
             ),
           ]),
-      el("h2", {}, "Counted"),
+      el("h2", {}, "Counters"),
       el("table", {}, ...rows(counters, device.counters, format.count)),
     ];
   }
 
   private stackRow(stack: ReportStack, whole: number): HTMLElement {
     const innermost = stack.stack[0];
-    const place = innermost === undefined ? "no stack recorded" : format.shortPlace(`${innermost.file}:${innermost.line} ${innermost.name}`);
+    const place = innermost === undefined ? NO_STACK : format.shortPlace(`${innermost.file}:${innermost.line} ${innermost.name}`);
     const title = stack.stack.map((frame) => `${frame.file}:${frame.line} ${frame.name}`).join("\n");
     return el(
       "tr",

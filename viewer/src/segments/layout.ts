@@ -1,6 +1,6 @@
 // Where segments and blocks are on the segment map: lines of memory, read like text.
 
-import type { SegmentRow, Segments } from "../data/source";
+import type { SegmentRow, Segments } from "../data/answers";
 import * as format from "../ui/format";
 
 export const LINE = 20;

@@ -1,6 +1,7 @@
 // The segment map: every segment and block at the cursor, as lines of memory read like text.
 
-import type { Groups, Segments } from "../data/source";
+import type { GroupBy, Groups, Segments } from "../data/answers";
+import { questionText } from "../data/source";
 import { Surface, el, fitted, replace, select } from "../ui/dom";
 import { momentNote } from "../flame/flame";
 import * as format from "../ui/format";
@@ -53,19 +54,20 @@ export class SegmentsView {
     this.load();
   }
 
-  private get by(): string {
+  private get by(): GroupBy {
     // For a device that is not whole, a standalone page knows only one grouping.
     const { state } = this;
     return state.source.isWhole(state.file, state.device) ? state.knownBy : state.current.group_bys[0]!;
   }
 
   private load(): void {
-    const { named, cursor, source, file, device } = this.state;
+    const { deviceName, cursor, source, file, device } = this.state;
     const by = this.by;
-    const question = `segments?${named}&position=${source.nearestState(file, device, cursor)}&by=${by}`;
+    const asked = { file, device, position: source.nearestState(file, device, cursor), by };
+    const question = questionText("segments", asked);
     if (question === this.question) return this.draw();
     this.question = question;
-    void Promise.all([source.ask<Segments>(question), source.ask<Groups>(`groups?${named}&by=${by}`)]).then(([map, groups]) => {
+    void Promise.all([source.ask("segments", asked), source.ask("groups", { ...deviceName, by })]).then(([map, groups]) => {
       if (question !== this.question) return;
       [this.map, this.groups] = [map, groups];
       this.drawBar();
@@ -89,7 +91,7 @@ export class SegmentsView {
     replace(
       this.bar,
       state.source.isWhole(state.file, state.device)
-        ? select("Colour by", state.current.group_bys.map((by) => ({ value: by, label: `Colour ${BY_LABELS[by]!.toLowerCase()}` })), this.by, (by) =>
+        ? select("Colour by", state.current.group_bys.map((by) => ({ value: by, label: `Colour ${BY_LABELS[by].toLowerCase()}` })), this.by, (by) =>
             state.set({ by, highlighted: null }, "grouping"),
           )
         : null,
@@ -115,7 +117,7 @@ export class SegmentsView {
     this.layout = layOutSegments(this.map, width, height, this.state.segmentZoom);
     this.spacer.style.height = `${Math.max(0, this.layout.height - height)}px`;
     const context = this.surface.begin(height);
-    this.tellState();
+    this.writeDataset();
     if (this.map.segments.length === 0) {
       context.fillStyle = theme.muted;
       context.font = "13px system-ui, sans-serif";
@@ -139,7 +141,7 @@ export class SegmentsView {
     context.restore();
   }
 
-  private tellState(): void {
+  private writeDataset(): void {
     const { outlines } = this.layout;
     Object.assign(this.surface.canvas.dataset, {
       blocks: this.map!.size.length,
@@ -202,8 +204,8 @@ export class SegmentsView {
     const row = map.row[piece.block]!;
     const lines = [row < 0 ? `${format.bytes(map.size[piece.block]!)} free` : map.labels[map.label[piece.block]!]!];
     if (row >= 0) lines.push(`${format.bytes(map.size[piece.block]!)}${map.group[piece.block]! < 0 ? ", freed, still in use by another stream" : ""}`);
-    if (row >= 0 && row === segment.pin) lines.push(`in the segment longest: it pins ${format.bytes(segment.free)} of free memory`);
-    const kind = segment.is_expandable ? "run of an expandable segment" : "segment";
+    if (row >= 0 && row === segment.pin) lines.push(`oldest block in its segment: it pins ${format.bytes(segment.free)} of free memory`);
+    const kind = segment.is_expandable ? "mapped range of an expandable segment" : "segment";
     lines.push(`${kind} ${segment.address}: ${format.bytes(segment.size)}, ${format.bytes(segment.free)} of it free`);
     showTooltip(event, lines);
   }

@@ -66,7 +66,7 @@ export function parseSearch(text: string): Search {
   search.plain = plain.slice(0, 16).join(" ");
   search.words = parseWords(search.plain);
   search.understood.push(...search.words.map(wordMeaning));
-  if (plain.length > 16) search.problems.push("only the first 16 words count");
+  if (plain.length > 16) search.problems.push("only the first 16 words are used");
   return search;
 }
 
@@ -74,7 +74,7 @@ function addCondition(search: Search, [, what, sign, rest]: RegExpExecArray, giv
   const isSize = what!.toLowerCase() === "size";
   const value = isSize ? format.parseSize(rest!) : format.parseDuration(rest!);
   if (value === null) {
-    search.problems.push(`${given} is not a ${isSize ? "size (size>=1MiB)" : "lifetime (life<5ms)"}`);
+    search.problems.push(`${given} is not a ${isSize ? "size (try size>=1MiB)" : "lifetime (try life<5ms)"}`);
     return;
   }
   const [least, most] = isSize ? (["minSize", "maxSize"] as const) : (["minLifetime", "maxLifetime"] as const);

@@ -1,12 +1,13 @@
 // The table of allocations: sorted, filtered and searched by its source; rows are loaded as they
 // scroll into view.
 
-import type { Allocations, Groups } from "../data/source";
+import type { Allocations, Groups, Order } from "../data/answers";
+import { type Asked, questionText } from "../data/source";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
 import { sourceLabel } from "../page/panel";
 import { parseSearch, type Search } from "./search";
-import type { Order, Scope, State } from "../page/state";
+import type { Scope, State } from "../page/state";
 import { RowScroll, ROW_PIXELS } from "./row_scroll";
 import type { Timeline } from "../timeline/timeline";
 
@@ -34,6 +35,7 @@ export class TableView {
   private readonly head = el("div", { class: "row head", role: "row" });
   private readonly scroll: RowScroll;
   private pages = new Map<number, Allocations>();
+  private asked: Asked<"allocations"> | null = null;
   private query = "";
   private matches = 0;
   private isScheduled = false;
@@ -61,9 +63,9 @@ export class TableView {
       { key: "size", label: "Size", order: "size" },
       { key: "rounding", label: "Rounding", order: "rounding" },
       { key: "birth", label: "Allocated at", order: "birth" },
-      { key: "lifetime", label: "Lived", order: "lifetime" },
+      { key: "lifetime", label: "Lifetime", order: "lifetime" },
     ];
-    const has = (key: "name" | "tag") => [...this.pages.values()].some((page) => page[key]?.some((value) => value !== null) ?? false);
+    const has = (key: "name" | "tag") => [...this.pages.values()].some((page) => page[key].some((value) => value !== null));
     if (this.state.current.sources.length > 0) columns.push({ key: "source", label: "Source", order: null });
     if (has("name")) columns.push({ key: "name", label: "Name", order: null });
     if (has("tag")) columns.push({ key: "tag", label: "Tag", order: null });
@@ -102,30 +104,21 @@ export class TableView {
     );
   }
 
-  private makeQuery(search: Search): string {
+  private makeQuery(search: Search): Asked<"allocations"> {
     const { state } = this;
-    const words = new URLSearchParams();
-    const bound = (name: string, value: number, usual: number) => {
-      if (value !== usual) words.set(name, String(value));
-    };
-    bound("min_size", search.minSize, 0);
-    bound("max_size", Math.max(0, search.maxSize), Infinity);
-    bound("min_lifetime", search.minLifetime, 0);
-    bound("max_lifetime", Math.max(0, search.maxLifetime), Infinity);
-    if (search.plain !== "") words.set("words", search.plain);
-    if (state.scope === "cursor") words.set("live_at", String(state.cursor));
-    if (state.scope === "range" && (state.from > 0 || state.to < 1)) {
-      const [from, to] = this.timeline.positionsInSight;
-      words.set("from", String(from));
-      words.set("to", String(to));
-    }
+    const asked: Asked<"allocations"> = { ...state.deviceName, order: state.order, direction: state.direction };
+    if (search.minSize > 0) asked.min_size = search.minSize;
+    if (search.maxSize < Infinity) asked.max_size = Math.max(0, search.maxSize);
+    if (search.minLifetime > 0) asked.min_lifetime = search.minLifetime;
+    if (search.maxLifetime < Infinity) asked.max_lifetime = Math.max(0, search.maxLifetime);
+    if (search.plain !== "") asked.words = search.plain;
+    if (state.scope === "cursor") asked.live_at = state.cursor;
+    if (state.scope === "range" && (state.from > 0 || state.to < 1)) [asked.from, asked.to] = this.timeline.positionsInSight;
     if (this.isGrouped) {
-      words.set("by", state.by);
-      words.set("group", String(state.highlighted));
+      asked.by = state.knownBy;
+      asked.group = state.highlighted!;
     }
-    words.set("order", state.order);
-    words.set("direction", state.direction);
-    return `allocations?${state.named}&${words.toString()}`;
+    return asked;
   }
 
   /** Whether only one group is listed. */
@@ -137,7 +130,8 @@ export class TableView {
   private reload(): void {
     const search = parseSearch(this.state.search);
     this.drawHead();
-    const query = this.makeQuery(search);
+    this.asked = this.makeQuery(search);
+    const query = questionText("allocations", this.asked);
     this.drawMeaning(search);
     if (query === this.query) return this.schedule();
     this.query = query;
@@ -161,7 +155,7 @@ export class TableView {
     for (const text of search.understood) parts.push(el("span", { class: "chip" }, text));
     for (const text of search.problems) parts.push(el("span", { class: "chip bad", role: "alert" }, text));
     if (state.search.trim() !== "") parts.push(el("button", { type: "button", class: "link", onclick: () => state.set({ search: "" }, "search") }, "clear the search"));
-    if (parts.length === 0) parts.push(el("span", { class: "muted" }, "Search: train.py:19, gradients, blocks.1.down, size>=1MiB, life<5ms, -word (? explains)"));
+    if (parts.length === 0) parts.push(el("span", { class: "muted" }, "Search: train.py:19, gradients, blocks.1.down, size>=1MiB, life<5ms, -word (press ? for help)"));
     this.meaning.dataset["understood"] = search.understood.join("; ");
     replace(this.meaning, ...parts);
   }
@@ -169,9 +163,8 @@ export class TableView {
   private groupName(): string {
     const { state } = this;
     const group = state.highlighted!;
-    const question = `groups?${state.named}&by=${state.by}`;
-    if (this.groups?.by !== state.by) {
-      void state.source.ask<Groups>(question).then((groups) => {
+    if (this.groups?.by !== state.knownBy) {
+      void state.source.ask("groups", { ...state.deviceName, by: state.knownBy }).then((groups) => {
         this.groups = groups;
         this.drawMeaning(parseSearch(state.search));
       });
@@ -182,9 +175,9 @@ export class TableView {
   }
 
   private ask(page: number): void {
-    const query = this.query;
-    if (this.pages.has(page)) return;
-    void this.state.source.ask<Allocations>(`${query}&offset=${page * PAGE}&limit=${PAGE}`).then((rows) => {
+    const { asked, query } = this;
+    if (asked === null || this.pages.has(page)) return;
+    void this.state.source.ask("allocations", { ...asked, offset: page * PAGE, limit: PAGE }).then((rows) => {
       if (query !== this.query) return;
       this.pages.set(page, rows);
       this.matches = rows.matches;
@@ -234,11 +227,11 @@ export class TableView {
     const texts: Record<string, string> = {
       size: format.bytes(size),
       rounding: size === answer.requested[at]! ? "–" : format.bytes(size - answer.requested[at]!),
-      birth: birth === 0 ? "before" : `${format.count(birth - 1)}${since}`,
-      lifetime: answer.death[at] === null ? `${life}, to the end` : life,
+      birth: birth === 0 ? "before the start" : `${format.count(birth - 1)}${since}`,
+      lifetime: answer.death[at] === null ? `${life}, until the end` : life,
       source: answer.source[at] == null ? "" : sourceLabel(state.current.sources[answer.source[at]!] ?? ""),
-      name: answer.name?.[at] ?? "",
-      tag: answer.tag?.[at] ?? "",
+      name: answer.name[at] ?? "",
+      tag: answer.tag[at] ?? "",
       label: format.shortestPlace(answer.labels[answer.label[at]!]!),
     };
     const row = el("div", {

@@ -1,14 +1,14 @@
 // Single allocations as bands of the timeline: each that is visible by itself, all others as one
 // band on top that says how many there are.
 
-import type { Allocations } from "../data/source";
+import type { Allocations } from "../data/answers";
+import { type Asked, questionText } from "../data/source";
 import * as format from "../ui/format";
 import { groupColor, hashed, type Theme } from "../ui/palette";
 import type { State } from "../page/state";
 import type { Column } from "./columns";
 import type { Plot } from "./plot";
 
-const MOST_ROWS = 20_000;
 const LEAST_PIXELS = 0.15;
 const SETTLE_MS = 120;
 
@@ -37,25 +37,26 @@ export class AllocationBands {
     if (this.answer === null) return "Loading the visible allocations…";
     const all = this.answer.matches;
     const drawn = format.counted(this.bands.length, "allocation");
-    if (this.rest.count === 0) return `${drawn} visible, each drawn as a band; click one for its stack.`;
-    return `${format.counted(all, "allocation")} visible: ${format.count(this.bands.length)} drawn as bands of their own, ${format.count(this.rest.count)} more (up to ${format.bytes(this.rest.mostBytes)} together) as one band on top. Zoom in to see more of them individually.`;
+    if (this.rest.count === 0) return `${drawn} visible, each drawn as a band; click one to see its stack.`;
+    return `${format.counted(all, "allocation")} visible: ${format.count(this.bands.length)} drawn as separate bands, the other ${format.count(this.rest.count)} (up to ${format.bytes(this.rest.mostBytes)} in total) as one band on top. Zoom in to see more of them separately.`;
   }
 
   update(columns: Column[], plot: Plot, theme: Theme, isComplete: boolean): void {
     const [first, last] = [columns[0], columns[columns.length - 1]];
     if (first === undefined || last === undefined) return;
-    const question = `bands?${this.state.named}&from=${first.position}&to=${last.position + 1}&most=${MOST_ROWS}`;
+    const asked = { ...this.state.deviceName, from: first.position, to: last.position + 1 };
+    const question = questionText("bands", asked);
     if (question !== this.key && isComplete) {
       this.key = question;
       // An answer may be long: none is requested while the range moves.
       window.clearTimeout(this.waiting);
-      this.waiting = window.setTimeout(() => this.ask(question), this.answer === null ? 0 : SETTLE_MS);
+      this.waiting = window.setTimeout(() => this.ask(asked, question), this.answer === null ? 0 : SETTLE_MS);
     }
     this.layOut(columns, plot, theme);
   }
 
-  private ask(question: string): void {
-    void this.state.source.ask<Allocations>(question).then((answer) => {
+  private ask(asked: Asked<"bands">, question: string): void {
+    void this.state.source.ask("bands", asked).then((answer) => {
       if (this.key !== question) return;
       this.answer = answer;
       this.arrived();

@@ -1,6 +1,6 @@
 // The stack of bands that makes up the timeline, with their labels.
 
-import type { Group } from "../data/source";
+import type { Group } from "../data/answers";
 import { fitted } from "../ui/dom";
 import * as format from "../ui/format";
 import { groupColor, groupFill, inkOn, type Theme } from "../ui/palette";

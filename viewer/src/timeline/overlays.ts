@@ -1,6 +1,6 @@
 // What is drawn on the timeline besides memory: bounds, and allocations that failed.
 
-import type { OverlayOom, TimelineOverlays } from "../data/source";
+import type { OverlayOom, TimelineOverlays } from "../data/answers";
 import * as format from "../ui/format";
 import type { Theme } from "../ui/palette";
 import type { Plot } from "./plot";
@@ -95,6 +95,6 @@ export function oomLines(oom: OverlayOom): string[] {
     `Out of memory: ${format.bytes(oom.wanted_bytes)} requested`,
     oom.label,
     `${format.bytes(oom.allocated_bytes)} allocated, ${format.bytes(oom.reserved_bytes)} reserved, ${format.bytes(free)} of it free`,
-    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, ${format.duration(oom.time_ns)} in`}; click to go there`,
+    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, at ${format.duration(oom.time_ns)}`}; click to go there`,
   ];
 }

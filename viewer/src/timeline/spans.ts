@@ -1,7 +1,7 @@
 // Steps, phases, evaluations and annotations in lanes above the timeline. They are loaded by tile;
 // where many are narrower than a pixel, one box stands for them and says how many there are.
 
-import type { Span, SpanTile } from "../data/source";
+import type { Span, SpanTile } from "../data/answers";
 import { fitted } from "../ui/dom";
 import * as format from "../ui/format";
 import { hashed, striped, type Theme } from "../ui/palette";
@@ -9,11 +9,11 @@ import type { State } from "../page/state";
 import { TileStore } from "./tiles";
 import { LANE, type Plot } from "./plot";
 
-export class SpanTiles extends TileStore<SpanTile, SpanTile> {
+export class SpanTiles extends TileStore<"spans", SpanTile> {
   constructor(state: State, arrived: () => void) {
-    const question = (level: number, index: number) => `spans?${state.named}&axis=${state.axis}&level=${level}&index=${index}`;
+    const asked = (level: number, index: number) => ({ ...state.deviceName, axis: state.axis, level, index });
     const deepest = () => Math.min(state.deepestLevel, state.source.spanLevels(state.file, state.device) ?? Infinity);
-    super(state, question, (answer) => answer, arrived, deepest);
+    super(state, "spans", asked, (answer) => answer, arrived, deepest);
   }
 }
 
@@ -112,9 +112,9 @@ export class SpanLanes {
     const count = span.count ?? 1;
     const lines = [spanTitle(span), `events ${format.count(span.from)} to ${format.count(span.to)}`];
     if (span.from_ns !== null && span.to_ns !== null) lines.push(format.duration(span.to_ns - span.from_ns));
-    if (count > 1) lines.push("too narrow to be drawn one by one: zoom in");
-    if (span.kind === "evaluation") lines.push("a forward that kept nothing for a backward (inferred)");
-    if (this.leftOut > 0) lines.push(`${format.counted(this.leftOut, "span")} here overlap too many others to be drawn`);
+    if (count > 1) lines.push("too narrow to draw separately: zoom in");
+    if (span.kind === "evaluation") lines.push("a forward pass that keeps nothing for backward (inferred)");
+    if (this.leftOut > 0) lines.push(`${format.counted(this.leftOut, "span")} not drawn here: too many overlap`);
     return lines;
   }
 }

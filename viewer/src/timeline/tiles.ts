@@ -1,8 +1,10 @@
 // The timeline's levels of detail: which tiles a range of the run needs, and what they hold.
 
-import type { TileAnswer } from "../data/source";
+import type { TileAnswer } from "../data/answers";
+import { summed } from "../data/deltas";
+import { TILE_BUCKETS } from "../data/questions";
+import { type Answer, type Asked, questionText } from "../data/source";
 import type { State } from "../page/state";
-import { summed, TILE_BUCKETS } from "../data/deltas";
 
 export interface Tile {
   min: Float64Array;
@@ -22,16 +24,17 @@ export interface Bucket {
 }
 
 /** Tiles of one kind, kept as they arrive; coarser ones stand in for those still loading. */
-export class TileStore<Answer, Made> {
+export class TileStore<Name extends "tile" | "spans", Made> {
   private readonly loaded = new Map<string, Made>();
-  private readonly asked = new Set<string>();
+  private readonly pending = new Set<string>();
   isComplete = false;
   private ahead = 0;
 
   constructor(
     private readonly state: State,
-    private readonly question: (level: number, index: number) => string,
-    private readonly make: (answer: Answer) => Made,
+    private readonly name: Name,
+    private readonly asked: (level: number, index: number) => Asked<Name>,
+    private readonly make: (answer: Answer<Name>) => Made,
     private readonly arrived: () => void,
     private readonly deepest: () => number = () => state.deepestLevel,
   ) {}
@@ -41,18 +44,22 @@ export class TileStore<Answer, Made> {
     return Math.min(Math.max(0, wanted), this.deepest());
   }
 
+  private question(level: number, index: number): string {
+    return questionText(this.name, this.asked(level, index));
+  }
+
   request(level: number, index: number): void {
     const question = this.question(level, index);
-    if (this.loaded.has(question) || this.asked.has(question)) return;
-    this.asked.add(question);
-    this.state.source.ask<Answer>(question).then(
+    if (this.loaded.has(question) || this.pending.has(question)) return;
+    this.pending.add(question);
+    this.state.source.ask(this.name, this.asked(level, index)).then(
       (answer) => {
-        this.asked.delete(question);
+        this.pending.delete(question);
         if (this.loaded.size > 300) this.loaded.delete(this.loaded.keys().next().value!);
         this.loaded.set(question, this.make(answer));
         this.arrived();
       },
-      () => this.asked.delete(question),
+      () => this.pending.delete(question),
     );
   }
 
@@ -90,9 +97,9 @@ export class TileStore<Answer, Made> {
   }
 }
 
-export class Tiles extends TileStore<TileAnswer, Tile> {
+export class Tiles extends TileStore<"tile", Tile> {
   constructor(state: State, arrived: () => void) {
-    const question = (level: number, index: number) => `tile?${state.named}&by=${state.knownBy}&axis=${state.axis}&level=${level}&index=${index}`;
+    const asked = (level: number, index: number) => ({ ...state.deviceName, by: state.knownBy, axis: state.axis, level, index });
     const make = (answer: TileAnswer): Tile => ({
       min: summed(answer.min),
       max: summed(answer.max),
@@ -100,7 +107,7 @@ export class Tiles extends TileStore<TileAnswer, Tile> {
       reserved: summed(answer.reserved),
       groups: answer.groups.map(summed),
     });
-    super(state, question, make, arrived);
+    super(state, "tile", asked, make, arrived);
   }
 
   /** The visible buckets. */

@@ -1,7 +1,7 @@
 // The timeline: live memory over time or events as a stack of bands, with everything that explains
 // it drawn on top. In the other views it stays at the top, small, to move the cursor and the range.
 
-import type { Groups, TimelineOverlays, Moment } from "../data/source";
+import type { Groups, Moment, TimelineOverlays } from "../data/answers";
 import { Surface } from "../ui/dom";
 import * as format from "../ui/format";
 import { chosenTheme, groupColor, type Theme } from "../ui/palette";
@@ -58,11 +58,10 @@ export class Timeline {
   }
 
   private load(): void {
-    const { source, named, knownBy } = this.state;
-    const question = `groups?${named}&by=${knownBy}`;
+    const { source, deviceName, deviceKey, knownBy } = this.state;
     if (this.groups?.by !== knownBy) this.surface.canvas.parentElement!.dataset["busy"] = "Grouping…";
-    const isWanted = () => question === `groups?${this.state.named}&by=${this.state.knownBy}`;
-    void source.ask<Groups>(question).then(
+    const isWanted = () => deviceKey === this.state.deviceKey && knownBy === this.state.knownBy;
+    void source.ask("groups", { ...deviceName, by: knownBy }).then(
       (groups) => {
         if (!isWanted()) return;
         delete this.surface.canvas.parentElement!.dataset["busy"];
@@ -71,8 +70,8 @@ export class Timeline {
       },
       () => isWanted() && delete this.surface.canvas.parentElement!.dataset["busy"],
     );
-    void source.ask<TimelineOverlays>(`overlays?${named}`).then((overlays) => {
-      if (named !== this.state.named) return;
+    void source.ask("overlays", deviceName).then((overlays) => {
+      if (deviceKey !== this.state.deviceKey) return;
       this.overlays = overlays;
       this.plot.laneCount = this.isSmall ? 0 : overlays.lanes;
       this.schedule();
@@ -81,7 +80,7 @@ export class Timeline {
   }
 
   private async loadMoment(): Promise<void> {
-    const moment = await this.state.source.ask<Moment>(`moment?${this.state.named}&position=${this.state.cursor}`);
+    const moment = await this.state.source.ask("moment", { ...this.state.deviceName, position: this.state.cursor });
     this.moment = moment;
     this.schedule();
   }
@@ -130,10 +129,10 @@ export class Timeline {
     }
     this.drawCursor(context, theme);
     this.drawRangeBeingChosen(context, theme);
-    this.tellState();
+    this.writeDataset();
   }
 
-  private tellState(): void {
+  private writeDataset(): void {
     const data = this.surface.canvas.dataset;
     const isComplete = this.tiles.isComplete && this.groups?.by === this.state.knownBy && (this.isSmall || (this.overlays !== null && this.lanes.isComplete));
     data["complete"] = String(isComplete);
@@ -279,7 +278,7 @@ export class Timeline {
     const event = position === 0 ? "before the first event" : `event ${format.count(position - 1)}`;
     if (this.state.axis === "event") return event;
     const length = this.state.current.duration_ns! + 1;
-    return `${format.duration(from * length)} in, ${event}`;
+    return `${format.duration(from * length)}, ${event}`;
   }
 
   private hoverLane(event: MouseEvent, x: number, y: number): void {
@@ -320,7 +319,8 @@ export class Timeline {
       return column === undefined ? share : (column.position + 0.5) / state.positions;
     }
     const position = Math.min(Math.round(share * state.positions), state.current.events);
-    const moment = await state.source.ask<Moment>(`moment?${state.named}&position=${state.source.nearestMoment(state.file, state.device, position)}`);
+    const known = state.source.nearestMoment(state.file, state.device, position);
+    const moment = await state.source.ask("moment", { ...state.deviceName, position: known });
     return moment.time_ns === null ? 0 : moment.time_ns / (state.current.duration_ns! + 1);
   }
 

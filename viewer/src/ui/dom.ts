@@ -40,17 +40,17 @@ export function onActivate(element: HTMLElement, activate: () => void): void {
   });
 }
 
-export interface Choice {
-  value: string;
+export interface Choice<Value extends string> {
+  value: Value;
   label: string;
 }
 
 /** A row of buttons, one of which is pressed. */
-export function segmented(
+export function segmented<Value extends string>(
   label: string,
-  choices: Choice[],
-  chosen: string,
-  choose: (value: string) => void,
+  choices: Choice<Value>[],
+  chosen: Value,
+  choose: (value: Value) => void,
 ): HTMLElement {
   const group = el("div", { class: "segmented", role: "group", "aria-label": label });
   for (const { value, label: text } of choices) {
@@ -65,17 +65,17 @@ export function segmented(
   return group;
 }
 
-export function select(
+export function select<Value extends string>(
   label: string,
-  choices: Choice[],
-  chosen: string,
-  choose: (value: string) => void,
+  choices: Choice<Value>[],
+  chosen: Value,
+  choose: (value: Value) => void,
 ): HTMLSelectElement {
   const list = el("select", { "aria-label": label });
   for (const { value, label: text } of choices) {
     list.append(el("option", { value, selected: value === chosen }, text));
   }
-  list.addEventListener("change", () => choose(list.value));
+  list.addEventListener("change", () => choose(list.value as Value));
   return list;
 }
 

@@ -257,7 +257,8 @@ TEST(EmptyCache, needs_the_same_memory_and_counts_what_is_asked_for_again) {
   const BlockRun run(wide_run());
   const Advice advice = run.advice();
   EXPECT_EQ(predicted(advice, "empty_cache"), run.peak());
-  EXPECT_THAT(remedy(advice, "empty_cache").why, testing::HasSubstr("segments must be asked for"));
+  EXPECT_THAT(remedy(advice, "empty_cache").why,
+              testing::HasSubstr("segments must be allocated again"));
   EXPECT_THAT(remedy(advice, "empty_cache").why, testing::Not(testing::HasSubstr("about 0 ")));
 }
 

@@ -68,6 +68,27 @@ TEST(Advice, states_of_8_bits_take_a_quarter_and_their_scales) {
               static_cast<double>(BlockRun(without).peak() + states), 4.0 * kMiB);
 }
 
+TEST(Advice, paged_states_are_on_the_device_at_worst_and_off_it_at_best) {
+  const Shape shape = wide_run();
+  const std::uint64_t moments = 2 * 4 * shape.weight / 4;  // of one byte for each of the elements
+  const Advice advice = BlockRun(shape).advice();
+  const Remedy& on_device = remedy(advice, "adam_8bit");
+  const Remedy& paged = remedy(advice, "paged_adamw_8bit");
+  EXPECT_EQ(paged.peak_allocated->bytes, on_device.peak_allocated->bytes);
+  EXPECT_EQ(paged.peak_allocated->high_bytes, on_device.peak_allocated->high_bytes);
+  EXPECT_EQ(paged.peak_allocated->low_bytes, on_device.peak_allocated->low_bytes - moments);
+  EXPECT_EQ(paged.peak_reserved->low_bytes, on_device.peak_reserved->low_bytes - moments);
+  EXPECT_THAT(paged.why, testing::HasSubstr("unified memory"));
+}
+
+TEST(Advice, states_of_small_parameters_are_not_paged) {
+  Shape shape = wide_run();
+  shape.weight = 256 * kKiB;  // 65,536 elements
+  const Advice advice = BlockRun(shape).advice();
+  EXPECT_EQ(remedy(advice, "paged_adamw_8bit").peak_allocated->low_bytes,
+            remedy(advice, "adam_8bit").peak_allocated->low_bytes);
+}
+
 TEST(Advice, a_peak_in_the_step_is_lowered_by_stepping_otherwise_and_not_by_checkpointing) {
   Shape shape;  // weights make the peak
   shape.normed = kMiB;

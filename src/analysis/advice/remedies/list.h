@@ -15,6 +15,7 @@
   REMEDY(lion)                      \
   REMEDY(adafactor)                 \
   REMEDY(adam_8bit)                 \
+  REMEDY(paged_adamw_8bit)          \
   REMEDY(foreach_off)               \
   REMEDY(fused)                     \
   REMEDY(batch_x0_5)                \

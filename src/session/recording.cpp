@@ -43,8 +43,8 @@ Result<std::shared_ptr<const Recording>> Recording::load(
     recording->replay();
     return std::shared_ptr<const Recording>(recording);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::environment, "this machine does not have enough memory to open it", name,
-                 "open it on a machine with more memory"};
+    return Error{ErrorCode::environment, "this machine does not have enough memory to open it",
+                 name, "open it on a machine with more memory"};
   }
 }
 

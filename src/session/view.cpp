@@ -245,7 +245,8 @@ Result<std::string> View::answer_to(const view::SegmentsQuestion& question) cons
   const DeviceView& view = *found.value();
   if (!view.has(question.by)) return not_there("the sources of this recording are not known");
   return view::segments_json(allocation_source(view), view.grouped(question.by).grouping,
-                             pool_state_at(view.record(), moment_of(question.position), view.live().active_at(question.position)),
+                             pool_state_at(view.record(), moment_of(question.position),
+                                           view.live().active_at(question.position)),
                              question.position);
 }
 

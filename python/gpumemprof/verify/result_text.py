@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from gpumemprof import _core
-
 from gpumemprof.verify.result import NO_TIME, Baseline, RemedyResult
 
 __all__ = ["as_json", "as_text", "size"]

@@ -126,8 +126,7 @@ Status attach_autograd_hook() {
   }
   if (!redirect(kAutogradLibrary, kTakeNumber, take_number_hook) ||
       !redirect(kAutogradLibrary, kRunNode, run_node_hook))
-    return cannot_hook_autograd(
-        "torch numbers or runs autograd's nodes in an unknown way");
+    return cannot_hook_autograd("torch numbers or runs autograd's nodes in an unknown way");
   g_is_attached = true;
   follow_libraries_locked();
   return Done{};

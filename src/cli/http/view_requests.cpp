@@ -112,8 +112,7 @@ HttpResponse ViewRequests::answer(const HttpRequest& request) {
 HttpResponse ViewRequests::route(const HttpRequest& request) const {
   constexpr std::string_view kApi = "/api/";
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}, false};
-  if (!request.path.starts_with(kApi))
-    return {404, kPlainText, "Not found.", {}, false};
+  if (!request.path.starts_with(kApi)) return {404, kPlainText, "Not found.", {}, false};
   const auto refused = [](const Error& error) {
     return HttpResponse{400, "application/json", view::error_json(error.sentence()), {}, false};
   };

@@ -48,7 +48,7 @@ class Holes : public testing::TestWithParam<std::string> {
       MemoryTotals truth = whole_timeline_[kept[event]];
       if (vouched == Vouched::all_but_reserved) played.reserved_bytes = truth.reserved_bytes = 0;
       EXPECT_EQ(played, truth) << "event " << event << " of " << timeline.size() << ", exact from "
-                             << *replay.exact_from_event;
+                               << *replay.exact_from_event;
       if (HasFailure()) break;
     }
     return replay;

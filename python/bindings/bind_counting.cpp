@@ -1,4 +1,3 @@
-#include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -104,7 +103,9 @@ void bind_figures(nb::module_& module) {
       .def_ro("freed_bytes", &Turnover::freed_bytes)
       .def_ro("allocations", &Turnover::allocations)
       .def_ro("frees", &Turnover::frees)
-      .def(nb::self == nb::self);
+      .def(
+          "__eq__", [](const Turnover& one, const Turnover& other) { return one == other; },
+          nb::is_operator());
   nb::class_<ScopeFigures>(module, "ScopeFigures")
       .def_ro("start_unix_ns", &ScopeFigures::start_unix_ns)
       .def_ro("duration_ns", &ScopeFigures::duration_ns)

@@ -40,7 +40,8 @@ def test_what_a_call_returns_is_part_of_what_it_leaves_behind(profiler):
     result = profiler.profile_function(tensor, 5 * MB)
     assert result.memory_diff() == 5 * MB
     assert result.memory_after.allocated_memory - result.memory_before.allocated_memory == 5 * MB
-    assert profiler._meter.now()[0] == result.memory_before.allocated_memory  # and freed
+    now = profiler._meter.now().allocated_bytes
+    assert now == result.memory_before.allocated_memory  # and freed
 
 
 def test_the_peak_is_one_moment_with_its_own_time(profiler):

@@ -103,7 +103,7 @@ class TestWithTorch:
             profiler.profile_function(42)
         with pytest.raises(TypeError, match="decorates a function"):
             gpumemprof.profile_function(device="cpu")(42)
-        with pytest.raises(TypeError, match="named by a text"):
+        with pytest.raises(TypeError, match="must be a string"):
             profiler.profile_context(3)
         assert profiler.results == []
 

@@ -37,7 +37,8 @@ def test_monitoring_starts_with_the_state_and_books_no_history_as_new(profiler):
     kept = tensor(2 * MB)
     profiler.start_monitoring(0.01)
     profiler.stop_monitoring()
-    assert {s.allocated_memory for s in profiler.snapshots} == {profiler._meter.now()[0]}
+    now = profiler._meter.now().allocated_bytes
+    assert {s.allocated_memory for s in profiler.snapshots} == {now}
     profiler.stop_monitoring()  # a second call does no harm
     del kept
 

@@ -36,7 +36,7 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-Result<AdviceOptions> parse_options(const AdviseFlags& flags) {
+Result<AdviceOptions> advise_options(const AdviseFlags& flags) {
   AdviceOptions options;
   if (!flags.fit.empty()) {
     const Result<std::uint64_t> bytes = parse_size(flags.fit, "--fit");
@@ -84,7 +84,7 @@ Result<std::string> write_page(const AdviseFlags& flags, const Advice& advice, c
 }
 
 int run_advise(const AdviseFlags& flags) {
-  Result<AdviceOptions> options = parse_options(flags);
+  Result<AdviceOptions> options = advise_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
   const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);

@@ -25,7 +25,7 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::usage, std::move(message), "", std::move(hint)};
 }
 
-Result<OverviewOptions> parse_options(const ReportFlags& flags) {
+Result<OverviewOptions> report_options(const ReportFlags& flags) {
   OverviewOptions options;
   if (flags.at == "end") {
     options.at.kind = AskedMoment::Kind::end;
@@ -105,7 +105,7 @@ void add_report_flags(CLI::App& verb, ReportFlags& flags) {
 }
 
 int run_report(const ReportFlags& flags, const Environment& environment) {
-  const Result<OverviewOptions> options = parse_options(flags);
+  const Result<OverviewOptions> options = report_options(flags);
   if (!options) return fail(options.error());
   const Result<std::optional<std::uint64_t>> top =
       parse_number(flags.top, {.name = "--top", .hint = "try --top 10"});

@@ -24,7 +24,7 @@ struct SimulateFlags {
   bool is_json = false;
 };
 
-Result<WhatIfOptions> parse_options(const SimulateFlags& flags) {
+Result<WhatIfOptions> simulate_options(const SimulateFlags& flags) {
   WhatIfOptions options;
   options.alloc_confs = flags.alloc_confs;
   options.searches = flags.searches;
@@ -60,7 +60,7 @@ int write_simulated(const SimulateFlags& flags, const Recording& recording,
 }
 
 int run_simulate(const SimulateFlags& flags) {
-  Result<WhatIfOptions> options = parse_options(flags);
+  Result<WhatIfOptions> options = simulate_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
   const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);

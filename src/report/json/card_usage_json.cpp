@@ -9,18 +9,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kNanosecondsPerMicrosecond = 1000;
 
-Json value_or_null(const std::optional<std::uint64_t>& bytes) {
+Json known_bytes_json(const std::optional<std::uint64_t>& bytes) {
   return bytes ? Json(*bytes) : Json();
 }
 
 Json card_json(const CardUsage& gap) {
-  return {{"total_bytes", value_or_null(gap.total_bytes)},
-          {"firmware_bytes", value_or_null(gap.firmware_bytes)},
-          {"used_bytes", value_or_null(gap.used_bytes)},
-          {"process_bytes", value_or_null(gap.process_bytes)},
-          {"other_processes_bytes", value_or_null(gap.other_processes_bytes)},
-          {"driver_bytes", value_or_null(gap.driver_bytes)},
-          {"free_bytes", value_or_null(gap.free_bytes)},
+  return {{"total_bytes", known_bytes_json(gap.total_bytes)},
+          {"firmware_bytes", known_bytes_json(gap.firmware_bytes)},
+          {"used_bytes", known_bytes_json(gap.used_bytes)},
+          {"process_bytes", known_bytes_json(gap.process_bytes)},
+          {"other_processes_bytes", known_bytes_json(gap.other_processes_bytes)},
+          {"driver_bytes", known_bytes_json(gap.driver_bytes)},
+          {"free_bytes", known_bytes_json(gap.free_bytes)},
           {"provenance", "measured"}};
 }
 

@@ -157,7 +157,7 @@ class Reader {
 };
 
 // Lists what it is given as it would be asked.
-class Writer {
+class QuestionWriter {
  public:
   template <typename T>
   void required(std::string_view name, const T& value) {
@@ -241,10 +241,10 @@ Result<Question> read_question(std::string_view name,
 std::string question_text(const Question& question) {
   return std::visit(
       []<typename Asked>(const Asked& asked) {
-        Writer given;
+        QuestionWriter given;
         Asked::parameters(asked, given);
         const Asked unchanged{};
-        Writer usual;
+        QuestionWriter usual;
         Asked::parameters(unchanged, usual);
         const std::vector<ParameterFacts> facts = described<Asked>().parameters;
         std::string text(Asked::kName);

@@ -217,7 +217,8 @@ describe("very many rows", () => {
         await route.fulfill({
           json: {
             matches: 3_000_000, matching_bytes: 0, row, size: zeros, requested: zeros, birth: zeros, death: zeros, birth_ns: zeros,
-            lifetime: zeros, source: zeros, stack: zeros, forward_stack: zeros, label: zeros, labels: ["x"],
+            lifetime: zeros, source: zeros, stack: zeros, forward_stack: zeros, label: zeros,
+            name: row.map(() => null), tag: row.map(() => null), labels: ["x"],
           },
         });
       });

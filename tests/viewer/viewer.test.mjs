@@ -239,7 +239,7 @@ describe("the table", () => {
 
   it("sorts, and shows the stack of the row clicked", () =>
     onTraining("#view=allocations", async (page) => {
-      await page.getByRole("columnheader", { name: "Lived" }).click();
+      await page.getByRole("columnheader", { name: "Lifetime" }).click();
       await page.getByRole("columnheader", { name: "Allocated at" }).click();
       await page.getByRole("columnheader", { name: "Allocated at" }).click();
       await page.waitForFunction(() => document.querySelector(".rows .row")?.dataset.row === "0");

@@ -6,6 +6,7 @@
 
 #include "analysis/moment/flame.h"
 #include "analysis/timeline/timeline.h"
+#include "event/memory_source.h"
 #include "report/view/answer_shapes.h"
 #include "report/view/labels.h"
 #include "report/view/questions.h"
@@ -58,6 +59,11 @@ class TypeScript {
     line(fmt::format("export const NO_STACK = \"{}\";", kNoStack));
     line(fmt::format("export const NO_MODULE = \"{}\";", kNoModuleLabel));
     line(fmt::format("export const IN_BACKWARD = \"{}\";", kInBackward));
+    comment("", "What sources of memory are called, by the name that data has for them.");
+    line("export const SOURCE_LABELS: Readonly<Record<string, string>> = {");
+    for (const MemorySourceInfo& source : kMemorySourceTable)
+      line(fmt::format("  {}: \"{}\",", source.name, source.display_name));
+    line("};");
     line("");
   }
 

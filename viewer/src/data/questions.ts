@@ -13,6 +13,19 @@ export const FLAME_LIMITS = { nodes: 4000, levels: 400, finestShare: 8000 } as c
 export const NO_STACK = "no stack recorded";
 export const NO_MODULE = "outside any module";
 export const IN_BACKWARD = "in backward of ";
+/** What sources of memory are called, by the name that data has for them. */
+export const SOURCE_LABELS: Readonly<Record<string, string>> = {
+  parameters: "parameters",
+  gradients: "gradients",
+  optimizer_state: "optimizer state",
+  activations: "activations",
+  kv_cache: "KV cache",
+  communication: "communication",
+  inputs: "inputs",
+  workspace: "workspace",
+  temporaries: "temporaries",
+  unknown: "unknown",
+};
 
 /** Every question: what it asks and what is answered. */
 export interface Questions {

@@ -2,6 +2,7 @@
 // allocation with its stacks.
 
 import type { Allocation, FrameRow, Group, Moment } from "../data/answers";
+import { SOURCE_LABELS } from "../data/questions";
 import { el, replace, select } from "../ui/dom";
 import * as format from "../ui/format";
 import { chosenTheme, groupColor, type Theme } from "../ui/palette";
@@ -176,8 +177,9 @@ export class Panel {
   }
 }
 
+/** Groups by source have one more: what blocks take beyond what was requested. */
 export function sourceLabel(name: string): string {
-  return name.replace(/_/g, " ");
+  return SOURCE_LABELS[name] ?? name.replace(/_/g, " ");
 }
 
 /** Innermost first; the user's own code stands out. */

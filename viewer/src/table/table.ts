@@ -155,7 +155,7 @@ export class TableView {
     for (const text of search.understood) parts.push(el("span", { class: "chip" }, text));
     for (const text of search.problems) parts.push(el("span", { class: "chip bad", role: "alert" }, text));
     if (state.search.trim() !== "") parts.push(el("button", { type: "button", class: "link", onclick: () => state.set({ search: "" }, "search") }, "clear the search"));
-    if (parts.length === 0) parts.push(el("span", { class: "muted" }, "Search: train.py:19, gradients, blocks.1.down, size>=1MiB, life<5ms, -word (press ? for help)"));
+    if (parts.length === 0) parts.push(el("span", { class: "muted" }, "Search: train.py:19, gradients, blocks.1.down, size>=1MiB, life<5ms, -word (? for help)"));
     this.meaning.dataset["understood"] = search.understood.join("; ");
     replace(this.meaning, ...parts);
   }

@@ -1,5 +1,7 @@
 #include "report/answer_shape_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -52,7 +54,8 @@ std::string object_misfit(const Json& value, const Shape& shape, const std::stri
   if (shape.is_partial) return "";
   for (const auto& [name, unused] : value.items()) {
     const auto is_it = [&name = name](const ShapeField& field) { return field.name == name; };
-    if (std::ranges::none_of(shape.fields, is_it)) return place + "." + name + " is not declared";
+    if (std::ranges::none_of(shape.fields, is_it))
+      return fmt::format("{}.{} is not declared", place, name);
   }
   return "";
 }
@@ -84,7 +87,8 @@ std::string record_misfit(const Json& value, std::string_view type, const std::s
   const std::string_view item =
       trimmed(type.substr(kStart.size(), type.size() - kStart.size() - 1));
   for (const auto& [name, held] : value.items()) {
-    if (std::string bad = misfit(held, item, place + "." + name); !bad.empty()) return bad;
+    if (std::string bad = misfit(held, item, fmt::format("{}.{}", place, name)); !bad.empty())
+      return bad;
   }
   return "";
 }
@@ -98,7 +102,8 @@ std::string named_misfit(const Json& value, std::string_view type, const std::st
   for (const ChoiceFacts& choice : choice_table()) {
     if (choice.type != type) continue;
     const bool is_one =
-        value.is_string() && std::ranges::find(choice.names, value) != choice.names.end();
+        value.is_string() &&
+        std::ranges::find(choice.names, value.get<std::string>()) != choice.names.end();
     return is_one ? "" : wrong(value, type, place);
   }
   return place + ": there is no type " + std::string(type);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>

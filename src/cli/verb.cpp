@@ -1,5 +1,8 @@
 #include "cli/verb.h"
 
+#include <optional>
+#include <utility>
+
 namespace gpumemprof::cli {
 
 int fail(const Error& error) {

@@ -11,11 +11,12 @@ SegmentState segment_row(const DeviceRecord& record, std::size_t row) {
           rows.pool[row], rows.is_small[row] != 0, rows.is_expandable[row] != 0, rows.stack[row]};
 }
 
-// Pieces of one expandable segment that were mapped one after another.
+// Pieces of one expandable segment that were mapped one after another. Their stream, pool and half
+// are not compared: each is known only from what a piece was mapped for, and a block may span two
+// pieces.
 bool continues(const SegmentState& segment, const SegmentState& next) {
   return segment.is_expandable && next.is_expandable &&
-         segment.address + segment.size_bytes == next.address && segment.stream == next.stream &&
-         segment.pool == next.pool && segment.is_small == next.is_small;
+         segment.address + segment.size_bytes == next.address;
 }
 
 std::vector<SegmentState> segments_at(const DeviceRecord& record, Moment moment) {

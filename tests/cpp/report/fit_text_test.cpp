@@ -38,7 +38,7 @@ TEST(FitText, says_what_a_made_up_name_stands_for) {
   EXPECT_THAT(text_of({0}, {}, "for block in self.blocks:", false),
               HasSubstr("this recording has no module names"));
   const std::string shared = text_of({0}, {"shared"}, "for block in self.blocks:");
-  EXPECT_THAT(shared, HasSubstr("several of its blocks have one name"));
+  EXPECT_THAT(shared, HasSubstr("several of its blocks share a name"));
   EXPECT_THAT(shared, Not(HasSubstr("has no module names")));
 }
 

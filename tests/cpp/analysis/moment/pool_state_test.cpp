@@ -107,8 +107,8 @@ TEST(PoolStateTest, of_a_device_without_segments_lists_its_blocks_as_strays) {
   EXPECT_EQ(pool.allocated_bytes, 0U);
 }
 
-// Torch lists each expandable segment by itself, however its neighbour's addresses lie.
-TEST(PoolStateTest, joins_mapped_pieces_only_within_one_stream) {
+// A block may span pieces that were mapped for different halves of the pool.
+TEST(PoolStateTest, adjacent_mapped_pieces_are_one_segment_whatever_they_were_mapped_for) {
   DeviceRecord record;
   SegmentColumns& rows = record.segments;
   for (std::uint32_t piece = 0; piece < 3; ++piece) {
@@ -116,16 +116,15 @@ TEST(PoolStateTest, joins_mapped_pieces_only_within_one_stream) {
     rows.size_bytes.push_back(2 * kMiB);
     rows.birth_event.push_back(kNoEvent);
     rows.death_event.push_back(kNoEvent);
-    rows.stream.push_back(piece == 2 ? 1 : 0);
+    rows.stream.push_back(0);
     rows.pool.push_back(kNoPool);
-    rows.is_small.push_back(1);
+    rows.is_small.push_back(piece == 2 ? 1 : 0);
     rows.is_expandable.push_back(1);
     rows.stack.push_back(StackId());
   }
   const PoolState pool = pool_state_at(record, Moment::end());
-  ASSERT_EQ(pool.segments.size(), 2U);
-  EXPECT_EQ(pool.segments[0].state.size_bytes, 4 * kMiB);
-  EXPECT_EQ(pool.segments[1].state.stream, 1U);
+  ASSERT_EQ(pool.segments.size(), 1U);
+  EXPECT_EQ(pool.segments[0].state.size_bytes, 6 * kMiB);
 }
 
 }  // namespace

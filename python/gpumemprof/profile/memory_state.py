@@ -20,7 +20,7 @@ class MemorySnapshot:
     >>> snapshot.inactive_memory == snapshot.reserved_memory - snapshot.active_memory
     True
     >>> print(snapshot)
-    3.0 MiB allocated, 20.0 MiB reserved
+    3.00 MiB allocated, 20.0 MiB reserved
     """
 
     __slots__ = (

@@ -56,10 +56,10 @@ def test_the_newest_snapshots_are_kept_and_the_number_dropped_is_known(profiler,
 def test_a_profiler_that_is_dropped_stops_its_monitor():
     profiler = CPUMemoryProfiler()
     profiler.start_monitoring(0.01)
-    wait_until(lambda: "gpumemprof-look" in _threads())
+    wait_until(lambda: "gpumemprof-mon" in _threads())
     del profiler
     gc.collect()
-    wait_until(lambda: "gpumemprof-look" not in _threads())
+    wait_until(lambda: "gpumemprof-mon" not in _threads())
 
 
 def wait_until(condition) -> None:

@@ -95,7 +95,7 @@ def test_results_are_plain_data_and_text(profiler):
     told = json.loads(json.dumps(result.to_dict()))
     assert told["memory_allocated"] == 3 * MB
     assert told["memory_peak"]["allocated_memory"] == result.peak_memory_usage()
-    assert "3.0 MiB" in str(result)
+    assert "3.00 MiB" in str(result)
     html = result._repr_html_()
     assert "<table>" in html and "<svg" in html and "http" not in html
     profiler.start_monitoring(0.005)

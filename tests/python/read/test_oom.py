@@ -101,7 +101,7 @@ def test_who_holds_the_card_is_said_with_figures():
     assert outside["short_bytes"]["low"] == outside["short_bytes"]["high"] == 2_146_304_000
     assert outside["outside_pool_bytes"] > 130 * GIB
     text = gpumemprof.load(DATA / "oom" / "oom_outside_pool.gmp").to_text(width=200)
-    assert "this process holds 135 GiB outside PyTorch's pool; 4.00 GiB wanted" in text
+    assert "this process holds 135 GiB outside PyTorch's pool; 4.00 GiB requested" in text
 
 
 def changed(tmp_path, source: Path, change) -> Path:

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import gpumemprof
 import pytest
-from test_sources import accuracy
+from benchmarks import benchmark
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
@@ -110,7 +110,7 @@ def test_any_script_is_read_alike(train: Callable[[Mark], None], tmp_path: Path)
 
     with gpumemprof.record(tmp_path / "run.gmp", cpu=True):
         train(mark)
-    lives = accuracy().lives_of(gpumemprof.load(tmp_path / "run.gmp"))
+    lives = benchmark("source_accuracy").lives_of(gpumemprof.load(tmp_path / "run.gmp"))
     assert truth
     for moment in truth:
         (row,) = np.flatnonzero(lives.requested == moment["size"])

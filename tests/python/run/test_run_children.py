@@ -224,7 +224,7 @@ def test_what_a_worker_that_was_ended_by_force_had_written(tmp_path: Path) -> No
     done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
     assert done.returncode == 0, done.stderr
     assert run_peaks(tmp_path, "run.*.gmp") == [1_000_000]
-    assert "had not ended, or was killed" in done.stderr
+    assert "has not ended yet, or was killed" in done.stderr
 
 
 CHILD = """

@@ -72,7 +72,7 @@ def test_a_program_without_tensors_is_told_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('nothing')\n")
     done = run_advise(tmp_path, "--verify", "fused", "--", "train.py")
     assert done.returncode == 3
-    assert done.stderr.startswith("gpumemprof: train.py: it made no tensors")
+    assert done.stderr.startswith("gpumemprof: train.py: the program created no tensors")
 
 
 def test_a_program_that_fails_with_the_remedy_alone_is_told_apart(tmp_path: Path) -> None:

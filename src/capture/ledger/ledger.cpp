@@ -37,18 +37,20 @@ std::array<Counted, kDeviceSlots>& registry() {
 
 std::uint64_t this_thread() { return static_cast<std::uint64_t>(::pthread_self()); }
 
-void repair_all_after_fork() {
+void hold_all() {
+  registry_mutex().lock();
   for (Counted& counted : registry())
-    if (counted.ledger != nullptr) counted.ledger->repair_after_fork();
+    if (counted.ledger != nullptr) counted.ledger->hold();
+}
+
+void release_all() {
+  for (Counted& counted : registry())
+    if (counted.ledger != nullptr) counted.ledger->release();
+  registry_mutex().unlock();
 }
 
 void watch_forks() {
-  static const int kWatched =
-      ::pthread_atfork([] { registry_mutex().lock(); }, [] { registry_mutex().unlock(); },
-                       [] {
-                         repair_all_after_fork();
-                         registry_mutex().unlock();
-                       });
+  static const int kWatched = ::pthread_atfork(hold_all, release_all, release_all);
   static_cast<void>(kWatched);
 }
 
@@ -302,12 +304,6 @@ std::optional<ScopeReading> Ledger::turn_over(OpenScope& scope) {
   unlink(scope);
   link(scope);
   return reading;
-}
-
-void Ledger::repair_after_fork() {
-  if (!lock_.is_held()) return;
-  lock_.unlock();
-  forget();
 }
 
 bool start_counting(DeviceSlot slot, bool follows_completions) {

@@ -129,9 +129,10 @@ class Ledger {
   [[nodiscard]] Turnover turnover();
   [[nodiscard]] std::uint64_t uncounted();
 
-  // In a forked child, where no other thread exists: what another thread was changing at the time
-  // of the fork cannot be trusted.
-  void repair_after_fork();
+  // Around a fork, so that the child does not inherit what another thread was in the middle of
+  // changing: only the thread that forks exists there.
+  void hold() { lock_.lock(); }
+  void release() { lock_.unlock(); }
 
  private:
   void after_event();

@@ -16,7 +16,6 @@ class SpinLock {
       wait();
   }
   void unlock() { is_held_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool is_held() const { return is_held_.load(std::memory_order_acquire); }
 
  private:
   // Spins before a waiter yields: the holder may have been descheduled.

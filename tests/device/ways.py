@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import gpumemprof
+from gpumemprof import _core
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = """
@@ -81,7 +82,7 @@ def check(
         (device,) = gpumemprof.load(files[0]).devices
         if device.peak.allocated_bytes != peak:
             wrong.append(f"peak {device.peak.allocated_bytes} not {peak}")
-        closing = f"peak {peak / 2**20:.2f} MiB on cuda:0"
+        closing = f"peak {_core.format_bytes(peak)} on cuda:0"
         if "self_test" in expected and closing not in done.stderr:
             wrong.append(f"no {closing!r} in {done.stderr[-300:]!r}")
         if has_events and "self_test" in expected:

@@ -11,7 +11,6 @@
 namespace gpumemprof {
 namespace {
 
-using text::counted;
 using text::grouped;
 
 constexpr std::size_t kNameWidth = 11;
@@ -74,7 +73,7 @@ class InfoWriter : private text::Page {
     std::string text = device.device;
     if (device.name) text += ", " + *device.name;
     if (device.total_bytes) text += ", " + format_bytes(*device.total_bytes);
-    return text + ": " + counted(device.events, "event");
+    return text;
   }
 
   [[nodiscard]] std::string versions() const {

@@ -63,7 +63,7 @@ class InfoWriter : private text::Page {
 
   [[nodiscard]] std::string events() const {
     const Completeness& found = info_.completeness;
-    const std::string recorded = grouped(found.recorded.total()) + " recorded";
+    std::string recorded = grouped(found.recorded.total()) + " recorded";
     if (!found.made || !found.lost) return recorded;
     return fmt::format("{} made, {}, {} lost", grouped(found.made->total()), recorded,
                        grouped(found.lost->total()));

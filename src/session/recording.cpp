@@ -94,7 +94,7 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
     source.replace_events(record.device, std::move(run.value().run.events));
   }
   Origin origin = store_.origin();
-  origin.kind = "simulated";
+  origin.kind = kSimulatedRun;
   origin.has_segments = false;
   origin.has_start = true;
   origin.cut.reset();

@@ -101,7 +101,8 @@ Status TorchSnapshot::deliver(EventSink& sink) {
   const Result<std::span<const std::byte>> magic = start.peek();
   if (!magic) return magic.error();
   if (magic.value().empty()) {
-    return Error{ErrorCode::bad_input, "the file is empty", name_, "record the run again"};
+    return Error{ErrorCode::bad_input, "the file is empty", fmt::format("{}, byte 0", name_),
+                 "record the run again"};
   }
   if (starts_with(magic.value(), "PK\x03\x04")) {
     return not_a_snapshot(name_, 0, "this is a zip archive, as torch.save writes it");
@@ -133,8 +134,8 @@ Status TorchSnapshot::deliver(EventSink& sink) {
   SnapshotAssembly assembly(sink, heap, records);
   const std::optional<std::string> objection = assembly.deliver(outcome.value().root, damage);
   if (objection && damage && is_text) {
-    return Error{ErrorCode::bad_input, "this is a text file, not a recording", name_,
-                 "name a .gmp file or a PyTorch memory snapshot"};
+    return Error{ErrorCode::bad_input, "this is a text file, not a recording",
+                 fmt::format("{}, byte 0", name_), "name a .gmp file or a PyTorch memory snapshot"};
   }
   if (objection) return not_a_snapshot(name_, damage ? damage->byte_offset : 0, *objection);
   return Done{};

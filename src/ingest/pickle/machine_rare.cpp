@@ -365,9 +365,9 @@ Machine::Step Machine::refuse(Opcode opcode) {
     if (module) --at_;  // read_line() treats the byte before the line as an opcode
     const std::optional<std::string> name = module ? read_line() : std::nullopt;
     // A file that begins like this is no pickle, but text that happens to start with the letter.
-    const bool names_code =
-        module && name && is_dotted_identifier(*module) && is_dotted_identifier(*name);
-    if (offset == 0 && !names_code) return damaged(what + " without a module and a name");
+    const bool is_text =
+        module && (!is_dotted_identifier(*module) || (name && !is_dotted_identifier(*name)));
+    if (offset == 0 && is_text) return damaged(what + " without a module and a name");
     if (module && name) what += dotted_name(*module, *name);
   } else if (opcode == Opcode::stack_global && has(2)) {
     what += described_global();

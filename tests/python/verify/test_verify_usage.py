@@ -26,7 +26,7 @@ from gpumemprof.verify.result_text import as_text
         (["--verify", "fused", "--", "x.py"], "x.py: no such script"),
         (["--verify", "fused", "-m"], "-m needs a module"),
         (["--verify", "fused+foreach_off", "--", "x.py"], "cannot be combined"),
-        (["--verify", "fused", "--fit", "1GiB", "--", "x.py"], "do not go together"),
+        (["--verify", "fused", "--fit", "1GiB", "--", "x.py"], "cannot be combined"),
         (["--verify", "fused", "--faster", "--", "x.py"], "unknown flag '--faster'"),
         (["--verify", "fused", "--batch", "0", "--", "x.py"], "--batch takes a number above 0"),
         (["--verify", "fused", "a.gmp", "b.gmp", "--", "x.py"], "unexpected argument 'b.gmp'"),

@@ -1,6 +1,6 @@
 // micro_batch_x0.5, micro_batch_x0.25, micro_batch_x0.125: the same batch in several parts, whose
 // gradients are summed.
-#include <fmt/format.h>
+#include <string>
 
 #include "analysis/advice/remedies/batch/batch_scaling.h"
 #include "analysis/advice/remedies/list.h"
@@ -11,20 +11,23 @@ namespace {
 // A RemedySpec refers to its texts, so they live as long as the program.
 template <int kParts>
 std::string_view micro_batch_code() {
-  static const std::string code = fmt::format(
-      "for x_part, y_part in zip(x.chunk({0}), y.chunk({0})):\n"
-      "    (loss_function(model(x_part), y_part) / {0}).backward()\n"
-      "optimizer.step()",
-      kParts);
+  static const std::string parts = std::to_string(kParts);
+  static const std::string code = "for x_part, y_part in zip(x.chunk(" + parts + "), y.chunk(" +
+                                  parts +
+                                  ")):\n"
+                                  "    (loss_function(model(x_part), y_part) / " +
+                                  parts +
+                                  ").backward()\n"
+                                  "optimizer.step()";
   return code;
 }
 
 template <int kParts>
 std::string_view micro_batch_trainer_code() {
-  static const std::string code = fmt::format(
-      "TrainingArguments(gradient_accumulation_steps={},\n"
-      "                  per_device_train_batch_size=…)",
-      kParts);
+  static const std::string code =
+      "TrainingArguments(gradient_accumulation_steps=" + std::to_string(kParts) +
+      ",\n"
+      "                  per_device_train_batch_size=…)";
   return code;
 }
 

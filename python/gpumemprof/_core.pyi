@@ -237,6 +237,8 @@ def capture_leave_tag(previous: int) -> None: ...
 CPU_SLOT: int
 
 class MemoryFigures:
+    """The state of a device's memory at one moment."""
+
     @property
     def allocated_bytes(self) -> int: ...
     @property
@@ -244,11 +246,15 @@ class MemoryFigures:
     @property
     def reserved_bytes(self) -> int: ...
     @property
-    def most_allocated_bytes(self) -> int: ...
+    def most_allocated_bytes(self) -> int:
+        """The peak in this process until then."""
+
     @property
     def most_reserved_bytes(self) -> int: ...
 
 class Turnover:
+    """What was allocated and freed in a span of time."""
+
     @property
     def allocated_bytes(self) -> int: ...
     @property
@@ -259,12 +265,16 @@ class Turnover:
     def frees(self) -> int: ...
 
 class ScopeFigures:
+    """What a scope measured."""
+
     @property
     def start_unix_ns(self) -> int: ...
     @property
     def duration_ns(self) -> int: ...
     @property
-    def peak_after_ns(self) -> int: ...
+    def peak_after_ns(self) -> int:
+        """From the start to the peak."""
+
     @property
     def before(self) -> MemoryFigures: ...
     @property
@@ -274,9 +284,13 @@ class ScopeFigures:
     @property
     def turnover(self) -> Turnover: ...
     @property
-    def own(self) -> Turnover | None: ...
+    def own(self) -> Turnover | None:
+        """Of the thread that opened the scope."""
+
     @property
-    def uncounted(self) -> int: ...
+    def uncounted(self) -> int:
+        """Events whose size is not known."""
+
     @property
     def resident_before_bytes(self) -> int | None: ...
     @property
@@ -287,6 +301,8 @@ class Scope:
     def turn_over(self) -> ScopeFigures | None: ...
 
 class Sample:
+    """The scope between two looks of a monitor, and the card at its end."""
+
     @property
     def figures(self) -> ScopeFigures: ...
     @property
@@ -295,10 +311,13 @@ class Sample:
     def card_process_bytes(self) -> int | None: ...
 
 class TakenSamples:
+    """What a monitor saw since it was last asked."""
+
     @property
     def samples(self) -> list[Sample]: ...
     @property
-    def dropped(self) -> int: ...
+    def dropped(self) -> int:
+        """Samples that did not fit."""
 
 class Sampler:
     def take(self) -> TakenSamples: ...

@@ -12,7 +12,7 @@
   VERB(advise,   "Predict what each remedy would save in this run, and its cost")             \
   VERB(simulate, "Simulate a run under other allocator settings or memory limits")            \
   VERB(convert,  "Write a recording in another format")                                       \
-  VERB(info,     "Show what a recording is and contains, without analysing it")               \
+  VERB(info,     "Show what a recording is and contains, without analyzing it")               \
   VERB(demo,     "Report on a real out-of-memory run that ships with gpumemprof")
 // clang-format on
 

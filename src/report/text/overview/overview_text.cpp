@@ -188,8 +188,8 @@ class OverviewWriter : private text::Page {
                 2);
     } else if (!replay.has_end) {
       paragraph(
-          "The file breaks off, so the figures could not be checked against the allocator's final "
-          "state: "
+          "The file is truncated, so the figures could not be checked against the allocator's "
+          "final state: "
           "they assume that the history starts with an empty pool.",
           2);
     } else {
@@ -213,7 +213,7 @@ class OverviewWriter : private text::Page {
                           format_bytes(end.totals.allocated_bytes),
                           format_bytes(end.totals.reserved_bytes))));
     paragraph(store_.origin().cut
-                  ? "The file breaks off before its history, so the peak is unknown."
+                  ? "The file ends before its history, so the peak is unknown."
                   : "No history was recorded, so the peak is unknown. Call "
                     "torch.cuda.memory._record_memory_history() before the run to record it.",
               2);
@@ -224,7 +224,7 @@ class OverviewWriter : private text::Page {
       case AskedMoment::Kind::peak:
         return "at the peak";
       case AskedMoment::Kind::end:
-        return device.replay.has_end ? "at the end" : "where the file breaks off";
+        return device.replay.has_end ? "at the end" : "where the file ends";
       case AskedMoment::Kind::event:
         break;
     }

@@ -70,7 +70,7 @@ class DataShapes:
             what,
             [mask],
             mask.numel(),
-            lambda: int(torch.count_nonzero(known)),  # type: ignore[arg-type]
+            lambda: int(torch.count_nonzero(known)),
         )
 
     def _nonzero(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

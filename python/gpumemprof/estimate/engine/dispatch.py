@@ -13,9 +13,11 @@ from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.data_shapes import DataShapes
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate, no_shape_function
+from gpumemprof.estimate.engine.fake_mode import FakeMode
 from gpumemprof.estimate.engine.fallback import shapes_by_running
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
+from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shape_functions import SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
 from gpumemprof.estimate.rules.table import Call, compile_rules
@@ -24,7 +26,7 @@ __all__ = ["EstimateMode"]
 
 aten = torch.ops.aten
 
-_NO_SHAPE = tuple(
+_NO_SHAPE: tuple[type[Exception], ...] = tuple(
     kind
     for name in (
         "UnsupportedOperatorException",
@@ -43,8 +45,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     rules add what the CUDA kernels allocate beside their results.
     """
 
-    def __init__(self, device: Device, answers: Answers) -> None:
+    def __init__(self, device: Device, answers: Answers, fake_mode: FakeMode) -> None:
         super().__init__()
+        self._cache = ShapeCache(fake_mode)
         self.device = device
         self.answers = answers
         self.values = Values()
@@ -53,6 +56,10 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self._data_shapes = DataShapes(device.assumptions, answers)
         self._rules = compile_rules(device)
         self._operations: dict[Any, Operation] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Nothing is compiled, and to say so takes time in every call.
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -91,6 +98,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def _learn(self, func: Any) -> Operation:
         op = Operation(func, None, self._answer_for(func))
         op.rule = self._rules.get(op.name)
+        op.shapes = {} if can_cache(op) else None
         self._operations[func] = op
         return op
 
@@ -129,7 +137,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if function is not None and _is_on_cuda(args):
             return function(*args, **kwargs)
         try:
-            return op.func(*args, **kwargs)
+            return self._cache.run(op, args, kwargs)
         except _NO_SHAPE as error:
             return self._run_on_zeros(op, args, kwargs, error)
         except NotImplementedError as error:

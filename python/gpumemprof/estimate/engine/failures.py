@@ -10,7 +10,7 @@ from gpumemprof.estimate.engine.user_lines import Line, current_line
 __all__ = ["CannotEstimate", "no_shape_function"]
 
 
-class CannotEstimate(Error):
+class CannotEstimate(Error):  # noqa: N818
     """Raised in the program at the line that cannot be predicted."""
 
     def __init__(self, message: str, hint: str, line: Line | None = None) -> None:

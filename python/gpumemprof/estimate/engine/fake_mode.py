@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -19,11 +20,21 @@ class FakeMode(FakeTensorMode):  # type: ignore[misc]
     """Fake tensors whose CUDA device need not exist, and that may meet real tensors."""
 
     def __init__(self) -> None:
+        self._state = threading.local()
         super().__init__(allow_non_fake_inputs=True, allow_fallback_kernels=False)
 
     @property
     def avoid_device_init(self) -> bool:
         return True
+
+    @property
+    def in_kernel_invocation(self) -> bool:
+        """Per thread: threads of the program compute at the same time."""
+        return getattr(self._state, "in_kernel", False)
+
+    @in_kernel_invocation.setter
+    def in_kernel_invocation(self, value: bool) -> None:
+        self._state.in_kernel = value
 
 
 class outside_modes:  # noqa: N801

@@ -20,8 +20,9 @@ class Operation:
         "is_empty_factory",
         "may_allocate",
         "name",
-        "returns_first_argument",
+        "returns_view",
         "rule",
+        "shapes",
         "writes",
     )
 
@@ -39,14 +40,11 @@ class Operation:
         ]
         self.may_allocate = self._may_allocate(schema)
         self.is_empty_factory = self.name.startswith(("empty", "new_empty"))
-        self.returns_first_argument = (
-            len(schema.returns) == 1
-            and bool(schema.arguments)
-            and schema.returns[0].alias_info is not None
-            and schema.returns[0].alias_info.is_write
-            and schema.arguments[0].alias_info is not None
-            and schema.arguments[0].alias_info.is_write
+        self.returns_view = any(
+            each.alias_info is not None and not each.alias_info.is_write for each in schema.returns
         )
+        # The shapes of results by those of the arguments; None if they are not remembered.
+        self.shapes: dict[Any, Any] | None = None
 
     def _may_allocate(self, schema: Any) -> bool:
         """Whether a result can have a storage that no argument has."""

@@ -56,8 +56,8 @@ class Session:
         self.device = Device(card, memory or _simulated(card, settings), self.assumptions)
         self.answers = Answers(self.assumptions, settings.assumed_values)
         _load_rules()
-        self.mode = EstimateMode(self.device, self.answers)
         self.fake_mode = FakeMode()
+        self.mode = EstimateMode(self.device, self.answers, self.fake_mode)
         self.failure = ""
         self._patcher = Patcher()
         self._entered: Modes | None = None

@@ -57,10 +57,10 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 def _is_small(tensor: torch.Tensor) -> bool:
     dtype = tensor.dtype
     is_real = dtype.is_floating_point or dtype.is_complex
-    return tensor.numel() <= (_MOST_FLOATS if is_real else _MOST_INTEGERS)
+    return int(tensor.numel()) <= (_MOST_FLOATS if is_real else _MOST_INTEGERS)
 
 
-class _Unknown(Exception):
+class _UnknownValueError(Exception):
     """An input of the operation has no known value."""
 
 
@@ -124,7 +124,7 @@ class Values:
             for name, value in kwargs.items():
                 known_kwargs[name], also = _real(value)
                 assumed = assumed or also
-        except _Unknown:
+        except _UnknownValueError:
             return self._assume(op, args, targets)
         try:
             with without_fake_mode(), torch.no_grad():
@@ -187,7 +187,7 @@ def _real(value: Any) -> tuple[Any, bool]:
             return value, False
         known = known_value(value)
         if known is None:
-            raise _Unknown
+            raise _UnknownValueError
         return known, "_assumed" in value.__dict__
     if isinstance(value, (tuple, list)):
         assumed = False

@@ -125,9 +125,9 @@ def _usual_backend(device: Device, tensor: torch.Tensor, weight: torch.Tensor, *
     transposed, groups = more[4], more[6]
     backends = torch._C._ConvBackend
     is_depthwise = groups > 1 and groups == tensor.shape[1] and tensor.dim() == 4
-    if is_depthwise and not transposed:
-        if not _is_channels_last(tensor) and not _is_channels_last(weight):
-            return backends.CudaDepthwise2d
+    is_plain = not _is_channels_last(tensor) and not _is_channels_last(weight)
+    if is_depthwise and is_plain and not transposed:
+        return backends.CudaDepthwise2d
     return backends.CudnnTranspose if transposed else backends.Cudnn
 
 

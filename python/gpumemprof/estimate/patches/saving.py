@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes

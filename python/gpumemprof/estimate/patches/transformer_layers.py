@@ -1,4 +1,4 @@
-"""nn.TransformerEncoder in evaluation: its fused kernels use nested tensors, which have no shape."""
+"""nn.TransformerEncoder in evaluation: its fused kernels need nested tensors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["VirtualFiles"]
 
 def _key(path: Any) -> str | None:
     try:
-        return os.path.realpath(os.fspath(path))
+        return str(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError):
         return None
 
@@ -81,9 +81,9 @@ class VirtualFiles:
             content = self.get(source)
             if moves:
                 del self._contents[_key(source)]
-            goal = (
-                os.path.join(target, os.path.basename(source)) if os.path.isdir(target) else target
-            )  # noqa: PTH112,PTH118,PTH119
+            goal = Path(target)
+            if goal.is_dir():
+                goal = goal / Path(source).name
             self.put(goal, content)
             return goal
 

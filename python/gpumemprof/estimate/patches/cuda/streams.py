@@ -136,7 +136,7 @@ def install(patcher: Patcher, device: Device) -> None:
         patcher.set(owner, "Stream", Stream)
         patcher.set(owner, "Event", Event)
         patcher.set_if_present(owner, "ExternalStream", external)
-    for name, answer in {
+    answers: dict[str, Any] = {
         "StreamContext": StreamContext,
         "stream": StreamContext,
         "current_stream": current,
@@ -144,7 +144,8 @@ def install(patcher: Patcher, device: Device) -> None:
         "set_stream": set_stream,
         "get_stream_from_external": external,
         "is_current_stream_capturing": lambda: False,
-    }.items():
+    }
+    for name, answer in answers.items():
         patcher.set_if_present(torch.cuda, name, answer)
     patcher.set_if_present(torch, "Stream", Stream)
     patcher.set_if_present(torch, "Event", Event)
@@ -152,9 +153,10 @@ def install(patcher: Patcher, device: Device) -> None:
     if accelerator is not None:
         patcher.set_if_present(accelerator, "current_stream", current)
         patcher.set_if_present(accelerator, "set_stream", set_stream)
-    for name, answer in {
+    native: dict[str, Any] = {
         "_cuda_isCurrentStreamCapturing": lambda: False,
         "_cuda_getCurrentRawStream": lambda *_: device.stream,
         "_cuda_getCurrentStream": lambda *_: (device.stream, 0, 1),
-    }.items():
+    }
+    for name, answer in native.items():
         patcher.set(torch._C, name, answer)

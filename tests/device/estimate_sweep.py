@@ -1,4 +1,4 @@
-"""Record what torch's CUDA kernels allocate: the tables that the rules of `estimate` are tested with.
+"""Record what torch's CUDA kernels allocate: the truth for the rules of `estimate`.
 
 Usage: python estimate_sweep.py OUT_FOLDER [SECONDS]     (about 4 minutes with the default of 190)
 Runs several processes side by side and writes one .json.gz for each kind of op. Needs torch with a
@@ -14,8 +14,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import torch
 from estimate_cases import attention, convolution, matmul, modules, reductions, rnn
@@ -23,18 +24,30 @@ from estimate_cases.record import Table, history, start_history
 
 # part: number of processes that share its cases
 PARTS = {
-    "attention": 3, "convolution": 7, "matmul": 1, "rnn": 1, "reductions": 1, "modules": 2, "graphs": 1,
-}  # fmt: skip
+    "attention": 3,
+    "convolution": 7,
+    "matmul": 1,
+    "rnn": 1,
+    "reductions": 1,
+    "modules": 2,
+    "graphs": 1,
+}
 
 
 def part_cases(part: str, device: str, shapes: Path) -> Iterator[Any]:
     if part == "convolution":
-        listed = [tuple(tuple(x) if isinstance(x, list) else x for x in shape)
-                  for shape in json.loads(shapes.read_text())]  # fmt: skip
+        listed = [
+            tuple(tuple(x) if isinstance(x, list) else x for x in shape)
+            for shape in json.loads(shapes.read_text())
+        ]
         return convolution.cases(device, listed)
     sources = {
-        "attention": attention, "matmul": matmul, "rnn": rnn, "reductions": reductions, "modules": modules,
-    }  # fmt: skip
+        "attention": attention,
+        "matmul": matmul,
+        "rnn": rnn,
+        "reductions": reductions,
+        "modules": modules,
+    }
     return sources[part].cases(device)
 
 
@@ -66,9 +79,12 @@ def graph_pools() -> dict[str, Any]:
             for s in torch.cuda.memory._snapshot()["segments"]
         ]
         allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-        result[name] = dict(
-            segments=segments, allocated=allocated, reserved=reserved, events=history()
-        )
+        result[name] = {
+            "segments": segments,
+            "allocated": allocated,
+            "reserved": reserved,
+            "events": history(),
+        }
 
     start_history()
     mark("start")
@@ -118,27 +134,32 @@ def work(part: str, shard: int, seconds: float, device: str, out: Path, shapes: 
         if now - saved > 45:  # what is known so far survives a case that never returns
             save(table, out)
             saved = now
-    print(f"{part} {shard}: {done} cases, {len(table.ops)} ops, {len(table.errors)} errors,"
-          f" {time.monotonic() - started:.0f} s", flush=True)  # fmt: skip
+    print(
+        f"{part} {shard}: {done} cases, {len(table.ops)} ops, {len(table.errors)} errors,"
+        f" {time.monotonic() - started:.0f} s",
+        flush=True,
+    )
     save(table, out)
 
 
 def save(table: Table, out: Path) -> None:
-    result = dict(ops=table.ops, cases=table.cases, errors=table.errors)
+    result = {"ops": table.ops, "cases": table.cases, "errors": table.errors}
     part = out.with_suffix(".part")
     part.write_text(json.dumps(result, separators=(",", ":")))
     part.replace(out)
 
 
 def environment() -> dict[str, Any]:
-    found: dict[str, Any] = dict(torch=torch.__version__, cudnn=torch.backends.cudnn.version())
+    found: dict[str, Any] = {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         found.update(
-            name=properties.name, capability=[properties.major, properties.minor],
-            multiprocessors=properties.multi_processor_count, total_bytes=properties.total_memory,
+            name=properties.name,
+            capability=[properties.major, properties.minor],
+            multiprocessors=properties.multi_processor_count,
+            total_bytes=properties.total_memory,
             cuda=torch.version.cuda,
-        )  # fmt: skip
+        )
     return found
 
 
@@ -160,7 +181,7 @@ def join(part: str, files: list[Path], facts: dict[str, Any], out: Path) -> None
         ops += found["ops"]
         cases += [[case[0], [base + n for n in case[1]], *case[2:]] for case in found["cases"]]
         errors.update(found["errors"])
-    result = dict(environment=facts, ops=ops, cases=cases, errors=errors)
+    result = {"environment": facts, "ops": ops, "cases": cases, "errors": errors}
     with gzip.open(out / f"{part}.json.gz", "wt") as file:
         json.dump(result, file, separators=(",", ":"))
 
@@ -186,14 +207,24 @@ def main() -> None:
     for part, count in PARTS.items():
         for shard in range(count):
             # a process of its own each: a crash or a hang costs only its share
-            command = [sys.executable, __file__, str(options.out), str(options.seconds), "--device",
-                       options.device, "--part", part, "--shard", str(shard)]  # fmt: skip
+            command = [
+                sys.executable,
+                __file__,
+                str(options.out),
+                str(options.seconds),
+                "--device",
+                options.device,
+                "--part",
+                part,
+                "--shard",
+                str(shard),
+            ]
             running.append(subprocess.Popen(command))
     limit = time.monotonic() + options.seconds + 60
     for process in running:
         try:
             process.wait(max(1.0, limit - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired:  # noqa: PERF203
             process.kill()
     for part, count in PARTS.items():
         join(

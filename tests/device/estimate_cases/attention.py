@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - torch's own custom
 
 Case = tuple[str, Callable[[], Callable[[], Any]]]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -51,7 +52,7 @@ def tensor_in_layout(
 
 
 def make_mask(kind: str, shape: tuple[int, int, int, int], dtype: torch.dtype, device: str) -> Any:
-    batch, heads, rows, columns = shape
+    batch, _heads, rows, columns = shape
     sizes = {
         "bool11": (1, 1, rows, columns),
         "boolb1": (batch, 1, 1, columns),
@@ -96,9 +97,16 @@ def case(device: str, options: tuple[Any, ...]) -> Case:
 def cases(device: str, seed: int = 0) -> Iterator[Case]:
     """First a small full product, then a random walk through the large one."""
     core = itertools.product(
-        DTYPES, MASKS, (0.0, 0.1), (1, 2), (64, 128, 80), ((128, 128), (77, 256)), ("blhd",),
-        ((2, 4),), (True, False),
-    )  # fmt: skip
+        DTYPES,
+        MASKS,
+        (0.0, 0.1),
+        (1, 2),
+        (64, 128, 80),
+        ((128, 128), (77, 256)),
+        ("blhd",),
+        ((2, 4),),
+        (True, False),
+    )
     wide = list(
         itertools.product(
             DTYPES, MASKS, (0.0, 0.1), (1, 2), HEAD_SIZES, LENGTHS, LAYOUTS, HEADS, (True, False)

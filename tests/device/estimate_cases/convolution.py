@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 
@@ -12,24 +13,66 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f
 LIMIT_ELEMENTS = 1 << 30
 # in, out, kernel, stride, padding, dilation, groups, transposed, output padding, image size
 Shape = tuple[
-    int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], int, bool,
-    tuple[int, ...], tuple[int, ...],
-]  # fmt: skip
+    int,
+    int,
+    tuple[int, ...],
+    tuple[int, ...],
+    tuple[int, ...],
+    tuple[int, ...],
+    int,
+    bool,
+    tuple[int, ...],
+    tuple[int, ...],
+]
 CLASSIFIERS = (
-    "resnet18", "resnet50", "efficientnet_b0", "convnext_tiny", "mobilenet_v2", "vgg16",
-    "densenet121", "mobilenet_v3_large", "resnext50_32x4d", "regnet_y_400mf", "googlenet",
-    "shufflenet_v2_x1_0", "wide_resnet50_2", "squeezenet1_0", "alexnet", "efficientnet_b4",
-    "mnasnet1_0", "inception_v3", "efficientnet_v2_s", "regnet_x_800mf", "vit_b_16", "swin_t",
-)  # fmt: skip
+    "resnet18",
+    "resnet50",
+    "efficientnet_b0",
+    "convnext_tiny",
+    "mobilenet_v2",
+    "vgg16",
+    "densenet121",
+    "mobilenet_v3_large",
+    "resnext50_32x4d",
+    "regnet_y_400mf",
+    "googlenet",
+    "shufflenet_v2_x1_0",
+    "wide_resnet50_2",
+    "squeezenet1_0",
+    "alexnet",
+    "efficientnet_b4",
+    "mnasnet1_0",
+    "inception_v3",
+    "efficientnet_v2_s",
+    "regnet_x_800mf",
+    "vit_b_16",
+    "swin_t",
+)
 
 
 def conv(
-    channels: tuple[int, int], kernel: int, stride: int, padding: int, image: tuple[int, ...],
-    groups: int = 1, transposed: bool = False, dilation: int = 1, output_padding: int = 0,
-) -> Shape:  # fmt: skip
+    channels: tuple[int, int],
+    kernel: int,
+    stride: int,
+    padding: int,
+    image: tuple[int, ...],
+    groups: int = 1,
+    transposed: bool = False,
+    dilation: int = 1,
+    output_padding: int = 0,
+) -> Shape:
     n = len(image)
-    return (*channels, (kernel,) * n, (stride,) * n, (padding,) * n, (dilation,) * n, groups,
-            transposed, (output_padding,) * n, image)  # fmt: skip
+    return (
+        *channels,
+        (kernel,) * n,
+        (stride,) * n,
+        (padding,) * n,
+        (dilation,) * n,
+        groups,
+        transposed,
+        (output_padding,) * n,
+        image,
+    )
 
 
 def hand_written() -> Iterator[Shape]:
@@ -125,8 +168,16 @@ def audio() -> Iterator[Shape]:
 
 
 def video() -> Iterator[Shape]:
-    for a, b, image in ((3, 64, (16, 112, 112)), (64, 64, (16, 56, 56)), (64, 128, (8, 28, 28)), (1, 32, (64, 64, 64)),
-                        (32, 64, (32, 32, 32)), (64, 128, (16, 16, 16)), (16, 16, (96, 96, 96)), (128, 256, (8, 8, 8))):  # fmt: skip
+    for a, b, image in (
+        (3, 64, (16, 112, 112)),
+        (64, 64, (16, 56, 56)),
+        (64, 128, (8, 28, 28)),
+        (1, 32, (64, 64, 64)),
+        (32, 64, (32, 32, 32)),
+        (64, 128, (16, 16, 16)),
+        (16, 16, (96, 96, 96)),
+        (128, 256, (8, 8, 8)),
+    ):
         yield conv((a, b), 3, 1, 1, image)
         yield conv((b, b), 3, 2, 1, image)
         yield conv((b, a), 1, 1, 0, image)
@@ -165,8 +216,18 @@ def of_classifiers() -> list[Shape]:
     found: dict[Shape, None] = {}
 
     def remember(module: Any, inputs: Any) -> None:
-        shape = (module.in_channels, module.out_channels, module.kernel_size, module.stride, module.padding,
-                 module.dilation, module.groups, False, (0,) * (inputs[0].dim() - 2), tuple(inputs[0].shape[2:]))  # fmt: skip
+        shape = (
+            module.in_channels,
+            module.out_channels,
+            module.kernel_size,
+            module.stride,
+            module.padding,
+            module.dilation,
+            module.groups,
+            False,
+            (0,) * (inputs[0].dim() - 2),
+            tuple(inputs[0].shape[2:]),
+        )
         found.setdefault(shape)
 
     for name in CLASSIFIERS:
@@ -178,7 +239,7 @@ def of_classifiers() -> list[Shape]:
                         module.register_forward_pre_hook(remember)
                 side = 299 if name == "inception_v3" else 224
                 net(torch.empty(2, 3, side, side))
-        except Exception as error:
+        except Exception as error:  # noqa: PERF203
             print("no convolutions of", name, error, flush=True)
     return list(found)
 
@@ -226,17 +287,36 @@ def cases(device: str, shapes: list[Shape], seed: int = 0) -> Iterator[Case]:
     """Every shape in the most common setting first, then other batches, types and layouts."""
     chooser = random.Random(seed)
     rounds = [
-        (32, "f32", "first", "plain"), (32, "bf16", "first", "plain"), (8, "f32", "first", "plain"),
-        (8, "bf16", "first", "plain"), (64, "f32", "first", "plain"), (64, "bf16", "last", "plain"),
-        (4, "f32", "first", "plain"), (16, "f32", "first", "plain"), (128, "bf16", "first", "plain"),
-        (32, "f32", "last", "plain"), (4, "bf16", "first", "plain"), (16, "bf16", "first", "plain"),
-        (2, "f32", "first", "plain"), (1, "f32", "first", "plain"), (128, "f32", "first", "plain"),
-    ]  # fmt: skip
+        (batch, dtype, layout, "plain")
+        for batch, dtype, layout in (
+            (32, "f32", "first"),
+            (32, "bf16", "first"),
+            (4, "f32", "first"),
+            (4, "bf16", "first"),
+            (64, "f32", "first"),
+            (8, "f32", "first"),
+            (8, "bf16", "first"),
+            (64, "bf16", "last"),
+            (16, "f32", "first"),
+            (128, "bf16", "first"),
+            (32, "f32", "last"),
+            (16, "bf16", "first"),
+            (2, "f32", "first"),
+            (1, "f32", "first"),
+            (128, "f32", "first"),
+        )
+    ]
     odd = [
-        (8, "f32", "first", "benchmark"), (8, "f32", "first", "deterministic"), (8, "f32", "first", "ieee"),
-        (8, "f16", "first", "plain"), (32, "f16", "last", "plain"), (8, "f64", "first", "plain"),
-        (8, "bf16", "mixed", "plain"), (2, "bf16", "first", "benchmark"), (8, "f32", "mixed", "plain"),
-    ]  # fmt: skip
+        (8, "f32", "first", "benchmark"),
+        (8, "f32", "first", "deterministic"),
+        (8, "f32", "first", "ieee"),
+        (8, "f16", "first", "plain"),
+        (32, "f16", "last", "plain"),
+        (8, "f64", "first", "plain"),
+        (8, "bf16", "mixed", "plain"),
+        (2, "bf16", "first", "benchmark"),
+        (8, "f32", "mixed", "plain"),
+    ]
     for number, setting in enumerate(rounds):
         order = list(shapes)
         chooser.shuffle(order)

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 
 Case = tuple[str, Callable[[], Callable[[], Any]]]
 DTYPES = {
-    "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f64": torch.float64,
     "c64": torch.complex64,
-}  # fmt: skip
-SIZES = ((64, 128, 256), (1, 512, 512), (512, 1, 512), (512, 512, 1), (7, 9, 11), (1000, 1001, 8),
-         (4096, 1024, 4096), (2, 2, 2), (8192, 64, 32), (100, 50, 10), (1, 1, 1))  # fmt: skip
+}
+SIZES = (
+    (64, 128, 256),
+    (1, 512, 512),
+    (512, 1, 512),
+    (512, 512, 1),
+    (7, 9, 11),
+    (1000, 1001, 8),
+    (4096, 1024, 4096),
+    (2, 2, 2),
+    (8192, 64, 32),
+    (100, 50, 10),
+    (1, 1, 1),
+)
 
 
 def products(

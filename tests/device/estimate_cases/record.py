@@ -25,7 +25,7 @@ SHORT = {
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:
-    """For example "bf16[8,12,64,64]", with "{strides}" and "@offset" where they are not the default."""
+    """For example "bf16[8,64]", with "{strides}" and "@offset" where they are not the default."""
     text = SHORT.get(tensor.dtype, str(tensor.dtype)) + str(list(tensor.shape)).replace(" ", "")
     if tensor.layout != torch.strided:
         return f"{tensor.layout}:{text}"

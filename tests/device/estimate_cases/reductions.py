@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 
 Case = tuple[str, Callable[[], Callable[[], Any]]]
 DTYPES = {
-    "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64,
-    "i64": torch.int64, "i32": torch.int32, "b8": torch.bool,
-}  # fmt: skip
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f64": torch.float64,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "b8": torch.bool,
+}
 SHAPES = (
-    (100,), (1000,), (5000,), (65536,), (1000000,), (10000000,), (64, 10), (64, 1000), (1000, 64),
-    (4096, 768), (768, 4096), (32, 50257), (8192, 50257), (100000, 16), (16, 100000), (3, 5000000),
-    (8, 512, 768), (32, 128, 768), (4, 1024, 1024), (2, 77, 50), (8, 12, 128, 128),
-    (32, 64, 56, 56), (8, 3, 224, 224), (2, 256, 64, 64), (4, 512, 7, 7), (1, 1), (3, 1, 5), (2, 8, 16, 32, 32),
-)  # fmt: skip
+    (100,),
+    (1000,),
+    (5000,),
+    (65536,),
+    (1000000,),
+    (10000000,),
+    (64, 10),
+    (64, 1000),
+    (1000, 64),
+    (4096, 768),
+    (768, 4096),
+    (32, 50257),
+    (8192, 50257),
+    (100000, 16),
+    (16, 100000),
+    (3, 5000000),
+    (8, 512, 768),
+    (32, 128, 768),
+    (4, 1024, 1024),
+    (2, 77, 50),
+    (8, 12, 128, 128),
+    (32, 64, 56, 56),
+    (8, 3, 224, 224),
+    (2, 256, 64, 64),
+    (4, 512, 7, 7),
+    (1, 1),
+    (3, 1, 5),
+    (2, 8, 16, 32, 32),
+)
 FLOAT_OPS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
     "mean": lambda x, d: x.mean(d),
     "var": lambda x, d: x.var(d),
@@ -67,13 +97,22 @@ FLOAT_ONE_DIM: dict[str, Callable[[torch.Tensor, int], Any]] = {
     "quantile": lambda x, d: x.float().quantile(0.3, d),
 }
 WHOLE: dict[str, Callable[[torch.Tensor], Any]] = {
-    "max": lambda x: x.max(), "min": lambda x: x.min(), "argmax": lambda x: x.argmax(), "prod": lambda x: x.prod(),
-    "median": lambda x: x.median(), "unique": lambda x: x.unique(), "nonzero": lambda x: x.nonzero(),
+    "max": lambda x: x.max(),
+    "min": lambda x: x.min(),
+    "argmax": lambda x: x.argmax(),
+    "prod": lambda x: x.prod(),
+    "median": lambda x: x.median(),
+    "unique": lambda x: x.unique(),
+    "nonzero": lambda x: x.nonzero(),
     "unique_inverse": lambda x: x.unique(return_inverse=True, return_counts=True),
-    "unique_consecutive": lambda x: x.unique_consecutive(), "flatten_sort": lambda x: x.flatten().sort(),
-    "masked_select": lambda x: x.masked_select(x > 0), "where": lambda x: torch.where(x > 0), "index_bool": lambda x: x[x > 0],
-    "aminmax": lambda x: torch.aminmax(x), "argwhere": lambda x: torch.argwhere(x),
-}  # fmt: skip
+    "unique_consecutive": lambda x: x.unique_consecutive(),
+    "flatten_sort": lambda x: x.flatten().sort(),
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "where": lambda x: torch.where(x > 0),
+    "index_bool": lambda x: x[x > 0],
+    "aminmax": lambda x: torch.aminmax(x),
+    "argwhere": lambda x: torch.argwhere(x),
+}
 
 
 def make(shape: tuple[int, ...], dtype: str, layout: str, device: str) -> torch.Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 from torch import nn
@@ -60,17 +61,34 @@ def flatten_case(device: str, kind: str) -> Case:
 def cases(device: str, seed: int = 0) -> Iterator[Case]:
     """A base size changed in one way at a time, then random sizes."""
     chooser = random.Random(seed)
-    base: dict[str, Any] = dict(
-        kind="LSTM", dtype="f32", steps=20, batch=8, inputs=64, hidden=128, layers=1, both=False,
-        dropout=0.0, first=False, mode="train", projected=0,
-    )  # fmt: skip
-    ranges: dict[str, list[Any]] = dict(
-        kind=["LSTM", "GRU", "RNN"], dtype=["f32", "f16", "bf16"], steps=[1, 5, 20, 64, 128, 300],
-        batch=[1, 2, 8, 16, 32, 64, 100], inputs=[1, 10, 32, 64, 128, 300, 512],
-        hidden=[16, 32, 50, 64, 128, 200, 256, 300, 512, 650, 1024], layers=[1, 2, 3, 4],
-        both=[False, True], dropout=[0.0, 0.3], first=[False, True],
-        mode=["train", "grad", "eval", "packed"], projected=[0, 0, 0, 32],
-    )  # fmt: skip
+    base: dict[str, Any] = {
+        "kind": "LSTM",
+        "dtype": "f32",
+        "steps": 20,
+        "batch": 8,
+        "inputs": 64,
+        "hidden": 128,
+        "layers": 1,
+        "both": False,
+        "dropout": 0.0,
+        "first": False,
+        "mode": "train",
+        "projected": 0,
+    }
+    ranges: dict[str, list[Any]] = {
+        "kind": ["LSTM", "GRU", "RNN"],
+        "dtype": ["f32", "f16", "bf16"],
+        "steps": [1, 5, 20, 64, 128, 300],
+        "batch": [1, 2, 8, 16, 32, 64, 100],
+        "inputs": [1, 10, 32, 64, 128, 300, 512],
+        "hidden": [16, 32, 50, 64, 128, 200, 256, 300, 512, 650, 1024],
+        "layers": [1, 2, 3, 4],
+        "both": [False, True],
+        "dropout": [0.0, 0.3],
+        "first": [False, True],
+        "mode": ["train", "grad", "eval", "packed"],
+        "projected": [0, 0, 0, 32],
+    }
     for kind in ranges["kind"]:
         yield flatten_case(device, kind)
     for kind in ranges["kind"]:

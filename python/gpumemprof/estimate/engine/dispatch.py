@@ -20,7 +20,7 @@ from gpumemprof.estimate.engine.operation import Answer, Operation
 from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shape_functions import SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
-from gpumemprof.estimate.rules.table import Call, compile_rules
+from gpumemprof.estimate.rules.table import Call, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
 
@@ -105,12 +105,16 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def _answer_for(self, func: Any) -> Answer | None:
         name = func._schema.name
         name = name[6:] if name.startswith("aten::") else name
+        if func is torch.ops.prim.device.default:
+            return _device_of
         if func is aten._local_scalar_dense.default:
             return lambda op, args, kwargs: self.answers.item(args[0])
         if func is aten.equal.default:
             return lambda op, args, kwargs: self.answers.equal(args[0], args[1])
         if func is aten.add.Tensor:
             return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
+        if name == "scaled_dot_product_attention":
+            return self._within_mode(self._attention)
         if name == "is_pinned":
             return lambda op, args, kwargs: False
         if name == "record_stream":
@@ -118,9 +122,20 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if name == "resize_" or (name == "set_" and func is aten.set_.source_Storage):
             return None
         function = self._data_shapes.functions.get(name)
-        if function is None:
-            return None
+        if function is not None:
+            return self._within_mode(function)
+        if _is_made_of_others(func):
+            return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
+        return None
 
+    def _attention(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Arrives whole only in torch.inference_mode(): elsewhere its own kernel chooses."""
+        choose = chosen("scaled_dot_product_attention")
+        if choose is None or not _is_on_cuda(args):
+            return op.func.decompose(*args, **kwargs)
+        return choose(self.device, *args, **kwargs)
+
+    def _within_mode(self, function: Answer) -> Answer:
         def answer(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # What it creates is allocated like the results of any operation.
             torch._C._push_on_torch_dispatch_stack(self)
@@ -155,6 +170,24 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             raise no_shape_function(op.func) from error
         self.device.note("kernel", f"the shape of {op.name}'s result was found with zeros")
         return found
+
+
+def _is_made_of_others(func: Any) -> bool:
+    """Operations without kernels of their own arrive whole in torch.inference_mode()."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = func.name()
+    return (
+        has_kernel(name, "CompositeImplicitAutograd")
+        and not has_kernel(name, "CUDA")
+        and not has_kernel(name, "CPU")
+        and not has_kernel(name, "Meta")
+    )
+
+
+def _device_of(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The most frequent question of Python code."""
+    tensor = args[0]
+    return tensor.fake_device if type(tensor) is FakeTensor else NotImplemented
 
 
 def _is_on_cuda(args: tuple[Any, ...]) -> bool:

@@ -272,4 +272,7 @@ _ASSUMPTIONS: dict[str, Assume] = {
     "isinf": _assume_all(False),
     "all": _assume_all(True),
     "any": _assume_all(False),
+    "_is_all_true": _assume_all(True),
+    "_is_any_true": _assume_all(False),
+    "allclose": _assume_all(True),
 }

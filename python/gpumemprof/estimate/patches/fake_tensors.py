@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches import deep_copies
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
@@ -24,6 +25,7 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
     _follow_resized_storages(patcher, device)
     _skip_pinning(patcher)
     patcher.set(FakeTensor, "__reduce_ex__", _reduce)
+    patcher.set(FakeTensor, "__deepcopy__", deep_copies.deep_copy)
 
 
 def _never_initialize_cuda(patcher: Patcher) -> None:

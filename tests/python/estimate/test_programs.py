@@ -80,7 +80,7 @@ def test_a_scaler_finds_finite_gradients(estimate):
 
 
 def test_lbfgs_keeps_its_history(estimate, memory):
-    weight = torch.nn.Parameter(torch.randn(1000, device="cuda"))
+    weight = torch.nn.Parameter(torch.randn(10_000, device="cuda"))
     optimizer = torch.optim.LBFGS([weight], max_iter=4, history_size=10)
 
     def closure():

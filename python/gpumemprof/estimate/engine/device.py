@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Callable, Protocol
 
 import torch
@@ -125,7 +125,10 @@ class Device:
         """Allocate the new storages among an operation's outputs, in their order."""
         if isinstance(outputs, FakeTensor):
             if outputs.fake_device.type == "cuda":
-                self._birth(outputs, None, op)
+                if outputs.layout is torch.strided:
+                    self._birth(outputs, None, op)
+                else:
+                    self.births(_parts(outputs), op)
         elif isinstance(outputs, (tuple, list)):
             for output in outputs:
                 self.births(output, op)
@@ -217,18 +220,20 @@ class Device:
         )
 
 
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that a sparse tensor consists of."""
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
+
+
 def _readable(size: int) -> str:
     """A size as torch writes it in this message."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.2f} {name}"
     return f"{size} bytes"
-
-
-def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Tensors among arguments, also in lists."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from tensors_in(value)

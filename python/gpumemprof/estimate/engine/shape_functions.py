@@ -132,10 +132,48 @@ def _cudnn_dropout_state(dropout: float, train: bool, seed: int, **options: Any)
     return torch.empty((0,), **options)
 
 
+# Connectionist temporal classification (ATen/native/cuda/LossCTC.cu, ATen/native/cudnn/LossCTC.cpp)
+
+
+def _lengths(value: Any) -> list[int]:
+    return [int(each) for each in (value.tolist() if isinstance(value, torch.Tensor) else value)]
+
+
+@_shapes("_use_cudnn_ctc_loss")
+def _use_cudnn_ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, blank: int
+) -> bool:
+    if not torch.backends.cudnn.enabled or blank != 0 or targets.dim() != 1:
+        return False
+    if log_probs.dtype != torch.float32 or targets.dtype != torch.int32:
+        return False
+    longest = log_probs.shape[0]
+    return all(each == longest for each in _lengths(inputs)) and all(
+        0 < each <= 256 for each in _lengths(lengths)
+    )
+
+
 @_shapes("_cudnn_ctc_loss")
 def _cudnn_ctc_loss(log_probs: torch.Tensor, targets: Any, *_: Any, **__: Any) -> Any:
     batch = log_probs.shape[1]
     return log_probs.new_empty((batch,)), torch.empty_like(log_probs)
+
+
+@_shapes("_ctc_loss")
+def _ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, *_: Any, **__: Any
+) -> Any:
+    steps, batch = log_probs.shape[:2]
+    longest = max(_lengths(lengths), default=0)
+    if not longest and targets.dim() == 2:
+        longest = targets.shape[1]
+    alpha = log_probs.new_empty((batch, steps, 2 * longest + 1))
+    return log_probs.new_empty((batch,)), alpha
+
+
+@_shapes("_ctc_loss_backward")
+def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **__: Any) -> Any:
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
 
 
 @_shapes("_pin_memory")

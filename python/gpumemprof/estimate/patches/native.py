@@ -35,6 +35,9 @@ _kept: list[Any] = []  # torch keeps pointers to these for the rest of the proce
 
 
 def install(patcher: Patcher) -> None:
+    # It asks the hooks for the version of CUDA, which a build without CUDA does not have.
+    configuration = torch.__config__.show()
+    patcher.set(torch._C, "_show_config", lambda: configuration)
     functions = _constant_functions()
     _install_device_guard(functions[0])
     _answer_hooks(patcher, functions)

@@ -129,7 +129,9 @@ def _has_small_shared_memory(capability: tuple[int, int]) -> bool:
 def efficient_can(call: Attention, capability: tuple[int, int]) -> bool:
     if not torch.backends.cuda.mem_efficient_sdp_enabled():
         return False
-    dtypes = (*HALF_TYPES, torch.float32) if capability >= (8, 0) else (HALF_TYPES[0], torch.float32)
+    dtypes = (
+        (*HALF_TYPES, torch.float32) if capability >= (8, 0) else (HALF_TYPES[0], torch.float32)
+    )
     if not call.has_types(*dtypes):
         return False
     query_size, value_size = call.query.size(-1), call.value.size(-1)

@@ -16,6 +16,8 @@ _FILES = (
     "norms",
     "losses",
     "images",
+    "embeddings",
+    "convolution",
 )
 
 

@@ -54,7 +54,7 @@ class Attention:
         return bool(inputs_fit and (self.mask is None or self.mask.stride(-1) == 1))
 
     def has_lengths(self) -> bool:
-        return self.query.size(-2) > 0 and self.key.size(-2) > 0
+        return bool(self.query.size(-2) > 0 and self.key.size(-2) > 0)
 
     def has_matching_heads(self, supports_groups: bool, same_key_value: bool = True) -> bool:
         if len({tensor.size(0) for tensor in self.inputs}) > 1:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
 from gpumemprof.estimate.engine.card import Card
@@ -69,6 +70,8 @@ class Device:
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}  # by storage: its address
         self._persistent: dict[object, int] = {}
         self._adds_in_place = False
+        self.first_out_of_memory = ""
+        self._is_closed = False
 
     # Memory
 
@@ -80,15 +83,21 @@ class Device:
         with self._lock:
             address = self.memory.allocate(size, self.stream, self.pool)
         if address is None:
-            raise torch.OutOfMemoryError(self._out_of_memory(size))
+            message = self._out_of_memory(size)
+            self.first_out_of_memory = self.first_out_of_memory or message
+            raise torch.OutOfMemoryError(message)
         if self.on_allocation is not None:
             self.on_allocation(address, size, op)
         return address
 
     def free(self, address: int) -> None:
-        if address:
+        if address and not self._is_closed:
             with self._lock:
                 self.memory.free(address)
+
+    def close(self) -> None:
+        """Storages may outlive the estimate, or be inherited by a forked process."""
+        self._is_closed = True
 
     def temporary(self, size_bytes: int, op: str) -> None:
         """A block that a kernel allocates and frees before it returns."""
@@ -114,8 +123,8 @@ class Device:
 
     def births(self, outputs: Any, op: str) -> None:
         """Allocate the new storages among an operation's outputs, in their order."""
-        if isinstance(outputs, torch.Tensor):
-            if outputs.device.type == "cuda":
+        if isinstance(outputs, FakeTensor):
+            if outputs.fake_device.type == "cuda":
                 self._birth(outputs, None, op)
         elif isinstance(outputs, (tuple, list)):
             for output in outputs:
@@ -134,6 +143,16 @@ class Device:
         """Where a storage is; 0 if it has no memory on this device."""
         found = self._live.get(storage._cdata)
         return found[1] if found else 0
+
+    def use(self, memory: Memory) -> None:
+        """Drive another allocator from now on, with nothing allocated."""
+        self.memory = memory
+        self._live.clear()
+        self._persistent.clear()
+        self.first_out_of_memory = ""
+
+    def knows(self, storage: torch.UntypedStorage) -> bool:
+        return storage._cdata in self._live
 
     def resize(self, storage: torch.UntypedStorage, size_bytes: int, op: str) -> None:
         """A storage that got another size: the new block is allocated before the old is freed."""

@@ -17,6 +17,8 @@ _FILES = (
     "losses",
     "images",
     "embeddings",
+    "foreach",
+    "recurrent",
     "convolution",
 )
 

@@ -16,6 +16,10 @@ _FILES = (
     "norms",
     "losses",
     "images",
+    "embeddings",
+    "foreach",
+    "recurrent",
+    "convolution",
 )
 
 

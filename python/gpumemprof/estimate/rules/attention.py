@@ -44,17 +44,17 @@ class Attention:
 
     def has_types(self, *dtypes: torch.dtype) -> bool:
         first = self.query.dtype
-        return first in dtypes and all(tensor.dtype == first for tensor in self.inputs)
+        return bool(first in dtypes and all(tensor.dtype == first for tensor in self.inputs))
 
     def has_unit_strides(self, ignores_single: bool) -> bool:
         """The elements of a head, and those of a row of the mask, lie behind each other."""
-        inputs_fit = all(tensor.stride(-1) == 1 for tensor in self.inputs)
+        inputs_fit = all(bool(tensor.stride(-1) == 1) for tensor in self.inputs)
         if ignores_single and self.query.size(-1) == 1:
             inputs_fit = True
-        return inputs_fit and (self.mask is None or self.mask.stride(-1) == 1)
+        return bool(inputs_fit and (self.mask is None or self.mask.stride(-1) == 1))
 
     def has_lengths(self) -> bool:
-        return self.query.size(-2) > 0 and self.key.size(-2) > 0
+        return bool(self.query.size(-2) > 0 and self.key.size(-2) > 0)
 
     def has_matching_heads(self, supports_groups: bool, same_key_value: bool = True) -> bool:
         if len({tensor.size(0) for tensor in self.inputs}) > 1:
@@ -63,8 +63,8 @@ class Attention:
         if self.enable_gqa and supports_groups:
             if same_key_value and key != value:
                 return False
-            return query % key == 0 and query % value == 0
-        return query == key == value
+            return bool(query % key == 0 and query % value == 0)
+        return bool(query == key == value)
 
     def mask_fits_cudnn(self) -> bool:
         mask = self.mask
@@ -83,9 +83,8 @@ class Attention:
 def cudnn_can(call: Attention, capability: tuple[int, int]) -> bool:
     if not (torch.backends.cuda.cudnn_sdp_enabled() and capability >= (8, 0)):
         return False
-    if torch.are_deterministic_algorithms_enabled():
-        if not torch.is_deterministic_algorithms_warn_only_enabled():
-            return False
+    if torch.get_deterministic_debug_mode() == 2:  # errors for kernels that are not
+        return False
     if not call.has_types(*HALF_TYPES) or not call.mask_fits_cudnn():
         return False
     if not call.has_lengths() or not call.has_unit_strides(ignores_single=True):
@@ -129,10 +128,9 @@ def _has_small_shared_memory(capability: tuple[int, int]) -> bool:
 def efficient_can(call: Attention, capability: tuple[int, int]) -> bool:
     if not torch.backends.cuda.mem_efficient_sdp_enabled():
         return False
-    dtypes = (
-        (*HALF_TYPES, torch.float32) if capability >= (8, 0) else (HALF_TYPES[0], torch.float32)
-    )
-    if not call.has_types(*dtypes):
+    if not call.has_types(torch.float16, torch.bfloat16, torch.float32):
+        return False
+    if capability < (8, 0) and call.query.dtype == torch.bfloat16:
         return False
     query_size, value_size = call.query.size(-1), call.value.size(-1)
     alignment = 1
@@ -150,11 +148,10 @@ def efficient_can(call: Attention, capability: tuple[int, int]) -> bool:
 def preferred_kernels(device: Device) -> list[str]:
     """The kernels in torch's order; a program changes it with sdpa_kernel(set_priority=True)."""
     order = [KERNEL_NUMBERS[n] for n in torch._C._get_sdp_priority_order() if n in KERNEL_NUMBERS]
-    major = device.card.capability[0]
-    if order == [FLASH, EFFICIENT, MATH, CUDNN] and major in (9, 10):
-        if device.torch_version >= (2, 10):  # with the cuDNN that it brings
-            return [CUDNN, FLASH, EFFICIENT, MATH]
-    return order
+    is_default = order == [FLASH, EFFICIENT, MATH, CUDNN]
+    # since torch 2.10, with the cuDNN that it brings
+    prefers_cudnn = device.card.capability[0] in (9, 10) and device.torch_version >= (2, 10)
+    return [CUDNN, FLASH, EFFICIENT, MATH] if is_default and prefers_cudnn else order
 
 
 def chosen_kernel(device: Device, call: Attention) -> str:

@@ -17,7 +17,7 @@ Accepts = Callable[[torch.Tensor], bool]
 
 
 def is_contiguous(tensor: torch.Tensor) -> bool:
-    return tensor.is_contiguous()
+    return bool(tensor.is_contiguous())
 
 
 def take_copies(

@@ -40,7 +40,7 @@ def has_unit_stride(matrix: torch.Tensor) -> bool:
         return True
     row_stride, column_stride = matrix.stride()[-2:]
     rows, columns = matrix.shape[-2:]
-    return (
+    return bool(
         (column_stride == 1 and row_stride >= max(1, columns))
         or (row_stride == 1 and column_stride >= max(1, rows))
         or rows == 1

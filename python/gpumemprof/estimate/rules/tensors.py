@@ -24,7 +24,7 @@ def is_on_card(value: Any) -> bool:
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+    return int(tensor.numel() * tensor.element_size())
 
 
 def divide_up(amount: int, step: int) -> int:

@@ -1,8 +1,8 @@
 """Run the rules on recorded calls of operations, and compare what they allocate.
 
 A recorded call is [operation, arguments, keyword arguments, events, results]. Tensors are written
-as "bf16[8,64]{64,1}@0": type, sizes, strides where they are not the default, and offset. An event is
-the size of an allocation, or -(k + 1): the k-th allocation of the call is freed.
+as "bf16[8,64]{64,1}@0": type, sizes, strides where they are not the default, and offset. An event
+is the size of an allocation, or -(k + 1): the k-th allocation of the call is freed.
 """
 
 from __future__ import annotations

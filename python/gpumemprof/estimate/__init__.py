@@ -1,0 +1,1 @@
+"""Predicts a program's GPU memory on a machine without a GPU: see `engine.session`."""

@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--accumulation", type=int, default=2)
     parser.add_argument("--width", type=int, default=2048)
-    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--vocab", type=int, default=32000)
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--steps", type=int, default=3)

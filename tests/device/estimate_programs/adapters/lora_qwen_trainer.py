@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--longest", type=int, default=1024)
     parser.add_argument("--width", type=int, default=1536)
-    parser.add_argument("--layers", type=int, default=14)
+    parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--vocab", type=int, default=50000)
     parser.add_argument("--steps", type=int, default=3)
     args = parser.parse_args()

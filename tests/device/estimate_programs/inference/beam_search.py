@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--source", type=int, default=512)
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--width", type=int, default=1024)
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--vocab", type=int, default=50264)
     args = parser.parse_args()
     torch.manual_seed(31)

@@ -9,13 +9,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, StaticCache
 @torch.inference_mode()
 def answer(model, ids, cache, new_tokens):
     """Prefill, then one token at a time, writing into the same cache."""
-    length = ids.size(1)
-    position = torch.arange(length, device=ids.device)
-    logits = model(ids, past_key_values=cache, cache_position=position, logits_to_keep=1).logits
+    logits = model(ids, past_key_values=cache, logits_to_keep=1).logits
     tokens = [logits[:, -1].argmax(-1, keepdim=True)]
-    for step in range(new_tokens - 1):
-        position = torch.tensor([length + step], device=ids.device)
-        logits = model(tokens[-1], past_key_values=cache, cache_position=position).logits
+    for _ in range(new_tokens - 1):
+        logits = model(tokens[-1], past_key_values=cache).logits
         tokens.append(logits[:, -1].argmax(-1, keepdim=True))
     return torch.cat(tokens, dim=1)
 
@@ -27,7 +24,7 @@ def main():
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--longest", type=int, default=2048)
     parser.add_argument("--width", type=int, default=1536)
-    parser.add_argument("--layers", type=int, default=14)
+    parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--vocab", type=int, default=50000)
     args = parser.parse_args()
     torch.manual_seed(3)

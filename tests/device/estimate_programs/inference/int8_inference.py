@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--width", type=int, default=2048)
-    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--vocab", type=int, default=50272)
     parser.add_argument("--batches", type=int, default=3)
     args = parser.parse_args()

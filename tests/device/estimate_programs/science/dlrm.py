@@ -51,7 +51,7 @@ def clicks(args, device):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=8192)
-    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=4)

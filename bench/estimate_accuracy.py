@@ -57,6 +57,7 @@ class Row(NamedTuple):
 
     name: str
     kind: str
+    part: str  # "open" or "blind"
     allocated: Figure
     reserved: Figure
     seconds: float
@@ -135,6 +136,7 @@ def compare(
             yield Row(
                 name,
                 program["kind"],
+                program["set"],
                 figure(prediction, truth, "allocated"),
                 figure(prediction, truth, "reserved"),
                 prediction["seconds"],
@@ -188,6 +190,9 @@ def print_rows(rows: Sequence[Row], markdown: bool) -> None:
     header = ["kind", "programs"]
     for which in ("allocated", "reserved"):
         header += [f"{which}: median", "95 %", "worst", "within band"]
+    for part in ("open", "blind"):
+        if rows_of_part := [row for row in rows if row.part == part]:
+            lines.append(summary(f"all {part}", rows_of_part))
     print_table(header, [*lines, summary("all", rows)], markdown)
 
 

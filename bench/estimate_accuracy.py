@@ -190,9 +190,9 @@ def print_rows(rows: Sequence[Row], markdown: bool) -> None:
     header = ["kind", "programs"]
     for which in ("allocated", "reserved"):
         header += [f"{which}: median", "95 %", "worst", "within band"]
-    for part in ("open", "blind"):
-        if rows_of_part := [row for row in rows if row.part == part]:
-            lines.append(summary(f"all {part}", rows_of_part))
+    for part in sorted({row.part for row in rows}):
+        of_part = [row for row in rows if row.part == part]
+        lines += [summary(f"all {part}", of_part)]
     print_table(header, [*lines, summary("all", rows)], markdown)
 
 

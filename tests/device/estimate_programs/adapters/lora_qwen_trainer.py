@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--width", type=int, default=1536)
     parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--vocab", type=int, default=50000)
+    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--steps", type=int, default=3)
     args = parser.parse_args()
     set_seed(11)
@@ -77,7 +78,7 @@ def main():
                 gradient_accumulation_steps=2,
                 gradient_checkpointing=True,
                 gradient_checkpointing_kwargs={"use_reentrant": False},
-                bf16=True,
+                bf16=args.precision == "bf16",
                 learning_rate=1e-4,
                 max_steps=args.steps,
                 logging_steps=1,

@@ -6,7 +6,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, StaticCache
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def answer(model, ids, cache, new_tokens):
     """Prefill, then one token at a time, writing into the same cache."""
     logits = model(ids, past_key_values=cache, logits_to_keep=1).logits

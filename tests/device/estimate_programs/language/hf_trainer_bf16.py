@@ -28,6 +28,7 @@ def parse_args():
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--block-size", type=int, default=1024)
     parser.add_argument("--accumulation", type=int, default=2)
+    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
@@ -57,7 +58,7 @@ def main():
             per_device_train_batch_size=args.batch_size,
             gradient_accumulation_steps=args.accumulation,
             gradient_checkpointing=True,
-            bf16=True,
+            bf16=args.precision == "bf16",
             learning_rate=args.lr,
             weight_decay=0.1,
             lr_scheduler_type="cosine",

@@ -35,6 +35,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=24)
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--accumulation", type=int, default=2)
+    parser.add_argument("--precision", choices=["fp16", "fp32"], default="fp16")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
@@ -61,7 +62,7 @@ def main():
                 per_device_train_batch_size=args.batch_size,
                 per_device_eval_batch_size=args.batch_size,
                 gradient_accumulation_steps=args.accumulation,
-                fp16=True,
+                fp16=args.precision == "fp16",
                 learning_rate=1e-4,
                 max_steps=args.steps,
                 eval_strategy="steps",

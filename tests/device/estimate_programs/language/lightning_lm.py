@@ -69,6 +69,7 @@ def main():
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--vocab", type=int, default=32000)
+    parser.add_argument("--precision", default="16-mixed")
     parser.add_argument("--steps", type=int, default=4)
     args = parser.parse_args()
 
@@ -79,7 +80,7 @@ def main():
             max_steps=args.steps,
             accelerator="auto",
             devices=1,
-            precision="16-mixed",
+            precision=args.precision,
             gradient_clip_val=1.0,
             val_check_interval=2,
             num_sanity_val_steps=0,

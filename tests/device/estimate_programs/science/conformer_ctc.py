@@ -33,9 +33,11 @@ class Recognizer(nn.Module):
             features = (self.mel(waves) + 1e-6).log()
             if self.training:
                 features = self.augment(features)
+        lengths = lengths // 160 + 1
         x = self.subsample(features.unsqueeze(1))
         x = self.project(x.permute(0, 3, 1, 2).flatten(2))
-        lengths = (lengths // 160 // 4).clamp(max=x.size(1))
+        for _ in range(2):
+            lengths = (lengths + 1) // 2
         x, lengths = self.conformer(x, lengths)
         return self.out(x).log_softmax(-1), lengths
 

@@ -6,6 +6,7 @@ import timm
 import torch
 from timm.data import Mixup
 from timm.loss import SoftTargetCrossEntropy
+from timm.optim import param_groups_weight_decay
 from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3
 
@@ -45,7 +46,7 @@ def main():
     mixup = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=args.classes)
     criterion = SoftTargetCrossEntropy()
     optimizer = torch.optim.AdamW(
-        timm.optim.param_groups_weight_decay(model, 0.05), lr=1e-3, betas=(0.9, 0.999)
+        param_groups_weight_decay(model, 0.05), lr=1e-3, betas=(0.9, 0.999)
     )
     scheduler = CosineLRScheduler(optimizer, t_initial=args.steps, warmup_t=1, t_in_epochs=False)
 

@@ -229,6 +229,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=SIDE_BY_SIDE)
     parser.add_argument("--on-cpu", action="store_true")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     programs = read_index(options.only, options.set)
     # The long ones first, so that none is left alone at the end.
     programs.sort(key=lambda program: -program.get("limit_seconds", LIMIT_SECONDS))

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
@@ -25,6 +25,9 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
+
+if TYPE_CHECKING:
+    from gpumemprof.estimate.process.estimation import Estimation
 
 __all__ = ["begin", "join", "leave"]
 
@@ -50,8 +53,15 @@ def begin() -> None:
         from gpumemprof.verify.apply import session
 
         session.begin(settings.applied)
+    estimation = None
+    if settings.estimate is not None:
+        from gpumemprof.estimate.process import estimation as predicted
+
+        estimation = predicted.begin(settings.estimate)
     try:
         recording = _start(settings, settings.output, settings.command, settings.force)
+        if estimation is not None:
+            recording.add_facts(estimation.first_facts())
         registry = _make_registry() if settings.children else ""
     except OSError as error:
         run_closing.print_message(str(error))
@@ -73,7 +83,7 @@ def begin() -> None:
         settings.add_to(environment, 0)
         os.environ.update(environment)
     file = run_closing.OutputFile(settings.output)
-    _set_end(functools.partial(_end_program, recording, file, settings))
+    _set_end(functools.partial(_end_program, recording, file, settings, estimation))
     _guard()
 
 
@@ -226,8 +236,14 @@ def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None
 
 
 def _end_program(
-    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings, how: str
+    recording: ActiveRecording,
+    file: run_closing.OutputFile,
+    settings: Settings,
+    estimation: Estimation | None,
+    how: str,
 ) -> None:
+    if estimation is not None:
+        recording.add_facts(estimation.finish())
     _stop(recording, how)
     children = run_closing.read_children(settings.registry)
     if settings.registry:

@@ -88,7 +88,7 @@ def _card(
     return Card(
         id,
         title,
-        f"NVIDIA {name}",
+        name if name.startswith("Tesla") else f"NVIDIA {name}",
         capability,
         multiprocessors,
         total,

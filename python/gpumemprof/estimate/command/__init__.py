@@ -1,1 +1,1 @@
-"""``gpumemprof estimate``: predicts a program's GPU memory without a GPU, and prints the verdict."""
+"""``gpumemprof estimate``: predicts a program's GPU memory without a GPU; the command itself."""

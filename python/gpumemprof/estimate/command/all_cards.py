@@ -12,8 +12,9 @@ from pathlib import Path
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import CARDS, Card
-from gpumemprof.estimate.command.answer import head_json, paragraph
+from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import Run, Trial, predict
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import UNLIMITED_BYTES

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
-import textwrap
 from typing import Any
 
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.command.bands import Band
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.page import page_width, paragraph
 from gpumemprof.estimate.command.prediction import Assumption
 from gpumemprof.estimate.command.program import Run
 from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Verdict
 
-__all__ = ["as_json", "as_text", "head_json", "page_width", "paragraph", "peaks_sentence"]
+__all__ = ["as_json", "as_text", "head_json", "peaks_sentence"]
 
 _MOST_ASSUMPTIONS = 20
-_WIDEST = 100
-
-
-def page_width() -> int:
-    """Columns of the terminal, or 80."""
-    return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
-
-
-def paragraph(text: str, indent: int = 0) -> list[str]:
-    """The text in lines that fit the terminal; its later lines are indented by two more columns."""
-    return textwrap.wrap(
-        text,
-        page_width(),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def as_text(options: Options, single: Single) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from gpumemprof.estimate.cards import ASSUMED, CARDS, DEFAULT, MEASURED, PUBLISHED, Card
+from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
 
@@ -37,11 +38,15 @@ def as_text() -> str:
         [
             *table([_HEAD, *(_row(card) for card in CARDS)], _IS_TEXT),
             "",
-            f"The default is {DEFAULT}. memory: what CUDA reports as total; context: what a process",
-            "takes before its first tensor; sm: compute capability.",
-            f"{MEASURED}: on such a card by us; {PUBLISHED}: as torch printed it on such a card;",
-            f"{ASSUMED}: from a similar card. * The context is assumed: the H200's, scaled by the",
-            "number of multiprocessors.",
+            *paragraph(
+                f"The default is {DEFAULT}. memory: what CUDA calls total; context: what a process "
+                "takes before its first tensor; free: the rest; sm: compute capability."
+            ),
+            *paragraph(
+                f"{MEASURED}: on such a card by us; {PUBLISHED}: as torch printed it on such a "
+                f"card; {ASSUMED}: from a similar card. * The context is assumed: the H200's, "
+                "scaled by the number of multiprocessors."
+            ),
         ]
     )
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpumemprof.estimate.command.answer import head_json, paragraph, peaks_sentence
+from gpumemprof.estimate.command.answer import head_json, peaks_sentence
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.units import size

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof.errors import UsageError
-from gpumemprof.estimate.command.answer import head_json, paragraph
+from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import UNLIMITED_BYTES

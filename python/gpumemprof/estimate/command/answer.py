@@ -48,7 +48,7 @@ def peaks_sentence(verdict: Verdict) -> str:
         if verdict.needed_bytes is not None:
             text += f" The whole run needs {size(verdict.needed_bytes)}."
     if not expected.is_certainty_known:
-        text += " Which rules the figures rest on is unknown, so they may be off by more."
+        text += " Which rules were used is not known, so the bands are wide."
     return text
 
 

@@ -11,6 +11,9 @@ __all__ = ["Band", "Bands", "bands"]
 # What remains unexplained where every rule is exact.
 _ALLOCATED_SHARE = 0.001
 _RESERVED_SHARE = 0.01
+# If it is not known which rules were used.
+_UNKNOWN_ALLOCATED_SHARE = 0.05
+_UNKNOWN_RESERVED_SHARE = 0.1
 # How far a fitted rule was off, at worst, where it was compared with a GPU.
 _FITTED_SHARE = 0.25
 
@@ -45,6 +48,7 @@ def bands(prediction: Prediction) -> Bands:
     A fitted workspace may be a quarter larger or smaller than its rule says. A guessed one may not
     be there at all, or be twice as large. What no rule knows can only add to the prediction.
     """
+    is_known = prediction.certainty is not None
     certainty = prediction.certainty or {}
     fitted = int(certainty.get(FITTED, 0) * _FITTED_SHARE)
     guess = certainty.get(GUESS, 0)
@@ -54,8 +58,10 @@ def bands(prediction: Prediction) -> Bands:
     def band(count: int, share: float) -> Band:
         return Band(max(0, int(count * (1 - share)) - below), int(count * (1 + share)) + above)
 
+    allocated = _ALLOCATED_SHARE if is_known else _UNKNOWN_ALLOCATED_SHARE
+    reserved = _RESERVED_SHARE if is_known else _UNKNOWN_RESERVED_SHARE
     return Bands(
-        band(prediction.allocated_bytes, _ALLOCATED_SHARE),
-        band(prediction.reserved_bytes, _RESERVED_SHARE),
-        prediction.certainty is not None,
+        band(prediction.allocated_bytes, allocated),
+        band(prediction.reserved_bytes, reserved),
+        is_known,
     )

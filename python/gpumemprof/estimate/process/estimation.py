@@ -53,14 +53,7 @@ class Estimation:
         self._notes.write(self._request.notes_path)
         found = {facts.ENDED: self._notes.ended}
         if self._engine is not None:
-            result = self._engine.end()
-            found.update(facts.certainty_facts(result.certainty))
-            found.update(
-                facts.assumption_facts(
-                    (entry.kind, entry.text, entry.line.file, entry.line.number, entry.count)
-                    for entry in result.assumptions
-                )
-            )
+            found.update(facts.engine_facts(self._engine.end()))
         return found
 
     def _start_engine(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gpumemprof.estimate.cards import Card
 
@@ -17,6 +18,7 @@ __all__ = [
     "OUT_OF_MEMORY",
     "assumption_facts",
     "certainty_facts",
+    "engine_facts",
     "first_facts",
 ]
 
@@ -40,6 +42,20 @@ def first_facts(card: Card, limit_bytes: int) -> dict[str, str]:
         LIMIT: str(limit_bytes),
         "device 0": card.name,
         "device 0 total_bytes": str(card.total_bytes),
+    }
+
+
+def engine_facts(found: Any) -> dict[str, str]:
+    """What the engine found; see `gpumemprof.estimate.engine.facts`."""
+    rows = [
+        (entry.kind, entry.text, entry.line.file, entry.line.number, entry.count)
+        for entry in found.assumptions
+    ]
+    for name, count in sorted(getattr(found, "operations_without_rules", {}).items()):
+        rows.append(("kernel", f"{name} was taken to allocate its results alone", "", 0, count))
+    return {
+        **certainty_facts(getattr(found, "bytes_by_certainty", None)),
+        **assumption_facts(rows),
     }
 
 

@@ -1,7 +1,12 @@
 """Predicts the GPU memory of a program on a machine without a GPU.
 
-``gpumemprof estimate`` runs whole programs (`command`). In a notebook the package itself is a
-function, ``gpumemprof.estimate(step)``, beside ``gpumemprof.estimating()``.
+``gpumemprof estimate`` runs whole programs (`command`). In a notebook, this package itself is the
+function ``gpumemprof.estimate``::
+
+    result = gpumemprof.estimate(train_step, model=model, gpu="l4")
+    print(result.verdict.sentence)
+
+See `gpumemprof.estimate.notebook.estimate` for its arguments.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ void RecordingFacts::take_process_fact(std::string_view key, const std::string& 
   if (key == "command") take(process_.command, value);
   if (key == "torch") take(process_.torch, value);
   if (key == "settings") take(process_.settings, value);
-  if (key == "estimate") process_.is_predicted = value == "predicted";
   if (key == "pid") take(process_.pid, value);
   if (key == "rank") take(process_.rank, value);
   if (key == "local_rank") take(process_.local_rank, value);

@@ -39,8 +39,6 @@ struct ProcessFacts {
   std::string command;
   std::string torch;     // its version
   std::string settings;  // of the allocator, as the environment gave them
-  // The run never happened: `gpumemprof estimate` predicted it for the card of device 0.
-  bool is_predicted = false;
   std::optional<std::uint64_t> pid;
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> local_rank;

@@ -271,10 +271,8 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["end"] = end_json(store, replay.end);
   json["counters"] = counters_json(replay);
   const bool is_simulated = store.origin().kind == "simulated";
-  const bool is_predicted = store.facts().process().is_predicted;
   const auto provenance = [&](bool is_measured) {
-    if (is_simulated || is_predicted) return is_simulated ? "simulated" : "predicted";
-    return is_measured ? "measured" : "inferred";
+    return is_simulated ? "simulated" : is_measured ? "measured" : "inferred";
   };
   json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
                         {"end", provenance(replay.has_end)},

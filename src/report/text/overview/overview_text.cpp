@@ -108,10 +108,7 @@ class OverviewWriter : private text::Page {
   [[nodiscard]] std::string kind() const {
     const std::string& kind = store_.origin().kind;
     if (kind == "torch_snapshot") return "PyTorch memory snapshot";
-    if (kind == "simulated") return "simulated run";
-    if (!store_.facts().process().is_predicted) return "recording";
-    const std::string& card = store_.facts().device(0).name;
-    return card.empty() ? "predicted run" : fmt::format("predicted run on {}", printable(card));
+    return kind == "simulated" ? "simulated run" : "recording";
   }
 
   std::string moment(const When& when, std::uint64_t events) const {

@@ -15,6 +15,7 @@ from gpumemprof.estimate.cards import DEFAULT, find_card
 from gpumemprof.estimate.command.prediction import Prediction
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.estimate.process import facts
+from gpumemprof.estimate.process.simulated_card import SimulatedCard
 from gpumemprof.read.recording import Recording
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.verify.program import open_quietly
@@ -81,6 +82,16 @@ class Estimate:
         return f"<Estimate: {self._verdict.sentence}>"
 
 
+class _Simulation(SimulatedCard):
+    """One that the block ends."""
+
+    ended = "exit"
+
+    def end(self, ended: str = "") -> dict[str, str]:
+        """As the block ended."""
+        return super().end(ended or self.ended)
+
+
 class estimating:  # noqa: N801 - reads as a verb in a with statement
     """Predict what a block of code takes on a GPU, without one.
 
@@ -112,31 +123,21 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
             overwrite: replace that file if it exists.
         """
         self._card = find_card(gpu)
-        self._assumed = dict(assume or {})
+        self._simulation = _Simulation(self._card, self._card.free_bytes, assume or {})
         self._path = None if path is None else os.fspath(path)
         self._overwrites = overwrite
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._engine: Any = None
         self._recording: ActiveRecording | None = None
         self._result = Estimate()
 
     def __enter__(self) -> Estimate:
         """Start; the result is complete at the end of the block."""
-        from gpumemprof.estimate.engine import (  # type: ignore[import-not-found,unused-ignore]
-            session,
-        )
-
         if self._path is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpumemprof-")
             self._path = str(Path(self._folder.name) / "estimate.gmp")
-        limit = self._card.free_bytes
-        self._engine = session.begin(self._card, limit_bytes=limit, assumed=self._assumed)
-        try:
-            self._recording = ActiveRecording(self._path, True, False, self._overwrites)
-            self._recording.add_facts(facts.first_facts(self._card, limit))
-        except BaseException:
-            self._engine.end()
-            raise
+        self._recording = ActiveRecording(
+            self._path, True, False, self._overwrites, simulation=self._simulation
+        )
         return self._result
 
     def __exit__(
@@ -146,15 +147,11 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
         trace: TracebackType | None,
     ) -> bool:
         """Stop, and judge; a full card is no error here."""
-        has_run_out = kind is not None and kind.__name__ == "OutOfMemoryError"
-        ended = facts.OUT_OF_MEMORY if has_run_out else "exit"
         recording, path = self._recording, self._path
         if recording is None or path is None:
             return False
-        # Before the engine is gone, since its memory is what is recorded.
-        recording.add_facts({facts.ENDED: ended})
-        found = self._engine.end()
-        recording.add_facts(facts.engine_facts(found))
+        has_run_out = kind is not None and kind.__name__ == "OutOfMemoryError"
+        self._simulation.ended = facts.OUT_OF_MEMORY if has_run_out else "exit"
         recording.stop()
         if kind is None or has_run_out:
             self._judge(open_quietly(path))

@@ -134,10 +134,10 @@ class ActiveRecording:
         >>> recording.stop()  # doctest: +SKIP
         """
         if self.capture == "counters":
-            self.add_facts(allocator.counter_facts())
+            self._add_facts(allocator.counter_facts())
         elif self.capture is not None and not self._is_cpu:
             with contextlib.suppress(Exception):
-                self.add_facts(cards.limit_facts())
+                self._add_facts(cards.limit_facts())
         self._add_retries()
         with open_recordings.lock:
             number, self._number = self._number, None
@@ -171,14 +171,14 @@ class ActiveRecording:
         try:
             if self._number is None:
                 return
-            self.add_facts(readiness.torch_versions())
+            self._add_facts(readiness.torch_versions())
             if self._has_stacks:
                 problem = why_no_forward_stacks()
                 state = "on" if problem is None else f"off: {problem}"
-                self.add_facts({"forward_stacks": state})
+                self._add_facts({"forward_stacks": state})
                 problem = why_no_modules()
                 state = "by instance" if problem is None else f"by line: {problem}"
-                self.add_facts({"modules": state})
+                self._add_facts({"modules": state})
             if self._has_labels:
                 self._is_watching = True
                 hooks.watch()
@@ -196,7 +196,7 @@ class ActiveRecording:
         if number is None:
             return
         try:
-            self.add_facts(cards.device_facts())
+            self._add_facts(cards.device_facts())
             for device, card in cards.card_ids().items():
                 _core.capture_watch_card(device, card)
             mode = _forced_mode()
@@ -211,13 +211,12 @@ class ActiveRecording:
             self._fall_back(error)
 
     def _on_self_test(self, result: str, contradiction: str) -> None:
-        self.add_facts({"self_test": result})
+        self._add_facts({"self_test": result})
         if contradiction:
             self._fall_back(UsageError(contradiction, "usage"))
         self.self_test = result
 
-    def add_facts(self, facts: dict[str, str]) -> None:
-        """State something about the run in the recording's header."""
+    def _add_facts(self, facts: dict[str, str]) -> None:
         self._facts.update(facts)
         number = self._number
         if number is not None:
@@ -229,7 +228,7 @@ class ActiveRecording:
             return
         with contextlib.suppress(Exception):  # Missing counters must not make stop() fail.
             now = allocator.retry_counts()
-            self.add_facts(
+            self._add_facts(
                 {
                     f"device {device} num_alloc_retries": str(max(0, now[device] - before))
                     for device, before in self._retries.items()
@@ -284,8 +283,8 @@ class ActiveRecording:
         settings = allocator.allocator_settings()
         if not _core.capture_set_settings(number, settings, *readiness.version()):
             self.notes.append(f"the allocator settings could not be parsed: {settings}")
-        self.add_facts({"settings": settings})
+        self._add_facts({"settings": settings})
 
     def _set_capture(self, capture: str) -> None:
         self.capture = capture
-        self.add_facts({"capture": capture})
+        self._add_facts({"capture": capture})

@@ -17,17 +17,15 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
+from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
-
-if TYPE_CHECKING:
-    from gpumemprof.estimate.process.estimation import Estimation
 
 __all__ = ["begin", "join", "leave"]
 
@@ -59,9 +57,9 @@ def begin() -> None:
 
         estimation = predicted.begin(settings.estimate)
     try:
-        recording = _start(settings, settings.output, settings.command, settings.force)
-        if estimation is not None:
-            recording.add_facts(estimation.first_facts())
+        recording = _start(
+            settings, settings.output, settings.command, settings.force, simulation=estimation
+        )
         registry = _make_registry() if settings.children else ""
     except OSError as error:
         run_closing.print_message(str(error))
@@ -83,7 +81,7 @@ def begin() -> None:
         settings.add_to(environment, 0)
         os.environ.update(environment)
     file = run_closing.OutputFile(settings.output)
-    _set_end(functools.partial(_end_program, recording, file, settings, estimation))
+    _set_end(functools.partial(_end_program, recording, file, settings))
     _guard()
 
 
@@ -105,7 +103,12 @@ def leave() -> None:
 
 
 def _start(
-    settings: Settings, path: str, command: str, overwrite: bool, waits: bool = False
+    settings: Settings,
+    path: str,
+    command: str,
+    overwrite: bool,
+    waits: bool = False,
+    simulation: Simulation | None = None,
 ) -> ActiveRecording:
     return ActiveRecording(
         path,
@@ -115,6 +118,7 @@ def _start(
         settings.labels,
         command=command,
         waits=waits,
+        simulation=simulation,
     )
 
 
@@ -236,14 +240,8 @@ def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None
 
 
 def _end_program(
-    recording: ActiveRecording,
-    file: run_closing.OutputFile,
-    settings: Settings,
-    estimation: Estimation | None,
-    how: str,
+    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings, how: str
 ) -> None:
-    if estimation is not None:
-        recording.add_facts(estimation.finish())
     _stop(recording, how)
     children = run_closing.read_children(settings.registry)
     if settings.registry:

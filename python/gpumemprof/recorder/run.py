@@ -183,8 +183,6 @@ def main(
         return _USAGE_CODE
     settings = options.settings
     settings.quiet, settings.applied, settings.estimate = is_quiet, applied, estimate
-    if estimate is not None:
-        settings.cpu = False
     settings.children &= not is_quiet
     words = [options.script, *options.arguments]
     settings.command = recorded_command(words, settings.arguments)

@@ -12,9 +12,9 @@ from gpumemprof.errors import UsageError
 from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
-from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
+from gpumemprof.estimate.command.program import Run, UnpredictedError
 from gpumemprof.estimate.command.progress import Progress
-from gpumemprof.estimate.command.single import UNLIMITED_BYTES
+from gpumemprof.estimate.command.single import predict_for_card
 from gpumemprof.estimate.command.sweep_flags import (
     Combination,
     SweptFlag,
@@ -24,7 +24,7 @@ from gpumemprof.estimate.command.sweep_flags import (
 )
 from gpumemprof.estimate.command.table import bar, table
 from gpumemprof.estimate.command.units import size
-from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
+from gpumemprof.estimate.command.verdict import Answer, Room, Verdict
 
 __all__ = ["SweepPoint", "answer", "as_text"]
 
@@ -64,25 +64,17 @@ def _script_and_arguments(options: Options) -> list[str]:
 def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[SweepPoint]:
     tried = combinations(flags)
     head = options.program[: 2 if options.is_module else 1]
-    card = options.card
 
     def point(number: int) -> SweepPoint:
         program = [*head, *with_values(options.program[len(head) :], flags, tried[number])]
         place = folder / str(number)
         place.mkdir()
-        trial = Trial(
-            card,
-            UNLIMITED_BYTES,
-            place / "sweep.gmp",
-            program,
-            is_captured=True,
-            limits=[card.free_bytes],
-        )
+        trial = replace(options, program=program)
         try:
-            run = predict(replace(options, program=program), trial)
+            single = predict_for_card(trial, place, is_captured=True)
         except UnpredictedError as error:
             return SweepPoint(tried[number], None, None, str(error))
-        return SweepPoint(tried[number], run, judge(run.prediction, Room.of_card(card)))
+        return SweepPoint(tried[number], single.run, single.verdict)
 
     points = []
     with Progress(len(tried)) as progress, ThreadPoolExecutor(_AT_ONCE) as workers:
@@ -149,7 +141,7 @@ def _row(point: SweepPoint, free_bytes: int) -> list[str]:
     if point.verdict is None:
         return [*point.values, "-", "-", "", "not predicted"]
     prediction = point.verdict.prediction
-    drawn = bar(prediction.reserved_bytes / free_bytes, _BAR_WIDTH)
+    drawn = bar(_peak(point) / free_bytes, _BAR_WIDTH)
     short = point.verdict.short_bytes
     what = point.verdict.answer.value
     return [

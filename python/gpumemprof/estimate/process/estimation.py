@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from gpumemprof import estimate
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
-from gpumemprof.estimate.process import facts
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
+from gpumemprof.estimate.process.simulated_card import SimulatedCard
 from gpumemprof.recorder.run_closing import print_message
-from gpumemprof.torch_calls import readiness
 
 __all__ = ["Estimation", "begin"]
 
@@ -25,11 +25,12 @@ class Estimation:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._card = find_card(request.card)
         self._notes = Notes()
-        self._engine: Any = None
+        self._card = SimulatedCard(find_card(request.card), request.limit_bytes, request.assumed)
         self._time: TimeLimit | None = None
         self._steps: StepLimit | None = None
+        self.devices = self._card.devices
+        self.hidden_files = self._card.hidden_files
 
     def start(self) -> None:
         """Before the program's first line."""
@@ -37,46 +38,51 @@ class Estimation:
         if seconds is not None:
             self._time = TimeLimit(seconds, self._on_time)
             self._time.start()
-        readiness.when_imported(self._start_engine)
 
-    def first_facts(self) -> dict[str, str]:
-        """For the recording, when it begins."""
-        return facts.first_facts(self._card, self._request.limit_bytes)
+    def settings(self) -> str:
+        """The allocator's settings."""
+        return self._card.settings()
 
-    def finish(self) -> dict[str, str]:
-        """Call at the program's end, while the recording is open; returns the last facts."""
+    def begin(self) -> dict[str, str]:
+        """Torch is imported."""
+        try:
+            found = self._card.begin()
+        except Error as error:
+            self._refuse(str(error))
+            raise
+        if self._request.steps is not None:
+            self._steps = StepLimit(self._request.steps, self._on_step, self._on_last_step)
+            self._steps.start()
+        self._print_no_refusals()
+        return found
+
+    def end(self) -> dict[str, str]:
+        """The program has ended, and the recording is about to be closed."""
         if self._time is not None:
             self._time.cancel()
         self._notes.steps = 0 if self._steps is None else self._steps.steps
         if not self._notes.ended:
             self._note_exception(getattr(sys, "last_value", None))
         self._notes.write(self._request.notes_path)
-        found = {facts.ENDED: self._notes.ended}
-        if self._engine is not None:
-            found.update(facts.engine_facts(self._engine.end()))
-        return found
-
-    def _start_engine(self) -> None:
-        try:
-            from gpumemprof.estimate.engine import (  # type: ignore[import-not-found,unused-ignore]
-                session,
-            )
-
-            self._engine = session.begin(
-                self._card,
-                limit_bytes=self._request.limit_bytes,
-                assumed=self._request.assumed,
-            )
-        except Error as error:
-            self._refuse(str(error))
-        if self._request.steps is not None:
-            self._steps = StepLimit(self._request.steps, self._on_step, self._on_last_step)
-            self._steps.start()
+        return self._card.end(self._notes.ended)
 
     def _refuse(self, sentence: str) -> None:
         self._notes = Notes("exception", 0, sentence, is_prediction_refused=True)
         self._notes.write(self._request.notes_path)
         os._exit(_REFUSED_CODE)
+
+    @staticmethod
+    def _print_no_refusals() -> None:
+        """The command prints the sentence, at the very end."""
+        show = sys.excepthook
+
+        def hook(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            if not isinstance(error, Error):
+                show(kind, error, trace)
+
+        sys.excepthook = hook
 
     def _on_step(self, step: int) -> None:
         if self._request.shows_progress and self._time is not None:
@@ -96,17 +102,19 @@ class Estimation:
         if error is None:
             self._notes.ended = "exit"
         elif type(error).__name__ == "OutOfMemoryError":
-            self._notes.ended = facts.OUT_OF_MEMORY
+            self._notes.ended = "out of memory"
         else:
             self._notes.ended = "exception"
             self._notes.is_prediction_refused = isinstance(error, Error)
             where = _user_line(error.__traceback__)
             what = str(error) if isinstance(error, Error) else _described(error)
-            self._notes.problem = f"{where}: {what}" if where and where not in what else what
+            is_said = not where or isinstance(error, Error)
+            self._notes.problem = what if is_said else f"{where}: {what}"
 
 
 _REFUSED_CODE = 3
-_LIBRARIES = ("site-packages", "dist-packages", os.sep + "gpumemprof" + os.sep, "<frozen")
+_OWN_FOLDER = str(Path(estimate.__file__).resolve().parents[1])
+_LIBRARIES = ("site-packages", "dist-packages", _OWN_FOLDER, "<frozen")
 
 
 def _described(error: BaseException) -> str:

@@ -39,6 +39,7 @@ class SweepPoint:
 
     values: Combination
     run: Run | None
+    """On a card that is large enough, if it does not fit."""
     verdict: Verdict | None
     problem: str = ""
     """Why it could not be predicted."""
@@ -74,7 +75,7 @@ def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[Swe
             single = predict_for_card(trial, place, is_captured=True)
         except UnpredictedError as error:
             return SweepPoint(tried[number], None, None, str(error))
-        return SweepPoint(tried[number], single.run, single.verdict)
+        return SweepPoint(tried[number], single.whole, single.verdict)
 
     points = []
     with Progress(len(tried)) as progress, ThreadPoolExecutor(_AT_ONCE) as workers:
@@ -113,7 +114,7 @@ def _fits(point: SweepPoint) -> bool:
 
 
 def _peak(point: SweepPoint) -> int:
-    return 0 if point.verdict is None else point.verdict.prediction.reserved_bytes
+    return 0 if point.run is None else point.run.prediction.reserved_bytes
 
 
 def as_text(name: str, room: Room, flags: list[SweptFlag], points: list[SweepPoint]) -> str:
@@ -138,9 +139,9 @@ def as_text(name: str, room: Room, flags: list[SweptFlag], points: list[SweepPoi
 
 
 def _row(point: SweepPoint, free_bytes: int) -> list[str]:
-    if point.verdict is None:
+    if point.verdict is None or point.run is None:
         return [*point.values, "-", "-", "", "not predicted"]
-    prediction = point.verdict.prediction
+    prediction = point.run.prediction
     drawn = bar(_peak(point) / free_bytes, _BAR_WIDTH)
     short = point.verdict.short_bytes
     what = point.verdict.answer.value

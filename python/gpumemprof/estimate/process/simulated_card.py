@@ -1,4 +1,4 @@
-"""The simulated card of this process, as a recording needs it (`gpumemprof.recorder.simulation`)."""
+"""The simulated card of this process, as a recording needs it: see `recorder.simulation`."""
 
 from __future__ import annotations
 

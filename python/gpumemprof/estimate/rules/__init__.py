@@ -1,0 +1,1 @@
+"""What CUDA kernels allocate beside their results: one file per kind of operation."""

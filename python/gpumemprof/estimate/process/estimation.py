@@ -8,7 +8,6 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from gpumemprof import estimate
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit
@@ -113,7 +112,7 @@ class Estimation:
 
 
 _REFUSED_CODE = 3
-_OWN_FOLDER = str(Path(estimate.__file__).resolve().parents[1])
+_OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = ("site-packages", "dist-packages", _OWN_FOLDER, "<frozen")
 
 

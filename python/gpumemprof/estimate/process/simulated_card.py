@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpumemprof import estimate
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.process import facts
 
@@ -22,7 +21,7 @@ class SimulatedCard:
         self._assumed = dict(assumed)
         self._has_begun = False
         self.devices = 1
-        self.hidden_files = [str(Path(estimate.__file__).resolve().parent) + os.sep]
+        self.hidden_files = [str(Path(__file__).resolve().parents[1]) + os.sep]
 
     def settings(self) -> str:
         """As in PYTORCH_CUDA_ALLOC_CONF."""

@@ -135,7 +135,6 @@ CARDS: tuple[Card, ...] = (
         81_082,
         aliases=("h100", "h100-sxm", "h100-sxm5"),
     ),
-    _card("h100-pcie", "H100 PCIe 80 GB", "H100 PCIe", (9, 0), 114, 81_008),
     _card(
         "a100-80gb",
         "A100 80 GB",
@@ -145,6 +144,7 @@ CARDS: tuple[Card, ...] = (
         81_049,
         aliases=("a100", "a100-80gb-sxm", "a100-80gb-pcie"),
     ),
+    _card("h100-pcie", "H100 PCIe 80 GB", "H100 PCIe", (9, 0), 114, 81_008),
     _card("rtx-a6000", "RTX A6000", "RTX A6000", (8, 6), 84, 48_676, aliases=("a6000",)),
     _card(
         "rtx-6000-ada",

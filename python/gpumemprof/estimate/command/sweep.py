@@ -29,7 +29,7 @@ from gpumemprof.estimate.command.verdict import Answer, Room, Verdict
 __all__ = ["SweepPoint", "answer", "as_text"]
 
 _AT_ONCE = 2
-_BAR_WIDTH = 30
+_BAR_WIDTH = 20
 _USAGE_CODE = "exit code 2"
 
 
@@ -150,7 +150,7 @@ def _row(point: SweepPoint, free_bytes: int) -> list[str]:
         size(prediction.allocated_bytes),
         size(prediction.reserved_bytes),
         drawn.ljust(_BAR_WIDTH),
-        what if short is None else f"{what}: {size(short)} short",
+        what if short is None else f"short by {size(short)}",
     ]
 
 

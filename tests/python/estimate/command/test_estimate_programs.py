@@ -80,7 +80,9 @@ def test_a_training_program_is_predicted_after_three_steps(training: Path) -> No
         "step 2",
     ]
     assert "Traceback" not in done.stderr
+    assert set(found["devices"][0]["provenance"].values()) == {"predicted"}
     kept = gpumemprof.load(training / "est.gmp")
+    assert "predicted run" in str(kept).splitlines()[0]
     assert kept.devices[0].peak.allocated_bytes == found["verdict"]["peak_allocated_bytes"]
 
 
@@ -150,7 +152,7 @@ def test_a_sweep_takes_the_programs_own_flag(training: Path) -> None:
     assert lines[0].startswith("train.py fits a T4 with up to --batch-size 8: ")
     assert lines[2].split() == ["batch-size", "allocated", "reserved"]
     assert lines[3].endswith("fits")
-    assert "does not fit" in lines[4]
+    assert "short by" in lines[4]
     assert "step 0" not in done.stdout + done.stderr
 
 

@@ -11,6 +11,7 @@ from gpumemprof.estimate.command.answer import head_json, peaks_sentence
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
+from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
@@ -91,7 +92,9 @@ def _fit(options: Options, folder: Path) -> Fitted:
         is_captured=True,
     )
     try:
-        run = predict(options, trial)
+        with Progress(2) as progress:
+            progress.show(1, f"with {plan.title}")
+            run = predict(options, trial)
     except UnpredictedError as error:
         return Fitted(single, as_it_is, plan, "", None, None, str(error))
     if idle := [effect for effect in run.effects if effect.count == 0]:

@@ -106,7 +106,13 @@ def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
         output, _ = process.communicate(timeout=seconds + _GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        output, _ = process.communicate()
+        process.communicate()
+        raise UnpredictedError(
+            f"the program was still running after {seconds:.0f} s, and could not be ended",
+            "bad_input",
+            "",
+            "raise the limit with --limit SECONDS, or predict fewer steps with --steps",
+        ) from None
     except BaseException:
         # Ctrl-C reaches the program too.
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
+from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.verify.program import open_quietly
 
@@ -58,7 +59,9 @@ def _whole(options: Options, folder: Path, run: Run) -> Run:
     path.parent.mkdir()
     trial = Trial(options.card, UNLIMITED_BYTES, path, options.program, is_captured=True)
     try:
-        return predict(options, trial)
+        with Progress(2) as progress:
+            progress.show(1, "what the whole run would need")
+            return predict(options, trial)
     except UnpredictedError:  # The first run shows as much as can be known.
         return run
 

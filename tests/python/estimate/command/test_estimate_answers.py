@@ -106,9 +106,7 @@ def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> N
         points.append(sweep.SweepPoint((value,), run, judge(run.prediction, room)))
     points.append(sweep.SweepPoint(("64",), None, None, "train.py:3: no such data"))
     text = sweep.as_text("a.py", room, flags, points)
-    assert text.startswith(
-        "a.py fits an RTX 3080 10 GB with up to --batch 4: 4.45 GiB to spare"
-    )
+    assert text.startswith("a.py fits an RTX 3080 10 GB with up to --batch 4: 4.45 GiB to spare")
     rows = text.splitlines()
     assert rows[2].split() == ["batch", "allocated", "reserved"]
     assert rows[3].split()[:1] == ["4"]

@@ -7,6 +7,7 @@ what each card's memory makes of it is simulated.
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpumemprof.estimate.cards import CARDS, Card
 from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
-from gpumemprof.estimate.command.program import Run, Trial, predict
+from gpumemprof.estimate.command.program import AT_ONCE, Run, Trial, predict
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import UNLIMITED_BYTES
 from gpumemprof.estimate.command.table import table
@@ -49,20 +50,33 @@ def _predict(options: Options, folder: Path) -> list[CardAnswer]:
     groups: dict[tuple[int, int], list[Card]] = {}
     for card in CARDS:
         groups.setdefault(card.capability, []).append(card)
+    capabilities = list(groups)
+
+    def run(capability: tuple[int, int]) -> Run | Error:
+        cards = groups[capability]
+        trial = Trial(
+            cards[0],
+            UNLIMITED_BYTES,
+            folder / f"sm{capability[0]}{capability[1]}.gmp",
+            options.program,
+            is_captured=True,
+            limits=[card.free_bytes for card in cards],
+        )
+        try:
+            return predict(options, trial)
+        except Error as error:
+            return error
+
     answers: list[CardAnswer] = []
     problem: Error | None = None
-    with Progress(len(groups)) as progress:
-        for number, (capability, cards) in enumerate(groups.items()):
-            progress.show(number, f"compute capability {capability[0]}.{capability[1]}")
-            limits = [card.free_bytes for card in cards]
-            path = folder / f"sm{capability[0]}{capability[1]}.gmp"
-            trial = Trial(
-                cards[0], UNLIMITED_BYTES, path, options.program, is_captured=True, limits=limits
-            )
-            try:
-                answers += judge_cards(predict(options, trial), cards)
-            except Error as error:
-                problem = error
+    with Progress(len(groups)) as progress, ThreadPoolExecutor(AT_ONCE) as workers:
+        progress.show(0, "one run for each architecture")
+        for number, found in enumerate(workers.map(run, capabilities)):
+            progress.show(min(number + 1, len(groups) - 1), "one run for each architecture")
+            if isinstance(found, Error):
+                problem = found
+            else:
+                answers += judge_cards(found, groups[capabilities[number]])
     if not answers and problem is not None:
         raise problem
     return sorted(answers, key=_order)

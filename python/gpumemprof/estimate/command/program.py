@@ -22,12 +22,15 @@ from gpumemprof.read.recording import Recording
 from gpumemprof.verify import apply
 from gpumemprof.verify.program import RunNotes, add_remedies, open_quietly
 
-__all__ = ["Run", "Trial", "UnpredictedError", "predict"]
+__all__ = ["AT_ONCE", "Run", "Trial", "UnpredictedError", "predict"]
 
 _LAUNCHER = Path(process.__file__).resolve().parent / "launcher" / "start.py"
 # A process that does not end itself at its limit is killed so much later.
 _GRACE_SECONDS = 30
 _SHOWN_LINES = 20
+
+AT_ONCE = 2
+"""How many programs run at the same time, each with its own memory for modules and data."""
 
 
 class UnpredictedError(InputError):

@@ -12,7 +12,7 @@ from gpumemprof.errors import UsageError
 from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
-from gpumemprof.estimate.command.program import Run, UnpredictedError
+from gpumemprof.estimate.command.program import AT_ONCE, Run, UnpredictedError
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import predict_for_card
 from gpumemprof.estimate.command.sweep_flags import (
@@ -28,7 +28,6 @@ from gpumemprof.estimate.command.verdict import Answer, Room, Verdict
 
 __all__ = ["SweepPoint", "answer", "as_text"]
 
-_AT_ONCE = 2
 _BAR_WIDTH = 20
 _USAGE_CODE = "exit code 2"
 
@@ -78,7 +77,8 @@ def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[Swe
         return SweepPoint(tried[number], single.whole, single.verdict)
 
     points = []
-    with Progress(len(tried)) as progress, ThreadPoolExecutor(_AT_ONCE) as workers:
+    with Progress(len(tried)) as progress, ThreadPoolExecutor(AT_ONCE) as workers:
+        progress.show(0, _written(flags, tried[0]))
         for number, found in enumerate(workers.map(point, range(len(tried)))):
             points.append(found)
             if number + 1 < len(tried):

@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import CARDS, Card
 from gpumemprof.estimate.command.answer import head_json
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
-from gpumemprof.estimate.command.program import AT_ONCE, Run, Trial, predict
+from gpumemprof.estimate.command.program import AT_ONCE, Run, Trial, UnpredictedError, predict
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import UNLIMITED_BYTES
 from gpumemprof.estimate.command.table import table
@@ -52,7 +51,7 @@ def _predict(options: Options, folder: Path) -> list[CardAnswer]:
         groups.setdefault(card.capability, []).append(card)
     capabilities = list(groups)
 
-    def run(capability: tuple[int, int]) -> Run | Error:
+    def run(capability: tuple[int, int]) -> Run | UnpredictedError:
         cards = groups[capability]
         trial = Trial(
             cards[0],
@@ -64,20 +63,21 @@ def _predict(options: Options, folder: Path) -> list[CardAnswer]:
         )
         try:
             return predict(options, trial)
-        except Error as error:
+        except UnpredictedError as error:
             return error
 
     answers: list[CardAnswer] = []
-    problem: Error | None = None
+    problem: UnpredictedError | None = None
     with Progress(len(groups)) as progress, ThreadPoolExecutor(AT_ONCE) as workers:
         progress.show(0, "one run for each architecture")
         for number, found in enumerate(workers.map(run, capabilities)):
             progress.show(min(number + 1, len(groups) - 1), "one run for each architecture")
-            if isinstance(found, Error):
+            if isinstance(found, UnpredictedError):
                 problem = found
             else:
                 answers += judge_cards(found, groups[capabilities[number]])
     if not answers and problem is not None:
+        problem.show_output()
         raise problem
     return sorted(answers, key=_order)
 

@@ -34,7 +34,14 @@ AT_ONCE = 2
 
 
 class UnpredictedError(InputError):
-    """The program could not be predicted."""
+    """The program could not be predicted; `output` has the end of its output if that was kept."""
+
+    output = ""
+
+    def show_output(self) -> None:
+        """Print it: the message refers to it."""
+        if self.output:
+            print(self.output, file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -134,10 +141,10 @@ def _read(
     effects: list[apply.Effect],
 ) -> Run:
     def unpredicted(message: str, hint: str) -> UnpredictedError:
-        lines = output.decode(errors="replace").splitlines()[-_SHOWN_LINES:]
-        for line in lines:
-            print(line, file=sys.stderr)
-        return UnpredictedError(message, "bad_input", "", hint)
+        error = UnpredictedError(message, "bad_input", "", hint)
+        lines = output.decode(errors="replace").splitlines()
+        error.output = "\n".join(lines[-_SHOWN_LINES:])
+        return error
 
     if notes.is_prediction_refused:
         raise unpredicted(notes.problem, "")

@@ -11,9 +11,9 @@ __all__ = ["Progress"]
 class Progress:
     """Used in a ``with`` statement; the line is gone at its end."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, is_shown: bool = True) -> None:
         self._total = total
-        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
+        self._is_shown = is_shown and sys.stderr is not None and sys.stderr.isatty()
 
     def __enter__(self) -> Progress:
         return self

@@ -37,7 +37,12 @@ def predict_for_card(options: Options, folder: Path, is_captured: bool = False) 
         card, card.free_bytes, _path(options, folder), options.program, is_captured=is_captured
     )
     run = predict(options, trial)
-    whole = _whole(options, folder, run) if run.prediction.has_failed else run
+    whole = run
+    if run.prediction.has_failed:
+        # Where output is captured, several programs run, and another line shows how far they are.
+        with Progress(2, is_shown=not is_captured) as progress:
+            progress.show(1, "what the whole run would need")
+            whole = _whole(options, folder, run)
     room = Room.of_card(card)
     verdict = judge(run.prediction, room, whole.prediction if whole is not run else None)
     return Single(card, _kept(options, run), verdict, whole)
@@ -59,9 +64,7 @@ def _whole(options: Options, folder: Path, run: Run) -> Run:
     path.parent.mkdir()
     trial = Trial(options.card, UNLIMITED_BYTES, path, options.program, is_captured=True)
     try:
-        with Progress(2) as progress:
-            progress.show(1, "what the whole run would need")
-            return predict(options, trial)
+        return predict(options, trial)
     except UnpredictedError:  # The first run shows as much as can be known.
         return run
 

@@ -40,7 +40,7 @@ class SweepPoint:
     run: Run | None
     """On a card that is large enough, if it does not fit."""
     verdict: Verdict | None
-    problem: str = ""
+    problem: UnpredictedError | None = None
     """Why it could not be predicted."""
 
 
@@ -48,8 +48,9 @@ def answer(options: Options, folder: Path) -> int:
     """Predict every combination and print the table; 0 if one fits."""
     flags = exact_flags(_script_and_arguments(options), options.sweeps)
     points = _predict(options, flags, folder)
-    if all(point.run is None for point in points):
-        raise _refusal(options, flags, points[0])
+    problems = [point.problem for point in points if point.problem is not None]
+    if len(problems) == len(points):
+        raise _refusal(options, flags, problems[0])
     if options.json:
         print(_as_json(options, flags, points))
     else:
@@ -73,7 +74,7 @@ def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[Swe
         try:
             single = predict_for_card(trial, place, is_captured=True)
         except UnpredictedError as error:
-            return SweepPoint(tried[number], None, None, str(error))
+            return SweepPoint(tried[number], None, None, error)
         return SweepPoint(tried[number], single.whole, single.verdict)
 
     points = []
@@ -86,17 +87,18 @@ def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[Swe
     return points
 
 
-def _refusal(options: Options, flags: list[SweptFlag], point: SweepPoint) -> Exception:
+def _refusal(options: Options, flags: list[SweptFlag], problem: UnpredictedError) -> Exception:
     """Why not a single combination could be predicted."""
-    if _USAGE_CODE in point.problem:
-        names = " and ".join(swept.flag for swept in flags)
-        return UsageError(
-            f"{options.name} does not take {names} (see its message above)",
-            "usage",
-            "",
-            f"python {options.name} --help shows the flags it has",
-        )
-    return UnpredictedError(point.problem, "bad_input")
+    problem.show_output()
+    if _USAGE_CODE not in problem.message:
+        return problem
+    names = " and ".join(swept.flag for swept in flags)
+    return UsageError(
+        f"{options.name} does not take {names} (see its message above)",
+        "usage",
+        "",
+        f"python {options.name} --help shows the flags it has",
+    )
 
 
 def _written(flags: list[SweptFlag], values: Combination) -> str:
@@ -130,7 +132,7 @@ def as_text(name: str, room: Room, flags: list[SweptFlag], points: list[SweepPoi
     head = [*(swept.name for swept in flags), "allocated", "reserved", "", ""]
     rows = [head, *(_row(point, free) for point in points)]
     is_text = [*(False for _ in flags), False, False, True, True]
-    problems = [point for point in points if point.problem]
+    problems = [point for point in points if point.problem is not None]
     lines = [*paragraph(first), "", *table(rows, is_text), ""]
     lines += paragraph(f"A full bar is {size(free)}, what {room.title} has free after the context.")
     for point in problems[:3]:
@@ -158,7 +160,7 @@ def _as_json(options: Options, flags: list[SweptFlag], points: list[SweepPoint])
     def row(point: SweepPoint) -> dict[str, Any]:
         values = {swept.flag: value for swept, value in zip(flags, point.values)}
         if point.run is None or point.verdict is None:
-            return {"values": values, "problem": point.problem}
+            return {"values": values, "problem": str(point.problem)}
         return {"values": values, **head_json(options.card, point.run, point.verdict)}
 
     largest = _largest(points)

@@ -9,6 +9,7 @@ import pytest
 from gpumemprof.estimate.cards import CARDS, find_card
 from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.program import UnpredictedError
 from gpumemprof.estimate.command.single import Single, exit_code
 from gpumemprof.estimate.command.sweep_flags import parse_sweep
 from gpumemprof.estimate.command.verdict import Answer, Room, judge
@@ -104,7 +105,9 @@ def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> N
     for value, snapshot in [("4", "gpt2_b4_fp32_adamw"), ("32", RUNNING_OUT)]:
         run = predicted(tmp_path, snapshot, limits=(room.free_bytes,))
         points.append(sweep.SweepPoint((value,), run, judge(run.prediction, room)))
-    points.append(sweep.SweepPoint(("64",), None, None, "train.py:3: no such data"))
+    points.append(
+        sweep.SweepPoint(("64",), None, None, UnpredictedError("train.py:3: no such data"))
+    )
     text = sweep.as_text("a.py", room, flags, points)
     assert text.startswith("a.py fits an RTX 3080 10 GB with up to --batch 4: 4.45 GiB to spare")
     rows = text.splitlines()

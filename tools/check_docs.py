@@ -167,7 +167,7 @@ class Runner:
             return
         for word in words[1:]:
             # From here on, arguments belong to the program being run.
-            if word in {"--", "-m"} or (verb == "run" and word.endswith(".py")):
+            if word in {"--", "-m"} or (verb in {"run", "estimate"} and word.endswith(".py")):
                 break
             flag = word.split("=")[0]
             if flag.startswith("-") and not re.search(

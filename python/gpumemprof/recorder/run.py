@@ -159,13 +159,19 @@ def _become(options: _Options) -> NoReturn:
     os.execve(sys.executable, words, environment)
 
 
-def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None = None) -> int:
+def main(
+    arguments: Sequence[str],
+    is_quiet: bool = False,
+    applied: str | None = None,
+    estimate: str | None = None,
+) -> int:
     """Become the program, recorded; returns only if that fails.
 
     Args:
         arguments: the words after the verb.
         is_quiet: print nothing about the recording at the end, and record no other process.
         applied: a request to change the program; see `gpumemprof.verify.apply`.
+        estimate: a request to predict it; see `gpumemprof.estimate.process.request`.
     """
     parser = _parser()
     try:
@@ -180,7 +186,7 @@ def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None =
         print_message(str(mistake))
         return _USAGE_CODE
     settings = options.settings
-    settings.quiet, settings.applied = is_quiet, applied
+    settings.quiet, settings.applied, settings.estimate = is_quiet, applied, estimate
     settings.children &= not is_quiet
     words = [options.script, *options.arguments]
     settings.command = recorded_command(words, settings.arguments)

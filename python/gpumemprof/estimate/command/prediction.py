@@ -86,6 +86,8 @@ class Prediction:
         if not devices or devices[0]["peak"]["allocated_bytes"] is None:
             return None
         device = max(devices, key=lambda entry: entry["peak_reserved_bytes"] or 0)
+        if not device["peak"]["allocated_bytes"] and not device["oom_reports"]:
+            return None
         facts = report["input"]["facts"]
         oom = _out_of_memory(device, limit_bytes)
         ended = facts.get(ENDED, "")

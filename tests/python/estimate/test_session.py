@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 import pytest
@@ -26,6 +27,14 @@ def test_after_an_estimate_the_process_is_as_before():
         torch.Tensor.pin_memory,
     ) == others
     assert torch.ones(3).sum().item() == 3
+
+
+def test_the_driver_finds_no_card_whatever_the_program_sets(estimate):
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+    get = ctypes.CDLL(None).getenv
+    get.restype = ctypes.c_char_p
+    assert get(b"CUDA_VISIBLE_DEVICES") == b""
 
 
 def test_what_was_found_is_returned():

@@ -58,6 +58,42 @@ def test_a_copy_of_a_model_takes_as_much_again(estimate, memory):
     assert average.weight.data_ptr() != model.weight.data_ptr()
 
 
+def test_a_shallow_copy_takes_nothing(estimate, memory):
+    tensor = torch.empty(100, device="cuda")
+    assert copy.copy(tensor).data_ptr() == tensor.data_ptr()
+    assert memory.allocated_bytes == 400
+
+
+def test_flattened_weights_of_a_recurrent_network_are_one_block(estimate, memory):
+    network = torch.nn.LSTM(8, 16).to("cuda")
+    count = sum(each.numel() for each in network.parameters())
+    assert sorted(memory.live.values()) == [count * 4]
+
+
+def test_operations_of_a_subclass_are_seen_one_by_one(estimate, memory):
+    class Scaled(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_wrapper_subclass(
+                cls, data.shape, dtype=data.dtype, device=data.device
+            )
+
+        def __init__(self, data):
+            self.data_ = data
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            plain = [each.data_ if isinstance(each, Scaled) else each for each in args]
+            return func(*plain, **(kwargs or {}))
+
+    scaled = Scaled(torch.empty(100, device="cuda"))
+    assert memory.allocated_bytes == 400
+    result = scaled * 2
+    assert memory.allocated_bytes == 800
+    del result, scaled
+    assert memory.allocated_bytes == 0
+
+
 def test_threads_of_the_program_are_estimated(estimate, memory):
     found = []
     thread = threading.Thread(target=lambda: found.append(torch.empty(50, device="cuda")))

@@ -60,6 +60,20 @@ def test_masks_with_known_values_select_the_true_number(estimate):
     assert assumed(estimate) == []
 
 
+def test_a_count_agrees_with_what_a_mask_selects(estimate):
+    mask = torch.randn(1_000_000, device="cuda") > 0
+    assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 1_000_000
+
+
+def test_arrays_of_numpy_are_changed_for_real(estimate):
+    import numpy as np
+
+    array = np.zeros(4)
+    tensor = torch.from_numpy(array)
+    tensor += 2
+    assert array.tolist() == [2, 2, 2, 2]
+
+
 def test_masks_with_unknown_values_select_all_and_say_so(estimate):
     data = torch.randn(2000, 50, device="cuda")
     assert data[data > 0].shape == (100_000,)

@@ -18,7 +18,7 @@ from gpumemprof.estimate.engine.fallback import shapes_by_running
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
 from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
-from gpumemprof.estimate.engine.shape_functions import SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shape_functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
 from gpumemprof.estimate.rules.table import Call, chosen, compile_rules
 
@@ -52,7 +52,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.answers = answers
         self.values = Values()
         self.gradient_sums = GradientSums(device)
-        self.operation_count = 0
+        self._plain_types: set[type] = set()
         self._data_shapes = DataShapes(device.assumptions, answers)
         self._rules = compile_rules(device)
         self._operations: dict[Any, Operation] = {}
@@ -64,9 +64,13 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        for kind in types:
+            if kind is not FakeTensor and not self._is_plain(kind):
+                # A subclass with operations of its own; they arrive here one by one.
+                return NotImplemented
         kwargs = kwargs or {}
-        self.operation_count += 1
         op = self._operations.get(func) or self._learn(func)
+        op.calls += 1
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         if op.answer is not None:
@@ -95,6 +99,24 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.values.after(op, args, kwargs, outputs)
         return outputs
 
+    def _is_plain(self, kind: type) -> bool:
+        if kind in self._plain_types:
+            return True
+        dispatch = getattr(kind, "__torch_dispatch__", None)
+        if dispatch is not torch._C._disabled_torch_dispatch_impl and kind is not torch.Tensor:
+            return False
+        self._plain_types.add(kind)
+        return True
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that were called."""
+        return [op for op in self._operations.values() if op.calls]
+
+    def reset_counts(self) -> None:
+        for op in self._operations.values():
+            op.calls = 0
+
     def _learn(self, func: Any) -> Operation:
         op = Operation(func, None, self._answer_for(func))
         op.rule = self._rules.get(op.name)
@@ -121,6 +143,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return lambda op, args, kwargs: None
         if name == "resize_" or (name == "set_" and func is aten.set_.source_Storage):
             return None
+        if name in MADE_OF_OPERATIONS:
+            shapes = SHAPE_FUNCTIONS[name]
+            return self._within_mode(lambda op, args, kwargs: shapes(*args, **kwargs))
         function = self._data_shapes.functions.get(name)
         if function is not None:
             return self._within_mode(function)
@@ -155,8 +180,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return self._cache.run(op, args, kwargs)
         except _NO_SHAPE as error:
             return self._run_on_zeros(op, args, kwargs, error)
-        except NotImplementedError as error:
-            if "Meta" not in str(error) and "fake" not in str(error):
+        except RuntimeError as error:  # NotImplementedError is one.
+            if not _is_about_missing_kernel(error):
                 raise
             return self._run_on_zeros(op, args, kwargs, error)
 
@@ -181,6 +206,16 @@ def _is_made_of_others(func: Any) -> bool:
         and not has_kernel(name, "CUDA")
         and not has_kernel(name, "CPU")
         and not has_kernel(name, "Meta")
+    )
+
+
+def _is_about_missing_kernel(error: Exception) -> bool:
+    """Whether torch has no shape function, and tried to run the CUDA kernel or found none."""
+    text = str(error)
+    if isinstance(error, NotImplementedError):
+        return "Meta" in text or "fake" in text or "CUDA" in text
+    return text.startswith(
+        ("CUDA error", "Found no NVIDIA", "No CUDA GPUs", "Unexpected error from")
     )
 
 

@@ -24,9 +24,10 @@ from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.engine.device import Device, Memory, torch_release
 from gpumemprof.estimate.engine.dispatch import EstimateMode
-from gpumemprof.estimate.engine.facts import Facts
+from gpumemprof.estimate.engine.facts import Facts, OperationFacts
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
+from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["Session", "Settings", "active", "begin", "end", "estimating"]
@@ -51,7 +52,6 @@ class Session:
 
     def __init__(self, card: Card, settings: Settings, memory: Memory | None = None) -> None:
         self._check_release()
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
         self.assumptions = Assumptions()
         self.device = Device(card, memory or _simulated(card, settings), self.assumptions)
         self.answers = Answers(self.assumptions, settings.assumed_values)
@@ -73,7 +73,7 @@ class Session:
         except BaseException:
             self._patcher.undo()
             raise
-        self.mode.operation_count = 0
+        self.mode.reset_counts()
         os.register_at_fork(after_in_child=self.device.close)
         self._patcher.set(sys, "excepthook", self._excepthook(sys.excepthook))
         self._entered = self.modes()
@@ -101,7 +101,7 @@ class Session:
             peak_reserved_bytes=statistics.get(
                 "reserved_bytes.all.peak", memory.peak_reserved_bytes
             ),
-            operation_count=self.mode.operation_count,
+            operations=_counted(self.mode.operations),
             assumptions=list(self.assumptions),
             out_of_memory=self.device.first_out_of_memory,
             failure=self.failure,
@@ -125,6 +125,16 @@ class Session:
                 "environment",
                 hint="use a release from 2.6 to 2.13",
             )
+
+
+def _counted(operations: list[Operation]) -> list[OperationFacts]:
+    """By name: overloads of one operation share their rules."""
+    found: dict[str, OperationFacts] = {}
+    for op in operations:
+        certainty = op.rule.certainty if op.rule is not None else None
+        facts = found.setdefault(op.name, OperationFacts(op.name, 0, certainty))
+        facts.calls += op.calls
+    return sorted(found.values(), key=lambda each: each.name)
 
 
 def _simulated(card: Card, settings: Settings) -> Memory:

@@ -116,7 +116,7 @@ class ShapeCache:
                 with torch.inference_mode(False):
                     return self._view(what, tensors[what.argument])
             return self._view(what, tensors[what.argument])
-        return None if what is None else tensors[what.argument]
+        return tensors[what.argument] if type(what) is _Same else None
 
     def _view(self, what: _View, base: FakeTensor) -> FakeTensor:
         data = torch.empty((0,), dtype=what.dtype, device=_META)

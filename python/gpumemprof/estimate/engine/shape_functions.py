@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import torch
 
-__all__ = ["SHAPE_FUNCTIONS"]
+__all__ = ["MADE_OF_OPERATIONS", "SHAPE_FUNCTIONS"]
 
 ShapeFunction = Callable[..., Any]
 SHAPE_FUNCTIONS: dict[str, ShapeFunction] = {}
@@ -126,6 +126,22 @@ def _cudnn_rnn_backward(
     return torch.empty_like(x), _like(hx), _like(cx), grads
 
 
+@_shapes("_cudnn_rnn_flatten_weight")
+def _cudnn_rnn_flatten_weight(weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> Any:
+    """Copies all weights into one buffer and makes them parts of it."""
+    buffer = weights[0].new_empty((sum(each.numel() for each in weights),))
+    start = 0
+    for each in weights:
+        part = buffer[start : start + each.numel()].view(each.shape)
+        torch.ops.aten.set_.source_Tensor(each, part)
+        start += each.numel()
+    return buffer
+
+
+# Their operations are seen by the engine one by one.
+MADE_OF_OPERATIONS = frozenset(("_cudnn_rnn_flatten_weight",))
+
+
 @_shapes("_cudnn_init_dropout_state")
 def _cudnn_dropout_state(dropout: float, train: bool, seed: int, **options: Any) -> Any:
     options.pop("pin_memory", None)
@@ -151,6 +167,11 @@ def _use_cudnn_ctc_loss(
     return all(each == longest for each in _lengths(inputs)) and all(
         0 < each <= 256 for each in _lengths(lengths)
     )
+
+
+@_shapes("_use_miopen_ctc_loss")
+def _use_miopen_ctc_loss(*_: Any) -> bool:
+    return False
 
 
 @_shapes("_cudnn_ctc_loss")

@@ -1,4 +1,4 @@
-"""copy.deepcopy() of fake tensors: it allocates what the copy of a plain tensor does."""
+"""copy.copy() and copy.deepcopy() of fake tensors allocate what those of plain tensors do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 
-__all__ = ["deep_copy"]
+__all__ = ["deep_copy", "shallow_copy"]
+
+
+def shallow_copy(tensor: FakeTensor) -> Any:
+    made = tensor.detach().requires_grad_(tensor.requires_grad)
+    for name, value in tensor.__dict__.items():
+        made.__dict__.setdefault(name, value)
+    return made
 
 
 def deep_copy(tensor: FakeTensor, memo: dict[Any, Any]) -> Any:

@@ -25,6 +25,7 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
     _follow_resized_storages(patcher, device)
     _skip_pinning(patcher)
     patcher.set(FakeTensor, "__reduce_ex__", _reduce)
+    patcher.set(FakeTensor, "__copy__", deep_copies.shallow_copy)
     patcher.set(FakeTensor, "__deepcopy__", deep_copies.deep_copy)
 
 

@@ -19,6 +19,7 @@ _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 def install(patcher: Patcher) -> None:
     for name, mode in _MODES.items():
         patcher.set(torch._VF, name, _with_cudnn(mode, getattr(torch._VF, name)))
+    patcher.set(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
     patcher.set(torch._VF, "_pad_packed_sequence", _pad_packed_sequence)
 
 

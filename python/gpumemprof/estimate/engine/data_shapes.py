@@ -1,0 +1,255 @@
+"""Operations whose results have a size that depends on values: nonzero, masks, unique, and so on.
+
+The size is the true one where the values are known, else the user's, else the largest possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import torch
+
+from gpumemprof.estimate.engine.answers import Answers
+from gpumemprof.estimate.engine.assumptions import Assumptions
+from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.user_lines import current_line
+from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known
+
+__all__ = ["DataShapes"]
+
+aten = torch.ops.aten
+
+
+class DataShapes:
+    """Answers such operations; each function returns NotImplemented where nothing is special."""
+
+    def __init__(self, assumptions: Assumptions, answers: Answers) -> None:
+        self._assumptions = assumptions
+        self._answers = answers
+        self.functions: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]], Any]] = {
+            "nonzero": self._nonzero,
+            "masked_select": self._masked_select,
+            "index": self._index,
+            "_unique2": self._unique,
+            "_unique": self._unique,
+            "unique_consecutive": self._unique_consecutive,
+            "unique_dim": self._unique_dim,
+            "unique_dim_consecutive": self._unique_dim,
+            "repeat_interleave": self._repeat_interleave,
+            "bincount": self._bincount,
+            "_pack_padded_sequence": self._pack_padded_sequence,
+            "torchvision::nms": self._nms,
+        }
+
+    def _size(
+        self, what: str, values: Sequence[torch.Tensor], most: int, count: Callable[[], int]
+    ) -> int:
+        """How many there are: counted, chosen by the user, or the largest number."""
+        known = all(known_value(each) is not None for each in values)
+        line = current_line()
+        if not known or any(is_assumed(each) for each in values):
+            chosen = self._answers.chosen_at(line)
+            if chosen is not None:
+                return min(most, int(chosen) if chosen >= 1 else round(chosen * most))
+        if known:
+            with outside_modes():
+                size = count()
+            if any(is_assumed(each) for each in values):
+                text = f"{what}: {size} of at most {most}, if choices are spread evenly"
+                self._assumptions.add("value", text, line)
+            return size
+        text = f"{what}: as many as possible ({most})"
+        self._assumptions.add("value", text, line)
+        return most
+
+    def _count(self, mask: torch.Tensor, what: str) -> int:
+        known = known_value(mask)
+        return self._size(
+            what,
+            [mask],
+            mask.numel(),
+            lambda: int(torch.count_nonzero(known)),
+        )
+
+    def _nonzero(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        mask = args[0]
+        size = self._count(mask, "elements that are not zero")
+        if mask.device.type == "cuda":  # The kernel writes a row per dimension.
+            found = torch.empty((mask.dim(), size), dtype=torch.int64, device=mask.device).t()
+        else:
+            found = torch.empty((size, mask.dim()), dtype=torch.int64, device=mask.device)
+        known = known_value(mask)
+        if known is not None:
+            with outside_modes():
+                places = torch.nonzero(known)
+            if len(places) == size:
+                set_known(found, places, is_assumed(mask))
+        return found
+
+    def _masked_select(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensor, mask = args[:2]
+        shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+        copies = math.prod(shape) // max(1, mask.numel())
+        size = self._count(mask, "elements that a mask selects") * copies
+        return tensor.new_empty((size,))
+
+    def _index(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensor, indices = args[:2]
+        masks = (torch.bool, torch.uint8)
+        if not any(each is not None and each.dtype in masks for each in indices):
+            return NotImplemented
+        places: list[Any] = []
+        for each in indices:
+            if each is None or each.dtype not in masks:
+                places.append(each)
+                continue
+            found = aten.nonzero.default(each)
+            places.extend(aten.select.int(found, 1, dim) for dim in range(each.dim()))
+        return aten.index.Tensor(tensor, places)
+
+    def _unique(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        flags = [*args[2:], *[False] * 2]
+        with_inverse = flags[0] or kwargs.get("return_inverse", False)
+        with_counts = flags[1] or kwargs.get("return_counts", False)
+        known = known_value(tensor)
+        size = self._size(
+            "unique elements",
+            [tensor],
+            tensor.numel(),
+            lambda: len(torch.unique(known)),
+        )
+        found = tensor.new_empty((size,))
+        if known is not None and not is_assumed(tensor):
+            with outside_modes():
+                real = torch.unique(known, return_inverse=True, return_counts=True)
+        else:
+            real = None
+        inverse = tensor.new_empty(tensor.shape if with_inverse else (0,), dtype=torch.int64)
+        counts = tensor.new_empty((size,) if with_counts else (0,), dtype=torch.int64)
+        results = (found, inverse, counts)
+        if real is not None:
+            for fake, value in zip(results, real):
+                if fake.shape == value.shape:
+                    set_known(fake, value)
+        return results if op.name == "_unique2" else results[:2]
+
+    def _unique_consecutive(
+        self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        tensor = args[0]
+        known = known_value(tensor)
+        dim = op_argument(op, args, kwargs, "dim")
+        most = tensor.numel() if dim is None else tensor.shape[dim]
+        size = self._size(
+            "runs of equal elements",
+            [tensor],
+            most,
+            lambda: torch.unique_consecutive(known, dim=dim).shape[dim or 0],
+        )
+        shape = list(tensor.shape) if dim is not None else [size]
+        if dim is not None:
+            shape[dim] = size
+        inverse = tensor.new_empty(tensor.shape if dim is None else (most,), dtype=torch.int64)
+        return tensor.new_empty(shape), inverse, tensor.new_empty((size,), dtype=torch.int64)
+
+    def _unique_dim(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensor, dim = args[:2]
+        known = known_value(tensor)
+        most = tensor.shape[dim]
+        size = self._size(
+            "unique rows", [tensor], most, lambda: torch.unique(known, dim=dim).shape[dim]
+        )
+        shape = list(tensor.shape)
+        shape[dim] = size
+        numbers = {"dtype": torch.int64}
+        return (
+            tensor.new_empty(shape),
+            tensor.new_empty((most,), **numbers),
+            tensor.new_empty((size,), **numbers),
+        )
+
+    def _repeat_interleave(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        repeats = args[0]
+        if op.func is not aten.repeat_interleave.Tensor:
+            return NotImplemented
+        size = op_argument(op, args, kwargs, "output_size")
+        known = known_value(repeats)
+        if size is None:
+            if known is None:
+                chosen = self._answers.chosen_at(current_line())
+                size = int(chosen) if chosen is not None else repeats.numel()
+                self._assumptions.add("value", f"the sum of the repeats was taken to be {size}")
+            else:
+                with outside_modes():
+                    size = int(known.sum())
+        found = repeats.new_empty((size,))
+        if known is not None:
+            with outside_modes():
+                value = torch.repeat_interleave(known)
+            if len(value) == size:
+                set_known(found, value, is_assumed(repeats))
+        return found
+
+    def _bincount(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        least = op_argument(op, args, kwargs, "minlength") or 0
+        known = known_value(tensor)
+        weights = op_argument(op, args, kwargs, "weights")
+        dtype = torch.int64 if weights is None else torch.float64
+        if known is None:
+            size = self._size("bins", [tensor], max(least, 1), lambda: 0)
+            return tensor.new_empty((size,), dtype=dtype)
+        with outside_modes():
+            value = torch.bincount(known, minlength=least)
+        found = tensor.new_empty(value.shape, dtype=dtype)
+        if weights is None:
+            set_known(found, value, is_assumed(tensor))
+        return found
+
+    def _pack_padded_sequence(
+        self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """As torch's own code, whose loop reads the lengths (ATen/native/PackedSequence.cpp)."""
+        data, lengths_tensor, batch_first = args[:3]
+        data = data.transpose(0, 1) if batch_first else data
+        known = known_value(lengths_tensor)
+        if known is None:
+            lengths = [data.shape[0]] * data.shape[1]
+            self._assumptions.add("value", "sequences were taken to have the full length")
+        else:
+            with outside_modes():
+                lengths = known.tolist()
+        steps = []
+        batch_sizes: list[int] = []
+        start = 0
+        for place, length in enumerate(reversed(lengths)):
+            if length > start:
+                count = len(lengths) - place
+                step = data[start:length].narrow(1, 0, count).contiguous()
+                steps.append(step.view((-1, *step.shape[2:])))
+                batch_sizes += [count] * (length - start)
+                start = length
+        packed = torch.cat(steps)
+        with outside_modes():  # C++ code reads it.
+            return packed, torch.tensor(batch_sizes, dtype=torch.int64)
+
+    def _nms(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        boxes = args[0]
+        size = self._size("boxes that are kept", [boxes], boxes.shape[0], lambda: boxes.shape[0])
+        return boxes.new_empty((size,), dtype=torch.int64)
+
+
+def op_argument(op: Operation, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Any:
+    """An argument by its name in the operation's schema."""
+    if name in kwargs:
+        return kwargs[name]
+    for index, argument in enumerate(op.func._schema.arguments):
+        if argument.name == name:
+            if index < len(args):
+                return args[index]
+            return argument.default_value if argument.has_default_value() else None
+    return None

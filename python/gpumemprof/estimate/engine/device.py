@@ -1,0 +1,239 @@
+"""The simulated device: the engine and the rules allocate and free memory only through it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any, Callable, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
+from gpumemprof.estimate.engine.card import Card
+
+__all__ = ["Device", "Memory", "torch_release"]
+
+
+class Memory(Protocol):
+    """A simulated caching allocator of one device."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+
+    def allocate(
+        self, size: int, stream: int = 0, pool: tuple[int, int] = (0, 0)
+    ) -> int | None: ...
+    def free(self, address: int) -> None: ...
+    def empty_cache(self) -> None: ...
+    def statistics(self) -> dict[str, int]: ...
+    def reset_peaks(self) -> None: ...
+    def set_limit(self, limit_bytes: int) -> None: ...
+
+
+def torch_release() -> tuple[int, int]:
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+class Device:
+    """The memory of one simulated card.
+
+    A storage is allocated when the engine first sees it (`births`) and freed when torch destroys
+    it. What a kernel allocates for itself is `temporary` or `held`; `persistent` memory is
+    allocated once.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        memory: Memory,
+        assumptions: Assumptions | None = None,
+        torch_version: tuple[int, int] | None = None,
+        index: int = 0,
+    ) -> None:
+        self.card = card
+        self.memory = memory
+        self.assumptions = Assumptions() if assumptions is None else assumptions
+        self.torch_version = torch_version or torch_release()
+        self.index = index
+        self.limit_bytes = card.total_bytes - card.context_bytes
+        self.stream = 0  # the current stream of the program, and the pool of a captured graph
+        self.pool = (0, 0)
+        # For tests and comparisons: called with address, size and operation of each allocation.
+        self.on_allocation: Callable[[int, int, str], None] | None = None
+        self._lock = threading.RLock()  # a storage can die in any thread
+        self._live: dict[int, tuple[weakref.ref[Any], int]] = {}  # by storage: its address
+        self._persistent: dict[object, int] = {}
+        self._adds_in_place = False
+        self.first_out_of_memory = ""
+        self._is_closed = False
+
+    # Memory
+
+    def allocate(self, size_bytes: int, op: str) -> int:
+        """Address of a new block, 0 for no bytes; raises OutOfMemoryError if the card is full."""
+        size = int(size_bytes)
+        if size <= 0:
+            return 0
+        with self._lock:
+            address = self.memory.allocate(size, self.stream, self.pool)
+        if address is None:
+            message = self._out_of_memory(size)
+            self.first_out_of_memory = self.first_out_of_memory or message
+            raise torch.OutOfMemoryError(message)
+        if self.on_allocation is not None:
+            self.on_allocation(address, size, op)
+        return address
+
+    def free(self, address: int) -> None:
+        if address and not self._is_closed:
+            with self._lock:
+                self.memory.free(address)
+
+    def close(self) -> None:
+        """Storages may outlive the estimate, or be inherited by a forked process."""
+        self._is_closed = True
+
+    def temporary(self, size_bytes: int, op: str) -> None:
+        """A block that a kernel allocates and frees before it returns."""
+        self.free(self.allocate(size_bytes, op))
+
+    def held(self, op: str, *sizes: int) -> None:
+        """Blocks that live together until the kernel returns, and are freed in reverse order."""
+        addresses = [self.allocate(size, op) for size in sizes]
+        for address in reversed(addresses):
+            self.free(address)
+
+    def persistent(self, key: object, size_bytes: int, op: str) -> None:
+        """A block that is allocated once per key and never freed, such as a cuBLAS workspace."""
+        if key not in self._persistent:
+            self._persistent[key] = self.allocate(size_bytes, op)
+
+    def release_persistent(self, matches: Callable[[Any], bool]) -> None:
+        """Free persistent blocks, as torch._C._cuda_clearCublasWorkspaces() does."""
+        for key in [key for key in self._persistent if matches(key)]:
+            self.free(self._persistent.pop(key))
+
+    # Storages
+
+    def births(self, outputs: Any, op: str) -> None:
+        """Allocate the new storages among an operation's outputs, in their order."""
+        if isinstance(outputs, FakeTensor):
+            if outputs.fake_device.type == "cuda":
+                if outputs.layout is torch.strided:
+                    self._birth(outputs, None, op)
+                else:
+                    self.births(_parts(outputs), op)
+        elif isinstance(outputs, (tuple, list)):
+            for output in outputs:
+                self.births(output, op)
+
+    def birth_sized(self, tensor: torch.Tensor, size_bytes: int, op: str) -> None:
+        """Allocate a tensor whose storage has another size than its shape says."""
+        self._birth(tensor, int(size_bytes), op)
+
+    def not_there(self, tensor: Any) -> None:
+        """A tensor that the shape function puts on the device and the kernel does not."""
+        if isinstance(tensor, torch.Tensor):
+            self._birth(tensor, 0, "")
+
+    def address_of(self, storage: torch.UntypedStorage) -> int:
+        """Where a storage is; 0 if it has no memory on this device."""
+        found = self._live.get(storage._cdata)
+        return found[1] if found else 0
+
+    def use(self, memory: Memory) -> None:
+        """Drive another allocator from now on, with nothing allocated."""
+        self.memory = memory
+        self._live.clear()
+        self._persistent.clear()
+        self.first_out_of_memory = ""
+
+    def knows(self, storage: torch.UntypedStorage) -> bool:
+        return storage._cdata in self._live
+
+    def resize(self, storage: torch.UntypedStorage, size_bytes: int, op: str) -> None:
+        """A storage that got another size: the new block is allocated before the old is freed."""
+        key = storage._cdata
+        found = self._live.get(key)
+        address = self.allocate(size_bytes, op)
+        if found is not None:
+            self.free(found[1])
+        self._watch(storage, address)
+
+    def _birth(self, tensor: torch.Tensor, size_bytes: int | None, op: str) -> None:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._live:
+            size = storage.nbytes() if size_bytes is None else size_bytes
+            self._watch(storage, self.allocate(size, op))
+
+    def _watch(self, storage: torch.UntypedStorage, address: int) -> None:
+        key = storage._cdata
+
+        def died(_: Any, key: int = key, address: int = address) -> None:
+            self._live.pop(key, None)
+            self.free(address)
+
+        self._live[key] = (weakref.ref(storage, died), address)
+
+    @property
+    def live_storages(self) -> int:
+        return len(self._live)
+
+    # What the rules may ask and say
+
+    def note(self, kind: Kind, text: str) -> None:
+        """State an assumption about the line that is being executed."""
+        self.assumptions.add(kind, text)
+
+    @property
+    def adds_in_place(self) -> bool:
+        return self._adds_in_place
+
+    @contextlib.contextmanager
+    def adding_in_place(self) -> Iterator[None]:
+        """Additions within are done in place, as torch's own C++ code does with plain tensors."""
+        before, self._adds_in_place = self._adds_in_place, True
+        try:
+            yield
+        finally:
+            self._adds_in_place = before
+
+    def set_limit(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.memory.set_limit(limit_bytes)
+
+    def _out_of_memory(self, size: int) -> str:
+        memory = self.memory
+        return (
+            f"CUDA out of memory. Tried to allocate {_readable(size)}. GPU {self.index} has a "
+            f"total capacity of {_readable(self.card.total_bytes)} of which "
+            f"{_readable(max(0, self.limit_bytes - memory.reserved_bytes))} is free. Of the "
+            f"allocated memory {_readable(memory.allocated_bytes)} is allocated by PyTorch, and "
+            f"{_readable(memory.reserved_bytes - memory.allocated_bytes)} is reserved by PyTorch "
+            "but unallocated. (predicted by gpumemprof estimate)"
+        )
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that a sparse tensor consists of."""
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
+
+
+def _readable(size: int) -> str:
+    """A size as torch writes it in this message."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size} bytes"

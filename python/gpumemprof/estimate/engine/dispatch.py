@@ -1,0 +1,198 @@
+"""Hears every operation of the program: allocates what it returns, and answers what it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpumemprof.estimate.engine.answers import Answers
+from gpumemprof.estimate.engine.data_shapes import DataShapes
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.failures import CannotEstimate, no_shape_function
+from gpumemprof.estimate.engine.fake_mode import FakeMode
+from gpumemprof.estimate.engine.fallback import shapes_by_running
+from gpumemprof.estimate.engine.gradients import GradientSums
+from gpumemprof.estimate.engine.operation import Answer, Operation
+from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
+from gpumemprof.estimate.engine.shape_functions import SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.values import Values
+from gpumemprof.estimate.rules.table import Call, chosen, compile_rules
+
+__all__ = ["EstimateMode"]
+
+aten = torch.ops.aten
+
+_NO_SHAPE: tuple[type[Exception], ...] = tuple(
+    kind
+    for name in (
+        "UnsupportedOperatorException",
+        "DynamicOutputShapeException",
+        "DataDependentOutputException",
+        "UnsupportedFakeTensorException",
+    )
+    if isinstance(kind := getattr(fake_tensor, name, None), type)
+)
+
+
+class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
+    """Runs above torch's fake mode: operations have shapes and devices, but no data.
+
+    Each new storage is allocated on the simulated device and watched until torch destroys it. The
+    rules add what the CUDA kernels allocate beside their results.
+    """
+
+    def __init__(self, device: Device, answers: Answers, fake_mode: FakeMode) -> None:
+        super().__init__()
+        self._cache = ShapeCache(fake_mode)
+        self.device = device
+        self.answers = answers
+        self.values = Values()
+        self.gradient_sums = GradientSums(device)
+        self.operation_count = 0
+        self._data_shapes = DataShapes(device.assumptions, answers)
+        self._rules = compile_rules(device)
+        self._operations: dict[Any, Operation] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Nothing is compiled, and to say so takes time in every call.
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self.operation_count += 1
+        op = self._operations.get(func) or self._learn(func)
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        if op.answer is not None:
+            outputs = op.answer(op, args, kwargs)
+            if outputs is not NotImplemented:
+                return outputs
+        rule = op.rule
+        if rule is None:
+            outputs = self._shapes(op, args, kwargs)
+            if op.may_allocate:
+                self.device.births(outputs, op.name)
+        else:
+            call = Call(func, op.name, args, kwargs)
+            for before in rule.before:
+                before(self.device, call)
+            if rule.instead is None:
+                outputs = self._shapes(op, args, kwargs)
+            else:
+                outputs = rule.instead(self.device, call)
+            if rule.births is not None:
+                rule.births(self.device, call, outputs)
+            elif op.may_allocate:
+                self.device.births(outputs, op.name)
+            for after in rule.after:
+                after(self.device, call, outputs)
+        self.values.after(op, args, kwargs, outputs)
+        return outputs
+
+    def _learn(self, func: Any) -> Operation:
+        op = Operation(func, None, self._answer_for(func))
+        op.rule = self._rules.get(op.name)
+        op.shapes = {} if can_cache(op) else None
+        self._operations[func] = op
+        return op
+
+    def _answer_for(self, func: Any) -> Answer | None:
+        name = func._schema.name
+        name = name[6:] if name.startswith("aten::") else name
+        if func is torch.ops.prim.device.default:
+            return _device_of
+        if func is aten._local_scalar_dense.default:
+            return lambda op, args, kwargs: self.answers.item(args[0])
+        if func is aten.equal.default:
+            return lambda op, args, kwargs: self.answers.equal(args[0], args[1])
+        if func is aten.add.Tensor:
+            return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
+        if name == "scaled_dot_product_attention":
+            return self._within_mode(self._attention)
+        if name == "is_pinned":
+            return lambda op, args, kwargs: False
+        if name == "record_stream":
+            return lambda op, args, kwargs: None
+        if name == "resize_" or (name == "set_" and func is aten.set_.source_Storage):
+            return None
+        function = self._data_shapes.functions.get(name)
+        if function is not None:
+            return self._within_mode(function)
+        if _is_made_of_others(func):
+            return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
+        return None
+
+    def _attention(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Arrives whole only in torch.inference_mode(): elsewhere its own kernel chooses."""
+        choose = chosen("scaled_dot_product_attention")
+        if choose is None or not _is_on_cuda(args):
+            return op.func.decompose(*args, **kwargs)
+        return choose(self.device, *args, **kwargs)
+
+    def _within_mode(self, function: Answer) -> Answer:
+        def answer(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            # What it creates is allocated like the results of any operation.
+            torch._C._push_on_torch_dispatch_stack(self)
+            try:
+                return function(op, args, kwargs)
+            finally:
+                torch._C._pop_torch_dispatch_stack(None)
+
+        return answer
+
+    def _shapes(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operation on fake tensors."""
+        function = SHAPE_FUNCTIONS.get(op.name)
+        if function is not None and _is_on_cuda(args):
+            return function(*args, **kwargs)
+        try:
+            return self._cache.run(op, args, kwargs)
+        except _NO_SHAPE as error:
+            return self._run_on_zeros(op, args, kwargs, error)
+        except NotImplementedError as error:
+            if "Meta" not in str(error) and "fake" not in str(error):
+                raise
+            return self._run_on_zeros(op, args, kwargs, error)
+
+    def _run_on_zeros(
+        self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+    ) -> Any:
+        if isinstance(error, CannotEstimate):
+            raise error
+        found = shapes_by_running(op.func, args, kwargs)
+        if found is NotImplemented:
+            raise no_shape_function(op.func) from error
+        self.device.note("kernel", f"the shape of {op.name}'s result was found with zeros")
+        return found
+
+
+def _is_made_of_others(func: Any) -> bool:
+    """Operations without kernels of their own arrive whole in torch.inference_mode()."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = func.name()
+    return (
+        has_kernel(name, "CompositeImplicitAutograd")
+        and not has_kernel(name, "CUDA")
+        and not has_kernel(name, "CPU")
+        and not has_kernel(name, "Meta")
+    )
+
+
+def _device_of(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The most frequent question of Python code."""
+    tensor = args[0]
+    return tensor.fake_device if type(tensor) is FakeTensor else NotImplemented
+
+
+def _is_on_cuda(args: tuple[Any, ...]) -> bool:
+    return any(
+        (isinstance(each, FakeTensor) and each.fake_device.type == "cuda")
+        or (isinstance(each, (list, tuple)) and _is_on_cuda(tuple(each[:1])))
+        for each in args
+    )

@@ -1,0 +1,58 @@
+"""What the engine knows about one operation of the dispatcher; found once per overload."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from gpumemprof.estimate.rules.table import CompiledRule
+
+__all__ = ["Operation"]
+
+Answer = Callable[["Operation", tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Operation:
+    """An overload with its rule, and how its arguments and results are treated."""
+
+    __slots__ = (
+        "answer",
+        "func",
+        "is_empty_factory",
+        "may_allocate",
+        "name",
+        "returns_view",
+        "rule",
+        "shapes",
+        "writes",
+    )
+
+    def __init__(self, func: Any, rule: CompiledRule | None, answer: Answer | None) -> None:
+        schema = func._schema
+        self.func = func
+        self.name: str = schema.name[6:] if schema.name.startswith("aten::") else schema.name
+        self.rule = rule
+        self.answer = answer
+        # Names of the arguments it writes to, with their places.
+        self.writes: list[tuple[int, str]] = [
+            (index, argument.name)
+            for index, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        self.may_allocate = self._may_allocate(schema)
+        self.is_empty_factory = self.name.startswith(("empty", "new_empty"))
+        self.returns_view = any(
+            each.alias_info is not None and not each.alias_info.is_write for each in schema.returns
+        )
+        # The shapes of results by those of the arguments; None if they are not remembered.
+        self.shapes: dict[Any, Any] | None = None
+
+    def _may_allocate(self, schema: Any) -> bool:
+        """Whether a result can have a storage that no argument has."""
+        if self.name in ("resize_", "set_", "lift", "lift_fresh"):
+            return True
+        if any(argument.is_out for argument in schema.arguments):
+            return True
+        # An in-place operation or a view shares its argument's storage.
+        return not schema.returns or any(
+            each.alias_info is None or "*" in each.alias_info.after_set for each in schema.returns
+        )

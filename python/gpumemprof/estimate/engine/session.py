@@ -1,0 +1,187 @@
+"""Begins and ends an estimate: from then on the process has a simulated card.
+
+`begin` is called once in the program's process, when torch has been imported. The program's main
+thread and the threads it starts run on fake tensors until `end`, or for the rest of the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gpumemprof import _core
+from gpumemprof.errors import Error
+from gpumemprof.estimate import patches
+from gpumemprof.estimate.engine import self_check
+from gpumemprof.estimate.engine.answers import Answers
+from gpumemprof.estimate.engine.assumptions import Assumptions
+from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.engine.device import Device, Memory, torch_release
+from gpumemprof.estimate.engine.dispatch import EstimateMode
+from gpumemprof.estimate.engine.facts import Facts
+from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
+from gpumemprof.estimate.patches.patcher import Patcher
+
+__all__ = ["Session", "Settings", "active", "begin", "end", "estimating"]
+
+_FIRST_RELEASE = (2, 6)
+_LAST_RELEASE = (2, 13)
+
+
+@dataclass
+class Settings:
+    """How a program is estimated."""
+
+    # The user's answers for values that are not known, by "file:line".
+    assumed_values: dict[str, float] = field(default_factory=dict)
+    # As in PYTORCH_CUDA_ALLOC_CONF; None reads the variable.
+    allocator: str | None = None
+    limit_bytes: int | None = None
+
+
+class Session:
+    """One estimate: the device, the modes, and everything that is patched."""
+
+    def __init__(self, card: Card, settings: Settings, memory: Memory | None = None) -> None:
+        self._check_release()
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        self.assumptions = Assumptions()
+        self.device = Device(card, memory or _simulated(card, settings), self.assumptions)
+        self.answers = Answers(self.assumptions, settings.assumed_values)
+        _load_rules()
+        self.fake_mode = FakeMode()
+        self.mode = EstimateMode(self.device, self.answers, self.fake_mode)
+        self.failure = ""
+        self._patcher = Patcher()
+        self._entered: Modes | None = None
+
+    def modes(self) -> Modes:
+        return Modes(self.fake_mode, self.mode)
+
+    def start(self) -> None:
+        """Patch torch, check that it works, and estimate what this thread does."""
+        try:
+            patches.install_all(self._patcher, self.device, self.answers, self.modes)
+            self_check.check(self.device, self.modes, self.mode.gradient_sums.learn)
+        except BaseException:
+            self._patcher.undo()
+            raise
+        self.mode.operation_count = 0
+        os.register_at_fork(after_in_child=self.device.close)
+        self._patcher.set(sys, "excepthook", self._excepthook(sys.excepthook))
+        self._entered = self.modes()
+        self._entered.__enter__()
+
+    def stop(self) -> Facts:
+        """What was found. The process is as it was before."""
+        if self._entered is not None:
+            self._entered.__exit__()
+            self._entered = None
+        facts = self.facts()
+        self.device.close()
+        self._patcher.undo()
+        return facts
+
+    def facts(self) -> Facts:
+        memory = self.device.memory
+        statistics = memory.statistics()
+        return Facts(
+            card=self.device.card,
+            torch_version=torch.__version__,
+            peak_allocated_bytes=statistics.get(
+                "allocated_bytes.all.peak", memory.peak_allocated_bytes
+            ),
+            peak_reserved_bytes=statistics.get(
+                "reserved_bytes.all.peak", memory.peak_reserved_bytes
+            ),
+            operation_count=self.mode.operation_count,
+            assumptions=list(self.assumptions),
+            out_of_memory=self.device.first_out_of_memory,
+            failure=self.failure,
+        )
+
+    def _excepthook(self, real: Any) -> Any:
+        def show(kind: type[BaseException], value: BaseException, trace: Any) -> None:
+            if isinstance(value, CannotEstimate):
+                self.failure = str(value)
+                print(f"gpumemprof: {value}", file=sys.stderr)
+                return
+            real(kind, value, trace)
+
+        return show
+
+    @staticmethod
+    def _check_release() -> None:
+        if not _FIRST_RELEASE <= torch_release() <= _LAST_RELEASE:
+            raise Error(
+                f"estimate does not work with torch {torch.__version__}",
+                "environment",
+                hint="use a release from 2.6 to 2.13",
+            )
+
+
+def _simulated(card: Card, settings: Settings) -> Memory:
+    conf = settings.allocator
+    if conf is None:
+        conf = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
+    limit = settings.limit_bytes or card.total_bytes - card.context_bytes
+    made: Memory = _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())  # type: ignore[attr-defined]
+    return made
+
+
+def _load_rules() -> None:
+    """Each file of the rules registers its own when it is imported."""
+    import importlib
+    import pkgutil
+
+    from gpumemprof.estimate import rules
+
+    for module in pkgutil.walk_packages(rules.__path__, rules.__name__ + "."):
+        importlib.import_module(module.name)
+
+
+_session: Session | None = None
+
+
+def active() -> Session | None:
+    return _session
+
+
+def begin(card: Card, settings: Settings | None = None, memory: Memory | None = None) -> Session:
+    """Estimate this process from now on."""
+    global _session
+    if _session is not None:
+        raise Error("an estimate is running already", "usage", hint="end it first")
+    session = Session(card, settings or Settings(), memory)
+    session.start()
+    _session = session
+    return session
+
+
+def end() -> Facts:
+    """End the estimate and return what it found."""
+    global _session
+    if _session is None:
+        raise Error("no estimate is running", "usage", hint="begin one first")
+    session, _session = _session, None
+    return session.stop()
+
+
+@contextlib.contextmanager
+def estimating(
+    card: Card, settings: Settings | None = None, memory: Memory | None = None
+) -> Iterator[Session]:
+    """Estimate what is done within, as in a notebook."""
+    session = begin(card, settings, memory)
+    try:
+        yield session
+    finally:
+        if _session is session:
+            end()

@@ -1,0 +1,181 @@
+"""Shapes of what CUDA kernels return for which torch itself has no shape function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import torch
+
+__all__ = ["SHAPE_FUNCTIONS"]
+
+ShapeFunction = Callable[..., Any]
+SHAPE_FUNCTIONS: dict[str, ShapeFunction] = {}
+
+
+def _shapes(name: str) -> Callable[[ShapeFunction], ShapeFunction]:
+    def register(function: ShapeFunction) -> ShapeFunction:
+        SHAPE_FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+def _like(tensor: Any) -> Any:
+    return None if tensor is None else torch.empty_like(tensor)
+
+
+# Fused cells of recurrent networks (ATen/native/cuda/RNN.cu)
+
+
+@_shapes("_thnn_fused_lstm_cell")
+def _lstm_cell(
+    input_gates: torch.Tensor,
+    hidden_gates: torch.Tensor,
+    cx: torch.Tensor,
+    input_bias: Any = None,
+    hidden_bias: Any = None,
+) -> Any:
+    workspace = torch.empty_like(input_gates)
+    return torch.empty_like(cx), torch.empty_like(cx), workspace
+
+
+@_shapes("_thnn_fused_lstm_cell_backward_impl")
+def _lstm_cell_backward(
+    grad_hy: Any,
+    grad_cy: Any,
+    cx: torch.Tensor,
+    cy: torch.Tensor,
+    workspace: torch.Tensor,
+    has_bias: bool,
+) -> Any:
+    gates = torch.empty_like(workspace)
+    bias = gates.new_empty((gates.shape[1],)) if has_bias else None
+    return gates, torch.empty_like(cx), bias
+
+
+@_shapes("_thnn_fused_gru_cell")
+def _gru_cell(
+    input_gates: torch.Tensor,
+    hidden_gates: torch.Tensor,
+    hx: torch.Tensor,
+    input_bias: Any = None,
+    hidden_bias: Any = None,
+) -> Any:
+    workspace = hx.new_empty((hx.shape[0], hx.shape[1] * 5))
+    return torch.empty_like(hx), workspace
+
+
+@_shapes("_thnn_fused_gru_cell_backward")
+def _gru_cell_backward(grad_hy: torch.Tensor, workspace: torch.Tensor, has_bias: bool) -> Any:
+    rows, hidden = grad_hy.shape
+    gates = [workspace.new_empty((rows, hidden * 3)) for _ in range(2)]
+    grad_hx = torch.empty_like(grad_hy)
+    biases = [workspace.new_empty((hidden * 3,)) if has_bias else None for _ in range(2)]
+    return gates[0], gates[1], grad_hx, biases[0], biases[1]
+
+
+# cuDNN's recurrent networks. The size of the reserve space is a rule.
+
+
+@_shapes("_cudnn_rnn")
+def _cudnn_rnn(
+    x: torch.Tensor,
+    weight: Sequence[torch.Tensor],
+    weight_stride0: int,
+    weight_buf: Any,
+    hx: torch.Tensor,
+    cx: Any,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    num_layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: Sequence[int],
+    dropout_state: Any,
+) -> Any:
+    directions = 2 if bidirectional else 1
+    width = (proj_size or hidden_size) * directions
+    output = x.new_empty((*x.shape[:-1], width))
+    cell = torch.empty_like(cx) if cx is not None else x.new_empty((0,))
+    reserve = torch.empty(1 if train else 0, dtype=torch.uint8, device=x.device)
+    weights = weight_buf if weight_buf is not None else x.new_empty((0,))
+    return output, torch.empty_like(hx), cell, reserve, weights
+
+
+@_shapes("_cudnn_rnn_backward")
+def _cudnn_rnn_backward(
+    x: torch.Tensor,
+    weight: Sequence[torch.Tensor],
+    weight_stride0: int,
+    weight_buf: torch.Tensor,
+    hx: torch.Tensor,
+    cx: Any,
+    *_: Any,
+) -> Any:
+    # All gradients of the weights are parts of one buffer.
+    buffer = x.new_empty((sum(each.numel() for each in weight),))
+    grads = []
+    start = 0
+    for each in weight:
+        grads.append(buffer[start : start + each.numel()].view(each.shape))
+        start += each.numel()
+    return torch.empty_like(x), _like(hx), _like(cx), grads
+
+
+@_shapes("_cudnn_init_dropout_state")
+def _cudnn_dropout_state(dropout: float, train: bool, seed: int, **options: Any) -> Any:
+    options.pop("pin_memory", None)
+    return torch.empty((0,), **options)
+
+
+# Connectionist temporal classification (ATen/native/cuda/LossCTC.cu, ATen/native/cudnn/LossCTC.cpp)
+
+
+def _lengths(value: Any) -> list[int]:
+    return [int(each) for each in (value.tolist() if isinstance(value, torch.Tensor) else value)]
+
+
+@_shapes("_use_cudnn_ctc_loss")
+def _use_cudnn_ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, blank: int
+) -> bool:
+    if not torch.backends.cudnn.enabled or blank != 0 or targets.dim() != 1:
+        return False
+    if log_probs.dtype != torch.float32 or targets.dtype != torch.int32:
+        return False
+    longest = log_probs.shape[0]
+    return all(each == longest for each in _lengths(inputs)) and all(
+        0 < each <= 256 for each in _lengths(lengths)
+    )
+
+
+@_shapes("_cudnn_ctc_loss")
+def _cudnn_ctc_loss(log_probs: torch.Tensor, targets: Any, *_: Any, **__: Any) -> Any:
+    batch = log_probs.shape[1]
+    return log_probs.new_empty((batch,)), torch.empty_like(log_probs)
+
+
+@_shapes("_ctc_loss")
+def _ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, *_: Any, **__: Any
+) -> Any:
+    steps, batch = log_probs.shape[:2]
+    longest = max(_lengths(lengths), default=0)
+    if not longest and targets.dim() == 2:
+        longest = targets.shape[1]
+    alpha = log_probs.new_empty((batch, steps, 2 * longest + 1))
+    return log_probs.new_empty((batch,)), alpha
+
+
+@_shapes("_ctc_loss_backward")
+def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **__: Any) -> Any:
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
+
+
+@_shapes("_pin_memory")
+def _pin_memory(tensor: torch.Tensor, device: Any = None) -> Any:
+    return torch.empty_like(tensor)

@@ -1,0 +1,62 @@
+"""The line of the user's program that is being executed."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+__all__ = ["Line", "current_line"]
+
+
+class Line(NamedTuple):
+    """A line of a program; the file is empty where no Python code was running."""
+
+    file: str
+    number: int
+    function: str
+
+    @property
+    def text(self) -> str:
+        return linecache.getline(self.file, self.number).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}" if self.file else "an unknown line"
+
+
+_OWN_FOLDER = str(Path(__file__).resolve().parent.parent)
+_LIBRARIES = (
+    "<frozen",
+    *(
+        sysconfig.get_path(key) + os.sep
+        for key in ("stdlib", "platstdlib", "purelib", "platlib")
+        if sysconfig.get_path(key)
+    ),
+)
+_is_library: dict[str, bool] = {}
+
+
+def _belongs_to_library(file: str) -> bool:
+    known = _is_library.get(file)
+    if known is None:
+        known = file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
+        known = _is_library[file] = known or file.startswith(_OWN_FOLDER)
+    return known
+
+
+def current_line() -> Line:
+    """Innermost line outside of installed packages, or else the innermost outside torch and us."""
+    frame: FrameType | None = sys._getframe(1)
+    inner: Line | None = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _belongs_to_library(file):
+            return Line(file, frame.f_lineno, frame.f_code.co_name)
+        if inner is None and f"{os.sep}torch{os.sep}" not in file and _OWN_FOLDER not in file:
+            inner = Line(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return inner or Line("", 0, "")

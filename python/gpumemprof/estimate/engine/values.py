@@ -1,0 +1,278 @@
+"""The true values of small tensors, so that the program takes the branches it would really take.
+
+A fake tensor has no data. Where all inputs of an operation are known and its results are small,
+the operation is also computed for real on the CPU, and the result kept with the fake tensor. Where
+an input is unknown, a few operations have results that can be assumed: what a router or a sampler
+picks is spread evenly, all values are finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gpumemprof.estimate.engine.fake_mode import without_fake_mode
+from gpumemprof.estimate.engine.operation import Operation
+
+__all__ = ["Values", "is_assumed", "known_value"]
+
+_MOST_INTEGERS = 1 << 20
+_MOST_FLOATS = 4096
+# Indices into more than this are words of a vocabulary, where the first ones end a text.
+_LARGE_RANGE = 1024
+_CPU = torch.device("cpu")
+
+
+def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
+    """A real tensor with its values, on the CPU, or None."""
+    if not isinstance(tensor, FakeTensor):
+        return tensor
+    value = tensor.__dict__.get("_known_value")
+    return tensor.constant if value is None else value
+
+
+def is_assumed(tensor: torch.Tensor) -> bool:
+    return "_assumed" in tensor.__dict__
+
+
+def _fakes(value: Any) -> Iterator[FakeTensor]:
+    if isinstance(value, FakeTensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _fakes(each)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    dtype = tensor.dtype
+    is_real = dtype.is_floating_point or dtype.is_complex
+    return int(tensor.numel()) <= (_MOST_FLOATS if is_real else _MOST_INTEGERS)
+
+
+class _UnknownValueError(Exception):
+    """An input of the operation has no known value."""
+
+
+class Values:
+    """Keeps the known values; one object serves all threads, since it has no state of its own."""
+
+    def after(
+        self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
+    ) -> None:
+        """Compute the results of an operation for real, if that is cheap and possible."""
+        if op.writes:
+            self._after_writing(op, args, kwargs, outputs)
+            return
+        if isinstance(outputs, FakeTensor):
+            if op.is_empty_factory or not _is_small(outputs):
+                return
+        elif not isinstance(outputs, (tuple, list)) or not all(map(_is_small, _fakes(outputs))):
+            return
+        self._compute(op, args, kwargs, list(_fakes(outputs)))
+
+    def _after_writing(
+        self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
+    ) -> None:
+        written: list[FakeTensor] = []
+        for index, name in op.writes:
+            written.extend(_fakes(args[index] if index < len(args) else kwargs.get(name)))
+        if not any("_known_value" in each.__dict__ for each in written) and (
+            not written or not _overwrites(op.name) or not all(map(_is_small, written))
+        ):
+            return
+        targets = [*_fakes(outputs), *written]
+        before = [each.__dict__.get("_known_value") for each in written]
+        if _overwrites(op.name):
+            for each in written:
+                if "_known_value" not in each.__dict__ and _is_small(each):
+                    with without_fake_mode():
+                        each._known_value = torch.empty_like(each, device=_CPU)
+        is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)
+        if is_done:
+            return
+        if op.name in _KEEPS_ITS_VALUE:
+            for each, value in zip(written, before):
+                if value is not None:
+                    each._known_value = value
+            return
+        for each in targets:
+            forget(each)
+
+    def _compute(
+        self,
+        op: Operation,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        targets: Sequence[FakeTensor],
+    ) -> bool:
+        """Whether the values of the targets are now known."""
+        assumed = False
+        try:
+            known_args, assumed = _real(args)
+            known_kwargs = {}
+            for name, value in kwargs.items():
+                known_kwargs[name], also = _real(value)
+                assumed = assumed or also
+        except _UnknownValueError:
+            return self._assume(op, args, targets)
+        try:
+            with without_fake_mode(), torch.no_grad():
+                results = op.func(*known_args, **known_kwargs)
+        except Exception:  # A CPU kernel may be missing: the values stay unknown.
+            return False
+        for target, value in zip(targets, [*_tensors(results), *_written(op, known_args)]):
+            if value.shape != target.shape:
+                forget(target)
+                continue
+            target._known_value = value
+            if assumed:
+                target._assumed = True
+            else:
+                target.__dict__.pop("_assumed", None)
+        return True
+
+    def _assume(self, op: Operation, args: Sequence[Any], targets: Sequence[FakeTensor]) -> bool:
+        assume = _ASSUMPTIONS.get(op.name)
+        if assume is None or not targets:
+            return False
+        with without_fake_mode():
+            for target, value in zip(targets, assume(args, targets)):
+                if value is not None:
+                    target._known_value = value
+                    target._assumed = True
+        return True
+
+
+def forget(tensor: torch.Tensor) -> None:
+    tensor.__dict__.pop("_known_value", None)
+    tensor.__dict__.pop("_assumed", None)
+    if isinstance(tensor, FakeTensor):
+        tensor.constant = None
+
+
+def set_known(tensor: torch.Tensor, value: torch.Tensor, assumed: bool = False) -> None:
+    tensor.__dict__["_known_value"] = value
+    if assumed:
+        tensor.__dict__["_assumed"] = True
+
+
+def _overwrites(name: str) -> bool:
+    """Operations that write all values whatever was there."""
+    return name in ("copy_", "fill_", "zero_")
+
+
+# A gradient that cannot be computed is assumed to be finite.
+_KEEPS_ITS_VALUE = ("_amp_foreach_non_finite_check_and_unscale_",)
+
+
+def _written(op: Operation, args: Sequence[Any]) -> list[torch.Tensor]:
+    return [each for index, _ in op.writes if index < len(args) for each in _tensors(args[index])]
+
+
+def _real(value: Any) -> tuple[Any, bool]:
+    """An argument with real tensors for fake ones, and whether a value in it is assumed."""
+    if isinstance(value, torch.Tensor):
+        if not isinstance(value, FakeTensor):
+            return value, False
+        known = known_value(value)
+        if known is None:
+            raise _UnknownValueError
+        return known, "_assumed" in value.__dict__
+    if isinstance(value, (tuple, list)):
+        assumed = False
+        found = []
+        for each in value:
+            real, also = _real(each)
+            found.append(real)
+            assumed = assumed or also
+        return (tuple(found) if isinstance(value, tuple) else found), assumed
+    return (_CPU if isinstance(value, torch.device) else value), False
+
+
+# Assumptions about results whose inputs are unknown
+
+Assume = Callable[[Sequence[Any], Sequence[FakeTensor]], Sequence["torch.Tensor | None"]]
+
+
+def _spread(shape: torch.Size, choices: int, dtype: torch.dtype) -> torch.Tensor:
+    """Indices that take each choice equally often."""
+    count = shape.numel()
+    start = choices // 2 if choices > _LARGE_RANGE else 0
+    indices = torch.arange(start, start + count) % max(1, choices)
+    return indices.to(dtype).reshape(shape)
+
+
+def _size_along(args: Sequence[Any], place: int, default: int | None) -> int:
+    tensor = args[0]
+    dim = args[place] if len(args) > place else default
+    if dim is None:
+        return int(tensor.numel())
+    return int(tensor.shape[dim]) if tensor.dim() else 1
+
+
+def _assume_picked(place: int, default: int | None) -> Assume:
+    """Of the results, the integers are indices along a dimension of the first argument."""
+
+    def assume(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
+        choices = _size_along(args, place, default)
+        return [
+            None if each.dtype.is_floating_point else _spread(each.shape, choices, each.dtype)
+            for each in targets
+        ]
+
+    return assume
+
+
+def _assume_order(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
+    """Sorting finds its input sorted."""
+    dim = next((each for each in args[1:] if type(each) is int), -1)
+    found: list[torch.Tensor | None] = []
+    for each in targets:
+        if each.dtype != torch.int64 or not each.dim() or each is targets[0]:
+            found.append(None)
+            continue
+        shape = [1] * each.dim()
+        shape[dim] = each.shape[dim]
+        found.append(torch.arange(each.shape[dim]).reshape(shape).expand(each.shape).contiguous())
+    return found
+
+
+def _assume_all(value: bool) -> Assume:
+    def assume(_: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
+        return [
+            torch.full((), value, dtype=each.dtype).expand(each.shape).contiguous()
+            for each in targets
+        ]
+
+    return assume
+
+
+_ASSUMPTIONS: dict[str, Assume] = {
+    "argmax": _assume_picked(1, None),
+    "argmin": _assume_picked(1, None),
+    "topk": _assume_picked(2, -1),
+    "max": _assume_picked(1, None),
+    "min": _assume_picked(1, None),
+    "multinomial": _assume_picked(3, -1),
+    "sort": _assume_order,
+    "argsort": _assume_order,
+    "isfinite": _assume_all(True),
+    "isnan": _assume_all(False),
+    "isinf": _assume_all(False),
+    "all": _assume_all(True),
+    "any": _assume_all(False),
+    "_is_all_true": _assume_all(True),
+    "_is_any_true": _assume_all(False),
+    "allclose": _assume_all(True),
+}

@@ -1,0 +1,41 @@
+"""What must be different in torch and other libraries while a program is estimated."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from gpumemprof.estimate.engine.answers import Answers
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.patches import (
+    compilation,
+    cuda,
+    data_loading,
+    fake_tensors,
+    kernels,
+    libraries,
+    native,
+    recurrent,
+    saving,
+    threads,
+    transformer_layers,
+)
+from gpumemprof.estimate.patches.patcher import Patcher
+
+__all__ = ["install_all"]
+
+
+def install_all(
+    patcher: Patcher, device: Device, answers: Answers, modes: Callable[[], Any]
+) -> None:
+    """`modes` makes a context in which operations are estimated."""
+    native.install(patcher)
+    kernels.install(patcher, device)  # before the build looks like one with CUDA
+    cuda.install(patcher, device)
+    fake_tensors.install(patcher, device, answers)
+    recurrent.install(patcher)
+    transformer_layers.install(patcher, device)
+    compilation.install(patcher, device)
+    data_loading.install(patcher, modes)
+    saving.install(patcher, device, modes)
+    libraries.install(patcher)
+    threads.install(patcher, modes)

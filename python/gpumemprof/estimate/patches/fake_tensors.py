@@ -1,0 +1,140 @@
+"""Fake tensors that behave like plain CUDA tensors towards programs and torch's own Python code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gpumemprof.estimate.engine.answers import Answers
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches import deep_copies
+from gpumemprof.estimate.patches.patcher import Patcher
+
+__all__ = ["install"]
+
+
+def install(patcher: Patcher, device: Device, answers: Answers) -> None:
+    _never_initialize_cuda(patcher)
+    _treat_like_plain_tensors(patcher)
+    _answer_reads(patcher, answers)
+    _answer_addresses(patcher, device)
+    _follow_resized_storages(patcher, device)
+    _skip_pinning(patcher)
+    patcher.set(FakeTensor, "__reduce_ex__", _reduce)
+    patcher.set(FakeTensor, "__deepcopy__", deep_copies.deep_copy)
+
+
+def _never_initialize_cuda(patcher: Patcher) -> None:
+    patcher.set_if_present(fake_tensor, "init_gpu_context", lambda *_: None)
+    patcher.set_if_present(fake_tensor, "init_cuda_context", lambda *_: None)
+
+
+def _treat_like_plain_tensors(patcher: Patcher) -> None:
+    # Parameters are swapped in place by module.to(); weak references to them do no harm here.
+    def swap(one: torch.Tensor, other: torch.Tensor) -> None:
+        one.__class__, other.__class__ = other.__class__, one.__class__
+        one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+        torch._C._swap_tensor_impl(one, other)
+
+    patcher.set(torch.utils, "swap_tensors", swap)
+    # Optimizers choose their implementation by the exact type.
+    from torch.optim import optimizer
+
+    types = optimizer._foreach_supported_types
+    types.append(FakeTensor)
+    patcher.on_undo(lambda: types.remove(FakeTensor))
+
+
+def _answer_reads(patcher: Patcher, answers: Answers) -> None:
+    def numpy(tensor: FakeTensor, *, force: bool = False) -> Any:
+        if not force:
+            if tensor.requires_grad:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use "
+                    "tensor.detach().numpy() instead."
+                )
+            if tensor.device.type != "cpu":
+                raise TypeError(
+                    f"can't convert {tensor.device} device type tensor to numpy. Use "
+                    "Tensor.cpu() to copy the tensor to host memory first."
+                )
+        if tensor.dtype == torch.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return answers.numpy(tensor)
+
+    def array(tensor: FakeTensor, dtype: Any = None, *_: Any, **__: Any) -> Any:
+        values = numpy(tensor)
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def formatted(tensor: FakeTensor, spec: str) -> str:
+        if tensor.dim() == 0:
+            return format(tensor.item(), spec)
+        return format(repr(tensor), spec)
+
+    patcher.set(FakeTensor, "numpy", numpy)
+    patcher.set(FakeTensor, "__array__", array)
+    patcher.set(FakeTensor, "tolist", answers.tolist_method())
+    patcher.set(FakeTensor, "__format__", formatted)
+    patcher.set(FakeTensor, "__repr__", _represented)
+
+
+def _represented(tensor: FakeTensor, *_: Any, **__: Any) -> str:
+    """As torch prints a tensor, without its values."""
+    gradient = ", requires_grad=True" if tensor.requires_grad else ""
+    return (
+        f"tensor(..., device='{tensor.device}', size={tuple(tensor.shape)}, "
+        f"dtype={tensor.dtype}{gradient})"
+    )
+
+
+def _answer_addresses(patcher: Patcher, device: Device) -> None:
+    """Programs recognize shared memory by addresses: they are the simulated ones."""
+    real = torch.UntypedStorage.data_ptr
+
+    def of_storage(storage: torch.UntypedStorage) -> int:
+        address = device.address_of(storage)
+        if address:
+            return address
+        return int(storage._cdata if storage.device.type == "meta" else real(storage))
+
+    def of_tensor(tensor: FakeTensor) -> int:
+        storage = tensor.untyped_storage()
+        address = device.address_of(storage) or storage._cdata
+        return int(address + tensor.storage_offset() * tensor.element_size())
+
+    patcher.set(torch.UntypedStorage, "data_ptr", of_storage)
+    patcher.set(FakeTensor, "data_ptr", of_tensor)
+
+
+def _follow_resized_storages(patcher: Patcher, device: Device) -> None:
+    real = torch.UntypedStorage.resize_
+
+    def resize(storage: torch.UntypedStorage, size: int) -> Any:
+        is_known = device.knows(storage)
+        result = real(storage, size)
+        if is_known:
+            device.resize(storage, size, "resize_")
+        return result
+
+    patcher.set(torch.UntypedStorage, "resize_", resize)
+
+
+def _skip_pinning(patcher: Patcher) -> None:
+    """Pinned memory is host memory: a tensor that should be pinned is used as it is."""
+    patcher.set(torch.Tensor, "pin_memory", lambda tensor, device=None: tensor)
+    patcher.set(torch.Tensor, "is_pinned", lambda tensor, device=None: False)
+
+
+def _reduce(tensor: FakeTensor, protocol: Any) -> Any:
+    """Pickled, for another process: a tensor of zeros."""
+    return _zeros, (tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, requires_grad: bool) -> torch.Tensor:
+    with outside_modes():
+        zeros = torch.zeros((), dtype=dtype).expand(shape).contiguous()
+        return zeros.requires_grad_(requires_grad)

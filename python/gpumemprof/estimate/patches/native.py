@@ -1,0 +1,133 @@
+"""What torch's C++ code asks about CUDA: the device guard and the CUDA hooks.
+
+Builds without CUDA have no device guard for "cuda", and the autograd engine asks the CUDA hooks
+whether there is an accelerator. Both are answered without a driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpumemprof.errors import Error
+from gpumemprof.estimate.patches.patcher import Patcher
+
+__all__ = ["install"]
+
+_CUDA = 1  # c10::DeviceType::CUDA
+_MOST_SLOTS = 64
+# Functions that return 1 and 0.
+_MACHINE_CODE = {
+    "x86_64": (b"\xb8\x01\0\0\0\xc3", b"\x31\xc0\xc3"),
+    "aarch64": (b"\x20\x00\x80\x52\xc0\x03\x5f\xd6", b"\x00\x00\x80\x52\xc0\x03\x5f\xd6"),
+}
+_DISTANCE = 64  # between the two functions
+# As declared in torch 2.11 to 2.13; the headers of the installed release are read where present.
+_USUAL_SLOTS = {"isBuilt": 2, "isAvailable": 3, "hasPrimaryContext": 4, "hasCUDA": 16}
+
+_kept: list[Any] = []  # torch keeps pointers to these for the rest of the process
+
+
+def install(patcher: Patcher) -> None:
+    # It asks the hooks for the version of CUDA, which a build without CUDA does not have.
+    configuration = torch.__config__.show()
+    patcher.set(torch._C, "_show_config", lambda: configuration)
+    functions = _constant_functions()
+    _install_device_guard(functions[0])
+    _answer_hooks(patcher, functions)
+
+
+def _library(name: str) -> ctypes.CDLL:
+    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+
+
+def _constant_functions() -> tuple[int, int]:
+    """Addresses of a function that returns 0 and of one that returns 1."""
+    code = _MACHINE_CODE.get(platform.machine())
+    if code is None:
+        raise Error(
+            f"gpumemprof estimate does not run on {platform.machine()} processors; use x86_64 or "
+            "aarch64"
+        )
+    # Some systems refuse pages that can be written and executed; ctypes callbacks need none.
+    try:
+        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError:
+        return _callbacks()
+    page[0 : len(code[0])] = code[0]
+    page[_DISTANCE : _DISTANCE + len(code[1])] = code[1]
+    base = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    _kept.append(page)
+    return base + _DISTANCE, base
+
+
+def _callbacks() -> tuple[int, int]:
+    kind = ctypes.CFUNCTYPE(ctypes.c_long)
+    functions = (kind(lambda: 0), kind(lambda: 1))
+    _kept.append(functions)
+    zero, one = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
+    return zero, one
+
+
+def _install_device_guard(returns_zero: int) -> None:
+    """Put torch's own guard that does nothing in CUDA's place, if there is none.
+
+    torch replaces a guard that reports no devices, but does not fill an empty place; so the place
+    gets a guard first whose every function returns 0.
+    """
+    registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(
+        _library("libc10.so"), "_ZN3c104impl26device_guard_impl_registryE"
+    )
+    if not registry[_CUDA]:
+        functions = (ctypes.c_void_p * _MOST_SLOTS)(*[returns_zero] * _MOST_SLOTS)
+        guard = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
+        _kept.append((functions, guard))
+        registry[_CUDA] = ctypes.addressof(guard)
+    torch._C._ensureCUDADeviceGuardSet()
+
+
+def _answer_hooks(patcher: Patcher, functions: tuple[int, int]) -> None:
+    """CUDA is built and available, but no context exists that would have to be waited for."""
+    zero, one = functions
+    slots = _hook_slots()
+    get = _library("libtorch_cpu.so")._ZN2at6detail12getCUDAHooksEv
+    get.restype = ctypes.c_void_p
+    hooks = ctypes.cast(get(), ctypes.POINTER(ctypes.c_void_p))
+    original = hooks[0] or 0
+    # Before the first function are the offset to the object's top and its type.
+    count = _MOST_SLOTS + 2
+    old = ctypes.cast(original - 16, ctypes.POINTER(ctypes.c_void_p))
+    table = (ctypes.c_void_p * count)(*[old[index] for index in range(count)])
+    table[2 + slots["isBuilt"]] = one
+    table[2 + slots["hasCUDA"]] = one
+    table[2 + slots["hasPrimaryContext"]] = zero
+    _kept.append(table)
+    hooks[0] = ctypes.addressof(table) + 16
+
+    def restore() -> None:
+        hooks[0] = original
+
+    patcher.on_undo(restore)
+
+
+def _hook_slots() -> dict[str, int]:
+    """Places of the hooks in their table of virtual functions, from the release's own headers."""
+    folder = Path(torch.__file__).parent / "include" / "ATen" / "detail"
+    names: list[str] = []
+    try:
+        for header in ("AcceleratorHooksInterface.h", "CUDAHooksInterface.h"):
+            text = (folder / header).read_text()
+            text = re.sub(r"#ifdef USE_ROCM.*?#endif", "", text, flags=re.S)
+            text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+            for name in re.findall(r"\bvirtual\b[^(;{]*?(~?\w+)\s*\(", text):
+                if name not in names:  # else it overrides
+                    names += [name, name] if name.startswith("~") else [name]  # destructors: two
+        return {name: names.index(name) for name in _USUAL_SLOTS}
+    except (OSError, ValueError):
+        return dict(_USUAL_SLOTS)

@@ -1,0 +1,215 @@
+"""Saving and loading: checkpoints are kept in this process as shapes, and nothing is written."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+from collections.abc import Mapping
+from typing import Any, Callable
+
+import torch
+
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches.patcher import Patcher
+from gpumemprof.estimate.patches.virtual_files import VirtualFiles
+
+__all__ = ["install"]
+
+_TOKEN = b"gpumemprof estimate, object "
+
+
+class _SavedTensor:
+    """Shape and place of a tensor; what shares a storage does so again when loaded."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.shape = tensor.shape
+        self.stride = tensor.stride()
+        self.offset = tensor.storage_offset()
+        self.dtype = tensor.dtype
+        self.device = tensor.device
+        self.requires_grad = tensor.requires_grad
+        self.is_parameter = isinstance(tensor, torch.nn.Parameter)
+        storage = tensor.untyped_storage()
+        self.storage = storage._cdata
+        self.storage_bytes = storage.nbytes()
+
+
+def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
+    files = VirtualFiles()
+    files.install(patcher)
+    saver = _Saver(device, files, modes)
+    patcher.set(torch, "save", saver.save)
+    saver.real_load = patcher.set(torch, "load", saver.load)
+    for module in (torch.serialization,):
+        patcher.set(module, "save", saver.save)
+        patcher.set(module, "load", saver.load)
+    if importlib.util.find_spec("safetensors") is not None:
+        _install_safetensors(patcher, saver)
+
+
+class _Saver:
+    def __init__(self, device: Device, files: VirtualFiles, modes: Callable[[], Any]) -> None:
+        self._device = device
+        self._files = files
+        self._modes = modes
+        self._objects: list[Any] = []
+        self.real_load: Any = torch.load
+        self.real_safe_open: Any = None
+
+    def save(self, obj: Any, f: Any, *_: Any, **__: Any) -> None:
+        self._device.note("behaviour", "what is saved is kept in memory, and no file is written")
+        self.keep(_described(obj), f)
+
+    def keep(self, content: Any, f: Any) -> None:
+        if hasattr(f, "write"):
+            self._objects.append(content)
+            f.write(_TOKEN + b"%d" % (len(self._objects) - 1))
+        else:
+            self._files.put(f, content)
+
+    def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        content = self._kept(f)
+        if content is not None:
+            return _restored(content[0], map_location)
+        with outside_modes():
+            loaded = self.real_load(f, "cpu", *args, **kwargs)
+        # The file says where its tensors were; a program without map_location had them there.
+        with self._modes():
+            return _moved(loaded, map_location)
+
+    def _kept(self, f: Any) -> tuple[Any] | None:
+        if not hasattr(f, "read"):
+            return (self._files.get(f),) if self._files.has(f) else None
+        start = f.tell()
+        found = f.read(len(_TOKEN) + 20)
+        if isinstance(found, bytes) and found.startswith(_TOKEN):
+            return (self._objects[int(found[len(_TOKEN) :])],)
+        f.seek(start)
+        return None
+
+    def has(self, path: Any) -> bool:
+        return self._files.has(path)
+
+    def restored(self, path: Any, map_location: Any) -> Any:
+        return _restored(self._files.get(path), map_location)
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    """The same structure with other leaves; objects of other types are leaves."""
+    if isinstance(value, Mapping) and hasattr(value, "items"):
+        mapped = {key: _map(each, function) for key, each in value.items()}
+        if type(value) is dict:
+            return mapped
+        try:
+            copied = copy.copy(value)
+            copied.update(mapped)  # type: ignore[attr-defined]
+            return copied
+        except Exception:
+            return mapped
+    if isinstance(value, (list, tuple)):
+        found = [_map(each, function) for each in value]
+        if hasattr(value, "_fields"):
+            return type(value)(*found)
+        return type(value)(found) if type(value) in (list, tuple) else found
+    return function(value)
+
+
+def _described(obj: Any) -> Any:
+    def describe(value: Any) -> Any:
+        return _SavedTensor(value) if isinstance(value, torch.Tensor) else value
+
+    if isinstance(obj, torch.nn.Module):
+        return _SavedModule(obj)
+    return _map(obj, describe)
+
+
+class _SavedModule:
+    """A whole module: a copy on the CPU that shares nothing with the program's."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.device = next((each.device for each in module.parameters()), torch.device("cpu"))
+        self.module = copy.deepcopy(module).to("cpu")
+
+
+def _restored(content: Any, map_location: Any) -> Any:
+    storages: dict[int, torch.Tensor] = {}
+
+    def restore(value: Any) -> Any:
+        if isinstance(value, _SavedModule):
+            return copy.deepcopy(value.module).to(_place(value.device, map_location))
+        if not isinstance(value, _SavedTensor):
+            return value
+        whole = storages.get(value.storage)
+        if whole is None:
+            place = _place(value.device, map_location)
+            whole = torch.empty((value.storage_bytes,), dtype=torch.uint8, device=place)
+            storages[value.storage] = whole
+        count = value.storage_bytes // max(1, _size_of(value.dtype))
+        typed = whole[: count * _size_of(value.dtype)].view(value.dtype)
+        tensor = typed.as_strided(value.shape, value.stride, value.offset).detach()
+        if value.is_parameter:
+            return torch.nn.Parameter(tensor, value.requires_grad)
+        return tensor.requires_grad_(value.requires_grad)
+
+    return _map(content, restore)
+
+
+def _size_of(dtype: torch.dtype) -> int:
+    return int(dtype.itemsize)
+
+
+def _place(device: torch.device, map_location: Any) -> torch.device:
+    if map_location is None:
+        return device
+    if isinstance(map_location, (str, torch.device, int)):
+        return torch.device(map_location)
+    if isinstance(map_location, Mapping):
+        return torch.device(map_location.get(str(device), device))
+    return torch.device("cpu")  # a function, which would be given a storage
+
+
+def _moved(loaded: Any, map_location: Any) -> Any:
+    if map_location is None or callable(map_location) or isinstance(map_location, Mapping):
+        return loaded
+    place = torch.device(map_location)
+    if place.type == "cpu":
+        return loaded
+    if isinstance(loaded, torch.nn.Module):
+        return loaded.to(place)
+    return _map(loaded, lambda each: each.to(place) if isinstance(each, torch.Tensor) else each)
+
+
+def _install_safetensors(patcher: Patcher, saver: _Saver) -> None:
+    from safetensors import torch as safe
+
+    def save_file(tensors: Any, filename: Any, *_: Any, **__: Any) -> None:
+        saver.save(dict(tensors), filename)
+
+    def load_file(filename: Any, device: Any = "cpu") -> Any:
+        if saver.has(filename):
+            return saver.restored(filename, device)
+        with outside_modes():
+            loaded = real_load(filename, "cpu")
+        return _moved(loaded, device)
+
+    def save_model(model: Any, filename: Any, *_: Any, **__: Any) -> None:
+        saver.save(model.state_dict(), filename)
+
+    real_load = patcher.set(safe, "load_file", load_file)
+    patcher.set(safe, "save_file", save_file)
+    patcher.set_if_present(safe, "save_model", save_model)
+    # Modules that have imported the functions already.
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in (
+            "transformers",
+            "accelerate",
+            "diffusers",
+            "peft",
+            "huggingface_hub",
+        ):
+            for function in (save_file, load_file):
+                wanted = getattr(module, "__dict__", {}).get(function.__name__)
+                if wanted is not None:
+                    patcher.set(module, function.__name__, function)

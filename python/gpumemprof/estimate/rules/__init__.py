@@ -1,0 +1,29 @@
+"""What CUDA kernels allocate beside their results: one file per kind of operation."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["load_rules"]
+
+_FILES = (
+    "births",
+    "matmul",
+    "attention",
+    "attention_memory",
+    "reductions",
+    "softmax",
+    "norms",
+    "losses",
+    "images",
+    "embeddings",
+    "foreach",
+    "recurrent",
+    "convolution",
+)
+
+
+def load_rules() -> None:
+    """Register all rules; the order of the files is that of the hooks of one operation."""
+    for name in _FILES:
+        importlib.import_module(f"{__name__}.{name}")

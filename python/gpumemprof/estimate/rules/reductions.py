@@ -1,0 +1,65 @@
+"""Reductions: the buffers in which several blocks of threads combine their partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.reduction_launch import reduction_memory
+from gpumemprof.estimate.rules.table import Call, rule
+from gpumemprof.estimate.rules.tensors import is_half, is_on_card
+
+__all__ = ["accumulator_bytes", "take_reduction_memory"]
+
+WIDE_TYPES = (torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def accumulator_bytes(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> int:
+    """Size of a partial sum: 8 bytes for double and integers, which are added as int64."""
+    kept = dtype or tensor.dtype
+    return 8 if kept in WIDE_TYPES or kept == torch.bool else 4
+
+
+def take_reduction_memory(
+    device: Device,
+    tensor: torch.Tensor,
+    dimensions: Sequence[int] | None,
+    accumulator: int = 4,
+    input_width: int = 4,
+) -> None:
+    memory = reduction_memory(
+        tensor,
+        dimensions,
+        device.card.multiprocessors,
+        device.card.capability,
+        accumulator,
+        input_width,
+    )
+    device.held("reduction", *memory.sizes())
+
+
+def reduced_dimensions(call: Call) -> Sequence[int] | None:
+    found = call.argument("dim")
+    if isinstance(found, int):
+        return [found]
+    return found or None
+
+
+@rule("sum", "mean", "nansum", certainty="exact")
+def sums(device: Device, call: Call, outputs: Any) -> None:
+    tensor = call.args[0]
+    if is_on_card(tensor):
+        size = accumulator_bytes(tensor)
+        width = 8 if is_half(tensor) else 4
+        take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
+
+
+@rule("amax", "amin", "linalg_vector_norm", "norm", "any", "all", "prod", certainty="exact")
+def others(device: Device, call: Call, outputs: Any) -> None:
+    tensor = call.args[0]
+    if is_on_card(tensor):
+        size = accumulator_bytes(tensor)
+        take_reduction_memory(device, tensor, reduced_dimensions(call), size)

@@ -1,0 +1,1 @@
+"""Inputs whose allocations estimate_sweep.py records on a GPU."""

@@ -65,8 +65,16 @@ void bind_estimate(nb::module_& module) {
                    [](const SimulatedDevice& device) {
                      return device.counters().reserved_bytes.current();
                    })
-      .def_prop_ro("peak_allocated_bytes", &SimulatedDevice::peak_allocated_bytes)
-      .def_prop_ro("peak_reserved_bytes", &SimulatedDevice::peak_reserved_bytes)
+      .def_prop_ro("peak_allocated_bytes",
+                   [](const SimulatedDevice& device) {
+                     return device.counters().allocated_bytes.peak();
+                   })
+      .def_prop_ro("peak_reserved_bytes",
+                   [](const SimulatedDevice& device) {
+                     return device.counters().reserved_bytes.peak();
+                   })
+      .def_prop_ro("most_allocated_bytes", &SimulatedDevice::peak_allocated_bytes)
+      .def_prop_ro("most_reserved_bytes", &SimulatedDevice::peak_reserved_bytes)
       .def_prop_ro("free_bytes", &SimulatedDevice::free_bytes);
   module.def("capture_join_simulated", capture::join_simulated, nb::arg("recording"),
              nb::arg("devices"), nb::call_guard<nb::gil_scoped_release>());

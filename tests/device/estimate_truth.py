@@ -27,6 +27,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -234,14 +235,16 @@ def main() -> int:
     # The long ones first, so that none is left alone at the end.
     programs.sort(key=lambda program: -program.get("limit_seconds", LIMIT_SECONDS))
     results: dict[str, Any] = {}
+    writing = threading.Lock()
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
 
         def run_and_print(program: dict[str, Any]) -> None:
             facts = run_one(program, options, Path(folder))
-            results[program["name"]] = facts
-            print(describe(program["name"], facts), flush=True)
-            write(options.out, results)
+            with writing:
+                results[program["name"]] = facts
+                print(describe(program["name"], facts), flush=True)
+                write(options.out, results)
 
         list(pool.map(run_and_print, programs))
     failed = [name for name, facts in results.items() if facts["exit_code"] != 0]

@@ -81,7 +81,7 @@ class ActiveRecording:
         self.summary: RecordingSummary = {}
         """What was recorded; filled by `stop`."""
         self.capture: str | None = None
-        """How events are captured: ``native``, ``recorder``, ``counters`` or, where there is no GPU,
+        """How events are captured: ``native``, ``recorder``, ``counters`` or, without a GPU,
         ``simulated``; None until memory is used."""
         self.self_test: str | None = None
         """Whether the events were seen to add up to torch's own list of blocks: ``passed``,

@@ -17,7 +17,7 @@ _UNKNOWN_RESERVED_SHARE = 0.1
 # How far a fitted rule was off, at worst, where it was compared with a GPU.
 _FITTED_SHARE = 0.25
 
-EXACT, FITTED, GUESS, UNKNOWN = "exact", "fitted", "guess", "unknown"
+EXACT, FITTED, GUESS, UNKNOWN, ABOVE = "exact", "fitted", "guess", "unknown", "above"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ def bands(prediction: Prediction) -> Bands:
     fitted = int(certainty.get(FITTED, 0) * _FITTED_SHARE)
     guess = certainty.get(GUESS, 0)
     unknown = certainty.get(UNKNOWN, 0)
-    below, above = fitted + guess, fitted + guess + unknown
+    below = fitted + guess
+    # With more than predicted, the peak may be at another moment.
+    above = max(below, certainty.get(ABOVE, 0)) + unknown
 
     def band(count: int, share: float) -> Band:
         return Band(max(0, int(count * (1 - share)) - below), int(count * (1 + share)) + above)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpumemprof.estimate.command.answer import head_json, peaks_sentence
 from gpumemprof.estimate.command.options import Options
@@ -15,6 +14,7 @@ from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
+from gpumemprof.read.json_advice import FitJson
 from gpumemprof.verify import apply
 
 __all__ = ["Fitted", "answer", "as_text", "plans"]
@@ -103,9 +103,9 @@ def _fit(options: Options, folder: Path) -> Fitted:
     return Fitted(single, as_it_is, plan, "", run, judge(run.prediction, room))
 
 
-def plans(fit: dict[str, Any]) -> list[Plan]:
+def plans(fit: FitJson | None) -> list[Plan]:
     """What the advice proposes, the cheapest first."""
-    if not fit["is_found"]:
+    if fit is None or not fit["is_found"]:
         return []
     found = []
     for entry in [fit, *fit["alternatives"]]:
@@ -115,14 +115,16 @@ def plans(fit: dict[str, Any]) -> list[Plan]:
     return [plan for plan in found if plan.names]
 
 
-def _refusal(fit: dict[str, Any]) -> str:
+def _refusal(fit: FitJson | None) -> str:
+    if fit is None:
+        return "no remedy makes it fit"
     if fit["refusal"]:
         return str(fit["refusal"])
     least = fit["least"]
     if least is None:
         return "no remedy makes it fit"
     return (
-        f"no set of remedies makes it fit; with {' + '.join(least['remedies'])} it needs "
+        f"no set of remedies makes it fit; with {' + '.join(least['remedies'] or ())} it needs "
         + size(least["limit_bytes"])
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,14 @@ class Prediction:
         """
         report = recording.report(top=0)
         devices = [entry for entry in report["devices"] if entry["device"].startswith("cuda")]
-        if not devices or devices[0]["peak"]["allocated_bytes"] is None:
+        if not devices:
             return None
         device = max(devices, key=lambda entry: entry["peak_reserved_bytes"] or 0)
-        if not device["peak"]["allocated_bytes"] and not device["oom_reports"]:
+        allocated = device["peak"]["allocated_bytes"]
+        reserved = device["peak_reserved_bytes"]
+        if allocated is None or reserved is None:
+            return None
+        if allocated == 0 and not device["oom_reports"]:
             return None
         facts = report["input"]["facts"]
         oom = _out_of_memory(device, limit_bytes)
@@ -94,8 +98,8 @@ class Prediction:
         simulated = _simulate(recording, device["device"], limit_bytes, limits)
         is_whole = oom is None or ended != OUT_OF_MEMORY
         return cls(
-            allocated_bytes=device["peak"]["allocated_bytes"],
-            reserved_bytes=device["peak_reserved_bytes"],
+            allocated_bytes=allocated,
+            reserved_bytes=reserved,
             retries=device["counters"]["alloc_retries"],
             steps=_steps(device),
             ended=ended,
@@ -107,12 +111,12 @@ class Prediction:
         )
 
 
-def _steps(device: dict[str, Any]) -> int | None:
+def _steps(device: Mapping[str, Any]) -> int | None:
     steps = device.get("steps")
     return None if steps is None else sum(1 for step in steps if step["step"] > 0)
 
 
-def _out_of_memory(device: dict[str, Any], limit_bytes: int) -> OutOfMemory | None:
+def _out_of_memory(device: Mapping[str, Any], limit_bytes: int) -> OutOfMemory | None:
     if not device["oom_reports"]:
         return None
     oom = device["oom_reports"][-1]
@@ -150,9 +154,11 @@ def _simulate(
         return _Simulated() if not limits else _simulate(recording, device, limit_bytes, ())
     runs = replayed["devices"][0]["runs"]
     lines = {
-        run["memory_limit_bytes"]: _event_line(recording, device, run["first_oom_event"])
+        limit: _event_line(recording, device, run["first_oom_event"])
         for run in runs
-        if run["first_oom_event"] is not None and not run["is_recorded"]
+        if (limit := run["memory_limit_bytes"]) is not None
+        and run["first_oom_event"] is not None
+        and not run["is_recorded"]
     }
     return _Simulated(runs[0]["min_memory_bytes"], lines)
 

@@ -51,10 +51,8 @@ def engine_facts(found: Any) -> dict[str, str]:
         (entry.kind, entry.text, entry.line.file, entry.line.number, entry.count)
         for entry in found.assumptions
     ]
-    for name, count in sorted(getattr(found, "operations_without_rules", {}).items()):
-        rows.append(("kernel", f"{name} was taken to allocate its results alone", "", 0, count))
     return {
-        **certainty_facts(getattr(found, "bytes_by_certainty", None)),
+        **certainty_facts(found.bytes_by_certainty),
         **assumption_facts(rows),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ class SimulatedCard:
         self._assumed = dict(assumed)
         self._has_begun = False
         self.devices = 1
-        self.hidden_files = [str(Path(__file__).resolve().parents[1]) + os.sep]
+        self.hidden_files = _hidden_files()
 
     def settings(self) -> str:
         """As in PYTORCH_CUDA_ALLOC_CONF."""
@@ -37,6 +38,7 @@ class SimulatedCard:
         from gpumemprof.estimate.engine import session
         from gpumemprof.estimate.engine.card import Card as EngineCard
 
+        _finish_import()
         card = self._card
         session.begin(
             EngineCard(
@@ -60,3 +62,25 @@ class SimulatedCard:
             self._has_begun = False
             found.update(facts.engine_facts(session.end()))
         return found
+
+
+def _hidden_files() -> list[str]:
+    """Our own files, and those of torch that are called only because tensors have no memory."""
+    files = [str(Path(__file__).resolve().parents[1]) + os.sep]
+    found = importlib.util.find_spec("torch")
+    if found is not None and found.origin is not None:
+        torch = Path(found.origin).parent
+        inner = ("_subclasses", "_library", "_decomp", "_refs", "_prims", "_prims_common")
+        files += [str(torch / name) + os.sep for name in inner]
+        names = ("_ops.py", "_meta_registrations.py", "library.py", "utils/_python_dispatch.py")
+        files += [str(torch / name) for name in names]
+    return files
+
+
+def _finish_import() -> None:
+    """torch is complete, but its import may still hold a lock, for which backward would wait."""
+    import torch
+
+    spec = torch.__spec__
+    if spec is not None:
+        spec._initializing = False

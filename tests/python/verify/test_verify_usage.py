@@ -11,7 +11,7 @@ from conftest import recording_of
 from gpumemprof import _core
 from gpumemprof.__main__ import main
 from gpumemprof.verify.apply import NAMES, Effect
-from gpumemprof.verify.program import _environment
+from gpumemprof.verify.program import add_remedies
 from gpumemprof.verify.result import Baseline, Measured, Prediction, RemedyResult, StepTime
 from gpumemprof.verify.result_text import as_text
 
@@ -69,14 +69,14 @@ def test_expandable_segments_are_added_to_the_settings_there_are(
 ) -> None:
     monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
-    conf = _environment(["expandable_segments"])
+    conf = add_remedies(["expandable_segments"])
     assert conf["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
     settings = "max_split_size_mb:64, expandable_segments:False"
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", settings)
-    conf = _environment(["expandable_segments"])
+    conf = add_remedies(["expandable_segments"])
     assert conf["PYTORCH_ALLOC_CONF"] == "max_split_size_mb:64,expandable_segments:True"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in conf
-    assert _environment(["fused"])["PYTORCH_ALLOC_CONF"] == settings
+    assert add_remedies(["fused"])["PYTORCH_ALLOC_CONF"] == settings
 
 
 def result_on_cuda(settings: str) -> RemedyResult:

@@ -14,7 +14,7 @@ from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
-from gpumemprof.read.json_advice import FitJson
+from gpumemprof.read.json_advice import FitJson, RemedyJson
 from gpumemprof.verify import apply
 
 __all__ = ["Fitted", "answer", "as_text", "plans", "single_remedies"]
@@ -117,7 +117,7 @@ def plans(fit: FitJson | None) -> list[Plan]:
     return [plan for plan in found if plan.names]
 
 
-def single_remedies(remedies: list[dict[str, Any]], limit_bytes: int) -> list[Plan]:
+def single_remedies(remedies: list[RemedyJson], limit_bytes: int) -> list[Plan]:
     """Remedies that are expected to be enough alone, and can be applied from outside."""
     return [
         Plan((entry["name"],), ((entry["name"], entry["how"]),), reserved)

@@ -188,7 +188,7 @@ def _check(parser: CommandParser, options: Options) -> None:
         if is_given
     ]
     if len(several) > 1:
-        raise parser.mistake(f"{several[0]} and {several[1]} do not go together")
+        raise parser.mistake(f"{several[0]} and {several[1]} cannot be combined")
     if options.output is None:
         return
     if several and several[0] != "--fit":

@@ -72,7 +72,7 @@ def test_help_and_the_list_of_cards_need_no_program() -> None:
         (["--sweep", "batch=", "train.py"], "--sweep takes a flag and its values, not 'batch='"),
         (["--assume", "train.py=1", "train.py"], "--assume takes FILE:LINE=VALUE"),
         (["--assume", "a.py:1=x", "train.py"], "--assume takes a number, True or False, not 'x'"),
-        (["--gpu", "all", "--fit", "1GiB", "train.py"], "--gpu all and --fit do not go together"),
+        (["--gpu", "all", "--fit", "1GiB", "train.py"], "--gpu all and --fit cannot be combined"),
         (["--sweep", "a=1", "-o", "o.gmp", "train.py"], "--sweep makes several predictions"),
         (["-o", ".", "train.py"], ". is a folder; name a file with -o"),
         (["-o", "train.py", "train.py"], "train.py exists; add -f to replace it"),

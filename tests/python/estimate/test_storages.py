@@ -127,3 +127,11 @@ def test_statistics_come_from_the_simulated_device(estimate, memory):
     assert torch.cuda.get_device_name() == "Test card"
     assert torch.cuda.mem_get_info() == ((1 << 30) - 4000, 1 << 30)
     del tensor
+
+
+def test_data_that_is_exchanged_brings_its_device_and_bytes(estimate, memory):
+    weight = torch.nn.Parameter(torch.zeros(100))
+    weight.data = torch.empty(50, device="cuda")
+    assert weight.device == torch.device("cuda:0")
+    assert (weight * 2).device.type == "cuda"
+    assert memory.allocated_bytes == 200

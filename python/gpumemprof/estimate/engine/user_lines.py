@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["Line", "asking_text", "belongs_to_library", "current_line"]
+__all__ = ["Line", "asking_line", "belongs_to_library", "current_line"]
 
 
 class Line(NamedTuple):
@@ -51,15 +51,15 @@ def belongs_to_library(file: str) -> bool:
     return known
 
 
-def asking_text() -> str:
-    """The text of the innermost line outside torch and this package, in a library or not."""
+def asking_line() -> Line:
+    """The innermost line outside torch and this package, in a library or not."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_OWN_FOLDER, _TORCH_FOLDER)) and not file.startswith("<"):
-            return linecache.getline(file, frame.f_lineno).strip()
+            return Line(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
-    return ""
+    return Line("", 0, "")
 
 
 def current_line() -> Line:

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
-from gpumemprof.estimate.engine.user_lines import asking_text
+from gpumemprof.estimate.engine.user_lines import asking_line
 
 __all__ = ["Values", "is_assumed", "known_value"]
 
@@ -275,14 +275,14 @@ def _assume_all(value: bool) -> Assume:
     return assume
 
 
-# Lines of libraries where something is usually found: a beam search goes on.
-_USUALLY_SOME = ("improvement_possible = torch.any(is_early_stop_heuristic_unsatisfied)",)
+# Functions of transformers that look for a reason to go on with a beam search, and find one.
+_FINDS_SOME = ("_check_early_stop_heuristic", "_beam_search_has_unfinished_sequences")
 
 
 def _assume_any(
     args: Sequence[Any], targets: Sequence[FakeTensor]
 ) -> Sequence[torch.Tensor | None]:
-    return _assume_all(asking_text() in _USUALLY_SOME)(args, targets)
+    return _assume_all(asking_line().function in _FINDS_SOME)(args, targets)
 
 
 def _assume_count(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:

@@ -131,7 +131,7 @@ def work(part: str, shard: int, seconds: float, device: str, out: Path, shapes: 
         now = time.monotonic()
         if now - started > seconds:
             break
-        if now - saved > 45:  # what is known so far survives a case that never returns
+        if now - saved > 5:  # what is known so far survives a case that never returns
             save(table, out)
             saved = now
     print(
@@ -191,16 +191,22 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("seconds", type=float, nargs="?", default=190)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", nargs="*", help="parts, each with processes: rnn=8 reductions=4")
     parser.add_argument("--part")
     parser.add_argument("--shard", type=int, default=0)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     shapes = options.out / "shapes.tmp"
+    if options.only:
+        PARTS.clear()
+        PARTS.update({part: int(count) for part, count in (x.split("=") for x in options.only)})
     if options.part:
         target = options.out / f"{options.part}-{options.shard}.tmp"
         work(options.part, options.shard, options.seconds, options.device, target, shapes)
         return
-    found = dict.fromkeys(convolution.of_classifiers() + list(convolution.hand_written()))
+    found = {}
+    if "convolution" in PARTS:
+        found = dict.fromkeys(convolution.of_classifiers() + list(convolution.hand_written()))
     shapes.write_text(json.dumps(list(found)))
     print(len(found), "convolution shapes", environment(), flush=True)
     running = []
@@ -218,6 +224,8 @@ def main() -> None:
                 part,
                 "--shard",
                 str(shard),
+                "--only",
+                *(f"{name}={number}" for name, number in PARTS.items()),
             ]
             running.append(subprocess.Popen(command))
     limit = time.monotonic() + options.seconds + 60

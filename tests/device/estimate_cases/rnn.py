@@ -81,7 +81,7 @@ def cases(device: str, seed: int = 0) -> Iterator[Case]:
         "steps": [1, 5, 20, 64, 128, 300],
         "batch": [1, 2, 8, 16, 32, 64, 100],
         "inputs": [1, 10, 32, 64, 128, 300, 512],
-        "hidden": [16, 32, 50, 64, 128, 200, 256, 300, 512, 650, 1024],
+        "hidden": [16, 32, 50, 64, 100, 128, 200, 256, 384, 512, 768, 1024],
         "layers": [1, 2, 3, 4],
         "both": [False, True],
         "dropout": [0.0, 0.3],
@@ -91,13 +91,16 @@ def cases(device: str, seed: int = 0) -> Iterator[Case]:
     }
     for kind in ranges["kind"]:
         yield flatten_case(device, kind)
-    for kind in ranges["kind"]:
-        for dtype in ranges["dtype"]:
-            for key, values in ranges.items():
-                for value in values:
-                    yield case(
-                        device, tuple({**base, "kind": kind, "dtype": dtype, key: value}.values())
-                    )
+    one_change = [
+        {**base, "kind": kind, "dtype": dtype, key: value}
+        for kind in ranges["kind"]
+        for dtype in ranges["dtype"]
+        for key, values in ranges.items()
+        for value in values
+    ]
+    chooser.shuffle(one_change)
+    for chosen in one_change:
+        yield case(device, tuple(chosen.values()))
     while True:
         chosen = {key: chooser.choice(values) for key, values in ranges.items()}
         if chosen["projected"] and (chosen["kind"] != "LSTM" or chosen["hidden"] <= 32):

@@ -16,9 +16,13 @@ class CountingMemory:
         self.limit_bytes = limit_bytes
         self.allocated_bytes = 0
         self.peak_allocated_bytes = 0
+        self.most_allocated_bytes = 0
         self._next = 1 << 40
 
-    def allocate(self, size: int, stream: int = 0, pool: tuple[int, int] = (0, 0)) -> int | None:
+    def allocate(
+        self, size_bytes: int, stream: int = 0, pool: tuple[int, int] = (0, 0)
+    ) -> int | None:
+        size = size_bytes
         if self.allocated_bytes + size > self.limit_bytes:
             return None
         self._next += 1 << 32
@@ -26,10 +30,12 @@ class CountingMemory:
         self.sizes.append(size)
         self.allocated_bytes += size
         self.peak_allocated_bytes = max(self.peak_allocated_bytes, self.allocated_bytes)
+        self.most_allocated_bytes = max(self.most_allocated_bytes, self.allocated_bytes)
         return self._next
 
-    def free(self, address: int) -> None:
+    def free(self, address: int) -> bool:
         self.allocated_bytes -= self.live.pop(address)
+        return True
 
     @property
     def reserved_bytes(self) -> int:
@@ -38,6 +44,10 @@ class CountingMemory:
     @property
     def peak_reserved_bytes(self) -> int:
         return self.peak_allocated_bytes
+
+    @property
+    def most_reserved_bytes(self) -> int:
+        return self.most_allocated_bytes
 
     def empty_cache(self) -> None:
         pass
@@ -51,5 +61,5 @@ class CountingMemory:
     def reset_peaks(self) -> None:
         self.peak_allocated_bytes = self.allocated_bytes
 
-    def set_limit(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+    def limit_fraction(self, fraction: float) -> None:
+        self.limit_bytes = int(fraction * CARD.total_bytes)

@@ -20,7 +20,7 @@ from gpumemprof.estimate.engine.operation import Answer, Operation
 from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shape_functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
-from gpumemprof.estimate.rules.table import Call, chosen, compile_rules
+from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
 
@@ -83,21 +83,29 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             if op.may_allocate:
                 self.device.births(outputs, op.name)
         else:
-            call = Call(func, op.name, args, kwargs)
-            for before in rule.before:
-                before(self.device, call)
-            if rule.instead is None:
-                outputs = self._shapes(op, args, kwargs)
-            else:
-                outputs = rule.instead(self.device, call)
-            if rule.births is not None:
-                rule.births(self.device, call, outputs)
-            elif op.may_allocate:
-                self.device.births(outputs, op.name)
-            for after in rule.after:
-                after(self.device, call, outputs)
+            outputs = self._follow(rule, op, Call(func, op.name, args, kwargs))
         self.values.after(op, args, kwargs, outputs)
         return outputs
+
+    def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
+        device = self.device
+        certainty, device.certainty = device.certainty, rule.certainty
+        try:
+            for before in rule.before:
+                before(device, call)
+            if rule.instead is None:
+                outputs = self._shapes(op, call.args, call.kwargs)
+            else:
+                outputs = rule.instead(device, call)
+            if rule.births is not None:
+                rule.births(device, call, outputs)
+            elif op.may_allocate:
+                device.births(outputs, op.name)
+            for after in rule.after:
+                after(device, call, outputs)
+            return outputs
+        finally:
+            device.certainty = certainty
 
     def _is_plain(self, kind: type) -> bool:
         if kind in self._plain_types:

@@ -29,6 +29,7 @@ class Facts:
     operations: list[OperationFacts] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     out_of_memory: str = ""  # the first message, if the card was full
+    bytes_by_certainty: dict[str, int] = field(default_factory=dict)  # see `Doubt`
     failure: str = ""  # the sentence, if the program could not be predicted
 
     @property

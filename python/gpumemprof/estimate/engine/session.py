@@ -91,19 +91,15 @@ class Session:
 
     def facts(self) -> Facts:
         memory = self.device.memory
-        statistics = memory.statistics()
         return Facts(
             card=self.device.card,
             torch_version=torch.__version__,
-            peak_allocated_bytes=statistics.get(
-                "allocated_bytes.all.peak", memory.peak_allocated_bytes
-            ),
-            peak_reserved_bytes=statistics.get(
-                "reserved_bytes.all.peak", memory.peak_reserved_bytes
-            ),
+            peak_allocated_bytes=memory.most_allocated_bytes,
+            peak_reserved_bytes=memory.most_reserved_bytes,
             operations=_counted(self.mode.operations),
             assumptions=list(self.assumptions),
             out_of_memory=self.device.first_out_of_memory,
+            bytes_by_certainty=self.device.doubt.bytes_by_certainty(),
             failure=self.failure,
         )
 
@@ -142,8 +138,7 @@ def _simulated(card: Card, settings: Settings) -> Memory:
     if conf is None:
         conf = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
     limit = settings.limit_bytes or card.total_bytes - card.context_bytes
-    made: Memory = _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())  # type: ignore[attr-defined]
-    return made
+    return _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())
 
 
 def _load_rules() -> None:

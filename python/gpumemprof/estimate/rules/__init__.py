@@ -18,6 +18,8 @@ _FILES = (
     "images",
     "embeddings",
     "foreach",
+    "indexing",
+    "sorting",
     "recurrent",
     "convolution",
 )

@@ -22,6 +22,7 @@ CUDNN, FLASH, EFFICIENT, MATH = "cudnn", "flash", "efficient", "math"
 HALF_TYPES = (torch.float16, torch.bfloat16)
 # torch's numbers of the kernels, in the order of preference that a program can set.
 KERNEL_NUMBERS = {0: MATH, 1: FLASH, 2: EFFICIENT, 3: CUDNN}
+MASK_ALIGNMENT = 8
 aten = torch.ops.aten
 
 
@@ -92,7 +93,7 @@ def cudnn_can(call: Attention, capability: tuple[int, int]) -> bool:
     if not call.has_matching_heads(supports_groups=True, same_key_value=False):
         return False
     query_size, value_size = call.query.size(-1), call.value.size(-1)
-    limit = 192 if capability >= (9, 0) and (query_size, value_size) == (192, 128) else 128
+    limit = 256 if capability[0] in (9, 10) else 128
     if max(query_size, value_size) > limit or query_size % 8 or value_size % 8:
         return False
     if call.key.size(2) == 1:
@@ -169,15 +170,16 @@ def additive_mask(mask: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor
     """A boolean mask as numbers that are added: 0 and minus infinity."""
     if mask is None or mask.dtype != torch.bool:
         return mask
-    zero = torch.scalar_tensor(0.0, dtype=like.dtype, device=like.device)
-    return torch.where(mask.logical_not(), -math.inf, zero)
+    excluded = torch.scalar_tensor(-math.inf, dtype=like.dtype, device=like.device)
+    included = torch.scalar_tensor(0.0, dtype=like.dtype, device=like.device)
+    return torch.where(mask, included, excluded)
 
 
 def aligned_mask(mask: torch.Tensor, call: Attention) -> torch.Tensor:
-    """The mask with rows that start at a multiple of 16 elements, for all batches and heads."""
+    """The mask with rows of a multiple of 8 elements, for all batches and heads."""
     columns = mask.size(-1)
-    if columns % 16:
-        padded = torch.nn.functional.pad(mask, (0, 16 - columns % 16))
+    if columns % MASK_ALIGNMENT:
+        padded = torch.nn.functional.pad(mask, (0, MASK_ALIGNMENT - columns % MASK_ALIGNMENT))
         mask = padded[..., :columns]
     batch, heads, rows = call.query.shape[:3]
     return mask.expand(batch, heads, rows, call.key.size(2))

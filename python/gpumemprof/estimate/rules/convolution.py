@@ -8,21 +8,46 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.convolution_workspace import Convolution, workspace_bytes
 from gpumemprof.estimate.rules.copies import free_copies, take_copies
-from gpumemprof.estimate.rules.reductions import take_reduction_memory
+from gpumemprof.estimate.rules.reductions import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
-from gpumemprof.estimate.rules.tensors import is_half, is_on_card, is_packed
+from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_packed
 
 __all__: list[str] = []
 
 
-def _take_workspace(device: Device, call: Call, kind: str, convolution: Convolution) -> None:
-    size, is_measured = workspace_bytes(convolution, kind, device.card.capability)
+def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
+    """An input with its channels last, and a weight that has not."""
+    layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    return (
+        convolution.is_channels_last
+        and layout is not None
+        and not weight.is_contiguous(memory_format=layout)
+    )
+
+
+def _take_workspace(
+    device: Device, call: Call, kind: str, convolution: Convolution, weight: torch.Tensor
+) -> None:
+    copy = 0
+    if kind != "weight" and needs_weight_copy(convolution, weight):
+        copy = device.allocate(bytes_of(weight), f"{call.name}: copy of the weight")
+    size, is_measured = workspace_bytes(convolution, kind)
     if not is_measured:
         device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is fitted")
     device.temporary(size, f"{call.name}: cuDNN workspace")
+    device.free(copy)
+
+
+def is_native_depthwise(convolution: Convolution) -> bool:
+    """Whether torch's own kernels compute it; they take no workspace."""
+    is_depthwise = convolution.groups > 1 and convolution.groups == convolution.channels
+    has_workspace = any(workspace_bytes(convolution, kind)[0] for kind in ("forward", "weight"))
+    return is_depthwise and not convolution.is_channels_last and not has_workspace
 
 
 @rule("convolution", certainty="fitted")
@@ -36,7 +61,7 @@ class Forward:
         if is_on_card(outputs):
             tensor, weight = call.args[:2]
             convolution = Convolution.of(tensor, weight, outputs, *call.args[3:9])
-            _take_workspace(device, call, "forward", convolution)
+            _take_workspace(device, call, "forward", convolution, weight)
         free_copies(device, call)
 
 
@@ -54,14 +79,18 @@ class Backward:
             return
         convolution = Convolution.of(tensor, weight, grad, *call.args[4:10])
         wanted = call.args[10]
-        for index, kind in ((0, "data"), (1, "weight")):
+        order = ((0, "data"), (1, "weight"))
+        if is_native_depthwise(convolution):
+            order = (order[1], order[0])
+        for index, kind in order:
             if wanted[index]:
                 device.births(outputs[index], call.name)
-                _take_workspace(device, call, kind, convolution)
+                _take_workspace(device, call, kind, convolution, weight)
         if wanted[2]:
             device.births(outputs[2], call.name)
             dimensions = [0, *range(2, grad.dim())]
-            take_reduction_memory(device, grad, dimensions, 4, 8 if is_half(grad) else 4)
+            width = 8 if is_half(grad) else 4
+            take_reduction_memory(device, grad, dimensions, accumulator_bytes(grad), width)
 
     @staticmethod
     def after(device: Device, call: Call, outputs: Any) -> None:

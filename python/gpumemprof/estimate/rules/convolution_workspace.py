@@ -1,18 +1,34 @@
-"""The workspace of a convolution: measured where the table holds it, else fitted."""
+"""The workspace of a convolution: measured where the table holds it, else from the most alike.
+
+cuDNN's tensor-core kernels read channels last. For other layouts the workspace holds copies of
+input, output and weight; the gradient of the weight adds partial sums in single precision.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import resources
 from typing import Any
 
 import torch
 
-from gpumemprof.estimate.rules.tensors import divide_up, is_channels_last
+from gpumemprof.estimate.rules.tensors import is_channels_last, round_up
 
 __all__ = ["Convolution", "workspace_bytes"]
 
-KINDS = ("forward", "data", "weight")
+KINDS = {"forward": 0, "data": 1, "weight": 2}
+DTYPE_NAMES = {
+    torch.float32: "f32",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float64: "f64",
+}
+DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+# Without a copy, cuDNN asks for a few pointers at most.
+SMALL_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -21,18 +37,16 @@ class Convolution:
 
     batch: int
     channels: int
-    image: tuple[int, ...]
     outputs: int
-    output_image: tuple[int, ...]
+    groups: int
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    image: tuple[int, ...]
     is_transposed: bool
-    groups: int
     dtype: torch.dtype
     is_channels_last: bool
-    weight_elements: int
 
     @staticmethod
     def of(
@@ -49,90 +63,164 @@ class Convolution:
         return Convolution(
             tensor.size(0),
             tensor.size(1),
-            tuple(tensor.shape[2:]),
             result.size(1),
-            tuple(result.shape[2:]),
+            groups,
             tuple(weight.shape[2:]),
             tuple(stride),
             tuple(padding),
             tuple(dilation),
+            tuple(tensor.shape[2:]),
             is_transposed,
-            groups,
             tensor.dtype,
             is_channels_last(tensor) or is_channels_last(weight),
-            weight.numel(),
         )
 
-    @property
-    def element_bytes(self) -> int:
-        return int(self.dtype.itemsize)
-
-    def input_bytes(self, lanes: int = 1) -> int:
-        channels = divide_up(self.channels, lanes) * lanes
-        return self.batch * channels * math.prod(self.image) * self.element_bytes
-
-    def output_bytes(self) -> int:
-        return self.batch * self.outputs * math.prod(self.output_image) * self.element_bytes
-
-    def weight_bytes(self, lanes: int = 1) -> int:
-        per_group = divide_up(self.channels // self.groups, lanes) * lanes
-        return (
-            self.weight_elements // (self.channels // self.groups) * per_group * self.element_bytes
-        )
+    @staticmethod
+    def named(key: str, setting: str, batch: int) -> Convolution:
+        """The convolution that a row of the table is about."""
+        channels, outputs, groups, *sizes = key[1:].split(",")
+        lists = [tuple(int(each) for each in text.split("x")) for text in sizes]
+        dtype, _, layout = setting.partition("-")
+        return Convolution(
+            batch, int(channels), int(outputs), int(groups), *lists, key[0] == "t", DTYPES[dtype],
+            layout == "last",
+        )  # fmt: skip
 
     def key(self) -> str:
-        """The name of the shape in the table of measured workspaces."""
         numbers = (self.kernel, self.stride, self.padding, self.dilation, self.image)
-        parts = ["x".join(map(str, each)) for each in numbers]
+        sizes = ",".join("x".join(map(str, each)) for each in numbers)
         kind = "t" if self.is_transposed else "c"
-        return f"{kind}{self.channels},{self.outputs},{self.groups}," + ",".join(parts)
+        return f"{kind}{self.channels},{self.outputs},{self.groups},{sizes}"
+
+    def setting(self) -> str:
+        name = DTYPE_NAMES.get(self.dtype, "f32")
+        return name + "-last" if self.is_channels_last else name
+
+    @property
+    def is_pointwise(self) -> bool:
+        return math.prod(self.kernel) == 1
+
+    @property
+    def output_image(self) -> tuple[int, ...]:
+        sizes = []
+        for n, k, s, p, d in zip(self.image, self.kernel, self.stride, self.padding, self.dilation):
+            reach = d * (k - 1) + 1
+            sizes.append(
+                (n - 1) * s - 2 * p + reach if self.is_transposed else (n + 2 * p - reach) // s + 1
+            )
+        return tuple(sizes)
+
+    def copies_bytes(self) -> int:
+        """Copies of input and output with the channels last, which are padded for tensor cores."""
+        size = int(self.dtype.itemsize)
+        lanes = 8 if size == 2 else 4
+        total = self.channels_padded(self.channels, lanes) * math.prod(self.image)
+        total += self.channels_padded(self.outputs, lanes) * math.prod(self.output_image)
+        return self.batch * total * size
+
+    def channels_padded(self, channels: int, lanes: int) -> int:
+        return channels if self.groups > 1 else round_up(channels, lanes)
+
+    def weight_elements(self) -> int:
+        return self.channels * self.outputs // self.groups * math.prod(self.kernel)
 
 
-def workspace_bytes(
-    convolution: Convolution, kind: str, capability: tuple[int, int]
-) -> tuple[int, bool]:
-    """The bytes, and whether they were measured."""
-    return fitted_workspace(convolution, kind), False
+def transferred(measured: Convolution, size: int, other: Convolution) -> int:
+    """The workspace of another convolution that cuDNN computes in the same way."""
+    if size <= SMALL_BYTES:
+        return size
+    weights = other.weight_elements() / measured.weight_elements()
+    copies = measured.copies_bytes()
+    if size >= copies:
+        return int(other.copies_bytes() + (size - copies) * weights)
+    if size % (measured.weight_elements() * 4) == 0:
+        return int(size * weights)
+    return int(size * other.copies_bytes() / copies)
 
 
-def fitted_workspace(convolution: Convolution, kind: str) -> int:
-    """cuDNN's tensor-core kernels read channels last: else the workspace holds copies.
+def difference(one: Convolution, other: Convolution) -> float:
+    """How different two shapes are: what decides between algorithms weighs most."""
+    total = 0.0
+    for a, b, weight in (
+        (one.dtype, other.dtype, 4.0),
+        (one.dtype.itemsize, other.dtype.itemsize, 8.0),
+        (one.stride, other.stride, 2.0),
+        (one.kernel, other.kernel, 2.0),
+        (one.groups == one.channels, other.groups == other.channels, 8.0),
+        (one.dilation, other.dilation, 2.0),
+        (one.channels % 8 == 0, other.channels % 8 == 0, 3.0),
+        (one.outputs % 8 == 0, other.outputs % 8 == 0, 3.0),
+        (math.prod(one.image) % 4 == 0, math.prod(other.image) % 4 == 0, 3.0),
+    ):
+        total += weight * (a != b)
+    total += abs(math.log2(one.channels / other.channels))
+    total += abs(math.log2(one.outputs / other.outputs))
+    return total + 0.5 * abs(math.log2(math.prod(one.image) / math.prod(other.image)))
 
-    The gradient of the weight adds partial sums in single precision.
-    """
-    c = convolution
-    if c.groups > 1 and c.groups == c.channels:
-        return 0  # depthwise: torch's own kernels
-    weight_sums = c.weight_elements * 4
-    if c.is_channels_last:
-        return 4 * min(weight_sums, 1 << 20) if kind == "weight" else 16
-    lanes = 8 if c.element_bytes == 2 else 1
-    copies = c.input_bytes(lanes) + c.output_bytes()
-    pixels = math.prod(c.image)
-    is_pointwise = math.prod(c.kernel) == 1
-    if is_pointwise and all(step == 1 for step in c.stride):
-        if pixels % 4:
-            return copies + 16
-        if kind != "weight":
-            return 400
-        if pixels * c.element_bytes % 16 == 0 and c.weight_elements <= 1 << 18:
-            return 32 * weight_sums
-        return copies + 16 + (4 * weight_sums if c.element_bytes == 4 else 0)
-    if c.channels < 4 and c.kernel[0] <= 3:
-        return 0  # a direct kernel
-    if is_pointwise:
-        has_sums = kind == "weight" and c.weight_elements <= 1 << 19
-        return copies + 16 + (2 * weight_sums if has_sums else 0)
+
+Batches = dict[str, list[int]]
+Shapes = dict[str, dict[str, Batches]]
+
+
+@functools.cache
+def measured_shapes() -> Shapes:
+    folder = resources.files("gpumemprof.estimate.rules") / "data"
+    text = (folder / "conv_h200.json").read_text(encoding="utf-8")
+    shapes: Shapes = json.loads(text)["shapes"]
+    return shapes
+
+
+def category(convolution: Convolution) -> tuple[Any, ...]:
+    """Convolutions of different categories are never alike."""
     return (
-        copies + c.weight_bytes(lanes) + (_partial_sums(c, weight_sums) if kind == "weight" else 16)
+        convolution.is_channels_last,
+        convolution.is_transposed,
+        len(convolution.image),
+        convolution.is_pointwise,
+        convolution.groups > 1,
     )
 
 
-def _partial_sums(convolution: Convolution, weight_sums: int) -> int:
-    if convolution.element_bytes == 4:
-        if weight_sums <= 600 << 10:
-            return 14 * weight_sums
-        return 3 * weight_sums if weight_sums <= 3 << 20 else 7 * weight_sums // 12
-    if weight_sums <= 300 << 10:
-        return 13 * weight_sums
-    return 4 * weight_sums if weight_sums <= 1 << 20 else 16
+@functools.cache
+def measured_by_category() -> dict[tuple[Any, ...], list[tuple[Convolution, Batches]]]:
+    found: dict[tuple[Any, ...], list[tuple[Convolution, Batches]]] = {}
+    for key, settings in measured_shapes().items():
+        for setting, batches in settings.items():
+            convolution = Convolution.named(key, setting, 1)
+            found.setdefault(category(convolution), []).append((convolution, batches))
+    return found
+
+
+def nearest_batch(batches: Batches, batch: int) -> str:
+    return min(batches, key=lambda each: abs(math.log2(int(each) / batch)))
+
+
+@functools.lru_cache(maxsize=4096)
+def most_alike(convolution: Convolution) -> tuple[Convolution, list[int]] | None:
+    """The measured convolution of another shape that is most like this one, if one is at all."""
+    rows = [
+        row
+        for row in measured_by_category().get(category(convolution), [])
+        if row[0].key() != convolution.key()
+    ]
+    if not rows:
+        return None
+    alike, batches = min(rows, key=lambda row: difference(row[0], convolution))
+    batch = nearest_batch(batches, convolution.batch)
+    return replace(alike, batch=int(batch)), batches[batch]
+
+
+def workspace_bytes(convolution: Convolution, kind: str) -> tuple[int, bool]:
+    """The bytes, and whether they were measured."""
+    number = KINDS[kind]
+    batches = measured_shapes().get(convolution.key(), {}).get(convolution.setting(), {})
+    if str(convolution.batch) in batches:
+        return batches[str(convolution.batch)][number], True
+    if batches:
+        near = nearest_batch(batches, convolution.batch)
+        same = replace(convolution, batch=int(near))
+        return transferred(same, batches[near][number], convolution), False
+    found = most_alike(convolution)
+    if found is None:
+        return convolution.copies_bytes() + convolution.weight_elements() * 4, False
+    return transferred(found[0], found[1][number], convolution), False

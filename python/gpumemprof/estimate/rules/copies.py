@@ -40,17 +40,26 @@ def copies_inputs(
     inputs: Sequence[int],
     accepts: Accepts = is_contiguous,
     certainty: Certainty = "exact",
+    after_results: bool = False,
 ) -> None:
-    """Register that the kernels of these operations copy inputs, until they return."""
+    """Register that the kernels of these operations copy inputs, until they return.
+
+    They do so before they allocate their results, or after them.
+    """
+
+    def chosen_inputs(call: Call) -> list[Any]:
+        return [call.args[index] for index in inputs if index < len(call.args)]
 
     class Copies:
         @staticmethod
         def before(device: Device, call: Call) -> None:
-            chosen = [call.args[index] for index in inputs if index < len(call.args)]
-            take_copies(device, call, chosen, accepts)
+            if not after_results:
+                take_copies(device, call, chosen_inputs(call), accepts)
 
         @staticmethod
         def after(device: Device, call: Call, outputs: Any) -> None:
+            if after_results:
+                take_copies(device, call, chosen_inputs(call), accepts)
             free_copies(device, call)
 
     rule(*names, certainty=certainty)(Copies)

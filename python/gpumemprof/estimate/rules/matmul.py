@@ -7,12 +7,13 @@ the process ends.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.copies import copies_inputs
+from gpumemprof.estimate.rules.copies import free_copies, take_copies
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import is_on_card
 
@@ -34,7 +35,7 @@ def take_cublaslt_workspace(device: Device) -> None:
     device.persistent(key, LT_WORKSPACE_BYTES, "cuBLASLt workspace")
 
 
-def has_unit_stride(matrix: torch.Tensor) -> bool:
+def is_readable(matrix: torch.Tensor) -> bool:
     """Whether cuBLAS can read the matrix: its rows or its columns are contiguous."""
     if matrix.dim() < 2:
         return True
@@ -43,33 +44,51 @@ def has_unit_stride(matrix: torch.Tensor) -> bool:
     return bool(
         (column_stride == 1 and row_stride >= max(1, columns))
         or (row_stride == 1 and column_stride >= max(1, rows))
-        or rows == 1
-        or columns == 1
     )
 
 
-@rule("mm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_scaled_mm", certainty="exact")
+def _multiply(device: Device, call: Call, matrices: Sequence[Any], has_bias: bool) -> None:
+    take_copies(device, call, matrices, is_readable)
+    take_cublas_workspace(device)
+    if has_bias:
+        take_cublaslt_workspace(device)
+    free_copies(device, call)
+
+
+@rule("mm", "bmm", "mv", "dot", "vdot", "_int_mm", certainty="exact")
 def product(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(outputs):
-        take_cublas_workspace(device)
+        _multiply(device, call, call.args[:2], has_bias=False)
 
 
-@rule("addmm", certainty="exact")
-def product_with_bias(device: Device, call: Call, outputs: Any) -> None:
-    """A bias vector is added within the kernel by cuBLASLt, which has a workspace of its own."""
-    if not is_on_card(outputs):
-        return
-    take_cublas_workspace(device)
+@rule("baddbmm", "addbmm", "addmv", certainty="exact")
+def product_and_sum(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(outputs):
+        _multiply(device, call, call.args[1:3], has_bias=False)
+
+
+@rule("_scaled_mm", certainty="exact")
+def scaled_product(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(outputs):
+        _multiply(device, call, call.args[:2], has_bias=True)
+
+
+def adds_bias_within(call: Call, result: torch.Tensor) -> bool:
+    """Whether cuBLASLt adds the bias within the kernel; it has a workspace of its own."""
     bias, _, right = call.args[:3]
-    if (
-        bias.dim() == 1
+    is_row = bias.dim() == 1 or (bias.dim() == 2 and bias.size(0) == 1)
+    return bool(
+        is_row
         and bias.is_contiguous()
-        and right.size(0) > 1
-        and right.size(1) > 1
-        and outputs.is_contiguous()
-    ):
-        take_cublaslt_workspace(device)
+        and bias.size(-1) == right.size(1)
+        and min(right.shape) > 1
+        and call.argument("beta", 1) == 1
+        and not result.is_complex()
+        and result.is_contiguous()
+    )
 
 
-copies_inputs("mm", "bmm", inputs=(0, 1), accepts=has_unit_stride)
-copies_inputs("addmm", "baddbmm", inputs=(1, 2), accepts=has_unit_stride)
+@rule("addmm", "addmm_", "_addmm_activation", certainty="exact")
+def product_with_bias(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(outputs):
+        _multiply(device, call, call.args[1:3], adds_bias_within(call, outputs))

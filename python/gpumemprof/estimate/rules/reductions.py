@@ -57,7 +57,13 @@ def sums(device: Device, call: Call, outputs: Any) -> None:
         take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
 
 
-@rule("amax", "amin", "linalg_vector_norm", "norm", "any", "all", "prod", certainty="exact")
+@rule("any", "all", certainty="exact")
+def truth(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(call.args[0]):
+        take_reduction_memory(device, call.args[0], reduced_dimensions(call), 1)
+
+
+@rule("amax", "amin", "linalg_vector_norm", "norm", "prod", certainty="exact")
 def others(device: Device, call: Call, outputs: Any) -> None:
     tensor = call.args[0]
     if is_on_card(tensor):

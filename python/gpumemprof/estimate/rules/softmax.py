@@ -28,5 +28,7 @@ def safe_softmax(device: Device, call: Call, outputs: Any) -> None:
         device.held(call.name, outputs.numel(), rows, outputs.element_size())
 
 
-copies_inputs("_softmax", "_log_softmax", inputs=(0,))
-copies_inputs("_softmax_backward_data", "_log_softmax_backward_data", inputs=(0, 1))
+copies_inputs("_softmax", "_log_softmax", inputs=(0,), after_results=True)
+copies_inputs(
+    "_softmax_backward_data", "_log_softmax_backward_data", inputs=(0, 1), after_results=True
+)

@@ -1,0 +1,92 @@
+"""Writing to and moving elements by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.cub import radix_sort_bytes
+from gpumemprof.estimate.rules.table import Call, rule
+from gpumemprof.estimate.rules.tensors import bytes_of, is_on_card
+
+__all__: list[str] = []
+
+aten = torch.ops.aten
+INDEX_BYTES = 8
+
+
+def _is_in_backward() -> bool:
+    return torch._C._current_autograd_node() is not None and not torch.is_grad_enabled()
+
+
+def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
+    """Rows that are added are sorted by their place, so that the sum does not depend on chance."""
+    target, indices = call.args[:2]
+    used = [index for index in indices if index is not None and index.dtype != torch.bool]
+    if not is_on_card(target) or not used:
+        return
+    count = max(index.numel() for index in used)
+    row = INDEX_BYTES * count
+    places = 0
+    for number, index in enumerate(used):
+        if is_checked:
+            for _ in range(2):  # the smallest and the largest
+                device.held(call.name, index.element_size(), 1)
+        wrapped = device.allocate(row, call.name)
+        scaled = device.allocate(row, call.name)
+        device.free(wrapped)
+        if number == 0:
+            places = scaled
+        else:
+            device.free(scaled)
+    rows = 1
+    for size, index in zip(target.shape, indices):
+        rows *= size if index is not None else 1
+    bits = max(1, (rows - 1).bit_length())
+    size = radix_sort_bytes(count, INDEX_BYTES, INDEX_BYTES, bits)
+    device.held(call.name, row, row, row, size)
+    device.free(places)
+
+
+@rule("index_put", certainty="exact")
+class IndexPut:
+    """The gradient of indexing adds into zeros in place; autograd copies them for subclasses."""
+
+    @staticmethod
+    def instead(device: Device, call: Call) -> Any:
+        if _is_in_backward() and is_on_card(call.args[0]):
+            return aten.detach.default(call.args[0])
+        return call.func(*call.args, **call.kwargs)
+
+    @staticmethod
+    def after(device: Device, call: Call, outputs: Any) -> None:
+        if call.argument("accumulate", False):
+            _sums_by_index(device, call, is_checked=not _is_in_backward())
+
+
+@rule("index_put_", "_index_put_impl_", certainty="exact")
+def index_put_in_place(device: Device, call: Call, outputs: Any) -> None:
+    if call.argument("accumulate", False):
+        _sums_by_index(device, call, is_checked=not call.argument("unsafe", False))
+
+
+@rule("roll", certainty="exact", hook="births")
+def roll(device: Device, call: Call, outputs: Any) -> None:
+    """Several dimensions are rolled one after the other."""
+    tensor, shifts = call.args[:2]
+    size = bytes_of(tensor)
+    steps = len(shifts) if isinstance(shifts, (list, tuple)) else 1
+    if not is_on_card(tensor) or steps < 2:
+        device.births(outputs, call.name)
+        return
+    last = 0
+    if not tensor.is_contiguous():
+        last = device.allocate(size, call.name)
+    for _ in range(steps - 1):
+        rolled = device.allocate(size, call.name)
+        device.free(last)
+        last = rolled
+    device.births(outputs, call.name)
+    device.free(last)

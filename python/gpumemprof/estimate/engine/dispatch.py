@@ -92,20 +92,34 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         certainty, device.certainty = device.certainty, rule.certainty
         try:
             for before in rule.before:
-                before(device, call)
+                self._try(op, before, call)
             if rule.instead is None:
                 outputs = self._shapes(op, call.args, call.kwargs)
             else:
                 outputs = rule.instead(device, call)
-            if rule.births is not None:
-                rule.births(device, call, outputs)
-            elif op.may_allocate:
+            is_born = rule.births is not None and self._try(op, rule.births, call, outputs)
+            if op.may_allocate and not is_born:
                 device.births(outputs, op.name)
             for after in rule.after:
-                after(device, call, outputs)
+                self._try(op, after, call, outputs)
             return outputs
         finally:
             device.certainty = certainty
+
+    def _try(self, op: Operation, hook: Any, *args: Any) -> bool:
+        """Whether the rule held: one that fails must not end the user's program."""
+        try:
+            hook(self.device, *args)
+            return True
+        except (torch.OutOfMemoryError, CannotEstimate):
+            raise
+        except Exception as error:
+            self.device.note(
+                "workspace",
+                f"what {op.name} takes beside its results is missing: its rule failed "
+                f"({type(error).__name__}: {error})",
+            )
+            return False
 
     def _is_plain(self, kind: type) -> bool:
         if kind in self._plain_types:

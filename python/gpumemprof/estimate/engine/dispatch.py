@@ -10,15 +10,15 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpumemprof.estimate.engine.answers import Answers
-from gpumemprof.estimate.engine.data_shapes import DataShapes
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate, no_shape_function
 from gpumemprof.estimate.engine.fake_mode import FakeMode
-from gpumemprof.estimate.engine.fallback import shapes_by_running
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
-from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
-from gpumemprof.estimate.engine.shape_functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
+from gpumemprof.estimate.engine.shapes.by_value import DataShapes
+from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
+from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 

@@ -73,9 +73,9 @@ class Replay:
         fake_tensor.init_gpu_context = lambda *_: None
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.torch_version = torch_version
-        self.rules = compile_rules(self._device(LoggedMemory()))
+        self.rules = compile_rules(self.device(LoggedMemory()))
 
-    def _device(self, memory: LoggedMemory) -> Device:
+    def device(self, memory: LoggedMemory) -> Device:
         return Device(H200, memory, torch_version=self.torch_version)
 
     def tensor(self, text: str) -> Any:
@@ -106,7 +106,8 @@ class Replay:
                 return getattr(torch, recorded[6:], recorded)
             return self.tensor(recorded)
         if isinstance(recorded, list):
-            return [self.value(item) for item in recorded]
+            values = [self.value(item) for item in recorded]
+            return _in_one_storage(values) if _are_parts(values) else values
         if isinstance(recorded, dict):
             return {key: self.value(item) for key, item in recorded.items()}
         return recorded
@@ -117,7 +118,7 @@ class Replay:
         func = getattr(getattr(getattr(torch.ops, namespace), name), overload)
         short = func._schema.name.replace("aten::", "")
         memory = LoggedMemory()
-        device = self._device(memory)
+        device = self.device(memory)
         call = Call(func, short, self.value(args), self.value(kwargs))
         outputs = self.value(results)
         rule = self.rules.get(short)
@@ -138,3 +139,18 @@ class Replay:
             device.births(outputs, call.name)
         for after in rule.after if rule else ():
             after(device, call, outputs)
+
+
+def _are_parts(values: list[Any]) -> bool:
+    """Whether the tensors follow each other in one buffer, as the gradients of cuDNN do."""
+    start = 0
+    for value in values:
+        if not isinstance(value, torch.Tensor) or value.storage_offset() != start:
+            return False
+        start += value.numel()
+    return len(values) > 1
+
+
+def _in_one_storage(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    whole = values[-1]
+    return [whole.as_strided(each.shape, each.stride(), each.storage_offset()) for each in values]

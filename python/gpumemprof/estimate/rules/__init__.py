@@ -20,6 +20,7 @@ _FILES = (
     "foreach",
     "indexing",
     "sorting",
+    "transforms",
     "recurrent",
     "convolution",
 )

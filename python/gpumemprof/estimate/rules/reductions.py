@@ -50,11 +50,20 @@ def reduced_dimensions(call: Call) -> Sequence[int] | None:
 
 @rule("sum", "mean", "nansum", certainty="exact")
 def sums(device: Device, call: Call, outputs: Any) -> None:
+    """Integers are added as int64, of which a copy is made; half precision is read directly."""
     tensor = call.args[0]
-    if is_on_card(tensor):
-        size = accumulator_bytes(tensor)
-        width = 8 if is_half(tensor) else 4
-        take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
+    if not is_on_card(tensor):
+        return
+    reads_directly = tensor.dtype == outputs.dtype or (
+        is_half(tensor) and outputs.dtype == torch.float32
+    )
+    copy = 0
+    if not reads_directly:
+        copy = device.allocate(tensor.numel() * outputs.element_size(), call.name)
+    size = accumulator_bytes(tensor, outputs.dtype)
+    width = 8 if is_half(tensor) else 4
+    take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
+    device.free(copy)
 
 
 @rule("any", "all", certainty="exact")

@@ -81,3 +81,12 @@ def random_permutation(device: Device, call: Call, outputs: Any) -> None:
     device.temporary(INDEX_BYTES, call.name)
     sort_bytes = radix_sort_bytes(count, 4, outputs.element_size())
     device.held(call.name, bytes_of(outputs), count * 4, count * 4, sort_bytes)
+
+
+@rule("multinomial", certainty="fitted")
+def sample(device: Device, call: Call, outputs: Any) -> None:
+    """Each probability is divided by a random number; the largest quotients win."""
+    probabilities = call.args[0]
+    if is_on_card(outputs):
+        winners = outputs.numel() * probabilities.element_size() if outputs.size(-1) > 1 else 0
+        device.held(call.name, bytes_of(probabilities), winners)

@@ -167,7 +167,7 @@ class Runner:
             return
         for word in words[1:]:
             # From here on, arguments belong to the program being run.
-            if word in {"--", "-m"} or (verb == "run" and word.endswith(".py")):
+            if word in {"--", "-m"} or (verb in {"run", "estimate"} and word.endswith(".py")):
                 break
             flag = word.split("=")[0]
             if flag.startswith("-") and not re.search(
@@ -219,8 +219,8 @@ def check_file(path: Path, runner: Runner | None) -> Iterator[tuple[int, str]]:
 
 
 def check_verbs(general_help: str, readme: str, pages: set[str]) -> Iterator[str]:
-    """The help lists every verb below `Subcommands:`, indented by two columns."""
-    listed = general_help.partition("Subcommands:")[2].partition("\n\n")[0]
+    """The help lists every verb below `Commands:`, indented by two columns."""
+    listed = general_help.partition("Commands:")[2].partition("\n\n")[0]
     verbs = re.findall(r"^  (\w+)", listed, re.MULTILINE)
     if not verbs:
         yield "the help lists no verbs"

@@ -21,10 +21,10 @@ ROOMS: dict[str, list[str]] = {
     "event": ["base"],
     "trace": ["base", "event"],
     "ingest": ["base", "event"],
-    "estimate": ["base", "event"],
     "sim": ["base", "event"],
     "store": ["base", "event"],
     "capture": ["base", "event", r"trace/writer\.h"],
+    "estimate": ["base", "event", "sim", r"capture/capture\.h"],
     "replay": ["base", "event", "store"],
     "analysis": ["base", "event", "store", "replay", "sim"],
     "report": ["base", "event", "store", "analysis"],
@@ -35,6 +35,7 @@ ROOMS: dict[str, list[str]] = {
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [
         *("base", "event", "session", "report", "cli", "analysis"),
+        "estimate",
         r"capture/(capture|counting|hooks/tensor_places)\.h",
     ],
 }

@@ -40,6 +40,7 @@ ODD_WORDS = {
     r"were not there": "did not fit",
     r"would make of": "would save in",
     r"in sight": "visible",
+    r"(?:breaks?|broke) off": "ends, is truncated",
     r"neither included": "both excluded",
 }
 # This list itself, and its test.

@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include "base/bytes.h"
 #include "bindings.h"
@@ -58,6 +59,7 @@ nb::str report_text(const RecordingHandle& handle, const std::string& moment, st
 
 void bind_report(nb::module_& module) {
   module.def("format_bytes", format_bytes, nb::arg("size_bytes"));
+  module.def("parse_bytes", parse_bytes, nb::arg("text"));
   module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
              nb::arg("device").none(), nb::arg("top").none());
   module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),

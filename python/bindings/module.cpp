@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_cli(module);
   gpumemprof::bindings::bind_capture(module);
   gpumemprof::bindings::bind_counting(module);
+  gpumemprof::bindings::bind_estimate(module);
 }

@@ -57,6 +57,7 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
+    from gpumemprof.estimate.notebook import Estimate, estimate, estimating
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
     from gpumemprof.profile.result import OwnAllocations, ProfileResult
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _LATER = {
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
+    "Estimate": "estimate.notebook",
     "GPUMemoryProfiler": "profile.profiler",
     "MemorySnapshot": "profile.memory_state",
     "OwnAllocations": "profile.result",
@@ -75,6 +77,8 @@ _LATER = {
     "ProfiledContext": "profile.profiler",
     "Summary": "profile.summary",
     "default_profiler": "profile.shortcuts",
+    "estimate": "estimate",
+    "estimating": "estimate.notebook",
     "profile_context": "profile.shortcuts",
     "profile_function": "profile.shortcuts",
 }
@@ -83,6 +87,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "estimate":  # a package that can be called
+        return importlib.import_module(f"{__name__}.estimate")
     value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
     globals()[name] = value
     return value
@@ -103,6 +109,7 @@ __all__ = [
     "End",
     "EnvironmentProblem",
     "Error",
+    "Estimate",
     "Frame",
     "GPUMemoryProfiler",
     "InputError",
@@ -128,6 +135,8 @@ __all__ = [
     "__version__",
     "default_profiler",
     "demo_path",
+    "estimate",
+    "estimating",
     "load",
     "profile_context",
     "profile_function",

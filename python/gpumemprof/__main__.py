@@ -67,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The program's output is left alone.
         is_help = given[1:2] in (["-h"], ["--help"])
         return _printing(run.main, given[1:]) if is_help else run.main(given[1:])
+    if given and given[0] == "estimate":
+        from gpumemprof.estimate.command import main as estimate
+
+        return _printing(estimate.main, given[1:])
     if given and given[0] == "advise":
         from gpumemprof.verify import command as verify
 

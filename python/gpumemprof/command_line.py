@@ -30,6 +30,7 @@ class CommandParser(argparse.ArgumentParser):
         """Use `command` in hints; `help_text` is all that ``--help`` prints."""
         super().__init__(prog=command, add_help=False, allow_abbrev=False)
         self.help_text = help_text
+        self._words: list[str] = []
         self.add_argument("-h", "--help", action="store_true")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -38,7 +39,8 @@ class CommandParser(argparse.ArgumentParser):
         Raises:
             UsageError: a flag or an argument is unknown, or a value is missing or not expected.
         """
-        options, unknown = self.parse_known_args(list(words))
+        self._words = list(words)
+        options, unknown = self.parse_known_args(self._words)
         if unknown and not options.help:
             self._refuse(unknown[0])
         return options
@@ -46,7 +48,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Called by argparse, with a sentence of its own."""
         if match := _NEEDS_VALUE.match(message):
-            message = f"{match['flag']} needs a value"
+            message = self._value_missing(match["flag"])
         elif match := _TAKES_NO_VALUE.match(message):
             message = f"{match['flag'].rpartition('/')[2]} takes no value, but has {match['value']}"
         raise self.mistake(message)
@@ -58,6 +60,18 @@ class CommandParser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help text."""
         return self.help_text
+
+    def _value_missing(self, flag: str) -> str:
+        """What is wrong with a flag, by its first name, that has no value."""
+        names = self._option_string_actions[flag].option_strings
+        for word, next_word in zip(self._words, self._words[1:]):
+            if word in names and next_word.startswith("-") and not self._is_flag(next_word):
+                return f"{word} needs a value; if {next_word} is it, write {word}={next_word}"
+        return f"{flag} needs a value"
+
+    def _is_flag(self, word: str) -> bool:
+        """Whether it is a flag, or ends the flags."""
+        return word == "--" or word.partition("=")[0] in self._option_string_actions
 
     def _refuse(self, word: str) -> NoReturn:
         if not word.startswith("-"):

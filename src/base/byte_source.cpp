@@ -15,6 +15,9 @@ Error cannot_read(const std::string& path, int error_number) {
   if (error_number == ENOENT) {
     return {ErrorCode::bad_input, "no such file", path, "check the path"};
   }
+  if (error_number == EISDIR) {
+    return {ErrorCode::bad_input, "this is a folder, not a file", path, "name a file in it"};
+  }
   return {ErrorCode::bad_input, std::string("cannot be read (") + std::strerror(error_number) + ")",
           path, "check that it is a file you may read"};
 }

@@ -10,6 +10,7 @@
 #include "capture/hooks/cpu_hook.h"
 #include "capture/hooks/cuda_tracker.h"
 #include "capture/hooks/engine.h"
+#include "capture/hooks/simulated_hook.h"
 #include "capture/stacks/code_object_watch.h"
 #include "capture/stacks/described_modules.h"
 #include "capture/stacks/line_table.h"
@@ -144,6 +145,27 @@ Status finish_join(RecordingNumber recording, int devices,
     is_right ? output->add_start(segments) : output->begin_join();
   });
   return checked;
+}
+
+void join_simulated(RecordingNumber recording, int devices) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->run_and_wait([recording, devices](Drain& drain) {
+    Output* output = drain.outputs().find(recording);
+    if (output == nullptr) return;
+    for (int device = 0; device < devices; ++device)
+      if (const auto slot = cuda_slot(static_cast<DeviceIndex>(device))) output->join(*slot);
+    output->add_start({});
+    output->end_self_test(true);
+  });
+}
+
+void report_simulated(const SimulatedEvent& event) { emit_simulated(event); }
+
+void hide_files(std::vector<std::string> path_beginnings) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  engine->run_and_wait([&](Drain& drain) { drain.hide_files(std::move(path_beginnings)); });
 }
 
 bool wait_for_allocation(RecordingNumber recording, std::chrono::milliseconds most) {

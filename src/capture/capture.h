@@ -33,6 +33,7 @@ struct StartOptions {
   bool overwrites = false;
   bool with_stacks = true;
   bool waits_for_events = false;  // the file is created when there is an event to write
+  bool is_predicted = false;      // by a simulated device
   Facts facts;
 };
 
@@ -110,6 +111,23 @@ Status attach_cuda(TorchVersionNumber version);
 void begin_join(RecordingNumber recording);
 Status finish_join(RecordingNumber recording, int devices,
                    const std::vector<ListedSegment>& segments);
+
+// A device that does not exist, whose allocator is simulated: a recording joins it before its first
+// event, and gets every event that is reported from then on, with the stack of the reporting
+// thread.
+struct SimulatedEvent {
+  Action action = Action::other;
+  DeviceIndex device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t stream = 0;
+  PoolId pool;
+};
+void join_simulated(RecordingNumber recording, int devices);
+void report_simulated(const SimulatedEvent& event);
+// Frames of files whose paths begin like this are left out of all stacks from now on: they belong
+// to the simulation, not to the program.
+void hide_files(std::vector<std::string> path_beginnings);
 
 // The self-test: once the program has allocated, its events must add up to what torch lists at that
 // point: begin_self_test(), torch's own list of `devices` devices, finish_self_test(). A

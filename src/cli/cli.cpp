@@ -35,15 +35,18 @@ std::vector<const char*> renamed(int argc, const char* const* argv) {
 
 int dispatch(int argc, const char* const* argv, const Environment& environment) {
   CLI::App app{"gpumemprof: where every byte of GPU memory goes in a PyTorch run", "gpumemprof"};
-  app.set_version_flag("--version", GPUMEMPROF_VERSION);
+  app.set_version_flag("--version", GPUMEMPROF_VERSION, "Print the version and exit");
   app.require_subcommand(1);
   app.footer("Start with: gpumemprof demo");
   std::map<std::string, VerbAction> actions;
-  for (const Verb& verb : verbs())
-    actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help));
+  app.get_formatter()->label("Positionals", "Arguments");
+  for (const Verb& verb : verbs()) {
+    actions[verb.name] = verb.prepare(*app.add_subcommand(verb.name, verb.help)->group("Commands"));
+  }
   // Names of verbs are short: with a narrow column their help fits a terminal of 80 columns.
   const auto narrow = std::make_shared<CLI::Formatter>();
   narrow->column_width(14);
+  narrow->label("SUBCOMMAND", "COMMAND");
   app.formatter(narrow);
   if (argc <= 1) {
     print_out(app.help());

@@ -96,6 +96,11 @@ struct DeviceCounts {
   std::uint64_t inferred_frees = 0;
 };
 
+// Kinds of Origin that mean something to a reader.
+inline constexpr std::string_view kLiveRun = "live";
+inline constexpr std::string_view kSimulatedRun = "simulated";  // recorded requests, other settings
+inline constexpr std::string_view kPredictedRun = "predicted";  // no GPU was used
+
 // The reason that means "the process was killed, or is still writing".
 inline constexpr std::string_view kNotClosed = "not closed";
 

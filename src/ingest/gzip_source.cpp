@@ -34,7 +34,7 @@ Result<std::size_t> GzipSource::read(std::span<std::byte> out) {
       if (!got) return got.error();
       if (got.value() == 0) {
         finished_ = true;
-        if (inflater_->inside_member) broken_ = "the gzip stream breaks off";
+        if (inflater_->inside_member) broken_ = "the gzip stream is truncated";
         break;
       }
       stream.next_in = reinterpret_cast<Bytef*>(input_.data());

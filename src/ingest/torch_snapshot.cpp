@@ -64,6 +64,15 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
+// Whether a file that is no pickle is text that the user named by mistake. The oldest pickles are
+// text too, but a snapshot among them begins with a mark: it is a dict or a list.
+bool looks_like_text(std::span<const std::byte> start) {
+  return !starts_with(start, "(") && std::ranges::all_of(start, [](std::byte byte) {
+    const auto c = std::to_integer<unsigned char>(byte);
+    return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
+  });
+}
+
 }  // namespace
 
 bool looks_like_snapshot(std::span<const std::byte> start) {
@@ -87,16 +96,18 @@ std::unique_ptr<TorchSnapshot> TorchSnapshot::from_bytes(std::span<const std::by
 
 Status TorchSnapshot::deliver(EventSink& sink) {
   CountingSource counted(*source_, size_bytes_, progress_);
-  PeekableSource start(counted, 4);
+  constexpr std::size_t kPeekedBytes = 64;
+  PeekableSource start(counted, kPeekedBytes);
   const Result<std::span<const std::byte>> magic = start.peek();
   if (!magic) return magic.error();
   if (magic.value().empty()) {
     return Error{ErrorCode::bad_input, "the file is empty", fmt::format("{}, byte 0", name_),
-                 kHowToMake};
+                 "record the run again"};
   }
   if (starts_with(magic.value(), "PK\x03\x04")) {
     return not_a_snapshot(name_, 0, "this is a zip archive, as torch.save writes it");
   }
+  const bool is_text = looks_like_text(magic.value());
   const bool is_gzip = GzipSource::looks_like_gzip(magic.value());
   std::unique_ptr<GzipSource> unzipped =
       is_gzip ? std::make_unique<GzipSource>(
@@ -122,6 +133,10 @@ Status TorchSnapshot::deliver(EventSink& sink) {
 
   SnapshotAssembly assembly(sink, heap, records);
   const std::optional<std::string> objection = assembly.deliver(outcome.value().root, damage);
+  if (objection && damage && is_text) {
+    return Error{ErrorCode::bad_input, "this is a text file, not a recording",
+                 fmt::format("{}, byte 0", name_), "name a .gmp file or a PyTorch memory snapshot"};
+  }
   if (objection) return not_a_snapshot(name_, damage ? damage->byte_offset : 0, *objection);
   return Done{};
 }

@@ -94,7 +94,7 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
     source.replace_events(record.device, std::move(run.value().run.events));
   }
   Origin origin = store_.origin();
-  origin.kind = "simulated";
+  origin.kind = kSimulatedRun;
   origin.has_segments = false;
   origin.has_start = true;
   origin.cut.reset();
@@ -119,7 +119,7 @@ std::optional<Error> Recording::cut() const {
   if (!cut) return std::nullopt;
   return Error{
       ErrorCode::bad_input, cut->reason, path_ + ", byte " + std::to_string(cut->byte_offset),
-      "what came before it is reported; copy the file again, or dump it again, for the rest"};
+      "what came before it is reported; for the rest, copy the file again or record again"};
 }
 
 }  // namespace gpumemprof

@@ -277,7 +277,7 @@ class HtmlWriter {
     }
     if (most < all) {
       left_out_.push_back(std::to_string(all - most) + " of " + std::to_string(all) +
-                          " allocations, those that take the least room (bytes × events)");
+                          " allocations: the smallest and shortest-lived (by bytes × events)");
     }
   }
 
@@ -331,10 +331,10 @@ class HtmlWriter {
     for (const DeviceName name : devices_) {
       const std::size_t kept = moments_[{name.file, name.device}].size();
       if (kept > device(name).timeline().last_position()) continue;
-      left_out_.push_back("flame graphs and segment maps except at " + std::to_string(kept) +
-                          " moments of " +
+      left_out_.push_back("flame graphs and segment maps of " +
                           device(name).store().device_name(device(name).record().device) +
-                          " (the nearest one is shown)");
+                          ", except at " + std::to_string(kept) +
+                          " moments (the page shows the nearest one)");
     }
   }
 

@@ -132,7 +132,7 @@ BlockReader::Outcome BlockReader::next(Block& block) {
   const std::size_t have = fill(header, kBlockHeaderBytes);
   if (!damage_.empty()) return Outcome::damage;
   if (have == 0) return Outcome::end_of_file;
-  if (have < kBlockHeaderBytes) return broken("the file breaks off inside a block header");
+  if (have < kBlockHeaderBytes) return broken("the file ends inside a block header");
   InBytes in({header, kBlockHeaderBytes});
   const std::span<const std::uint8_t> sync = in.bytes(kSync.size());
   const auto kind = static_cast<BlockKind>(in.byte());
@@ -150,7 +150,7 @@ BlockReader::Outcome BlockReader::next(Block& block) {
   const std::size_t got = fill(stored_.data(), stored_bytes);
   if (!damage_.empty()) return Outcome::damage;
   // A header with a wrong size looks the same as a truncated file; both end here.
-  if (got < stored_bytes) return broken("the file breaks off inside a block");
+  if (got < stored_bytes) return broken("the file ends inside a block");
   if (block_checksum(header, stored_) != expected)
     return broken("a block does not match its checksum");
   if (number != next_number_) return broken("a block is missing");

@@ -208,8 +208,7 @@ Status TraceReader::read_file_header() {
   if (have == 0) return refuse("the file is empty", "record again");
   if (!looks_like_trace(std::as_bytes(std::span(header, have))))
     return refuse("not a gpumemprof trace", "");
-  if (have < sizeof(header))
-    return refuse("the file breaks off inside its header", "copy it again");
+  if (have < sizeof(header)) return refuse("the file ends inside its header", "copy it again");
   trace::InBytes in({header + trace::kMagic.size(), sizeof(header) - trace::kMagic.size()});
   version_ = in.fixed<std::uint16_t>();
   const auto zero = in.fixed<std::uint16_t>();

@@ -390,7 +390,7 @@ describe("unusual recordings", () => {
     });
   }
 
-  it("says where a file breaks off", async () => {
+  it("says where a truncated file ends", async () => {
     const cut = join(folder, "cut.pickle");
     runPython(
       "import gzip, sys; data = gzip.open(sys.argv[1]).read(); open(sys.argv[2], 'wb').write(data[: len(data) // 2])",

@@ -117,7 +117,7 @@ class Watcher:
     def _give_up(self, error: Exception) -> None:
         self.stop()
         warnings.warn(
-            "parameters, gradients and optimizer state are no longer recorded as such: "
+            "parameters, gradients and optimizer state are no longer identified: "
             f"{type(error).__name__}: {error}",
             RecordingWarning,
             stacklevel=4,

@@ -1,14 +1,17 @@
 """The figures of a scope, whatever their source: counted natively, or read from counters.
 
 The native classes (``_core.ScopeFigures`` and its parts) and those here have the same attributes,
-so that a profiler need not know which it has. Unknown values are ``None``.
+so that a profiler need not know which it has: a name such as `ScopeFigures` stands for either.
+Unknown values are ``None``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Union
+
+from gpumemprof import _core
 
 __all__ = [
     "MemoryFigures",
@@ -22,90 +25,6 @@ __all__ = [
     "ScopeFigures",
     "Turnover",
 ]
-
-
-class MemoryFigures(Protocol):
-    """The state of a device's memory at one moment."""
-
-    @property
-    def allocated_bytes(self) -> int | None: ...
-    @property
-    def active_bytes(self) -> int | None: ...
-    @property
-    def reserved_bytes(self) -> int | None: ...
-    @property
-    def most_allocated_bytes(self) -> int | None:
-        """The peak in this process until then."""
-
-    @property
-    def most_reserved_bytes(self) -> int | None: ...
-
-
-class Turnover(Protocol):
-    """What was allocated and freed in a span of time."""
-
-    @property
-    def allocated_bytes(self) -> int: ...
-    @property
-    def freed_bytes(self) -> int: ...
-    @property
-    def allocations(self) -> int: ...
-    @property
-    def frees(self) -> int: ...
-
-
-class ScopeFigures(Protocol):
-    """What a scope measured."""
-
-    @property
-    def start_unix_ns(self) -> int: ...
-    @property
-    def duration_ns(self) -> int: ...
-    @property
-    def peak_after_ns(self) -> int:
-        """From the start to the peak."""
-
-    @property
-    def before(self) -> MemoryFigures: ...
-    @property
-    def peak(self) -> MemoryFigures: ...
-    @property
-    def after(self) -> MemoryFigures: ...
-    @property
-    def turnover(self) -> Turnover | None: ...
-    @property
-    def own(self) -> Turnover | None:
-        """Of the thread that opened the scope."""
-
-    @property
-    def uncounted(self) -> int:
-        """Events whose size is not known."""
-
-    @property
-    def resident_before_bytes(self) -> int | None: ...
-    @property
-    def resident_after_bytes(self) -> int | None: ...
-
-
-class Sample(Protocol):
-    """The scope between two looks of a monitor, and the card at its end."""
-
-    @property
-    def figures(self) -> ScopeFigures: ...
-    @property
-    def card_used_bytes(self) -> int | None: ...
-    @property
-    def card_process_bytes(self) -> int | None: ...
-
-
-class Samples(Protocol):
-    """What a monitor saw since it was last asked."""
-
-    @property
-    def samples(self) -> Sequence[Sample]: ...
-    @property
-    def dropped(self) -> int:
-        """Samples that did not fit."""
 
 
 @dataclass(frozen=True)
@@ -174,3 +93,10 @@ class ReadSamples:
 
     samples: Sequence[Sample]
     dropped: int
+
+
+MemoryFigures = Union[_core.MemoryFigures, ReadMemory]
+Turnover = Union[_core.Turnover, ReadTurnover]
+ScopeFigures = Union[_core.ScopeFigures, ReadScope]
+Sample = Union[_core.Sample, ReadSample]
+Samples = Union[_core.TakenSamples, ReadSamples]

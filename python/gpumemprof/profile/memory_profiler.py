@@ -175,7 +175,7 @@ class MemoryProfiler(MonitoredDevice):
         if figures.uncounted:
             provenance = "estimated"
             note = (
-                f"{figures.uncounted} allocations could not be followed: too many were live at once"
+                f"{figures.uncounted} allocations could not be tracked: too many were live at once"
             )
         name, start, turnover = opened.name, figures.start_unix_ns, figures.turnover
         peak_stack: LateStack = None

@@ -50,22 +50,22 @@ class MemorySnapshot:
     """The most allocated bytes in this process until then. torch's own counter starts it, and a
     reset of that counter does not lower it."""
     max_memory_reserved: int | None
-    """The same of reserved bytes."""
+    """The same for reserved bytes."""
     active_memory: int | None
     """Allocated bytes, and freed ones that a stream still uses."""
     inactive_memory: int | None
-    """Reserved less active: cached and unused."""
+    """Reserved minus active bytes: cached and unused."""
     cpu_memory: int | None
-    """This process's resident bytes; 0 when tracking is off, ``None`` where nobody looked: at a
+    """This process's resident bytes; 0 when tracking is off, ``None`` where it was not read: at a
     peak, which is seen inside the allocator."""
     device_id: int
     """The device's index; -1 for CPU memory."""
     operation: str | None
     """What was being profiled."""
     device_used: int | None
-    """Bytes in use on the whole card, by everyone."""
+    """Bytes in use on the whole card, by all processes."""
     device_total: int | None
-    """Bytes the whole card has."""
+    """The card's total memory in bytes."""
     non_pytorch_memory: int | None
     """This process's bytes on the card outside torch's pool."""
 

@@ -86,7 +86,7 @@ class ProfileResult:
             if memory_freed is None:
                 memory_freed = difference(memory_allocated, change)
         self.memory_allocated = memory_allocated
-        """All bytes allocated while it ran, also those freed again; ``None`` where not known."""
+        """All bytes allocated while it ran, with those freed again; ``None`` where not known."""
         self.memory_freed = memory_freed
         """All bytes freed while it ran."""
         self.tensors_created = tensors_created

@@ -33,9 +33,9 @@ class Allocation:
 
     address: int
     size_bytes: int
-    """Of the block: what it takes from the pool."""
+    """The size of the block: what it takes from the pool."""
     requested_bytes: int
-    """What was asked for."""
+    """The size that was requested."""
     allocated_at: float | None
     """Seconds since 1970."""
     freed_at: float | None

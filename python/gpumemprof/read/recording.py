@@ -7,12 +7,14 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
 
 from gpumemprof import _core
 from gpumemprof.errors import CutFileWarning, UsageError
 from gpumemprof.read.arguments import at_least_0, device_number, listed, moment
 from gpumemprof.read.completeness import Completeness
+from gpumemprof.read.json_advice import AdviceJson
+from gpumemprof.read.json_report import ReportJson
+from gpumemprof.read.json_simulation import SimulationJson
 from gpumemprof.read.report import DeviceReport, DeviceSources
 from gpumemprof.read.tables import RecordingTables
 
@@ -117,7 +119,7 @@ class Recording(RecordingTables):
         at: str | int = "peak",
         device: str | int | None = None,
         top: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> ReportJson:
         """Return the report that ``gpumemprof report --json`` prints, as a dictionary.
 
         Args:
@@ -128,7 +130,7 @@ class Recording(RecordingTables):
         Raises:
             UsageError: the event or device does not exist.
         """
-        report: dict[str, Any] = json.loads(self.to_json(at, device, top))
+        report: ReportJson = json.loads(self.to_json(at, device, top))
         return report
 
     def to_json(
@@ -172,7 +174,7 @@ class Recording(RecordingTables):
         recorded_limit: int | None = None,
         device: str | int | None = None,
         search: bool = False,
-    ) -> dict[str, Any]:
+    ) -> SimulationJson:
         """Replay the run under other allocator settings, as ``gpumemprof simulate --json`` does.
 
         The simulator first validates itself: ``devices[].verified`` holds how many placements,
@@ -203,7 +205,7 @@ class Recording(RecordingTables):
             device_number(device),
             search,
         )
-        result: dict[str, Any] = json.loads(text)
+        result: SimulationJson = json.loads(text)
         return result
 
     def advise(
@@ -215,7 +217,7 @@ class Recording(RecordingTables):
         device: str | int | None = None,
         other: Recording | None = None,
         together: Iterable[str] = (),
-    ) -> dict[str, Any]:
+    ) -> AdviceJson:
         """Predict what each remedy would save in this run, as ``gpumemprof advise --json`` does.
 
         Every prediction has a band, and is ``None`` if the recording cannot support one::
@@ -239,7 +241,7 @@ class Recording(RecordingTables):
         for name, number in [("fit", fit), ("batch", batch), ("sequence", sequence)]:
             if number is not None and number <= 0:
                 raise UsageError(f"{name} takes a number above 0, not {number}")
-        advice: dict[str, Any] = json.loads(
+        advice: AdviceJson = json.loads(
             _core.advice_json(
                 self._handle,
                 fit,

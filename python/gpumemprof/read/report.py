@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from gpumemprof.printable import printable
+from gpumemprof.read.json_report import DeviceJson, LiveGroupJson, ModuleJson, StepJson
 
 __all__ = [
     "Counters",
@@ -122,12 +124,12 @@ class SourceFigure:
     bytes_at_peak: int
     """At the moment of most allocated bytes."""
     bytes_max: int
-    """The most it ever was, which in general was at another moment."""
+    """The most it ever was, in general at another moment."""
     provenance: str
     """Of ``bytes_at_peak``: ``measured`` where the recording names every one of its storages, else
     ``inferred``."""
     max_provenance: str = "inferred"
-    """The same of ``bytes_max``."""
+    """The same for ``bytes_max``."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ class DeviceSources:
     ``workspace``, ``temporaries``, ``kv_cache`` and ``unknown``; ``communication`` if
     torch.distributed allocated any."""
     rounding: SourceFigure
-    """What blocks are larger than what was asked for; with the sources it adds up to what is
+    """By how much blocks are larger than requested; with the sources this adds up to what is
     allocated."""
     series: dict[str, list[int]]
     """Bytes over time by source, and ``event_index``: in each stretch of the history the moment of
@@ -217,7 +219,7 @@ class DeviceSources:
     """A tree: parents before their children, the largest child first."""
 
     @classmethod
-    def from_json(cls, device: dict[str, Any]) -> DeviceSources:
+    def from_json(cls, device: DeviceJson) -> DeviceSources:
         """Build from an entry of ``devices`` in the JSON report."""
         return cls(
             device=device["device"],
@@ -256,7 +258,7 @@ class DeviceReport:
     """From this event on every figure is exact; ``None``: from no event on."""
 
     @classmethod
-    def from_json(cls, device: dict[str, Any]) -> DeviceReport:
+    def from_json(cls, device: DeviceJson) -> DeviceReport:
         """Build from an entry of ``devices`` in the JSON report."""
         return cls(
             device=device["device"],
@@ -271,21 +273,21 @@ class DeviceReport:
         )
 
 
-def _only(values: dict[str, Any], kind: Any) -> dict[str, Any]:
+def _only(values: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     # The JSON report may have more fields than the class.
     return {field.name: values[field.name] for field in fields(kind)}
 
 
-def _step(step: dict[str, Any]) -> Step:
+def _step(step: StepJson) -> Step:
     phases = [Phase(**_only(phase, Phase)) for phase in step["phases"]]
     return Step(**{**_only(step, Step), "phases": phases})
 
 
-def _module(module: dict[str, Any]) -> Module:
+def _module(module: ModuleJson) -> Module:
     frame = None if module["frame"] is None else Frame(**module["frame"])
     return Module(**{**_only(module, Module), "frame": frame})
 
 
-def _live_group(group: dict[str, Any]) -> LiveGroup:
+def _live_group(group: LiveGroupJson) -> LiveGroup:
     stack = [Frame(**frame) for frame in group["stack"]]
     return LiveGroup(stack, group["bytes"], group["blocks"], group["is_backward"])

@@ -18,6 +18,7 @@ from gpumemprof.read.recording import load
 from gpumemprof.recorder import open_recordings
 from gpumemprof.recorder.run_settings import recorded_command
 from gpumemprof.recorder.self_test import SelfTest
+from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.stacks import why_no_forward_stacks, why_no_modules, why_no_stacks
 from gpumemprof.recorder.summary import RecordingSummary
 from gpumemprof.torch_calls import allocator, cards, readiness
@@ -73,20 +74,23 @@ class ActiveRecording:
         is_brief: bool = False,
         command: str | None = None,
         waits: bool = False,
+        simulation: Simulation | None = None,
     ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
         self.summary: RecordingSummary = {}
         """What was recorded; filled by `stop`."""
         self.capture: str | None = None
-        """How events are captured: ``native``, ``recorder`` or ``counters``; None until memory is
-        used."""
+        """How events are captured: ``native``, ``recorder``, ``counters`` or, without a GPU,
+        ``simulated``; None until memory is used."""
         self.self_test: str | None = None
         """Whether the events were seen to add up to torch's own list of blocks: ``passed``,
         ``not done`` or ``failed: …``; None before the program's first allocation."""
         self.notes: list[str] = []
         """What could not be recorded as asked, a sentence each."""
-        self._is_cpu = not readiness.has_cuda() if cpu is None else cpu
+        self._simulation = simulation
+        is_cpu = not readiness.has_cuda() if cpu is None else cpu
+        self._is_cpu = simulation is None and is_cpu
         self._has_stacks = stacks
         self._owns_recorder = False
         self._tester: SelfTest | None = None
@@ -113,7 +117,10 @@ class ActiveRecording:
     def _open(self, overwrite: bool, stacks: bool, waits: bool) -> int | None:
         path = os.fsencode(self.path)
         try:
-            return _core.capture_start(path, self._is_cpu, overwrite, stacks, waits, self._facts)
+            predicts = self._simulation is not None
+            return _core.capture_start(
+                path, self._is_cpu, overwrite, stacks, waits, self._facts, predicts
+            )
         except UsageError as error:
             # The core's hint names the command-line flag.
             hint = error.hint.replace("-f ", "overwrite=True ")
@@ -133,7 +140,9 @@ class ActiveRecording:
 
         >>> recording.stop()  # doctest: +SKIP
         """
-        if self.capture == "counters":
+        if self._simulation is not None:
+            self._add_facts(self._simulation.end())
+        elif self.capture == "counters":
             self._add_facts(allocator.counter_facts())
         elif self.capture is not None and not self._is_cpu:
             with contextlib.suppress(Exception):
@@ -169,7 +178,8 @@ class ActiveRecording:
     def _attach(self) -> None:
         """torch is imported; errors from it are ours, never the program's."""
         try:
-            if self._number is None:
+            number = self._number
+            if number is None:
                 return
             self._add_facts(readiness.torch_versions())
             if self._has_stacks:
@@ -185,6 +195,9 @@ class ActiveRecording:
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")
+            elif self._simulation is not None:
+                # Last: from here on tensors have no memory, and the probes above need some.
+                self._join_simulation(number, self._simulation)
             else:
                 readiness.when_cuda_is_ready(self._join)
         except Exception as error:
@@ -280,7 +293,16 @@ class ActiveRecording:
                 # Another thread may have taken a snapshot at the same moment.
                 if attempt + 1 == _MOST_ATTEMPTS:
                     raise
-        settings = allocator.allocator_settings()
+        self._set_settings(number, allocator.allocator_settings())
+
+    def _join_simulation(self, number: int, simulation: Simulation) -> None:
+        _core.capture_hide_files(simulation.hidden_files)
+        _core.capture_join_simulated(number, simulation.devices)
+        self._set_settings(number, simulation.settings())
+        self._set_capture("simulated")
+        self._add_facts(simulation.begin())
+
+    def _set_settings(self, number: int, settings: str) -> None:
         if not _core.capture_set_settings(number, settings, *readiness.version()):
             self.notes.append(f"the allocator settings could not be parsed: {settings}")
         self._add_facts({"settings": settings})

@@ -23,6 +23,7 @@ from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
+from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
 
@@ -50,8 +51,15 @@ def begin() -> None:
         from gpumemprof.verify.apply import session
 
         session.begin(settings.applied)
+    estimation = None
+    if settings.estimate is not None:
+        from gpumemprof.estimate.process import estimation as predicted
+
+        estimation = predicted.begin(settings.estimate)
     try:
-        recording = _start(settings, settings.output, settings.command, settings.force)
+        recording = _start(
+            settings, settings.output, settings.command, settings.force, simulation=estimation
+        )
         registry = _make_registry() if settings.children else ""
     except OSError as error:
         run_closing.print_message(str(error))
@@ -95,7 +103,12 @@ def leave() -> None:
 
 
 def _start(
-    settings: Settings, path: str, command: str, overwrite: bool, waits: bool = False
+    settings: Settings,
+    path: str,
+    command: str,
+    overwrite: bool,
+    waits: bool = False,
+    simulation: Simulation | None = None,
 ) -> ActiveRecording:
     return ActiveRecording(
         path,
@@ -105,6 +118,7 @@ def _start(
         settings.labels,
         command=command,
         waits=waits,
+        simulation=simulation,
     )
 
 

@@ -27,23 +27,27 @@ __all__ = ["main"]
 
 _USAGE_CODE = 2
 _HELP = """\
-Run a program and record every byte of GPU memory it uses.
+Run a Python program and record every allocation it makes.
 
 Usage: gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
        gpumemprof run [OPTIONS] -m MODULE [ARGUMENTS...]
        torchrun [...] -m gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
 
 Options:
-  -o, --output FILE   Write here (default: SCRIPT.PID.gmp; with several ranks also host and rank)
+  -o, --output FILE   Write to FILE (default: SCRIPT.PID.gmp; in a distributed run,
+                      the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
-  --no-children       Do not record the processes that the program starts
+  --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
-  --no-labels         Do not record which memory holds parameters, gradients, …
-  --cpu               Record CPU tensors; the default where there is no CUDA
-  --record-arguments  Record the values of the program's arguments, not only their names
+  --no-labels         Do not record which memory holds parameters,
+                      gradients and optimizer state
+  --cpu               Record CPU tensors; the default without CUDA
+  --record-arguments  Record the values of the program's arguments,
+                      not only their names
   -h, --help          Print this help
 
-Everything after SCRIPT or MODULE belongs to the program. Its exit code is passed through.
+Everything after SCRIPT or MODULE is passed to the program. The exit code is the
+program's own.
 """
 
 
@@ -86,7 +90,7 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
     if not is_module and program[:1] == ["--"]:
         del program[0]
         if not program:
-            raise parser.mistake("run -- needs a value")
+            raise parser.mistake("run -- needs a script")
     if not program:
         raise parser.mistake("run needs a script, or -m and a module")
     settings = Settings(
@@ -155,13 +159,19 @@ def _become(options: _Options) -> NoReturn:
     os.execve(sys.executable, words, environment)
 
 
-def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None = None) -> int:
+def main(
+    arguments: Sequence[str],
+    is_quiet: bool = False,
+    applied: str | None = None,
+    estimate: str | None = None,
+) -> int:
     """Become the program, recorded; returns only if that fails.
 
     Args:
         arguments: the words after the verb.
         is_quiet: print nothing about the recording at the end, and record no other process.
         applied: a request to change the program; see `gpumemprof.verify.apply`.
+        estimate: a request to predict it; see `gpumemprof.estimate.process.request`.
     """
     parser = _parser()
     try:
@@ -176,7 +186,7 @@ def main(arguments: Sequence[str], is_quiet: bool = False, applied: str | None =
         print_message(str(mistake))
         return _USAGE_CODE
     settings = options.settings
-    settings.quiet, settings.applied = is_quiet, applied
+    settings.quiet, settings.applied, settings.estimate = is_quiet, applied, estimate
     settings.children &= not is_quiet
     words = [options.script, *options.arguments]
     settings.command = recorded_command(words, settings.arguments)

@@ -215,6 +215,6 @@ def _why_nothing(recording: ActiveRecording) -> str:
     if not readiness.is_imported():
         return "the program never imported torch, so there is nothing to report"
     if recording.summary.get("problem"):
-        return "nothing of the recording could be written, so there is nothing to report"
+        return "no part of the recording could be written, so there is nothing to report"
     hint = "; record CPU tensors with: gpumemprof run --cpu" if recording.memory == "cuda" else ""
     return f"no {recording.memory} memory was allocated, so there is nothing to report{hint}"

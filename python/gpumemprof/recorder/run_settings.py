@@ -42,6 +42,8 @@ class Settings:
     quiet: bool = False
     applied: str | None = None
     """A request to change the program; see `gpumemprof.verify.apply`."""
+    estimate: str | None = None
+    """A request to predict the program; see `gpumemprof.estimate.process.request`."""
     prefix: str = sys.prefix
 
     def text(self, process: int) -> str:

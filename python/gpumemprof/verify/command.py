@@ -12,9 +12,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gpumemprof.errors import EnvironmentProblem, Error, InputError
+from gpumemprof.read.json_advice import AdviceJson
 from gpumemprof.read.recording import Recording
 from gpumemprof.torch_calls import readiness
 from gpumemprof.verify import apply
@@ -72,34 +72,34 @@ def _noted_step(notes: RunNotes) -> StepTime | None:
 
 def _recorded_step(recording: Recording, device: str) -> StepTime | None:
     """The mean step by the host's clock, from events, without the first."""
-    steps = recording.report(device=device, top=0)["devices"][0]["steps"] or []
+    steps = recording.report(device=device, top=0)["devices"][0]["steps"]
     ends = [step["last_event"] for step in steps if step["step"] > 0]
     if len(ends) < 3:
         return None
     # What follows the last optimizer step is not a whole step.
     first, last = ends[0], ends[-2]
-    times = [
+    start_us, end_us = (
         recording.report(at=event, device=device, top=0)["devices"][0]["at"]["time_us"]
         for event in (first, last)
-    ]
-    if None in times or times[0] == times[1]:
+    )
+    if start_us is None or end_us is None or start_us == end_us:
         return None
-    return StepTime(float(times[1] - times[0]) / 1e6 / (len(ends) - 2))
+    return StepTime(float(end_us - start_us) / 1e6 / (len(ends) - 2))
 
 
-def _prediction(advice: dict[str, Any], names: list[str]) -> Prediction:
+def _prediction(advice: AdviceJson, names: list[str]) -> Prediction:
     """What the advice predicts for one remedy, or for several together."""
     for entry in advice["remedies"]:
         if {word.strip() for word in entry["name"].split("+")} == set(names):
             return Prediction.from_json(entry)
-    return Prediction.from_json({"why": "The advice does not know this remedy."})
+    return Prediction.unknown("There is no prediction for this remedy.")
 
 
 def _verify(options: Options, folder: Path) -> tuple[Baseline, list[RemedyResult]]:
     memory = _memory(options)
     for name in options.remedies:
         if memory == "cpu" and name in apply.NEEDS_CUDA:
-            raise usage(f"{name} is for CUDA: the CPU's memory has no pool")
+            raise usage(f"{name} needs CUDA: CPU memory has no pool")
     path = Path(options.file or "")
     notes = RunNotes()
     if options.file is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +17,29 @@ from gpumemprof.verify import apply
 __all__ = ["HELP", "Options", "is_wanted", "parse", "usage"]
 
 HELP = f"""\
-Run a program with a remedy applied from outside, and compare the prediction with the measurement.
+Run a program with a remedy applied, and compare prediction and measurement.
 
-Usage: gpumemprof advise [FILE] --verify REMEDY[,REMEDY...] [OPTIONS] -- SCRIPT [ARGUMENTS...]
-       gpumemprof advise [FILE] --verify REMEDY[,REMEDY...] [OPTIONS] -- -m MODULE [ARGUMENTS...]
+Usage: gpumemprof advise [FILE] --verify REMEDIES [OPTIONS] -- PROGRAM
 
-FILE is a recording of the program as it is; without it, the program first runs unchanged.
-Each REMEDY gets a run of its own; A+B applies both in one run. Remedies that can be applied:
-{", ".join(apply.NAMES)}
+PROGRAM is SCRIPT [ARGUMENTS...] or -m MODULE [ARGUMENTS...]. FILE is a
+recording of the unchanged program; without it, the program first runs
+unchanged. REMEDIES are names separated by commas, each of which gets its own
+run; A+B applies both in one run. These can be applied:
+{textwrap.fill(", ".join(apply.NAMES), 78, initial_indent="  ", subsequent_indent="  ")}
 
 Options:
-  --checkpoint-class NAME  Checkpoint modules of this class (default: the most repeated one)
-  --keep FOLDER            Keep the recordings here
-  --with FILE              A recording of the program with another batch, as for advise
-  --batch SAMPLES          How many samples a recorded batch has
-  --device DEVICE          Compare this device
-  --cpu                    Record CPU tensors; the default where there is no CUDA
-  --json                   Print the comparison as JSON; the program's output goes to stderr
+  --checkpoint-class NAME  Checkpoint modules of this class (default: the most
+                           frequent one)
+  --keep FOLDER            Keep the recordings in this folder
+  --with FILE              A recording with another batch size
+  --batch SAMPLES          The number of samples in a recorded batch
+  --device DEVICE          Compare only this device
+  --cpu                    Record CPU tensors; the default without CUDA
+  --json                   Print the comparison as JSON; the program's output
+                           goes to standard error
   -h, --help               Print this help
 
-A program that fails ends the command with its exit code.
+If the program fails, the command ends with its exit code.
 """
 
 _FAMILY = {entry.name: entry.family for entry in _core.remedies()}
@@ -116,7 +120,7 @@ def parse(arguments: Sequence[str]) -> Options | None:
     elif program:
         del program[0]
     if given.fit is not None:
-        raise usage("--fit and --verify do not go together")
+        raise usage("--fit and --verify cannot be combined")
     values = {name: vars(given)[name[2:].replace("-", "_")] for name in _VALUES}
     for name, found in values.items():
         if _MISSING in found:
@@ -156,11 +160,11 @@ def _remedies(words: str) -> list[str]:
     for name in names:
         if name not in apply.NAMES:
             raise usage(
-                f"{name!r} cannot be applied from outside; these can: {', '.join(apply.NAMES)}"
+                f"{name!r} cannot be applied to a program; these can: {', '.join(apply.NAMES)}"
             )
     for one, other in itertools.combinations(sorted(names), 2):
         if _FAMILY[one] == _FAMILY[other]:
-            raise usage(f"{one} and {other} exclude each other")
+            raise usage(f"{one} and {other} cannot be combined")
     return names
 
 
@@ -175,4 +179,4 @@ def _check(options: Options) -> None:
         raise UsageError("no such script", "usage", options.program[0], "name one after --")
     has_checkpointing = any(name.startswith("checkpointing") for name in options.remedies)
     if options.checkpoint_class is not None and not has_checkpointing:
-        raise usage("--checkpoint-class is for the remedy checkpointing")
+        raise usage("--checkpoint-class needs the remedy checkpointing")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from gpumemprof.verify import apply
 from gpumemprof.verify.apply import Effect
 from gpumemprof.verify.options import Options
 
-__all__ = ["ProgramFailedError", "RunNotes", "open_quietly", "run_program"]
+__all__ = ["ProgramFailedError", "RunNotes", "add_remedies", "open_quietly", "run_program"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def run_program(
     sys.stdout.flush()
     process = subprocess.Popen(
         [sys.executable, *words, *options.program],
-        env=_environment(remedies),
+        env=add_remedies(remedies),
         stdout=sys.stderr if options.json else None,
     )
     code = _wait(process)
@@ -97,7 +98,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 _CONF_NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
-def _environment(remedies: list[str]) -> dict[str, str]:
+def add_remedies(remedies: Sequence[str]) -> dict[str, str]:
     """Our environment, with expandable segments added to the allocator settings if requested."""
     environment = dict(os.environ)
     if "expandable_segments" not in remedies:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpumemprof.read.json_advice import BandJson, RemedyJson
 from gpumemprof.verify.apply import Effect
 
 __all__ = [
@@ -103,19 +104,24 @@ class Prediction:
     why: str | None
 
     @classmethod
-    def from_json(cls, remedy: dict[str, Any]) -> Prediction:
-        """Build from an entry of ``remedies`` in the JSON advice; any figure may be missing."""
+    def from_json(cls, remedy: RemedyJson) -> Prediction:
+        """Build from an entry of ``remedies`` in the JSON advice."""
 
-        def peak(kind: str) -> PredictedPeak:
-            band = remedy.get(f"predicted_peak_{kind}_band")
-            return PredictedPeak(
-                remedy.get(f"predicted_peak_{kind}_bytes"),
-                None if band is None else Band(band["low_bytes"], band["high_bytes"]),
-            )
+        def peak(size_bytes: int | None, band: BandJson | None) -> PredictedPeak:
+            bounds = None if band is None else Band(band["low_bytes"], band["high_bytes"])
+            return PredictedPeak(size_bytes, bounds)
 
         return cls(
-            peak("allocated"), peak("reserved"), remedy.get("slowdown_pct"), remedy.get("why")
+            peak(remedy["predicted_peak_allocated_bytes"], remedy["predicted_peak_allocated_band"]),
+            peak(remedy["predicted_peak_reserved_bytes"], remedy["predicted_peak_reserved_band"]),
+            remedy["slowdown_pct"],
+            remedy["why"],
         )
+
+    @classmethod
+    def unknown(cls, why: str) -> Prediction:
+        """No figure, and the reason."""
+        return cls(PredictedPeak(), PredictedPeak(), None, why)
 
 
 @dataclass(frozen=True)

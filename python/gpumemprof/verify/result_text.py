@@ -98,7 +98,7 @@ def as_text(baseline: Baseline, results: list[RemedyResult]) -> str:
     """The whole comparison as human-readable text."""
     reserved = baseline.peak_reserved_bytes
     lines = [
-        f"{baseline.program}: predicted against measured",
+        f"{baseline.program}: predicted and measured memory",
         f"{baseline.device}: peak {size(baseline.peak_allocated_bytes)} allocated"
         + ("" if reserved is None else f", {size(reserved)} reserved")
         + f" as it is{'' if baseline.path is None else f' ({baseline.path})'}",

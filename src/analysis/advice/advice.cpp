@@ -42,7 +42,8 @@ void predict(const Advisor& advisor, const Change& change, Remedy& remedy) {
   if (advisor.run().is_partial()) {
     remedy.at_least_bytes = least_bytes(advisor, change);
     remedy.provenance = Provenance::estimated;
-    remedy.why = "Counted up to where the run ran out of memory: the whole step takes more.";
+    remedy.why =
+        "Counted up to the point where the run ran out of memory; the whole step needs more.";
     return;
   }
   remedy.peak_allocated = prediction.value().allocated;
@@ -87,13 +88,13 @@ Result<Change> find_set(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const RemedySpec* remedy = find_remedy(name);
     if (remedy == nullptr)
-      return Error{ErrorCode::usage, "there is no remedy '" + name + "'", "",
+      return Error{ErrorCode::usage, "unknown remedy '" + name + "'", "",
                    "gpumemprof advise FILE lists them"};
     for (const RemedySpec* other : set.remedies) {
       if (excludes(*remedy, *other))
         return Error{ErrorCode::usage,
                      name + " and " + std::string(other->name) + " cannot be combined", "",
-                     "name one of them"};
+                     "use only one of them"};
     }
     set.remedies.push_back(remedy);
   }
@@ -183,8 +184,8 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
                          (*options.other->phases)[*index]);
     if (!run.compare(other))
       advice.missing.emplace_back(
-          "The two recordings do not make the same allocations in another size: batches and "
-          "sequences are predicted from the first alone.");
+          "The two recordings do not make the same allocations at different sizes, so batches and "
+          "sequences are predicted from the first recording alone.");
   }
   const Advisor advisor(run, replay);
   advice.path = std::move(path);

@@ -32,12 +32,12 @@ std::optional<std::string> missing_need(const AdvisedRun& run, const RemedyNeeds
     return "The recording has no stacks; record with gpumemprof run, or with "
            "_record_memory_history(stacks=\"python\").";
   if (needs.optimizer_steps && facts.optimizer_steps().empty())
-    return "The recording has no optimizer step; record one to its end.";
+    return "The recording has no complete optimizer step; record at least one.";
   if (needs.parameters && facts.parameters().empty())
     return "The recording does not show which tensors are parameters; start recording before the "
            "model is built.";
   if (needs.pool && run.rounding() == nullptr)
-    return "CPU memory has no caching allocator, so no segments and no cache.";
+    return "CPU memory has no caching allocator, so it has no segments and no cache.";
   return std::nullopt;
 }
 

@@ -60,16 +60,16 @@ std::string why(const Advisor& advisor, const Change& change, const Remedy& reme
   if (change.remedies.size() == 1 && change.remedies.front()->explanation != nullptr)
     return change.remedies.front()->explanation(advisor, prediction);
   if (remedy.saving_bytes < -least) {
-    return text + "Takes more: the peak then lies in " + phase_wording(after.phase) + ", with " +
-           describe_peak(after) + ".";
+    return text + "Needs more memory: the peak is then in " + phase_wording(after.phase) +
+           ", with " + describe_peak(after) + ".";
   }
   if (remedy.saving_bytes <= least) {
-    return text + "The peak lies in " + phase_wording(before.phase) + ", with " +
+    return text + "The peak is in " + phase_wording(before.phase) + ", with " +
            describe_peak(before) + "; this does not lower it.";
   }
   if (after.phase == before.phase) {
-    return text + "The peak stays in " + phase_wording(before.phase) + ", then with " +
-           describe_peak(after) + "; it had " + describe_peak(before) + ".";
+    return text + "The peak stays in " + phase_wording(before.phase) + ", now with " +
+           describe_peak(after) + " instead of " + describe_peak(before) + ".";
   }
   return text + "The peak moves from " + phase_wording(before.phase) + " (" +
          describe_peak(before) + ") to " + phase_wording(after.phase) + " (" +
@@ -78,8 +78,8 @@ std::string why(const Advisor& advisor, const Change& change, const Remedy& reme
 
 std::string why_partial(const Advisor& advisor) {
   return advisor.run().end().why_not +
-         " Record a smaller batch to its end, and advise on that recording (--batch says how many "
-         "samples it has).";
+         " Record a run with a smaller batch to its end, and run gpumemprof advise on that "
+         "recording (with --batch, the number of samples in its batch).";
 }
 
 std::vector<std::string> missing_facts(const Advisor& advisor) {
@@ -87,16 +87,18 @@ std::vector<std::string> missing_facts(const Advisor& advisor) {
   const RunFacts& facts = advisor.run().facts();
   if (!facts.has_stacks())
     sentences.emplace_back(
-        "No stacks: which operation allocated what is not known. Record with gpumemprof run.");
+        "No stacks were recorded, so which operation allocated what is not known: record with "
+        "gpumemprof run.");
   if (facts.passes().empty() || facts.optimizer_steps().empty())
     sentences.emplace_back(
-        "No whole training step: record at least two, from before the model is built.");
+        "No complete training step was recorded: record at least two, starting before the model is "
+        "built.");
   if (advisor.has_run_out() && !advisor.run().end().is_cut_short)
     sentences.emplace_back(
-        "The run ran out of memory on the way and went on: what the request that failed led to is "
-        "not known.");
+        "The run ran out of memory and continued: what it would have allocated if the request had "
+        "succeeded is not known.");
   if (!advisor.run().step_seconds())
-    sentences.emplace_back("No times: what recomputation costs here is a rule of thumb.");
+    sentences.emplace_back("No times were recorded: the cost of recomputation is a rule of thumb.");
   return sentences;
 }
 

@@ -351,7 +351,7 @@ Result<SpanTile> Spans::tile(const TileAddress& address) const {
       address.index >= (std::uint64_t{1} << address.level))
     return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
   if (address.axis == Axis::time && !times.is_known())
-    return Error{ErrorCode::usage, "the recording does not tell when its events happened", "", ""};
+    return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
   const bool is_time = address.axis == Axis::time;
   const long double origin = is_time ? static_cast<long double>(times.first_ns()) : 0.0L;
   const long double whole = is_time ? static_cast<long double>(times.last_ns()) -

@@ -113,7 +113,7 @@ Result<Tile> Timeline::tile(const TileAddress& address, const GroupSums& groups)
     return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
   }
   if (address.axis == Axis::time && !times_.is_known())
-    return Error{ErrorCode::usage, "the recording does not tell when its events happened", "", ""};
+    return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
   const std::uint64_t count = std::uint64_t{kTileBuckets} << address.level;
   const std::uint64_t first = std::uint64_t{address.index} * kTileBuckets;
   Tile tile;

@@ -160,8 +160,7 @@ class DeviceStudy {
     const Result<AllocConf> conf = parse(text);
     if (!conf) return conf.error();
     if (!conf.value().is_native_backend) {
-      return Error{ErrorCode::usage,
-                   "the backend cudaMallocAsync has no pool that could be simulated", "",
+      return Error{ErrorCode::usage, "the backend cudaMallocAsync has no pool to simulate", "",
                    "leave backend out of --alloc-conf"};
     }
     std::vector<std::uint64_t> limits = options_.memory_limits;
@@ -219,7 +218,7 @@ class DeviceStudy {
 };
 
 Error no_history(const Store& store, const std::string& path, const std::string& device) {
-  return {ErrorCode::bad_input, device + " has no allocations that could be simulated", path,
+  return {ErrorCode::bad_input, device + " has no allocations to simulate", path,
           store.origin().kind == "torch_snapshot"
               ? "call torch.cuda.memory._record_memory_history() before the run to record them"
               : "record a program that allocates on a GPU: gpumemprof run SCRIPT"};

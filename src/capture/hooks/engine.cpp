@@ -9,6 +9,7 @@
 #include "capture/hooks/autograd.h"
 #include "capture/hooks/cpu_hook.h"
 #include "capture/hooks/cuda_tracker.h"
+#include "capture/hooks/simulated_hook.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -27,6 +28,7 @@ bool g_is_forked = false;
 void leave_to_parent() {
   set_cpu_emitter(nullptr);
   set_cuda_emitter(nullptr);
+  set_simulated_emitter(nullptr);
   set_autograd_emitter(nullptr);
   g_engine.store(nullptr, std::memory_order_release);
   g_is_forked = true;
@@ -34,7 +36,7 @@ void leave_to_parent() {
 
 Origin origin_of(const StartOptions& options) {
   Origin origin;
-  origin.kind = "live";
+  origin.kind = options.is_predicted ? kPredictedRun : kLiveRun;
   origin.device_type = device_type(options.memory);
   origin.has_start = true;
   origin.has_traces = true;
@@ -189,6 +191,7 @@ void Engine::update_callbacks() {
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
+  set_simulated_emitter(has_cuda ? &emitter_ : nullptr);
   note_nodes(has_stacks);
 }
 

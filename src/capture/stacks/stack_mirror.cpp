@@ -1,5 +1,6 @@
 #include "capture/stacks/stack_mirror.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace gpumemprof::capture {
@@ -23,6 +24,11 @@ StackMirror::ThreadStack& StackMirror::thread_stack(std::uint16_t thread) {
   if (thread >= threads_.size()) threads_.resize(thread + std::size_t{1});
   if (!threads_[thread]) threads_[thread] = std::make_unique<ThreadStack>();
   return *threads_[thread];
+}
+
+bool StackMirror::is_hidden(std::string_view file) const {
+  return std::any_of(hidden_files_.begin(), hidden_files_.end(),
+                     [&](const std::string& beginning) { return file.starts_with(beginning); });
 }
 
 void StackMirror::take(const FramesRecord& record) {
@@ -52,6 +58,10 @@ void StackMirror::take(const FramesRecord& record) {
 void StackMirror::enter(ThreadStack& mine, std::uint32_t code, std::uint32_t instruction,
                         std::uint32_t module) {
   const StackId caller = mine.path.empty() ? StackId() : mine.path.back().stack;
+  if (codes_[code].is_hidden) {  // The level stays, since records count levels.
+    mine.path.push_back({caller, code, module});
+    return;
+  }
   const FrameId frame = frame_at(code, instruction, module);
   mine.path.push_back({add_stack(caller, frame, code, module), code, module});
 }
@@ -88,6 +98,7 @@ void StackMirror::finish_code(ThreadStack& mine) {
   code.name = strings_.intern(rest.substr(0, head.name_bytes));
   code.file = strings_.intern(rest.substr(head.name_bytes, head.file_bytes));
   code.first_line = head.first_line;
+  code.is_hidden = is_hidden(strings_.text(code.file));
   code.runs_backward = runs_backward(strings_.text(code.name), strings_.text(code.file));
   code.line_table = rest.substr(std::size_t{head.name_bytes} + head.file_bytes, head.table_bytes);
   if (mine.code_by_slot.size() <= mine.pending_slot) {

@@ -21,6 +21,12 @@ class StackMirror {
  public:
   void set_line_table_format(LineTableFormat format) { format_ = format; }
 
+  // Frames of files whose paths begin like this are left out of the stacks; for code that is
+  // described from now on.
+  void hide_files(std::vector<std::string> path_beginnings) {
+    hidden_files_ = std::move(path_beginnings);
+  }
+
   void take(const FramesRecord& record);
   void take(const CodeRecord& record);
   void take(const ModuleRecord& record) { modules_.take(record); }
@@ -46,6 +52,7 @@ class StackMirror {
     StringId file;
     std::uint32_t first_line = 0;
     std::string line_table;
+    bool is_hidden = false;
     bool runs_backward = false;  // autograd's engine: what it calls belongs to no module around it
   };
   struct Step {
@@ -67,6 +74,7 @@ class StackMirror {
   };
 
   ThreadStack& thread_stack(std::uint16_t thread);
+  [[nodiscard]] bool is_hidden(std::string_view file) const;
   void enter(ThreadStack& mine, std::uint32_t code, std::uint32_t instruction,
              std::uint32_t module);
   void finish_code(ThreadStack& mine);
@@ -74,6 +82,7 @@ class StackMirror {
   FrameId frame_at(std::uint32_t code, std::uint32_t instruction, std::uint32_t module);
   StackId add_stack(StackId caller, FrameId frame, std::uint32_t code, std::uint32_t module);
 
+  std::vector<std::string> hidden_files_;
   LineTableFormat format_ = LineTableFormat::locations;
   Interner strings_;
   std::vector<Code> codes_;

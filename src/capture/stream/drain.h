@@ -54,6 +54,9 @@ class Drain {
   void watch_card(DeviceIndex device, const std::string& uuid);
   void sample_cards();
   void describe_modules(const std::vector<ModuleDescription>& modules);
+  void hide_files(std::vector<std::string> path_beginnings) {
+    interpreter_.stacks().hide_files(std::move(path_beginnings));
+  }
   void forget_module(std::uint64_t address) { interpreter_.stacks().modules().forget(address); }
   void set_line_table_format(LineTableFormat format) {
     interpreter_.stacks().set_line_table_format(format);

@@ -128,11 +128,9 @@ VerbAction prepare_advise(CLI::App& verb) {
   verb.add_option("file", flags->file, "A recording: .gmp or PyTorch memory snapshot")
       ->type_name("FILE")
       ->required();
-  verb.add_option("--fit", flags->fit, "Find the cheapest remedies that keep the peak below SIZE")
+  verb.add_option("--fit", flags->fit, "Find the cheapest remedies that fit into SIZE")
       ->type_name("SIZE");
-  verb.add_option("--with", flags->other,
-                  "A recording of the same program with another batch size or sequence length, to "
-                  "see what grows with them")
+  verb.add_option("--with", flags->other, "A run with another batch size or sequence length")
       ->type_name("FILE");
   verb.add_option("--batch", flags->batch, "The number of samples in a recorded batch")
       ->type_name("SAMPLES");
@@ -140,8 +138,7 @@ VerbAction prepare_advise(CLI::App& verb) {
       ->type_name("TOKENS");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
-  verb.add_option("--together", flags->together,
-                  "Also predict these remedies combined, for example autocast_bf16+fused")
+  verb.add_option("--together", flags->together, "Also predict these remedies combined")
       ->type_name("A+B")
       ->expected(1);
   verb.add_option("--code", flags->codes, "Print only the code for this remedy, or for all")

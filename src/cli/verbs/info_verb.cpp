@@ -1,4 +1,4 @@
-// `gpumemprof info`: what a recording is, without analysing it.
+// `gpumemprof info`: what a recording is, without analyzing it.
 #include <CLI/CLI.hpp>
 
 #include "cli/verb.h"

@@ -11,7 +11,7 @@ namespace gpumemprof::cli {
 // The page as it ships, with no recording in it.
 Result<std::string> load_viewer_page(const Environment& environment);
 
-// Truncated files are shown up to where they break off, and reported.
+// Truncated files are shown up to where they end, and reported.
 void print_cuts(const Recordings& recordings);
 
 int write_html(const std::vector<std::string>& files, const std::string& output, bool overwrites,

@@ -90,17 +90,14 @@ class ReportRun {
 }  // namespace
 
 void add_report_flags(CLI::App& verb, ReportFlags& flags) {
-  verb.add_option("--top", flags.top,
-                  "Show the N largest (default: 10 lines of code; with --json all stacks)")
+  verb.add_option("--top", flags.top, "The N largest (default: 10; with --json, all)")
       ->type_name("N");
-  verb.add_option("--at", flags.at,
-                  "The moment to report: an event number, the peak or the end (default: peak)")
+  verb.add_option("--at", flags.at, "The moment to report (default: peak)")
       ->type_name("EVENT|peak|end");
   verb.add_option("--device", flags.device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb.add_flag("--modules", flags.shows_modules, "Also show live memory at the peak by module");
-  verb.add_flag("--steps", flags.shows_steps,
-                "Also show the peak and live memory of each step and phase");
+  verb.add_flag("--steps", flags.shows_steps, "Also show peak and live memory by step and phase");
   verb.add_flag("--json", flags.is_json, "Print the report as JSON");
 }
 
@@ -117,13 +114,11 @@ int run_report(const ReportFlags& flags, const Environment& environment) {
 
 VerbAction prepare_report(CLI::App& verb) {
   const auto flags = std::make_shared<ReportFlags>();
-  verb.add_option("files", flags->files,
-                  "Recordings: .gmp or PyTorch memory snapshots (.pickle, .pickle.gz)")
+  verb.add_option("files", flags->files, "Recordings: .gmp or PyTorch memory snapshots")
       ->type_name("FILE")
       ->required();
   add_report_flags(verb, *flags);
-  verb.add_option("--html", flags->html,
-                  "Write the viewer and the recording as one HTML file, to share")
+  verb.add_option("--html", flags->html, "Write one HTML file with viewer and recording")
       ->type_name("OUT");
   verb.add_flag("-f,--force", flags->overwrites, "Replace an existing HTML file");
   return [flags](const Environment& environment) { return run_report(*flags, environment); };

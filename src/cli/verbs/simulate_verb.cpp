@@ -90,7 +90,7 @@ VerbAction prepare_simulate(CLI::App& verb) {
       ->type_name("FILE")
       ->required();
   verb.add_option("--alloc-conf", flags->alloc_confs,
-                  "A PYTORCH_CUDA_ALLOC_CONF string to try; can be repeated")
+                  "PYTORCH_CUDA_ALLOC_CONF to try; can be repeated")
       ->type_name("CONF")
       ->allow_extra_args(false);
   verb.add_option("--memory-limit", flags->memory_limits,
@@ -101,10 +101,9 @@ VerbAction prepare_simulate(CLI::App& verb) {
                   "Use the rules of this torch version (2.4 to 2.13)")
       ->type_name("VERSION");
   verb.add_option("--recorded-limit", flags->recorded_limit,
-                  "The memory limit the recording ran under, if it had one")
+                  "The memory limit of the recorded run, if any")
       ->type_name("SIZE");
-  verb.add_flag("--search", flags->searches,
-                "Try the settings that make sense and rank them by the memory they need");
+  verb.add_flag("--search", flags->searches, "Try sensible settings and rank them by memory");
   verb.add_option("--device", flags->device, "Only this device, for example 0 or cuda:0")
       ->type_name("DEVICE");
   verb.add_option("-o,--output", flags->output, "Write the first simulated run to this .gmp file")

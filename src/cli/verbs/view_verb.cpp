@@ -117,7 +117,7 @@ VerbAction prepare_view(CLI::App& verb) {
   verb.add_option("--port", flags->port, "The port on 127.0.0.1 (default: any free one)")
       ->type_name("PORT");
   verb.add_flag("--browser", flags->opens_browser,
-                "Open a browser (the default on a machine with a display)");
+                "Open a browser (default if there is a display)");
   verb.add_flag("--no-browser", flags->never_opens_browser, "Only print the URL, open no browser");
   return [flags](const Environment& environment) { return run_view(*flags, environment); };
 }

@@ -42,7 +42,7 @@ bool Machine::refill() {
   if (error_) return false;
   const auto left = static_cast<std::size_t>(window_.end() - at_);
   if (left == 0 || left < 1 + operand_bytes(static_cast<Opcode>(*at_))) {
-    damaged("the file breaks off");
+    damaged("the file is truncated");
     return false;
   }
   return true;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 
@@ -112,6 +113,12 @@ std::string dotted_name(std::string_view module, std::string_view name) {
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
   };
   return is_name(module) && is_name(name) ? fmt::format(" {}.{}", module, name) : "";
+}
+
+bool is_dotted_identifier(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c == '.' || c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+  });
 }
 
 std::string plural_bytes(std::uint64_t count) {
@@ -257,7 +264,7 @@ Machine::Step Machine::data(Opcode opcode, std::uint64_t length, bool is_text) {
   const std::size_t head = 1 + operand_bytes(opcode);
   if (is_text && length <= kLongestText) {
     if (!make_available(head + length))
-      return error_ ? Step::stop : damaged("the file breaks off inside a text");
+      return error_ ? Step::stop : damaged("the file ends inside a text");
     const auto* bytes = reinterpret_cast<const char*>(at_ + head);
     stack_.push_unchecked(text_value({bytes, static_cast<std::size_t>(length)}));
     at_ += head + length;
@@ -269,9 +276,9 @@ Machine::Step Machine::data(Opcode opcode, std::uint64_t length, bool is_text) {
   at_ += head;
   while (length > 0) {
     if (!make_available(1)) {
-      return error_ ? Step::stop
-                    : damaged(fmt::format("the file breaks off inside data that starts at byte {}",
-                                          start));
+      return error_
+                 ? Step::stop
+                 : damaged(fmt::format("the file ends inside data that starts at byte {}", start));
     }
     const std::uint64_t here =
         std::min<std::uint64_t>(length, static_cast<std::uint64_t>(window_.end() - at_));
@@ -287,7 +294,7 @@ Machine::Step Machine::long_integer(std::uint64_t length) {
   if (length > kLongestInteger)
     return damaged(fmt::format("an integer claims a length of {}", plural_bytes(length)));
   if (!make_available(head + length))
-    return error_ ? Step::stop : damaged("the file breaks off inside an integer");
+    return error_ ? Step::stop : damaged("the file ends inside an integer");
   const std::span bytes(at_ + head, static_cast<std::size_t>(length));
   stack_.push_unchecked(integer_value(heap_, parse_two_complement(bytes)));
   at_ += head + length;
@@ -309,7 +316,7 @@ std::optional<std::string> Machine::read_line() {
       return line;
     }
     if (!whole || wanted > kLongestLine) {
-      damaged(whole ? "a line that does not end" : "the file breaks off inside a line");
+      damaged(whole ? "a line that does not end" : "the file ends inside a line");
       return std::nullopt;
     }
   }
@@ -357,6 +364,10 @@ Machine::Step Machine::refuse(Opcode opcode) {
     const std::optional<std::string> module = read_line();
     if (module) --at_;  // read_line() treats the byte before the line as an opcode
     const std::optional<std::string> name = module ? read_line() : std::nullopt;
+    // A file that begins like this is no pickle, but text that happens to start with the letter.
+    const bool is_text =
+        module && (!is_dotted_identifier(*module) || (name && !is_dotted_identifier(*name)));
+    if (offset == 0 && is_text) return damaged(what + " without a module and a name");
     if (module && name) what += dotted_name(*module, *name);
   } else if (opcode == Opcode::stack_global && has(2)) {
     what += described_global();

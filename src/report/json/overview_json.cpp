@@ -270,9 +270,10 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   json["peak_requested_bytes"] = peak(replay.peak_requested_bytes);
   json["end"] = end_json(store, replay.end);
   json["counters"] = counters_json(replay);
-  const bool is_simulated = store.origin().kind == "simulated";
+  const std::string& kind = store.origin().kind;
+  const bool is_computed = kind == kSimulatedRun || kind == kPredictedRun;
   const auto provenance = [&](bool is_measured) {
-    return is_simulated ? "simulated" : is_measured ? "measured" : "inferred";
+    return is_computed ? kind.c_str() : is_measured ? "measured" : "inferred";
   };
   json["provenance"] = {{"peak", provenance(replay.exact_from_event.has_value())},
                         {"end", provenance(replay.has_end)},

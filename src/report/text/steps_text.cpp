@@ -161,7 +161,7 @@ class StepTable {
 std::string step_table(const DeviceSources& sources, const TextStyle& style) {
   if (sources.steps.empty() || sources.steps.back().step == 0) {
     return sources.kind == RunKind::inference ? "  Inference has no training steps.\n"
-                                              : "  No training step was recognised.\n";
+                                              : "  No training step was recognized.\n";
   }
   return StepTable(sources, style).run();
 }

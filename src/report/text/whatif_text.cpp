@@ -136,8 +136,8 @@ class WhatIfWriter : private text::Page {
       if (run.result.first_oom_event != kNoEvent) ++runs_by_event[run.result.first_oom_event];
     }
     for (const auto& [event, runs] : runs_by_event) {
-      paragraph(fmt::format("{} of {} out of memory first at event {}.", grouped(runs),
-                            runs == 1 ? "these runs" : "these run", grouped(event)),
+      paragraph(fmt::format("{} of these simulations {} out of memory, first at event {}.",
+                            grouped(runs), runs == 1 ? "runs" : "run", grouped(event)),
                 2);
     }
     if (device.runs.front().result.num_ooms() > 0) {

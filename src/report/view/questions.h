@@ -54,7 +54,7 @@ struct ReportQuestion {
   static void parameters(auto& self, auto& each) { each.required("file", self.file); }
 };
 
-// What every other question starts with.
+// What several questions have in common: every other one starts with a device.
 void device_parameters(auto& device, auto& each) {
   each.required("file", device.file);
   each.required("device", device.device);
@@ -63,6 +63,11 @@ void tile_parameters(auto& address, auto& each) {
   each.required("axis", address.axis);
   each.required("level", address.level);
   each.required("index", address.index);
+}
+void grouped_moment_parameters(auto& self, auto& each) {
+  device_parameters(self.device, each);
+  each.required("position", self.position);
+  each.required("by", self.by);
 }
 
 struct GroupsQuestion {
@@ -127,11 +132,7 @@ struct GroupBytesQuestion {
   DeviceName device;
   Position position = 0;
   GroupBy by = GroupBy::line;
-  static void parameters(auto& self, auto& each) {
-    device_parameters(self.device, each);
-    each.required("position", self.position);
-    each.required("by", self.by);
-  }
+  static void parameters(auto& self, auto& each) { grouped_moment_parameters(self, each); }
 };
 
 struct FlameQuestion {
@@ -140,11 +141,7 @@ struct FlameQuestion {
   DeviceName device;
   Position position = 0;
   FlameBy by = FlameBy::stack;
-  static void parameters(auto& self, auto& each) {
-    device_parameters(self.device, each);
-    each.required("position", self.position);
-    each.required("by", self.by);
-  }
+  static void parameters(auto& self, auto& each) { grouped_moment_parameters(self, each); }
 };
 
 struct SegmentsQuestion {
@@ -153,11 +150,7 @@ struct SegmentsQuestion {
   DeviceName device;
   Position position = 0;
   GroupBy by = GroupBy::line;
-  static void parameters(auto& self, auto& each) {
-    device_parameters(self.device, each);
-    each.required("position", self.position);
-    each.required("by", self.by);
-  }
+  static void parameters(auto& self, auto& each) { grouped_moment_parameters(self, each); }
 };
 
 // A page of the table. A group is named by its grouping and its number: both or neither.

@@ -20,9 +20,15 @@ Allocator::Allocator(const AllocatorOptions& options, AddressSource& addresses)
   const std::uint64_t total = options_.device_total_bytes;
   range_bytes_ =
       total == 0 ? kUnknownDeviceRangeBytes : std::min(total + (total + 7) / 8, kMaxRequestBytes);
-  collects_garbage_ = options_.limit.allowed_bytes != kNoLimit &&
-                      options_.settings.garbage_collection_threshold > 0;
+  set_limit(options_.limit);
   add_pool(PoolKind::standard);
+}
+
+void Allocator::set_limit(const MemoryLimit& limit) {
+  options_.limit = limit;
+  collects_garbage_ =
+      limit.allowed_bytes != kNoLimit && options_.settings.garbage_collection_threshold > 0;
+  has_adopted_ |= reserved_bytes_ > std::min(limit.allowed_bytes, limit.device_bytes);
 }
 
 PoolIndex Allocator::add_pool(PoolKind kind) {

@@ -72,6 +72,10 @@ class Allocator {
   void release_pool(PoolIndex pool);  // its memory may be returned from the next empty_cache on
   void empty_pool(PoolIndex pool);    // and returned now, without touching the others
 
+  // From now on; what is reserved beyond a lower limit stays.
+  void set_limit(const MemoryLimit& limit);
+  void reset_peaks() { counters_.reset_peaks(); }
+
   [[nodiscard]] bool is_live(AllocationId id) const { return !find_owned(id).is_none(); }
   [[nodiscard]] Placement placement(AllocationId id) const;
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -224,7 +228,7 @@ class Allocator {
   std::uint64_t segments_created_ = 0;
   std::uint64_t range_bytes_ = 0;
   bool collects_garbage_ = false;
-  bool has_adopted_ = false;  // adopted memory may exceed the limit
+  bool has_adopted_ = false;  // adopted memory may exceed the limit, as may what a lower one met
   bool keeps_calls_ = false;
   std::vector<DeviceCall> calls_;
   std::uint64_t operations_ = 0;

@@ -64,4 +64,16 @@ std::optional<std::uint64_t> Counters::value(std::string_view name) const {
   return {};
 }
 
+std::vector<std::string> counter_names() {
+  std::vector<std::string> names;
+  for (const auto& [stat_name, stat] : kStats) {
+    for (const char* half : {"all", "small_pool", "large_pool"}) {
+      for (const char* figure : {"current", "peak", "allocated", "freed"})
+        names.push_back(std::string(stat_name) + '.' + half + '.' + figure);
+    }
+  }
+  for (const auto& [count_name, count] : kCounts) names.emplace_back(count_name);
+  return names;
+}
+
 }  // namespace gpumemprof::sim

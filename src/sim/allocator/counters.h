@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpumemprof::sim {
 
@@ -82,5 +84,8 @@ struct Counters {
   // simulated.
   [[nodiscard]] std::optional<std::uint64_t> value(std::string_view name) const;
 };
+
+// All names that Counters::value() knows, as torch writes them.
+std::vector<std::string> counter_names();
 
 }  // namespace gpumemprof::sim

@@ -11,13 +11,13 @@ constexpr std::uint16_t kThread = 3;
 
 // Sends a code object's description as the emitter does.
 void describe(StackMirror& mirror, std::uint16_t slot, const std::string& name,
-              std::size_t most = SIZE_MAX) {
+              std::size_t most = SIZE_MAX, const std::string& file = "train.py") {
   CodeHead head;
   head.first_line = 40;
   head.name_bytes = static_cast<std::uint16_t>(name.size());
-  head.file_bytes = 8;
+  head.file_bytes = static_cast<std::uint16_t>(file.size());
   std::string all(reinterpret_cast<const char*>(&head), sizeof(head));
-  all += name + "train.py";
+  all += name + file;
   all.resize(std::min(all.size(), most));
   for (std::size_t at = 0; at < all.size(); at += CodeRecord::kBytes) {
     CodeRecord record;
@@ -57,6 +57,22 @@ TEST(StackMirror, follows_a_stack_that_grows_and_shrinks) {
   EXPECT_EQ(path(mirror), "train main ");
   change(mirror, 1, {9});
   EXPECT_EQ(path(mirror), std::string(100, 'x') + " main ");
+}
+
+TEST(StackMirror, leaves_out_the_frames_of_hidden_files) {
+  StackMirror mirror;
+  mirror.hide_files({"/lib/simulation/"});
+  describe(mirror, 1, "main");
+  describe(mirror, 2, "dispatch", SIZE_MAX, "/lib/simulation/dispatch.py");
+  describe(mirror, 3, "helper", SIZE_MAX, "/lib/simulation.py");
+  change(mirror, 0, {2});
+  EXPECT_TRUE(mirror.stack_of(kThread).is_none());
+  change(mirror, 0, {1, 2, 3, 2, 2});
+  EXPECT_EQ(path(mirror), "helper main ");
+  mirror.move(kThread, 4);
+  EXPECT_EQ(path(mirror), "helper main ");
+  change(mirror, 2, {1});
+  EXPECT_EQ(path(mirror), "main main ");
 }
 
 TEST(StackMirror, counts_a_stack_once) {

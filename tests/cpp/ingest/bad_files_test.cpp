@@ -34,12 +34,19 @@ TEST(BadFile, that_is_a_directory_is_refused) {
   const auto snapshot = TorchSnapshot::open(TempDir());
   ASSERT_FALSE(snapshot.ok());
   EXPECT_EQ(snapshot.error().code, ErrorCode::bad_input);
-  EXPECT_NE(snapshot.error().sentence().find("irectory"), std::string::npos);
+  EXPECT_NE(snapshot.error().sentence().find("this is a folder"), std::string::npos);
 }
 
 TEST(BadFile, that_is_empty_says_so) {
   EXPECT_NE(error_of("").message.find("empty"), std::string::npos);
   EXPECT_EQ(error_of("").where, "test.pickle, byte 0");
+}
+
+TEST(BadFile, that_is_text_says_so) {
+  for (const char* text : {"step,loss\n1,2.5\n", "class Model(nn.Module):\n    pass\n",
+                           "import torch\nprint(torch)\n", "# a page\n"}) {
+    EXPECT_NE(error_of(text).message.find("text file"), std::string::npos) << text;
+  }
 }
 
 TEST(BadFile, that_torch_save_wrote_is_recognised) {

@@ -109,10 +109,10 @@ TEST(Lengths, that_reach_past_the_end_cut_the_file_there) {
   const std::string whole = pickled(small_snapshot(), 2);
   const std::string before = whole.substr(0, whole.size() - 1);
   for (const char opcode : {'\x8c', 'U', 'C', '\x8a'}) {  // one byte of length
-    expect_refused_or_cut(before + opcode + "\x7fonly a little", "breaks off");
+    expect_refused_or_cut(before + opcode + "\x7fonly a little", "ends inside");
   }
   // A text exactly as long as the reader's smallest step, cut by one byte.
-  expect_refused_or_cut(before + "\x8c\x0e" + "free_requeste", "breaks off");
+  expect_refused_or_cut(before + "\x8c\x0e" + "free_requeste", "ends inside");
 }
 
 class Nesting : public testing::TestWithParam<std::pair<const char*, std::string>> {};

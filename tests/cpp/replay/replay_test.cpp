@@ -19,7 +19,7 @@ Origin whole() {
 Origin cut(bool has_segments) {
   Origin origin = whole();
   origin.has_segments = has_segments;
-  origin.cut = CutPoint{100, "the file breaks off"};
+  origin.cut = CutPoint{100, "the file is truncated"};
   return origin;
 }
 

@@ -138,7 +138,7 @@ def test_a_cut_trace_is_converted_as_far_as_it_goes(command: Command, tmp_path: 
     out = tmp_path / "out.pickle"
     result = command("convert", cut, "--to", "torch-snapshot", out)
     assert result.returncode == 3
-    assert "the file breaks off inside a block" in result.stderr
+    assert "the file ends inside a block" in result.stderr
     assert load_pickle(out)["device_traces"][0]
 
 

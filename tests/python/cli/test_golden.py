@@ -80,7 +80,10 @@ def test_fits_a_terminal_of_80_columns(case: Path) -> None:
 def test_every_verb_has_its_errors_and_every_kind_of_file_its_report() -> None:
     """The messages that no case covers are the ones that go wrong."""
     commands = [(case, (case / "command").read_text()) for case in CASES]
-    for verb in ("report", "simulate", "advise", "convert", "info", "demo", "view", "run"):
+    for verb in (
+        *("report", "simulate", "advise", "convert", "info", "demo", "view", "run"),
+        "estimate",
+    ):
         mistakes = [c for c, text in commands if f" {verb}" in text and (c / "stderr").exists()]
         assert mistakes, f"no case of {verb} prints to standard error"
     for part in (".gmp", ".pickle", "--modules", "--steps", "--at end", "--json"):

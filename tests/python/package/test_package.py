@@ -103,11 +103,11 @@ def test_every_public_name_comes_with_its_type():
 
 NAMES = """
     ActiveRecording Allocation CPUMemoryProfiler Counters CutFileWarning DeviceReport DeviceSources
-    End EnvironmentProblem Error Frame GPUMemoryProfiler InputError InternalError Label LiveGroup
-    MemorySnapshot MissingFileError Module NoCudaError OwnAllocations Peak Phase ProfileResult
-    ProfiledContext Recording RecordingWarning SourceFigure Step Summary Table UsageError
-    __version__ default_profiler demo_path load profile_context profile_function record start step
-    stop tag
+    End EnvironmentProblem Error Estimate Frame GPUMemoryProfiler InputError InternalError Label
+    LiveGroup MemorySnapshot MissingFileError Module NoCudaError OwnAllocations Peak Phase
+    ProfileResult ProfiledContext Recording RecordingWarning SourceFigure Step Summary Table
+    UsageError __version__ default_profiler demo_path estimate estimating load profile_context
+    profile_function record start step stop tag
 """
 
 
@@ -127,7 +127,9 @@ def test_folders_of_the_package_do_not_hide_public_names():
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     assert inspect.isclass(gpumemprof.record)
-    assert [name for name in PUBLIC if inspect.ismodule(getattr(gpumemprof, name))] == []
+    modules = [name for name in PUBLIC if inspect.ismodule(getattr(gpumemprof, name))]
+    assert modules == ["estimate"]
+    assert callable(gpumemprof.estimate)
 
 
 def test_says_nothing_it_does_not_have():

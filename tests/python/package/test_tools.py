@@ -101,7 +101,7 @@ def test_reads_commands_and_their_output_from_a_block():
 
 
 def test_every_verb_has_a_page_that_the_readme_links():
-    text = "Options:\n  -h\n\nSubcommands:\n  run      Runs it\n  info     Shows it\n\nStart"
+    text = "Options:\n  -h\n\nCommands:\n  run      Runs it\n  info     Shows it\n\nStart"
     readme = "[run](docs/cli/run.md), [info](docs/cli/info.md)"
     assert list(check_docs.check_verbs(text, readme, {"run", "info"})) == []
     [missing] = check_docs.check_verbs(text, readme, {"run"})

@@ -16,7 +16,8 @@ from conftest import snapshot_path
 WORTHLESS = {
     "empty": (b"", "the file is empty"),
     "random": (random.Random(7).randbytes(5000), "byte "),
-    "text": (b"step,loss\n1,2.5\n", "byte "),
+    "text": (b"step,loss\n1,2.5\n", "this is a text file"),
+    "code": (b"class Model(nn.Module):\n    pass\n", "this is a text file"),
     "zip": (b"PK\x03\x04" + bytes(100), "torch.save"),
     "some other pickle": (pickle.dumps({"weights": [1, 2, 3]}), "not a PyTorch memory snapshot"),
     "a number": (pickle.dumps(17), "not a PyTorch memory snapshot"),
@@ -79,7 +80,7 @@ def test_a_missing_file_is_missing_for_python_too(tmp_path, command):
 
 
 def test_a_folder_is_no_snapshot(tmp_path):
-    with pytest.raises(gpumemprof.InputError, match="Is a directory"):
+    with pytest.raises(gpumemprof.InputError, match="this is a folder"):
         gpumemprof.load(tmp_path)
 
 

@@ -50,6 +50,8 @@ def test_values_come_in_both_forms() -> None:
     assert parse("-o", "a.gmp", "x.py").output == "a.gmp"
     assert parse("--output", "a.gmp", "x.py").output == "a.gmp"
     assert parse("--output=a=b.gmp", "x.py").output == "a=b.gmp"
+    assert parse("--output=-a.gmp", "x.py").output == "-a.gmp"
+    assert parse("-o=-a.gmp", "x.py").output == "-a.gmp"
     assert parse("x.py").output is None
 
 
@@ -67,9 +69,14 @@ def test_help_is_printed_whatever_else_is_given(words: list[str]) -> None:
         (["--cpu=3", "x.py"], "--cpu takes no value, but has '3'; see gpumemprof run --help"),
         (["-o"], "-o needs a value; see gpumemprof run --help"),
         (["--output"], "-o needs a value; see gpumemprof run --help"),
+        (
+            ["-o", "-a.gmp", "x.py"],
+            "-o needs a value; if -a.gmp is it, write -o=-a.gmp; see gpumemprof run --help",
+        ),
+        (["-o", "--cpu", "x.py"], "-o needs a value; see gpumemprof run --help"),
         (["-m"], "-m needs a value; see gpumemprof run --help"),
         (["-mtrain", "-f"], "unexpected argument '-mtrain'; see gpumemprof run --help"),
-        (["--"], "run -- needs a value; see gpumemprof run --help"),
+        (["--"], "run -- needs a script; see gpumemprof run --help"),
         ([], "run needs a script, or -m and a module; see gpumemprof run --help"),
         (["--cpu"], "run needs a script, or -m and a module; see gpumemprof run --help"),
     ],

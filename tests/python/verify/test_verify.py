@@ -188,7 +188,7 @@ def test_a_recording_spares_the_run_as_it_is(in_backward: Comparison) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("loss ")
-    assert lines[1] == "train.py 64 200: predicted against measured"
+    assert lines[1] == "train.py 64 200: predicted and measured memory"
     assert "(kept/as_it_is.gmp)" in lines[2]
     assert lines.count(lines[0]) == 1
     assert "checkpointing + foreach_off: 5 modules of class Block, AdamW" in done.stdout

@@ -35,11 +35,11 @@ NONE_REPEATED = "no class of modules is repeated in a ModuleList or Sequential"
         (
             ["checkpointing,foreach_off,zero_grad_to_none"],
             "step",
-            [NONE_REPEATED, "AdamW steps one parameter after the other already", "drops gradients"],
+            [NONE_REPEATED, "AdamW already updates one parameter at a time", "drops gradients"],
         ),
         (["checkpointing", "--checkpoint-class", "Block"], "step", ["no module of class Block"]),
-        (["fused,autocast_bf16"], "none", ["no optimizer stepped", "no module was called"]),
-        (["autocast_bf16"], "autocast", ["uses autocast already"]),
+        (["fused,autocast_bf16"], "none", ["no optimizer step was made", "no module was called"]),
+        (["autocast_bf16"], "autocast", ["already uses autocast"]),
     ],
 )
 def test_a_remedy_that_changes_nothing_is_said_and_not_compared(

@@ -19,14 +19,14 @@ from gpumemprof.verify.result_text import as_text
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--verify", "sgd", "--", "x.py"], "'sgd' cannot be applied from outside; these can: "),
-        (["--verify", "magic", "--", "x.py"], "'magic' cannot be applied from outside"),
+        (["--verify", "sgd", "--", "x.py"], "'sgd' cannot be applied to a program; these can: "),
+        (["--verify", "magic", "--", "x.py"], "'magic' cannot be applied to a program"),
         (["--verify", "fused"], "the program is missing"),
         (["--verify", "--", "x.py"], "--verify needs a value"),
         (["--verify", "fused", "--", "x.py"], "x.py: no such script"),
         (["--verify", "fused", "-m"], "-m needs a module"),
-        (["--verify", "fused+foreach_off", "--", "x.py"], "exclude each other"),
-        (["--verify", "fused", "--fit", "1GiB", "--", "x.py"], "do not go together"),
+        (["--verify", "fused+foreach_off", "--", "x.py"], "cannot be combined"),
+        (["--verify", "fused", "--fit", "1GiB", "--", "x.py"], "cannot be combined"),
         (["--verify", "fused", "--faster", "--", "x.py"], "unknown flag '--faster'"),
         (["--verify", "fused", "--batch", "0", "--", "x.py"], "--batch takes a number above 0"),
         (["--verify", "fused", "a.gmp", "b.gmp", "--", "x.py"], "unexpected argument 'b.gmp'"),

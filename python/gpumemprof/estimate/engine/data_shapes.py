@@ -40,6 +40,7 @@ class DataShapes:
             "unique_dim_consecutive": self._unique_dim,
             "repeat_interleave": self._repeat_interleave,
             "bincount": self._bincount,
+            "_pack_padded_sequence": self._pack_padded_sequence,
             "torchvision::nms": self._nms,
         }
 
@@ -208,6 +209,33 @@ class DataShapes:
         if weights is None:
             set_known(found, value, is_assumed(tensor))
         return found
+
+    def _pack_padded_sequence(
+        self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """As torch's own code, whose loop reads the lengths (ATen/native/PackedSequence.cpp)."""
+        data, lengths_tensor, batch_first = args[:3]
+        data = data.transpose(0, 1) if batch_first else data
+        known = known_value(lengths_tensor)
+        if known is None:
+            lengths = [data.shape[0]] * data.shape[1]
+            self._assumptions.add("value", "sequences were taken to have the full length")
+        else:
+            with outside_modes():
+                lengths = known.tolist()
+        steps = []
+        batch_sizes: list[int] = []
+        start = 0
+        for place, length in enumerate(reversed(lengths)):
+            if length > start:
+                count = len(lengths) - place
+                step = data[start:length].narrow(1, 0, count).contiguous()
+                steps.append(step.view((-1, *step.shape[2:])))
+                batch_sizes += [count] * (length - start)
+                start = length
+        packed = torch.cat(steps)
+        with outside_modes():  # C++ code reads it.
+            return packed, torch.tensor(batch_sizes, dtype=torch.int64)
 
     def _nms(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         boxes = args[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Callable, Protocol
 
 import torch
@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
 from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.engine.certainty import Certainty
+from gpumemprof.estimate.engine.doubt import Doubt
 
 __all__ = ["Device", "Memory", "torch_release"]
 
@@ -20,19 +22,34 @@ __all__ = ["Device", "Memory", "torch_release"]
 class Memory(Protocol):
     """A simulated caching allocator of one device."""
 
-    allocated_bytes: int
-    reserved_bytes: int
-    peak_allocated_bytes: int
-    peak_reserved_bytes: int
+    @property
+    def allocated_bytes(self) -> int: ...
+    @property
+    def reserved_bytes(self) -> int: ...
+    @property
+    def peak_allocated_bytes(self) -> int:
+        """Since `reset_peaks`."""
+
+    @property
+    def peak_reserved_bytes(self) -> int:
+        """Since `reset_peaks`."""
+
+    @property
+    def most_allocated_bytes(self) -> int:
+        """Since the beginning."""
+
+    @property
+    def most_reserved_bytes(self) -> int:
+        """Since the beginning."""
 
     def allocate(
-        self, size: int, stream: int = 0, pool: tuple[int, int] = (0, 0)
+        self, size_bytes: int, stream: int = 0, pool: tuple[int, int] = (0, 0)
     ) -> int | None: ...
-    def free(self, address: int) -> None: ...
+    def free(self, address: int) -> bool: ...
     def empty_cache(self) -> None: ...
     def statistics(self) -> dict[str, int]: ...
     def reset_peaks(self) -> None: ...
-    def set_limit(self, limit_bytes: int) -> None: ...
+    def limit_fraction(self, fraction: float) -> None: ...
 
 
 def torch_release() -> tuple[int, int]:
@@ -64,6 +81,8 @@ class Device:
         self.limit_bytes = card.total_bytes - card.context_bytes
         self.stream = 0  # the current stream of the program, and the pool of a captured graph
         self.pool = (0, 0)
+        self.certainty: Certainty = "exact"  # of the rule that is running
+        self.doubt = Doubt()
         # For tests and comparisons: called with address, size and operation of each allocation.
         self.on_allocation: Callable[[int, int, str], None] | None = None
         self._lock = threading.RLock()  # a storage can die in any thread
@@ -77,11 +96,17 @@ class Device:
 
     def allocate(self, size_bytes: int, op: str) -> int:
         """Address of a new block, 0 for no bytes; raises OutOfMemoryError if the card is full."""
+        return self._allocate(size_bytes, op, self.certainty)
+
+    def _allocate(self, size_bytes: int, op: str, certainty: Certainty) -> int:
         size = int(size_bytes)
         if size <= 0:
             return 0
         with self._lock:
             address = self.memory.allocate(size, self.stream, self.pool)
+            if address is not None:
+                allocated = self.memory.allocated_bytes
+                self.doubt.on_allocation(address, size, certainty, allocated)
         if address is None:
             message = self._out_of_memory(size)
             self.first_out_of_memory = self.first_out_of_memory or message
@@ -94,6 +119,7 @@ class Device:
         if address and not self._is_closed:
             with self._lock:
                 self.memory.free(address)
+                self.doubt.on_free(address)
 
     def close(self) -> None:
         """Storages may outlive the estimate, or be inherited by a forked process."""
@@ -125,7 +151,10 @@ class Device:
         """Allocate the new storages among an operation's outputs, in their order."""
         if isinstance(outputs, FakeTensor):
             if outputs.fake_device.type == "cuda":
-                self._birth(outputs, None, op)
+                if outputs.layout is torch.strided:
+                    self._birth(outputs, None, op)
+                else:
+                    self.births(_parts(outputs), op)
         elif isinstance(outputs, (tuple, list)):
             for output in outputs:
                 self.births(output, op)
@@ -166,8 +195,12 @@ class Device:
     def _birth(self, tensor: torch.Tensor, size_bytes: int | None, op: str) -> None:
         storage = tensor.untyped_storage()
         if storage._cdata not in self._live:
-            size = storage.nbytes() if size_bytes is None else size_bytes
-            self._watch(storage, self.allocate(size, op))
+            # Shapes are certain, whatever the kernel allocates beside its results.
+            if size_bytes is None:
+                address = self._allocate(storage.nbytes(), op, "exact")
+            else:
+                address = self.allocate(size_bytes, op)
+            self._watch(storage, address)
 
     def _watch(self, storage: torch.UntypedStorage, address: int) -> None:
         key = storage._cdata
@@ -201,9 +234,11 @@ class Device:
         finally:
             self._adds_in_place = before
 
-    def set_limit(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.memory.set_limit(limit_bytes)
+    def limit_fraction(self, fraction: float) -> None:
+        """As torch.cuda.set_per_process_memory_fraction does."""
+        free = self.card.total_bytes - self.card.context_bytes
+        self.limit_bytes = min(free, int(self.card.total_bytes * fraction))
+        self.memory.limit_fraction(fraction)
 
     def _out_of_memory(self, size: int) -> str:
         memory = self.memory
@@ -217,18 +252,20 @@ class Device:
         )
 
 
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that a sparse tensor consists of."""
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
+
+
 def _readable(size: int) -> str:
     """A size as torch writes it in this message."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.2f} {name}"
     return f"{size} bytes"
-
-
-def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Tensors among arguments, also in lists."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from tensors_in(value)

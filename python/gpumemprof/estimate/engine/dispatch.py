@@ -18,9 +18,9 @@ from gpumemprof.estimate.engine.fallback import shapes_by_running
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
 from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
-from gpumemprof.estimate.engine.shape_functions import SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shape_functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
-from gpumemprof.estimate.rules.table import Call, compile_rules
+from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
 
@@ -52,7 +52,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.answers = answers
         self.values = Values()
         self.gradient_sums = GradientSums(device)
-        self.operation_count = 0
+        self._plain_types: set[type] = set()
         self._data_shapes = DataShapes(device.assumptions, answers)
         self._rules = compile_rules(device)
         self._operations: dict[Any, Operation] = {}
@@ -64,9 +64,13 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        for kind in types:
+            if kind is not FakeTensor and not self._is_plain(kind):
+                # A subclass with operations of its own; they arrive here one by one.
+                return NotImplemented
         kwargs = kwargs or {}
-        self.operation_count += 1
         op = self._operations.get(func) or self._learn(func)
+        op.calls += 1
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         if op.answer is not None:
@@ -79,21 +83,47 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             if op.may_allocate:
                 self.device.births(outputs, op.name)
         else:
-            call = Call(func, op.name, args, kwargs)
-            for before in rule.before:
-                before(self.device, call)
-            if rule.instead is None:
-                outputs = self._shapes(op, args, kwargs)
-            else:
-                outputs = rule.instead(self.device, call)
-            if rule.births is not None:
-                rule.births(self.device, call, outputs)
-            elif op.may_allocate:
-                self.device.births(outputs, op.name)
-            for after in rule.after:
-                after(self.device, call, outputs)
+            outputs = self._follow(rule, op, Call(func, op.name, args, kwargs))
         self.values.after(op, args, kwargs, outputs)
         return outputs
+
+    def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
+        device = self.device
+        certainty, device.certainty = device.certainty, rule.certainty
+        try:
+            for before in rule.before:
+                before(device, call)
+            if rule.instead is None:
+                outputs = self._shapes(op, call.args, call.kwargs)
+            else:
+                outputs = rule.instead(device, call)
+            if rule.births is not None:
+                rule.births(device, call, outputs)
+            elif op.may_allocate:
+                device.births(outputs, op.name)
+            for after in rule.after:
+                after(device, call, outputs)
+            return outputs
+        finally:
+            device.certainty = certainty
+
+    def _is_plain(self, kind: type) -> bool:
+        if kind in self._plain_types:
+            return True
+        dispatch = getattr(kind, "__torch_dispatch__", None)
+        if dispatch is not torch._C._disabled_torch_dispatch_impl and kind is not torch.Tensor:
+            return False
+        self._plain_types.add(kind)
+        return True
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that were called."""
+        return [op for op in self._operations.values() if op.calls]
+
+    def reset_counts(self) -> None:
+        for op in self._operations.values():
+            op.calls = 0
 
     def _learn(self, func: Any) -> Operation:
         op = Operation(func, None, self._answer_for(func))
@@ -105,22 +135,40 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def _answer_for(self, func: Any) -> Answer | None:
         name = func._schema.name
         name = name[6:] if name.startswith("aten::") else name
+        if func is torch.ops.prim.device.default:
+            return _device_of
         if func is aten._local_scalar_dense.default:
             return lambda op, args, kwargs: self.answers.item(args[0])
         if func is aten.equal.default:
             return lambda op, args, kwargs: self.answers.equal(args[0], args[1])
         if func is aten.add.Tensor:
             return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
+        if name == "scaled_dot_product_attention":
+            return self._within_mode(self._attention)
         if name == "is_pinned":
             return lambda op, args, kwargs: False
         if name == "record_stream":
             return lambda op, args, kwargs: None
         if name == "resize_" or (name == "set_" and func is aten.set_.source_Storage):
             return None
+        if name in MADE_OF_OPERATIONS:
+            shapes = SHAPE_FUNCTIONS[name]
+            return self._within_mode(lambda op, args, kwargs: shapes(*args, **kwargs))
         function = self._data_shapes.functions.get(name)
-        if function is None:
-            return None
+        if function is not None:
+            return self._within_mode(function)
+        if _is_made_of_others(func):
+            return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
+        return None
 
+    def _attention(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Arrives whole only in torch.inference_mode(): elsewhere its own kernel chooses."""
+        choose = chosen("scaled_dot_product_attention")
+        if choose is None or not _is_on_cuda(args):
+            return op.func.decompose(*args, **kwargs)
+        return choose(self.device, *args, **kwargs)
+
+    def _within_mode(self, function: Answer) -> Answer:
         def answer(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # What it creates is allocated like the results of any operation.
             torch._C._push_on_torch_dispatch_stack(self)
@@ -140,8 +188,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return self._cache.run(op, args, kwargs)
         except _NO_SHAPE as error:
             return self._run_on_zeros(op, args, kwargs, error)
-        except NotImplementedError as error:
-            if "Meta" not in str(error) and "fake" not in str(error):
+        except RuntimeError as error:  # NotImplementedError is one.
+            if not _is_about_missing_kernel(error):
                 raise
             return self._run_on_zeros(op, args, kwargs, error)
 
@@ -155,6 +203,34 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             raise no_shape_function(op.func) from error
         self.device.note("kernel", f"the shape of {op.name}'s result was found with zeros")
         return found
+
+
+def _is_made_of_others(func: Any) -> bool:
+    """Operations without kernels of their own arrive whole in torch.inference_mode()."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = func.name()
+    return (
+        has_kernel(name, "CompositeImplicitAutograd")
+        and not has_kernel(name, "CUDA")
+        and not has_kernel(name, "CPU")
+        and not has_kernel(name, "Meta")
+    )
+
+
+def _is_about_missing_kernel(error: Exception) -> bool:
+    """Whether torch has no shape function, and tried to run the CUDA kernel or found none."""
+    text = str(error)
+    if isinstance(error, NotImplementedError):
+        return "Meta" in text or "fake" in text or "CUDA" in text
+    return text.startswith(
+        ("CUDA error", "Found no NVIDIA", "No CUDA GPUs", "Unexpected error from")
+    )
+
+
+def _device_of(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The most frequent question of Python code."""
+    tensor = args[0]
+    return tensor.fake_device if type(tensor) is FakeTensor else NotImplemented
 
 
 def _is_on_cuda(args: tuple[Any, ...]) -> bool:

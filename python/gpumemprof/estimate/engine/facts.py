@@ -6,8 +6,18 @@ from dataclasses import dataclass, field
 
 from gpumemprof.estimate.engine.assumptions import Assumption
 from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.rules.table import Certainty
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "OperationFacts"]
+
+
+@dataclass
+class OperationFacts:
+    """How often an operation was called, and how certain its rule is; None has no rule."""
+
+    name: str
+    calls: int
+    certainty: Certainty | None
 
 
 @dataclass
@@ -16,8 +26,12 @@ class Facts:
     torch_version: str
     peak_allocated_bytes: int
     peak_reserved_bytes: int
-    operation_count: int
+    operations: list[OperationFacts] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     out_of_memory: str = ""  # the first message, if the card was full
+    bytes_by_certainty: dict[str, int] = field(default_factory=dict)  # see `Doubt`
     failure: str = ""  # the sentence, if the program could not be predicted
-    operations_without_rules: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def operation_count(self) -> int:
+        return sum(each.calls for each in self.operations)

@@ -27,6 +27,9 @@ class FakeMode(FakeTensorMode):  # type: ignore[misc]
     def avoid_device_init(self) -> bool:
         return True
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> FakeMode:
+        return self  # There is one, which all fake tensors refer to.
+
     @property
     def in_kernel_invocation(self) -> bool:
         """Per thread: threads of the program compute at the same time."""

@@ -16,6 +16,7 @@ class Operation:
 
     __slots__ = (
         "answer",
+        "calls",
         "func",
         "is_empty_factory",
         "may_allocate",
@@ -29,6 +30,7 @@ class Operation:
     def __init__(self, func: Any, rule: CompiledRule | None, answer: Answer | None) -> None:
         schema = func._schema
         self.func = func
+        self.calls = 0
         self.name: str = schema.name[6:] if schema.name.startswith("aten::") else schema.name
         self.rule = rule
         self.answer = answer

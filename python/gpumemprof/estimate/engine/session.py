@@ -24,9 +24,10 @@ from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.engine.device import Device, Memory, torch_release
 from gpumemprof.estimate.engine.dispatch import EstimateMode
-from gpumemprof.estimate.engine.facts import Facts
-from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.engine.facts import Facts, OperationFacts
+from gpumemprof.estimate.engine.failures import CannotEstimate, explained
 from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
+from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["Session", "Settings", "active", "begin", "end", "estimating"]
@@ -51,7 +52,6 @@ class Session:
 
     def __init__(self, card: Card, settings: Settings, memory: Memory | None = None) -> None:
         self._check_release()
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
         self.assumptions = Assumptions()
         self.device = Device(card, memory or _simulated(card, settings), self.assumptions)
         self.answers = Answers(self.assumptions, settings.assumed_values)
@@ -73,7 +73,7 @@ class Session:
         except BaseException:
             self._patcher.undo()
             raise
-        self.mode.operation_count = 0
+        self.mode.reset_counts()
         os.register_at_fork(after_in_child=self.device.close)
         self._patcher.set(sys, "excepthook", self._excepthook(sys.excepthook))
         self._entered = self.modes()
@@ -91,29 +91,25 @@ class Session:
 
     def facts(self) -> Facts:
         memory = self.device.memory
-        statistics = memory.statistics()
         return Facts(
             card=self.device.card,
             torch_version=torch.__version__,
-            peak_allocated_bytes=statistics.get(
-                "allocated_bytes.all.peak", memory.peak_allocated_bytes
-            ),
-            peak_reserved_bytes=statistics.get(
-                "reserved_bytes.all.peak", memory.peak_reserved_bytes
-            ),
-            operation_count=self.mode.operation_count,
+            peak_allocated_bytes=memory.most_allocated_bytes,
+            peak_reserved_bytes=memory.most_reserved_bytes,
+            operations=_counted(self.mode.operations),
             assumptions=list(self.assumptions),
             out_of_memory=self.device.first_out_of_memory,
+            bytes_by_certainty=self.device.doubt.bytes_by_certainty(),
             failure=self.failure,
         )
 
     def _excepthook(self, real: Any) -> Any:
         def show(kind: type[BaseException], value: BaseException, trace: Any) -> None:
-            if isinstance(value, CannotEstimate):
-                self.failure = str(value)
-                print(f"gpumemprof: {value}", file=sys.stderr)
-                return
-            real(kind, value, trace)
+            self.failure = explained(value, trace)
+            if not isinstance(value, CannotEstimate):
+                real(kind, value, trace)
+            if self.failure:
+                print(f"gpumemprof: {self.failure}", file=sys.stderr)
 
         return show
 
@@ -127,13 +123,22 @@ class Session:
             )
 
 
+def _counted(operations: list[Operation]) -> list[OperationFacts]:
+    """By name: overloads of one operation share their rules."""
+    found: dict[str, OperationFacts] = {}
+    for op in operations:
+        certainty = op.rule.certainty if op.rule is not None else None
+        facts = found.setdefault(op.name, OperationFacts(op.name, 0, certainty))
+        facts.calls += op.calls
+    return sorted(found.values(), key=lambda each: each.name)
+
+
 def _simulated(card: Card, settings: Settings) -> Memory:
     conf = settings.allocator
     if conf is None:
         conf = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
     limit = settings.limit_bytes or card.total_bytes - card.context_bytes
-    made: Memory = _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())  # type: ignore[attr-defined]
-    return made
+    return _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())
 
 
 def _load_rules() -> None:

@@ -111,11 +111,17 @@ class ShapeCache:
             data = torch.empty_strided(shape, stride, dtype=dtype, device=_META)
             return self._fake(data, device)
         if type(what) is _View:
-            base = tensors[what.argument]
-            data = torch.empty((0,), dtype=what.dtype, device=_META)
-            data.set_(base.untyped_storage(), what.offset, what.shape, what.stride)
-            return self._fake(data, base.fake_device)
-        return None if what is None else tensors[what.argument]
+            if torch.is_inference_mode_enabled() and not tensors[what.argument].is_inference():
+                # A view of an ordinary tensor is an ordinary tensor.
+                with torch.inference_mode(False):
+                    return self._view(what, tensors[what.argument])
+            return self._view(what, tensors[what.argument])
+        return tensors[what.argument] if type(what) is _Same else None
+
+    def _view(self, what: _View, base: FakeTensor) -> FakeTensor:
+        data = torch.empty((0,), dtype=what.dtype, device=_META)
+        data.set_(base.untyped_storage(), what.offset, what.shape, what.stride)
+        return self._fake(data, base.fake_device)
 
     def _fake(self, data: torch.Tensor, device: torch.device) -> FakeTensor:
         """As the constructor of FakeTensor, which takes ten times as long."""

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import torch
 
-__all__ = ["SHAPE_FUNCTIONS"]
+__all__ = ["MADE_OF_OPERATIONS", "SHAPE_FUNCTIONS"]
 
 ShapeFunction = Callable[..., Any]
 SHAPE_FUNCTIONS: dict[str, ShapeFunction] = {}
@@ -126,16 +126,75 @@ def _cudnn_rnn_backward(
     return torch.empty_like(x), _like(hx), _like(cx), grads
 
 
+@_shapes("_cudnn_rnn_flatten_weight")
+def _cudnn_rnn_flatten_weight(weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> Any:
+    """Copies all weights into one buffer and makes them parts of it."""
+    buffer = weights[0].new_empty((sum(each.numel() for each in weights),))
+    start = 0
+    for each in weights:
+        part = buffer[start : start + each.numel()].view(each.shape)
+        torch.ops.aten.set_.source_Tensor(each, part)
+        start += each.numel()
+    return buffer
+
+
+# Their operations are seen by the engine one by one.
+MADE_OF_OPERATIONS = frozenset(("_cudnn_rnn_flatten_weight",))
+
+
 @_shapes("_cudnn_init_dropout_state")
 def _cudnn_dropout_state(dropout: float, train: bool, seed: int, **options: Any) -> Any:
     options.pop("pin_memory", None)
     return torch.empty((0,), **options)
 
 
+# Connectionist temporal classification (ATen/native/cuda/LossCTC.cu, ATen/native/cudnn/LossCTC.cpp)
+
+
+def _lengths(value: Any) -> list[int]:
+    return [int(each) for each in (value.tolist() if isinstance(value, torch.Tensor) else value)]
+
+
+@_shapes("_use_cudnn_ctc_loss")
+def _use_cudnn_ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, blank: int
+) -> bool:
+    if not torch.backends.cudnn.enabled or blank != 0 or targets.dim() != 1:
+        return False
+    if log_probs.dtype != torch.float32 or targets.dtype != torch.int32:
+        return False
+    longest = log_probs.shape[0]
+    return all(each == longest for each in _lengths(inputs)) and all(
+        0 < each <= 256 for each in _lengths(lengths)
+    )
+
+
+@_shapes("_use_miopen_ctc_loss")
+def _use_miopen_ctc_loss(*_: Any) -> bool:
+    return False
+
+
 @_shapes("_cudnn_ctc_loss")
 def _cudnn_ctc_loss(log_probs: torch.Tensor, targets: Any, *_: Any, **__: Any) -> Any:
     batch = log_probs.shape[1]
     return log_probs.new_empty((batch,)), torch.empty_like(log_probs)
+
+
+@_shapes("_ctc_loss")
+def _ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, inputs: Any, lengths: Any, *_: Any, **__: Any
+) -> Any:
+    steps, batch = log_probs.shape[:2]
+    longest = max(_lengths(lengths), default=0)
+    if not longest and targets.dim() == 2:
+        longest = targets.shape[1]
+    alpha = log_probs.new_empty((batch, steps, 2 * longest + 1))
+    return log_probs.new_empty((batch,)), alpha
+
+
+@_shapes("_ctc_loss_backward")
+def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **__: Any) -> Any:
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
 
 
 @_shapes("_pin_memory")

@@ -16,11 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.user_lines import asking_line
 
 __all__ = ["Values", "is_assumed", "known_value"]
 
 _MOST_INTEGERS = 1 << 20
-_MOST_FLOATS = 4096
+_MOST_FLOATS = 4096  # on the device; nobody branches on weights and activations
+_MOST_FLOATS_ON_CPU = 1 << 18  # there programs prepare their data
 # Indices into more than this are words of a vocabulary, where the first ones end a text.
 _LARGE_RANGE = 1024
 _CPU = torch.device("cpu")
@@ -31,7 +33,10 @@ def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
     if not isinstance(tensor, FakeTensor):
         return tensor
     value = tensor.__dict__.get("_known_value")
-    return tensor.constant if value is None else value
+    if value is None:
+        return tensor.constant
+    # `tensor.data = other` exchanges the tensor behind the attributes.
+    return value if value.shape == tensor.shape and value.dtype == tensor.dtype else None
 
 
 def is_assumed(tensor: torch.Tensor) -> bool:
@@ -54,10 +59,14 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
-def _is_small(tensor: torch.Tensor) -> bool:
+def _is_small(tensor: FakeTensor, most_on_cpu: int = _MOST_FLOATS_ON_CPU) -> bool:
     dtype = tensor.dtype
-    is_real = dtype.is_floating_point or dtype.is_complex
-    return int(tensor.numel()) <= (_MOST_FLOATS if is_real else _MOST_INTEGERS)
+    count = int(tensor.numel())
+    if not dtype.is_floating_point and not dtype.is_complex:
+        return count <= _MOST_INTEGERS
+    if count <= _MOST_FLOATS:
+        return True
+    return count <= most_on_cpu and tensor.fake_device.type == "cpu"
 
 
 class _UnknownValueError(Exception):
@@ -86,16 +95,23 @@ class Values:
     ) -> None:
         written: list[FakeTensor] = []
         for index, name in op.writes:
-            written.extend(_fakes(args[index] if index < len(args) else kwargs.get(name)))
+            for each in _tensors(args[index] if index < len(args) else kwargs.get(name)):
+                if isinstance(each, FakeTensor):
+                    written.append(each)
+                else:  # A real tensor, as numpy's: it gets its new values if they are known.
+                    self._compute(op, args, kwargs, [])
+                    return
         if not any("_known_value" in each.__dict__ for each in written) and (
-            not written or not _overwrites(op.name) or not all(map(_is_small, written))
+            not written
+            or not _overwrites(op.name)
+            or not all(_is_small(each, _MOST_FLOATS) for each in written)
         ):
             return
         targets = [*_fakes(outputs), *written]
         before = [each.__dict__.get("_known_value") for each in written]
         if _overwrites(op.name):
             for each in written:
-                if "_known_value" not in each.__dict__ and _is_small(each):
+                if "_known_value" not in each.__dict__ and _is_small(each, _MOST_FLOATS):
                     with without_fake_mode():
                         each._known_value = torch.empty_like(each, device=_CPU)
         is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)
@@ -147,10 +163,11 @@ class Values:
         if assume is None or not targets:
             return False
         with without_fake_mode():
-            for target, value in zip(targets, assume(args, targets)):
-                if value is not None:
-                    target._known_value = value
-                    target._assumed = True
+            values = assume(args, targets)
+        for target, value in zip(targets, values):
+            if value is not None:
+                target._known_value = value
+                target._assumed = True
         return True
 
 
@@ -258,6 +275,25 @@ def _assume_all(value: bool) -> Assume:
     return assume
 
 
+# Functions of transformers that look for a reason to go on with a beam search, and find one.
+_FINDS_SOME = ("_check_early_stop_heuristic", "_beam_search_has_unfinished_sequences")
+
+
+def _assume_any(
+    args: Sequence[Any], targets: Sequence[FakeTensor]
+) -> Sequence[torch.Tensor | None]:
+    return _assume_all(asking_line().function in _FINDS_SOME)(args, targets)
+
+
+def _assume_count(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
+    """All conditions hold, as where a mask selects elements."""
+    target = targets[0]
+    if args[0].dtype != torch.bool or target.dtype.is_floating_point:
+        return [None]
+    each = args[0].numel() // max(1, target.numel())
+    return [torch.full(target.shape, each, dtype=target.dtype)]
+
+
 _ASSUMPTIONS: dict[str, Assume] = {
     "argmax": _assume_picked(1, None),
     "argmin": _assume_picked(1, None),
@@ -271,5 +307,10 @@ _ASSUMPTIONS: dict[str, Assume] = {
     "isnan": _assume_all(False),
     "isinf": _assume_all(False),
     "all": _assume_all(True),
-    "any": _assume_all(False),
+    "any": _assume_any,
+    "sum": _assume_count,
+    "count_nonzero": _assume_count,
+    "_is_all_true": _assume_all(True),
+    "_is_any_true": _assume_all(False),
+    "allclose": _assume_all(True),
 }

@@ -36,6 +36,6 @@ def install_all(
     transformer_layers.install(patcher, device)
     compilation.install(patcher, device)
     data_loading.install(patcher, modes)
-    saving.install(patcher, device, modes)
-    libraries.install(patcher)
+    saver = saving.install(patcher, device, modes)
+    libraries.install(patcher, saver)
     threads.install(patcher, modes)

@@ -11,26 +11,58 @@ from types import ModuleType
 from typing import Any, Callable
 
 from gpumemprof.estimate.patches.patcher import Patcher
+from gpumemprof.estimate.patches.saving import Saver
 
 __all__ = ["install"]
 
-Change = Callable[[Patcher, ModuleType], None]
+Change = Callable[[Patcher, ModuleType, Saver], None]
 
 
-def _transformers(patcher: Patcher, module: ModuleType) -> None:
+def _transformers(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     # It takes another path for tensors that it knows to be traced.
     patcher.set_if_present(module, "is_fake_tensor", lambda *_: False)
 
 
-_CHANGES: dict[str, Change] = {"transformers.utils.import_utils": _transformers}
+def _lightning(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """It writes the bytes that torch.save() gave it to a file by its own means."""
+
+    def load(path: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if saver.has(path):
+            return saver.load(path, map_location)
+        return real_load(path, map_location, *args, **kwargs)
+
+    patcher.set_if_present(module, "_atomic_save", saver.save)
+    real_load = patcher.set_if_present(module, "_load", load)
 
 
-def install(patcher: Patcher) -> None:
+def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """A kernel writes to tensors that exist already: memory is the same if it does not run."""
+
+    def skip(kernel: Any, *_: Any, **__: Any) -> None:
+        function = getattr(kernel, "fn", kernel)
+        name = getattr(function, "__name__", type(kernel).__name__)
+        saver.device.note("behaviour", f"the Triton kernel {name} did not run")
+
+    for kind in ("JITFunction", "Autotuner"):
+        if hasattr(module, kind):
+            patcher.set(getattr(module, kind), "run", skip)
+
+
+_CHANGES: dict[str, Change] = {
+    "triton.runtime.jit": _triton,
+    "triton.runtime.autotuner": _triton,
+    "transformers.utils.import_utils": _transformers,
+    "lightning.fabric.utilities.cloud_io": _lightning,
+    "lightning_fabric.utilities.cloud_io": _lightning,
+}
+
+
+def install(patcher: Patcher, saver: Saver) -> None:
     for name, change in _CHANGES.items():
         module = sys.modules.get(name)
         if module is not None:
-            change(patcher, module)
-    finder = _Finder(patcher)
+            change(patcher, module, saver)
+    finder = _Finder(patcher, saver)
     sys.meta_path.insert(0, finder)
     patcher.on_undo(lambda: sys.meta_path.remove(finder))
 
@@ -38,8 +70,9 @@ def install(patcher: Patcher) -> None:
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the libraries that are changed, as Python would, and changes them once loaded."""
 
-    def __init__(self, patcher: Patcher) -> None:
+    def __init__(self, patcher: Patcher, saver: Saver) -> None:
         self._patcher = patcher
+        self._saver = saver
         self._is_busy = False
 
     def find_spec(
@@ -54,19 +87,21 @@ class _Finder(importlib.abc.MetaPathFinder):
             self._is_busy = False
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader, _CHANGES[name], self._patcher)
+        change = _CHANGES[name]
+        spec.loader = _Loader(
+            spec.loader, lambda module: change(self._patcher, module, self._saver)
+        )
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, real: Any, change: Change, patcher: Patcher) -> None:
+    def __init__(self, real: Any, change: Callable[[ModuleType], None]) -> None:
         self._real = real
         self._change = change
-        self._patcher = patcher
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._real.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
         self._real.exec_module(module)
-        self._change(self._patcher, module)
+        self._change(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any, Callable
 
 __all__ = ["Patcher"]
@@ -34,7 +35,7 @@ class Patcher:
         """Replace an attribute that only some releases have."""
         return self.set(owner, name, value) if hasattr(owner, name) else None
 
-    def item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+    def item(self, mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
         before = mapping.get(key, _MISSING)
         mapping[key] = value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+from torch.backends.cudnn import rnn
 
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -19,6 +20,41 @@ _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 def install(patcher: Patcher) -> None:
     for name, mode in _MODES.items():
         patcher.set(torch._VF, name, _with_cudnn(mode, getattr(torch._VF, name)))
+    patcher.set(rnn, "get_cudnn_mode", _cudnn_mode)
+    patcher.set(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
+    patcher.set(torch._VF, "_pad_packed_sequence", _pad_packed_sequence)
+
+
+def _cudnn_mode(mode: str) -> int:
+    return _MODES[mode.lower()]
+
+
+def _pad_packed_sequence(
+    data: torch.Tensor,
+    batch_sizes: torch.Tensor,
+    batch_first: bool,
+    padding_value: float,
+    total_length: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As torch's own code, which writes the lengths through a pointer (PackedSequence.cpp)."""
+    sizes = [int(each) for each in batch_sizes.tolist()]
+    longest = max(total_length, len(sizes))
+    output = data.new_full((longest, sizes[0], *data.shape[1:]), padding_value)
+    lengths: list[int] = []
+    offset = start = 0
+    for step, (size, following) in enumerate(zip(sizes, [*sizes[1:], 0]), start=1):
+        if following == size:
+            continue
+        count = size * (step - start)
+        part = data[offset : offset + count].view((step - start, size, *data.shape[1:]))
+        output[start:step].narrow(1, 0, size).copy_(part)
+        lengths += [step] * (size - following)
+        offset += count
+        start = step
+    return (
+        output.transpose(0, 1) if batch_first else output,
+        torch.tensor(lengths[::-1], dtype=torch.int64),
+    )
 
 
 def _with_cudnn(mode: int, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
@@ -12,15 +11,16 @@ import torch
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches import safe_files
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.virtual_files import VirtualFiles
 
-__all__ = ["install"]
+__all__ = ["SavedTensor", "Saver", "install", "moved"]
 
 _TOKEN = b"gpumemprof estimate, object "
 
 
-class _SavedTensor:
+class SavedTensor:
     """Shape and place of a tensor; what shares a storage does so again when loaded."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -36,30 +36,29 @@ class _SavedTensor:
         self.storage_bytes = storage.nbytes()
 
 
-def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
+def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> Saver:
     files = VirtualFiles()
     files.install(patcher)
-    saver = _Saver(device, files, modes)
+    saver = Saver(device, files, modes)
     patcher.set(torch, "save", saver.save)
     saver.real_load = patcher.set(torch, "load", saver.load)
-    for module in (torch.serialization,):
-        patcher.set(module, "save", saver.save)
-        patcher.set(module, "load", saver.load)
+    patcher.set(torch.serialization, "save", saver.save)
+    patcher.set(torch.serialization, "load", saver.load)
     if importlib.util.find_spec("safetensors") is not None:
-        _install_safetensors(patcher, saver)
+        safe_files.install(patcher, saver)
+    return saver
 
 
-class _Saver:
+class Saver:
     def __init__(self, device: Device, files: VirtualFiles, modes: Callable[[], Any]) -> None:
-        self._device = device
+        self.device = device
         self._files = files
         self._modes = modes
         self._objects: list[Any] = []
         self.real_load: Any = torch.load
-        self.real_safe_open: Any = None
 
     def save(self, obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        self._device.note("behaviour", "what is saved is kept in memory, and no file is written")
+        self.device.note("behaviour", "what is saved is kept in memory, and no file is written")
         self.keep(_described(obj), f)
 
     def keep(self, content: Any, f: Any) -> None:
@@ -77,7 +76,7 @@ class _Saver:
             loaded = self.real_load(f, "cpu", *args, **kwargs)
         # The file says where its tensors were; a program without map_location had them there.
         with self._modes():
-            return _moved(loaded, map_location)
+            return moved(loaded, map_location)
 
     def _kept(self, f: Any) -> tuple[Any] | None:
         if not hasattr(f, "read"):
@@ -92,8 +91,11 @@ class _Saver:
     def has(self, path: Any) -> bool:
         return self._files.has(path)
 
-    def restored(self, path: Any, map_location: Any) -> Any:
-        return _restored(self._files.get(path), map_location)
+    def content(self, path: Any) -> Any:
+        return self._files.get(path)
+
+    def restored(self, content: Any, map_location: Any) -> Any:
+        return _restored(content, map_location)
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -118,7 +120,7 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def _described(obj: Any) -> Any:
     def describe(value: Any) -> Any:
-        return _SavedTensor(value) if isinstance(value, torch.Tensor) else value
+        return SavedTensor(value) if isinstance(value, torch.Tensor) else value
 
     if isinstance(obj, torch.nn.Module):
         return _SavedModule(obj)
@@ -139,7 +141,7 @@ def _restored(content: Any, map_location: Any) -> Any:
     def restore(value: Any) -> Any:
         if isinstance(value, _SavedModule):
             return copy.deepcopy(value.module).to(_place(value.device, map_location))
-        if not isinstance(value, _SavedTensor):
+        if not isinstance(value, SavedTensor):
             return value
         whole = storages.get(value.storage)
         if whole is None:
@@ -170,7 +172,7 @@ def _place(device: torch.device, map_location: Any) -> torch.device:
     return torch.device("cpu")  # a function, which would be given a storage
 
 
-def _moved(loaded: Any, map_location: Any) -> Any:
+def moved(loaded: Any, map_location: Any) -> Any:
     if map_location is None or callable(map_location) or isinstance(map_location, Mapping):
         return loaded
     place = torch.device(map_location)
@@ -179,37 +181,3 @@ def _moved(loaded: Any, map_location: Any) -> Any:
     if isinstance(loaded, torch.nn.Module):
         return loaded.to(place)
     return _map(loaded, lambda each: each.to(place) if isinstance(each, torch.Tensor) else each)
-
-
-def _install_safetensors(patcher: Patcher, saver: _Saver) -> None:
-    from safetensors import torch as safe
-
-    def save_file(tensors: Any, filename: Any, *_: Any, **__: Any) -> None:
-        saver.save(dict(tensors), filename)
-
-    def load_file(filename: Any, device: Any = "cpu") -> Any:
-        if saver.has(filename):
-            return saver.restored(filename, device)
-        with outside_modes():
-            loaded = real_load(filename, "cpu")
-        return _moved(loaded, device)
-
-    def save_model(model: Any, filename: Any, *_: Any, **__: Any) -> None:
-        saver.save(model.state_dict(), filename)
-
-    real_load = patcher.set(safe, "load_file", load_file)
-    patcher.set(safe, "save_file", save_file)
-    patcher.set_if_present(safe, "save_model", save_model)
-    # Modules that have imported the functions already.
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] in (
-            "transformers",
-            "accelerate",
-            "diffusers",
-            "peft",
-            "huggingface_hub",
-        ):
-            for function in (save_file, load_file):
-                wanted = getattr(module, "__dict__", {}).get(function.__name__)
-                if wanted is not None:
-                    patcher.set(module, function.__name__, function)

@@ -13,15 +13,15 @@ A choice decides among kernels, and computes with the chosen one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, Literal, TypeVar
 
+from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.engine.device import Device
 
 __all__ = ["Call", "Certainty", "CompiledRule", "Rule", "choice", "compile_rules", "rule", "rules"]
 
-Certainty = Literal["exact", "fitted", "guess"]
 Hook = Literal["before", "instead", "births", "after"]
 Version = tuple[int, int]
 # First and last version; None is open.
@@ -36,8 +36,8 @@ class Call:
 
     func: Any
     name: str
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     state: dict[str, Any] = field(default_factory=dict)
 
     def argument(self, name: str, default: Any = None) -> Any:

@@ -57,7 +57,7 @@ class Autocast:
             return
         if torch.is_autocast_enabled(self._memory):
             if self._effect.count == 0:
-                self._effect.what = "the program uses autocast already"
+                self._effect.what = "the program already uses autocast"
             return
         half = torch.float16 if self._effect.name == "autocast_fp16" else torch.bfloat16
         self._thread.context = torch.autocast(self._memory, dtype=half)

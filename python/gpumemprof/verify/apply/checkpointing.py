@@ -81,7 +81,7 @@ class Checkpointing:
                 continue
             is_done = True
             if getattr(model, "is_gradient_checkpointing", False):
-                self._effect.what = "the program checkpoints already"
+                self._effect.what = "the program already checkpoints"
                 continue
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=self._options())
             for layer in layers:

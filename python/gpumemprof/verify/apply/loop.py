@@ -31,9 +31,9 @@ class ZeroGradToNone:
         def drop(owner: Any, set_to_none: bool = True) -> Any:
             if not set_to_none:
                 self._effect.count += 1
-                self._effect.what = f"{self._effect.count} calls of zero_grad()"
+                self._effect.what = f"{self._effect.count} calls to zero_grad()"
             elif self._effect.count == 0:
-                self._effect.what = "zero_grad() drops gradients already"
+                self._effect.what = "zero_grad() already drops gradients"
             return zero_grad(owner, set_to_none=True)
 
         return drop
@@ -44,7 +44,7 @@ class EmptyCache:
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
-        effect.what = "no optimizer stepped"
+        effect.what = "no optimizer step was made"
 
     def start(self) -> None:
         """Install it."""
@@ -55,4 +55,4 @@ class EmptyCache:
 
         torch.cuda.empty_cache()
         self._effect.count += 1
-        self._effect.what = f"behind {self._effect.count} steps"
+        self._effect.what = f"after {self._effect.count} steps"

@@ -17,7 +17,7 @@ class Stepping:
         self._effect = effect
         self._is_fused = effect.name == "fused"
         self._seen: set[int] = set()
-        effect.what = "no optimizer stepped"
+        effect.what = "no optimizer step was made"
 
     def start(self) -> None:
         """Install it."""
@@ -48,7 +48,7 @@ class Stepping:
         kind = type(optimizer).__name__
         groups = optimizer.param_groups
         if any("foreach" not in group for group in groups):
-            return f"{kind} has no choice of how it steps"
+            return f"{kind} has no foreach or fused option"
         if not self._is_fused:
             is_set = any(group["foreach"] or group.get("fused") for group in groups)
             choose = getattr(of_torch, "_default_to_fused_or_foreach", None)
@@ -58,12 +58,12 @@ class Stepping:
                 group["foreach"] is None and any(choose(group["params"], False, False))
                 for group in groups
             )
-            return None if is_default else f"{kind} steps one parameter after the other already"
+            return None if is_default else f"{kind} already updates one parameter at a time"
         if any("fused" not in group for group in groups):
-            return f"{kind} has no fused step"
+            return f"{kind} has no fused kernel"
         if id(optimizer) not in self._seen and all(group["fused"] for group in groups):
-            return f"{kind} steps in a fused kernel already"
+            return f"{kind} already uses a fused kernel"
         parameters = [parameter for group in groups for parameter in group["params"]]
         if not all(torch.is_floating_point(parameter) for parameter in parameters):
-            return f"{kind} has parameters that a fused step cannot take"
+            return f"{kind} has parameters that a fused kernel cannot update"
         return None

@@ -45,8 +45,8 @@ class Completion {
       end.completed = from_whole_step();
       if (!end.completed)
         end.why_not =
-            "The step that ran out of memory does not make the same allocations as the "
-            "steps before it, so what it would still have needed is not known.";
+            "The step that ran out of memory does not make the same allocations as the steps "
+            "before it, so how much more it would have needed is not known.";
     } else {
       end.completed = from_first_backward();
       if (!end.completed) end.why_not = why_first_step();
@@ -148,7 +148,7 @@ class Completion {
     run.resumed_at = failed_;
     run.how = "The run ran out of memory in step " + std::to_string(step) +
               "; what that step would still have allocated is taken from step " +
-              std::to_string(whole_->step) + ", which was whole.";
+              std::to_string(whole_->step) + ", which was complete.";
     run.is_scaled = found->size_factor != 1;
     run.record = extension.take_record();
     run.spans = extension.take_spans();
@@ -269,8 +269,8 @@ class Completion {
     CompletedRun run;
     run.resumed_at = failed_;
     run.how =
-        "The run ran out of memory in its first optimizer step; the rest of the optimizer's "
-        "state follows from the parameters, and a second step from the first.";
+        "The run ran out of memory in its first optimizer step; the rest of the optimizer's state "
+        "is derived from the parameters, and a second step from the first.";
     // Only the default stepping mode, over all parameters at once, allocates these temporaries.
     run.doubtful_low_bytes = sum;
     run.record = extension.take_record();
@@ -352,15 +352,15 @@ class Completion {
   }
 
   [[nodiscard]] std::string why_first_step() const {
-    if (!broken_->has_forward) return "The run ran out of memory before its first forward.";
+    if (!broken_->has_forward) return "The run ran out of memory before its first forward pass.";
     if (!optimizer_file(store_, failed_stack()).empty())
-      return "The run ran out of memory in its first optimizer step, of an optimizer whose state "
-             "is not known.";
+      return "The run ran out of memory in its first optimizer step, and how much state this "
+             "optimizer keeps is not known.";
     if (broken_->has_backward)
-      return "The run ran out of memory in its first backward: which optimizer follows, and how "
-             "much state it keeps, is not known.";
-    return "The run ran out of memory in its first forward: what the rest of forward, backward and "
-           "the optimizer need is not known.";
+      return "The run ran out of memory in its first backward pass, so which optimizer follows, "
+             "and how much state it keeps, is not known.";
+    return "The run ran out of memory in its first forward pass, so how much memory the rest of "
+           "forward, backward and the optimizer would need is not known.";
   }
 
   const Store& store_;

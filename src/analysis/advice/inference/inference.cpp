@@ -22,7 +22,7 @@ Remedy study(const InferenceRun& run, const InferenceRemedy& remedy, const Advic
   const std::vector<std::uint64_t> peaks = run.peaks({remedy.scale, remedy.least, remedy.most});
   if (!advice.partial.empty()) {
     result.at_least_bytes = std::min(peaks[0], peaks[1]);
-    result.why = "Counted up to where the run ran out of memory: the rest takes more.";
+    result.why = "Counted up to the point where the run ran out of memory; the rest needs more.";
     return result;
   }
   result.peak_allocated = inference_band(peaks[0], peaks[1], peaks[2]);
@@ -42,12 +42,12 @@ Result<InferenceRemedy> find_set(const std::vector<InferenceRemedy>& remedies,
         std::find_if(remedies.begin(), remedies.end(),
                      [&](const InferenceRemedy& remedy) { return remedy.name == name; });
     if (found == remedies.end())
-      return Error{ErrorCode::usage, "there is no remedy '" + name + "' for inference", "",
+      return Error{ErrorCode::usage, "unknown remedy '" + name + "' for inference", "",
                    "gpumemprof advise FILE lists them"};
     for (const InferenceRemedy* other : set) {
       if (!go_together(*other, *found))
         return Error{ErrorCode::usage, name + " and " + other->name + " cannot be combined", "",
-                     "name one of them"};
+                     "use only one of them"};
     }
     set.push_back(&*found);
   }
@@ -118,7 +118,7 @@ Result<Advice> advise_inference(const Store& store, const DeviceRecord& record,
          advice.has_pool ? advice.peak_reserved_bytes : advice.peak_allocated_bytes,
          options.batch});
   }
-  advice.missing.emplace_back("This run is inference: the remedies are those for inference.");
+  advice.missing.emplace_back("This run is inference, so these are the remedies for inference.");
   return advice;
 }
 

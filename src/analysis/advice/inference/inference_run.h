@@ -40,7 +40,7 @@ struct Precision {
   [[nodiscard]] double least_weight_bytes() const { return is_known() ? weight_bytes() : 2; }
   // A sentence for figures that assume fp32; empty if the precision is known.
   [[nodiscard]] std::string caveat() const {
-    return is_known() ? "" : " This assumes fp32 weights; the recording does not say.";
+    return is_known() ? "" : " This assumes fp32 weights: the recording does not state their type.";
   }
 };
 

@@ -19,7 +19,7 @@ std::string lost_of_made(const Completeness& found) {
 
 std::string what_it_means(const Completeness& found) {
   if (found.exact_until_ns == kUnknownTime) return "Figures are estimates.";
-  if (found.exact_until_ns == 0) return "Figures are estimates from the start on.";
+  if (found.exact_until_ns == 0) return "All figures are estimates.";
   return fmt::format("Figures after {} are estimates.", duration(found.exact_until_ns));
 }
 
@@ -49,7 +49,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
                                     what_it_means(found)));
   }
   if (found.was_paused) {
-    sentences.push_back("Recording was paused on the way: what happened then is missing. " +
+    sentences.push_back("Recording was paused for a time: what happened then is missing. " +
                         what_it_means(found));
   }
   return sentences;

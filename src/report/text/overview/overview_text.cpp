@@ -69,6 +69,7 @@ class OverviewWriter : private text::Page {
   void heading() {
     const std::string name = text::file_name(overview_.path);
     paragraph(fmt::format("{}: {}, {}", name, kind(), what_is_counted()), 0);
+    if (is_predicted()) prediction();
     for (const std::string& sentence : text::missing_sentences(overview_.completeness))
       paragraph(sentence, 0);
     if (store_.origin().cut) {
@@ -79,6 +80,13 @@ class OverviewWriter : private text::Page {
           0);
     }
     if (overview_.devices.empty() && !counted_peaks()) line("It contains no memory of any device.");
+  }
+
+  void prediction() {
+    const std::string& card = store_.facts().device(0).name;
+    paragraph(fmt::format("Predicted for {}, not measured: the program ran without a GPU.",
+                          card.empty() ? "a GPU" : printable(card)),
+              0);
   }
 
   // Allocations and frees, as people count them: a free alone makes two events.
@@ -105,16 +113,20 @@ class OverviewWriter : private text::Page {
     return has_any;
   }
 
+  [[nodiscard]] bool is_predicted() const { return store_.origin().kind == kPredictedRun; }
+
   [[nodiscard]] std::string kind() const {
     const std::string& kind = store_.origin().kind;
     if (kind == "torch_snapshot") return "PyTorch memory snapshot";
-    return kind == "simulated" ? "simulated run" : "recording";
+    if (is_predicted()) return "predicted run";
+    return kind == kSimulatedRun ? "simulated run" : "recording";
   }
 
   std::string moment(const When& when, std::uint64_t events) const {
     if (when.event == kNoEvent) return "before the recording began";
     std::string text = fmt::format("at event {} of {}", grouped(when.event), grouped(events));
-    if (when.since_start_ns != kUnknownTime)
+    // How long a prediction took says nothing about the run.
+    if (when.since_start_ns != kUnknownTime && !is_predicted())
       text += fmt::format(", {} in", duration(when.since_start_ns));
     if (when.step == 0U) text += ", before step 1";
     if (when.step.value_or(0) > 0) text += fmt::format(", step {}", grouped(*when.step));
@@ -176,8 +188,8 @@ class OverviewWriter : private text::Page {
                 2);
     } else if (!replay.has_end) {
       paragraph(
-          "The file breaks off, so the figures could not be checked against the allocator's final "
-          "state: "
+          "The file is truncated, so the figures could not be checked against the allocator's "
+          "final state: "
           "they assume that the history starts with an empty pool.",
           2);
     } else {
@@ -201,7 +213,7 @@ class OverviewWriter : private text::Page {
                           format_bytes(end.totals.allocated_bytes),
                           format_bytes(end.totals.reserved_bytes))));
     paragraph(store_.origin().cut
-                  ? "The file breaks off before its history, so the peak is unknown."
+                  ? "The file ends before its history, so the peak is unknown."
                   : "No history was recorded, so the peak is unknown. Call "
                     "torch.cuda.memory._record_memory_history() before the run to record it.",
               2);
@@ -212,7 +224,7 @@ class OverviewWriter : private text::Page {
       case AskedMoment::Kind::peak:
         return "at the peak";
       case AskedMoment::Kind::end:
-        return device.replay.has_end ? "at the end" : "where the file breaks off";
+        return device.replay.has_end ? "at the end" : "where the file ends";
       case AskedMoment::Kind::event:
         break;
     }

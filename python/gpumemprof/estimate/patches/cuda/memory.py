@@ -16,7 +16,7 @@ __all__ = ["install"]
 
 def install(patcher: Patcher, device: Device) -> None:
     def fraction(value: float, *_: Any) -> None:
-        device.set_limit(int(device.card.total_bytes * value))
+        device.limit_fraction(value)
 
     def information(*_: Any) -> tuple[int, int]:
         return max(0, device.limit_bytes - device.memory.reserved_bytes), device.card.total_bytes

@@ -147,6 +147,7 @@ def install(patcher: Patcher, device: Device) -> None:
     }
     for name, answer in answers.items():
         patcher.set_if_present(torch.cuda, name, answer)
+    patcher.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
     patcher.set_if_present(torch, "Stream", Stream)
     patcher.set_if_present(torch, "Event", Event)
     accelerator = getattr(torch, "accelerator", None)

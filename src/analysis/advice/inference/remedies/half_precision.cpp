@@ -12,10 +12,10 @@ InferenceEffect half_precision_effect(const InferenceRun& run) {
   effect.scale = effect.least = effect.most = {half, half, half, 1, false, false};
   effect.most.activations = (1 + half) / 2;     // softmax and norms compute in fp32
   if (!precision.is_known()) effect.most = {};  // it may be in half precision already
-  effect.why =
-      "Weights, cache and activations take two bytes each instead of four." + precision.caveat();
+  effect.why = "Weights, the cache and activations take two bytes per value instead of four." +
+               precision.caveat();
   if (precision.is_known() && precision.full_share() < 0.05)
-    effect.obstacle = "The weights are in half precision already.";
+    effect.obstacle = "The weights are already in half precision.";
   return effect;
 }
 

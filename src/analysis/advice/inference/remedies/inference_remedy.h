@@ -58,8 +58,7 @@ namespace inference_remedies {
 GPUMEMPROF_INFERENCE_REMEDIES(GPUMEMPROF_DECLARE_REMEDY)
 #undef GPUMEMPROF_DECLARE_REMEDY
 
-inline constexpr std::string_view kNoCache =
-    "No cache of keys and values was recognised in this recording.";
+inline constexpr std::string_view kNoCache = "No KV cache was recognized in this recording.";
 }  // namespace inference_remedies
 
 const std::vector<InferenceRemedySpec>& all_inference_remedies();

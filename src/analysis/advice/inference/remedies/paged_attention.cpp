@@ -7,7 +7,8 @@ namespace {
 InferenceEffect paged_attention_effect(const InferenceRun& run) {
   InferenceEffect effect;
   effect.scale.is_cache_settled = effect.least.is_cache_settled = true;
-  effect.why = "The cache grows page by page: no copies, and only the pages that are in use.";
+  effect.why =
+      "The cache grows page by page: nothing is copied, and only pages in use take memory.";
   if (!run.has_cache()) effect.obstacle = kNoCache;
   return effect;
 }
@@ -17,7 +18,7 @@ InferenceEffect paged_attention_effect(const InferenceRun& run) {
 InferenceRemedySpec paged_attention() {
   return {
       .name = "paged_attention",
-      .title = "a cache in pages (vLLM, or transformers' continuous batching)",
+      .title = "a paged KV cache (vLLM, or transformers' continuous batching)",
       .how =
           "from vllm import LLM\n"
           "llm = LLM(name, gpu_memory_utilization=0.9)\n"

@@ -12,7 +12,7 @@ InferenceEffect quantized_kv_cache_effect(const InferenceRun& run) {
   effect.most.cache = 2 * 0.5 * 1.25 / precision.least_weight_bytes();
   effect.scale.is_cache_settled = effect.least.is_cache_settled = true;
   effect.why =
-      "Keys and values take half a byte each; the last 128 tokens stay in full precision." +
+      "Cached keys and values take half a byte each; the last 128 tokens stay in full precision." +
       precision.caveat();
   if (!run.has_cache()) effect.obstacle = kNoCache;
   return effect;
@@ -23,7 +23,7 @@ InferenceEffect quantized_kv_cache_effect(const InferenceRun& run) {
 InferenceRemedySpec quantized_kv_cache() {
   return {
       .name = "quantized_kv_cache",
-      .title = "the cache of keys and values in 4 bits",
+      .title = "a KV cache of 4 bits per value",
       .cost = RemedyCost::changes_training,
       .how =
           "model.generate(**inputs, cache_implementation=\"quantized\",\n"

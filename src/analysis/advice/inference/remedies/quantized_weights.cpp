@@ -16,10 +16,10 @@ InferenceEffect quantize(const InferenceRun& run, double bits, const std::string
   // Embeddings, norms and the last layer stay in 16 bits.
   constexpr double kLeft = 0.25;
   effect.most.weights = std::min(1.0, (1 - kLeft) * factor * kScales + kLeft * 2 / weight_bytes);
-  effect.why = "A weight takes " + size +
+  effect.why = "Each weight takes " + size +
                "; embeddings, norms and the last layer stay as they are." +
                run.precision().caveat();
-  if (!run.has_weights()) effect.obstacle = "No weights were recognised in this recording.";
+  if (!run.has_weights()) effect.obstacle = "No weights were recognized in this recording.";
   return effect;
 }
 
@@ -28,7 +28,7 @@ InferenceEffect quantize(const InferenceRun& run, double bits, const std::string
 InferenceRemedySpec int8_weights() {
   return {
       .name = "int8_weights",
-      .title = "weights quantised to 8 bits",
+      .title = "weights quantized to 8 bits",
       .cost = RemedyCost::changes_training,
       .how =
           "from transformers import BitsAndBytesConfig\n"
@@ -42,7 +42,7 @@ InferenceRemedySpec int8_weights() {
 InferenceRemedySpec int4_weights() {
   return {
       .name = "int4_weights",
-      .title = "weights quantised to 4 bits",
+      .title = "weights quantized to 4 bits",
       .cost = RemedyCost::changes_training,
       .how =
           "from transformers import BitsAndBytesConfig\n"

@@ -9,9 +9,10 @@ InferenceEffect shorter_prompts_effect(const InferenceRun& run) {
   effect.scale = {1, 0.5, 0.5, 0.5, false, false};
   effect.least = {1, 0.5, 0.25, 0.5, false, false};  // attention scores are quadratic
   effect.most = {1, 0.5, 0.6, 0.5, false, false};
-  effect.why = "Cache and activations grow with the length, attention scores with its square.";
+  effect.why =
+      "The cache and activations grow with the sequence length, attention scores with its square.";
   if (!run.has_cache())
-    effect.obstacle = "No cache of keys and values was recognised, so these may not be sequences.";
+    effect.obstacle = "No KV cache was recognized, so the inputs may not be sequences.";
   return effect;
 }
 

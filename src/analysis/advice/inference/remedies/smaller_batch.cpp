@@ -15,7 +15,8 @@ InferenceRemedySpec smaller_batch() {
             InferenceEffect effect;
             effect.scale = effect.least = {1, 0.5, 0.5, 0.5, false, false};
             effect.most = {1, 0.5, 0.6, 1, false, false};
-            effect.why = "Cache, activations and inputs grow with the batch; the weights do not.";
+            effect.why =
+                "The cache, activations and inputs grow with the batch; the weights do not.";
             return effect;
           },
   };

@@ -9,12 +9,12 @@ InferenceEffect static_cache_effect(const InferenceRun& run) {
   effect.scale.is_cache_constant = effect.least.is_cache_settled = true;
   effect.most.is_cache_constant = true;
   effect.why =
-      "Growing by torch.cat holds the old and the new cache at once and leaves gaps; a static one "
-      "is allocated in full at the start.";
+      "A cache that grows by torch.cat is live twice while it is copied, and leaves gaps; a static "
+      "cache is allocated in full at the start.";
   if (!run.has_cache()) {
     effect.obstacle = kNoCache;
   } else if (!run.is_cache_copied()) {
-    effect.obstacle = "The cache does not grow by copies: it has a fixed size already.";
+    effect.obstacle = "The cache already has a fixed size: it does not grow by copying.";
   }
   return effect;
 }
@@ -24,7 +24,7 @@ InferenceEffect static_cache_effect(const InferenceRun& run) {
 InferenceRemedySpec static_cache() {
   return {
       .name = "static_cache",
-      .title = "a cache of fixed size, allocated once (StaticCache)",
+      .title = "a KV cache of fixed size, allocated once (StaticCache)",
       .how = "model.generate(**inputs, cache_implementation=\"static\", max_new_tokens=new_tokens)",
       .effect = static_cache_effect,
   };

@@ -14,7 +14,7 @@ constexpr std::string_view kCheckpointingCode =
     "    x = checkpoint(block, x, use_reentrant=False)";
 
 std::optional<std::string> checkpointing_obstacle(const AdvisedRun& run) {
-  if (is_checkpointed(run.facts())) return "The run recomputes activations in backward already.";
+  if (is_checkpointed(run.facts())) return "The run already recomputes activations in backward.";
   if (run.blocks().empty())
     return "No line of the model calls modules repeatedly, so there are no blocks to checkpoint.";
   return std::nullopt;

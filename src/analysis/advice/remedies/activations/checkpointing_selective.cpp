@@ -27,8 +27,8 @@ constexpr std::string_view kSelectiveCode =
 std::optional<std::string> checkpointing_selective_obstacle(const AdvisedRun& run) {
   if (const auto found = checkpointing().obstacle(run)) return found;
   if (run.facts().last_whole_pass() == nullptr)
-    return "Which lines of the model compute products is known from backward, which the recording "
-           "does not reach.";
+    return "Which lines of the model compute matrix products is known only from backward, which "
+           "the recording does not reach.";
   return std::nullopt;
 }
 
@@ -37,7 +37,7 @@ std::optional<std::string> checkpointing_selective_obstacle(const AdvisedRun& ru
 RemedySpec checkpointing_selective() {
   return {
       .name = "checkpointing_selective",
-      .title = "checkpoint every block, but keep products and attention",
+      .title = "checkpoint every block, but keep matrix products and attention",
       .cost = RemedyCost::slower,
       .how = kSelectiveCode,
       .aspect = Aspect::activations,
@@ -57,7 +57,7 @@ RemedySpec checkpointing_selective() {
       .introduction =
           [](const AdvisedRun& run) {
             return std::to_string(run.blocks_per_pass()) +
-                   " blocks are recomputed except for products and attention. ";
+                   " blocks are recomputed, except for matrix products and attention. ";
           },
   };
 }

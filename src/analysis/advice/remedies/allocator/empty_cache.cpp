@@ -23,12 +23,12 @@ std::string empty_cache_explanation(const Advisor& advisor, const Prediction& pr
       prediction.segment_requests > before ? prediction.segment_requests - before : 0;
   const std::size_t steps =
       std::max<std::size_t>(advisor.run().facts().optimizer_steps().size(), 2) - 1;
-  return "The program needs the same memory: this returns what is free between steps, for others "
-         "to use. Reserved memory goes from " +
+  return "The program needs as much memory as before: this only returns what is free between "
+         "steps, for other processes to use. Reserved memory goes from " +
          format_bytes(advisor.reserved_bytes()) + " to " +
          format_bytes(prediction.reserved ? prediction.reserved->bytes : 0) +
          " at its peak, and about " + std::to_string(more / steps) +
-         " segments must be allocated again in each step, which the GPU waits for.";
+         " segments must be allocated again in each step, while the GPU waits.";
 }
 
 }  // namespace

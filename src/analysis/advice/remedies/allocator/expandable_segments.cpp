@@ -8,7 +8,7 @@ namespace {
 
 std::optional<std::string> expandable_segments_obstacle(const AdvisedRun& run) {
   if (!run.store().settings().expandable_segments) return std::nullopt;
-  return "The run uses expandable segments already.";
+  return "The run already uses expandable segments.";
 }
 
 std::string expandable_segments_explanation(const Advisor& advisor, const Prediction& prediction) {

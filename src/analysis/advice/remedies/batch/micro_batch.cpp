@@ -1,18 +1,50 @@
 // micro_batch_x0.5, micro_batch_x0.25, micro_batch_x0.125: the same batch in several parts, whose
 // gradients are summed.
+#include <string>
+
 #include "analysis/advice/remedies/batch/batch_scaling.h"
 #include "analysis/advice/remedies/list.h"
 
 namespace gpumemprof::remedies {
 namespace {
 
-RemedySpec with_parts(double factor, double fit_cost, int fit_order) {
+// A RemedySpec refers to its texts, so they live as long as the program.
+template <int kParts>
+std::string_view micro_batch_code() {
+  static const std::string parts = std::to_string(kParts);
+  static const std::string code = "for x_part, y_part in zip(x.chunk(" + parts + "), y.chunk(" +
+                                  parts +
+                                  ")):\n"
+                                  "    (loss_function(model(x_part), y_part) / " +
+                                  parts +
+                                  ").backward()\n"
+                                  "optimizer.step()";
+  return code;
+}
+
+template <int kParts>
+std::string_view micro_batch_trainer_code() {
+  static const std::string code =
+      "TrainingArguments(gradient_accumulation_steps=" + std::to_string(kParts) +
+      ",\n"
+      "                  per_device_train_batch_size=…)";
+  return code;
+}
+
+template <int kParts>
+RemedySpec with_parts(std::string_view name, std::string_view title, double fit_cost,
+                      int fit_order) {
+  constexpr double kFactor = 1.0 / kParts;
   return {
+      .name = name,
+      .title = title,
       .cost = RemedyCost::slower,
+      .how = micro_batch_code<kParts>(),
+      .how_trainer = micro_batch_trainer_code<kParts>(),
       .aspect = Aspect::batch,
-      .batch_factor = factor,
+      .batch_factor = kFactor,
       .band = 0.03,
-      .least = {.step = factor},
+      .least = {.step = kFactor},
       .fit_cost = fit_cost,
       .fit_order = fit_order,
       .rewrite = [](const AdvisedRun&, const Change&,
@@ -23,45 +55,18 @@ RemedySpec with_parts(double factor, double fit_cost, int fit_order) {
 }  // namespace
 
 RemedySpec micro_batch_x0_5() {
-  RemedySpec spec = with_parts(0.5, 12, 60);
-  spec.name = "micro_batch_x0.5";
-  spec.title = "the same batch as 2 micro-batches of half its size";
-  spec.how =
-      "for x_part, y_part in zip(x.chunk(2), y.chunk(2)):\n"
-      "    (loss_function(model(x_part), y_part) / 2).backward()\n"
-      "optimizer.step()";
-  spec.how_trainer =
-      "TrainingArguments(gradient_accumulation_steps=2,\n"
-      "                  per_device_train_batch_size=…)";
-  return spec;
+  return with_parts<2>("micro_batch_x0.5", "the same batch as 2 micro-batches of half its size", 12,
+                       60);
 }
 
 RemedySpec micro_batch_x0_25() {
-  RemedySpec spec = with_parts(0.25, 20, 61);
-  spec.name = "micro_batch_x0.25";
-  spec.title = "the same batch as 4 micro-batches of a quarter";
-  spec.how =
-      "for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
-      "    (loss_function(model(x_part), y_part) / 4).backward()\n"
-      "optimizer.step()";
-  spec.how_trainer =
-      "TrainingArguments(gradient_accumulation_steps=4,\n"
-      "                  per_device_train_batch_size=…)";
-  return spec;
+  return with_parts<4>("micro_batch_x0.25", "the same batch as 4 micro-batches of a quarter", 20,
+                       61);
 }
 
 RemedySpec micro_batch_x0_125() {
-  RemedySpec spec = with_parts(0.125, 28, 62);
-  spec.name = "micro_batch_x0.125";
-  spec.title = "the same batch as 8 micro-batches of an eighth";
-  spec.how =
-      "for x_part, y_part in zip(x.chunk(8), y.chunk(8)):\n"
-      "    (loss_function(model(x_part), y_part) / 8).backward()\n"
-      "optimizer.step()";
-  spec.how_trainer =
-      "TrainingArguments(gradient_accumulation_steps=8,\n"
-      "                  per_device_train_batch_size=…)";
-  return spec;
+  return with_parts<8>("micro_batch_x0.125", "the same batch as 8 micro-batches of an eighth", 28,
+                       62);
 }
 
 }  // namespace gpumemprof::remedies

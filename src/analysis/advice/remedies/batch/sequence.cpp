@@ -13,14 +13,14 @@ std::optional<std::string> sequence_obstacle(const AdvisedRun& run) {
 // Says so if one recording cannot show how memory grows with the length.
 std::string sequence_introduction(const AdvisedRun& run) {
   if (run.facts().sequence_growth().is_known())
-    return "How each allocation grows was measured by the other recording. ";
+    return "How each allocation grows was measured with the other recording. ";
   const std::uint64_t square = run.sequence().attention_bytes;
   if (square > 0)
     return format_bytes(square) +
            " of attention matrices are assumed to grow with the square of the length, the rest in "
            "proportion; a recording at another length (--with) would show it. ";
   return "What depends on the batch is assumed to grow in proportion: no attention matrix was "
-         "found, but one computed by the model's own code would not be recognised; a recording at "
+         "found, but one computed by the model's own code would not be recognized; a recording at "
          "another length (--with) would show it. ";
 }
 

@@ -10,12 +10,12 @@ std::optional<std::string> zero_grad_early_obstacle(const AdvisedRun& run) {
   const KeptGradients kept = find_kept_gradients(run.facts());
   if (kept.late_bytes > 0) return std::nullopt;
   return kept.zeroed_bytes > 0 ? "Gradients are zeroed in place: see zero_grad_to_none."
-                               : "Gradients are freed before the next forward begins already.";
+                               : "Gradients are already freed before the next forward begins.";
 }
 
 std::string zero_grad_early_introduction(const AdvisedRun& run) {
   return format_bytes(find_kept_gradients(run.facts()).late_bytes) +
-         " of gradients are freed only after forward began. ";
+         " of gradients are freed only after the next forward has begun. ";
 }
 
 void zero_grad_early_rewrite(const AdvisedRun&, const Change&, Rewrite& changed) {

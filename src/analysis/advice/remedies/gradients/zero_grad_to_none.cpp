@@ -16,12 +16,12 @@ constexpr std::uint32_t kNoPart = 0xffffffffU;
 
 std::optional<std::string> zero_grad_to_none_obstacle(const AdvisedRun& run) {
   if (find_kept_gradients(run.facts()).zeroed_bytes > 0) return std::nullopt;
-  return "No gradient is zeroed in place: none outlives its step and the next forward.";
+  return "No gradient is zeroed in place: none is live through the next forward.";
 }
 
 std::string zero_grad_to_none_introduction(const AdvisedRun& run) {
   return format_bytes(find_kept_gradients(run.facts()).zeroed_bytes) +
-         " of gradients are zeroed in place, so they are live in forward. ";
+         " of gradients are zeroed in place, so they stay live during forward. ";
 }
 
 // Where each gradient was allocated in its own backward: the same place of a later backward

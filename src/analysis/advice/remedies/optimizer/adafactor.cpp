@@ -74,7 +74,7 @@ void adafactor_rewrite(const AdvisedRun&, const Change&, Rewrite& changed) {
 RemedySpec adafactor() {
   return {
       .name = "adafactor",
-      .title = "Adafactor: rows and columns instead of matrices",
+      .title = "Adafactor: state of rows and columns instead of matrices",
       .cost = RemedyCost::changes_training,
       .how = "optimizer = torch.optim.Adafactor(model.parameters(), lr=1e-2)",
       .how_trainer = "TrainingArguments(optim=\"adafactor\")",

@@ -15,7 +15,7 @@ void foreach_off_rewrite(const AdvisedRun&, const Change&, Rewrite& changed) {
 RemedySpec foreach_off() {
   return {
       .name = "foreach_off",
-      .title = "step one parameter after the other",
+      .title = "update one parameter at a time",
       .cost = RemedyCost::slower,
       .how = "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)",
       .aspect = Aspect::optimizer,

@@ -14,7 +14,7 @@ void fused_rewrite(const AdvisedRun&, const Change&, Rewrite& changed) {
 RemedySpec fused() {
   return {
       .name = "fused",
-      .title = "step in one fused kernel",
+      .title = "update all parameters in a fused kernel",
       .cost = RemedyCost::free,
       .how = "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
       .how_trainer = "TrainingArguments(optim=\"adamw_torch_fused\")",

@@ -16,7 +16,7 @@ void lion_rewrite(const AdvisedRun&, const Change&, Rewrite& changed) {
 RemedySpec lion() {
   return {
       .name = "lion",
-      .title = "Lion: one state for each parameter",
+      .title = "Lion: one state tensor for each parameter",
       .cost = RemedyCost::changes_training,
       .how =
           "from lion_pytorch import Lion\n"

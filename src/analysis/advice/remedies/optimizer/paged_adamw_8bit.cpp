@@ -32,8 +32,8 @@ std::string paged_adamw_8bit_introduction(const AdvisedRun& run) {
   const std::uint64_t bytes = pageable_bytes(run.facts());
   if (bytes == 0) return "All parameters are too small for paging: their state stays on the GPU. ";
   return format_bytes(bytes) +
-         " of state is in unified memory and counted in full; when the GPU runs short, the driver "
-         "moves it to the host, down to none on the GPU. ";
+         " of state is in unified memory and counted in full; when the GPU runs short of memory, "
+         "the driver can move all of it to the host. ";
 }
 
 }  // namespace

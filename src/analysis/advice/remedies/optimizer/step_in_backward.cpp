@@ -29,7 +29,7 @@ void step_in_backward_rewrite(const AdvisedRun&, const Change&, Rewrite& changed
 RemedySpec step_in_backward() {
   return {
       .name = "step_in_backward",
-      .title = "step each parameter inside backward, keep no gradients",
+      .title = "update each parameter inside backward, keep no gradients",
       .cost = RemedyCost::slower,
       .how =
           "for p in model.parameters():\n"

@@ -324,7 +324,7 @@ std::optional<std::string> autocast_obstacle(const AdvisedRun& run) {
     }
   }
   if (products == 0 || 3 * copies <= products) return std::nullopt;
-  return "The run uses autocast already.";
+  return "The run already uses autocast.";
 }
 
 }  // namespace gpumemprof

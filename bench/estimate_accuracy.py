@@ -1,0 +1,246 @@
+"""How exact predictions are: `gpumemprof estimate` of whole programs against a GPU's counters.
+
+usage: python bench/estimate_accuracy.py [--set open|blind|all] [--only NAME...]
+                                         [--save FILE | --predictions FILE] [--markdown]
+
+The programs are in tests/device/estimate_programs; their truth, the peaks that the allocator
+counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate_truth.py` writes
+it). For every program the table has both true peaks, the errors of the prediction, whether each
+truth is within its band, and the seconds; then a summary by kind of program and of the whole.
+
+`--save` keeps the predictions. Programs in blind.txt are predicted and saved before their truth is
+recorded; `--predictions` compares saved predictions instead of predicting again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "tests" / "device" / "estimate_programs"
+TRUTH = ROOT / "tests" / "data" / "estimate" / "truth.json"
+LIMIT_SECONDS = 300
+# What a prediction may be off, as a share of the truth: of half and of 95 % of all programs.
+BARS = {"allocated": (0.1, 2.0), "reserved": (0.5, 5.0)}
+# A verdict other than "fits" is an answer, not a failure.
+ANSWERED = (0, 1)
+
+
+class Figure(NamedTuple):
+    """One of the two peaks of a program: predicted and true."""
+
+    predicted: int
+    low: int
+    high: int
+    truth: int
+
+    @property
+    def error_pct(self) -> float:
+        return 100 * (self.predicted - self.truth) / self.truth
+
+    @property
+    def is_within(self) -> bool:
+        return self.low <= self.truth <= self.high
+
+
+class Row(NamedTuple):
+    """A program whose prediction and truth are both known."""
+
+    name: str
+    kind: str
+    part: str  # "open" or "blind"
+    allocated: Figure
+    reserved: Figure
+    seconds: float
+
+
+def read_programs(part: str, only: Sequence[str]) -> list[dict[str, Any]]:
+    programs: list[dict[str, Any]] = json.loads((PROGRAMS / "index.json").read_text())["programs"]
+    blind = set((PROGRAMS / "blind.txt").read_text().split())
+    known = {program["name"] for program in programs}
+    if unknown := set(only) - known:
+        sys.exit(f"estimate_accuracy: there is no program {min(unknown)!r} in index.json.")
+    for program in programs:
+        program["set"] = "blind" if program["name"] in blind else "open"
+    return [
+        program
+        for program in programs
+        if (program["name"] in only if only else part in ("all", program["set"]))
+    ]
+
+
+def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The head of the prediction's JSON, or `failed` with the sentence that was printed."""
+    command = [options.python, "-m", "gpumemprof", "estimate", "--json"]
+    command += ["--gpu", options.gpu, "--steps", "all", "--limit", str(LIMIT_SECONDS)]
+    command += [str(PROGRAMS / program["path"]), *program.get("arguments", [])]
+    started = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=2 * LIMIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"no answer after {2 * LIMIT_SECONDS} s"}
+    seconds = time.perf_counter() - started
+    if done.returncode not in ANSWERED:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return {"failed": lines[-1] if lines else f"exit code {done.returncode}"}
+    report = json.loads(done.stdout)
+    return {
+        "peak_allocated_bytes": report["verdict"]["peak_allocated_bytes"],
+        "peak_reserved_bytes": report["verdict"]["peak_reserved_bytes"],
+        "verdict": report["verdict"]["answer"],
+        "bands": report["bands"],
+        "assumptions": len(report["assumptions"]),
+        "ended": report["ended"],
+        "seconds": round(seconds, 1),
+    }
+
+
+def predict_all(
+    programs: Sequence[dict[str, Any]], options: argparse.Namespace
+) -> dict[str, dict[str, Any]]:
+    def answer(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        prediction = predict(program, options)
+        print(f"{program['name']}: {prediction.get('failed', 'predicted')}", file=sys.stderr)
+        return program["name"], prediction
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        return dict(pool.map(answer, programs))
+
+
+def figure(prediction: dict[str, Any], truth: dict[str, Any], which: str) -> Figure:
+    band = prediction["bands"][f"peak_{which}"]
+    name = f"peak_{which}_bytes"
+    return Figure(prediction[name], band["low_bytes"], band["high_bytes"], truth[name])
+
+
+def compare(
+    programs: Sequence[dict[str, Any]],
+    predictions: dict[str, dict[str, Any]],
+    truths: dict[str, dict[str, Any]],
+) -> Iterator[Row]:
+    for program in programs:
+        name = program["name"]
+        prediction, truth = predictions.get(name, {}), truths.get(name, {})
+        if "peak_allocated_bytes" in prediction and truth.get("peak_allocated_bytes"):
+            yield Row(
+                name,
+                program["kind"],
+                program["set"],
+                figure(prediction, truth, "allocated"),
+                figure(prediction, truth, "reserved"),
+                prediction["seconds"],
+            )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-len(ordered) * share // 1) - 1)]
+
+
+def summary(title: str, rows: Sequence[Row]) -> list[str]:
+    cells = [title, str(len(rows))]
+    for which in ("allocated", "reserved"):
+        errors = [abs(getattr(row, which).error_pct) for row in rows]
+        cells += [
+            f"{statistics.median(errors):.3f} %",
+            f"{quantile(errors, 0.95):.3f} %",
+            f"{max(errors):.3f} %",
+            f"{sum(getattr(row, which).is_within for row in rows)} of {len(rows)}",
+        ]
+    return cells
+
+
+def print_table(header: Sequence[str], lines: Sequence[Sequence[str]], markdown: bool) -> None:
+    if markdown:
+        print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
+        print("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
+        return
+    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+    for line in [header, *lines]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+    print()
+
+
+def describe(row: Row) -> list[str]:
+    cells = [row.name, row.kind]
+    for peak in (row.allocated, row.reserved):
+        cells += [f"{peak.truth / 2**30:.3f} GiB", f"{peak.error_pct:+.3f} %"]
+        cells.append("within" if peak.is_within else "OUTSIDE")
+    return [*cells, f"{row.seconds:.1f} s"]
+
+
+def print_rows(rows: Sequence[Row], markdown: bool) -> None:
+    header = ["program", "kind", "allocated", "error", "band"]
+    header += ["reserved", "error", "band", "time"]
+    print_table(header, [describe(row) for row in rows], markdown)
+    kinds = sorted({row.kind for row in rows})
+    lines = [summary(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
+    header = ["kind", "programs"]
+    for which in ("allocated", "reserved"):
+        header += [f"{which}: median", "95 %", "worst", "within band"]
+    for part in sorted({row.part for row in rows}):
+        of_part = [row for row in rows if row.part == part]
+        lines += [summary(f"all {part}", of_part)]
+    print_table(header, [*lines, summary("all", rows)], markdown)
+
+
+def bars_met(rows: Sequence[Row]) -> bool:
+    is_met = True
+    for which, (median, most) in BARS.items():
+        errors = [abs(getattr(row, which).error_pct) for row in rows]
+        outside = [row.name for row in rows if not getattr(row, which).is_within]
+        is_met &= statistics.median(errors) <= median and quantile(errors, 0.95) <= most
+        is_met &= not outside
+    return is_met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--set", choices=["open", "blind", "all"], default="all")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--truth", type=Path, default=TRUTH)
+    parser.add_argument("--gpu", default="h200")
+    parser.add_argument("--python", default=sys.executable, help="that has the programs' libraries")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--save", type=Path, metavar="FILE")
+    parser.add_argument("--predictions", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    programs = read_programs(options.set, options.only)
+    if options.predictions:
+        predictions = json.loads(options.predictions.read_text())
+    else:
+        predictions = predict_all(programs, options)
+    if options.save:
+        options.save.write_text(json.dumps(predictions, indent=1, sort_keys=True) + "\n")
+    truths = json.loads(options.truth.read_text())["programs"] if options.truth.exists() else {}
+    rows = list(compare(programs, predictions, truths))
+    if rows:
+        print_rows(rows, options.markdown)
+    unknown = [program["name"] for program in programs if program["name"] not in truths]
+    if unknown:
+        print(f"Without a truth: {', '.join(unknown)}")
+    failed = {
+        program["name"]: predictions[program["name"]]["failed"]
+        for program in programs
+        if "failed" in predictions.get(program["name"], {})
+    }
+    for name, sentence in failed.items():
+        print(f"Not predicted: {name}: {sentence}")
+    return 0 if rows and not failed and bars_met(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""``gpumemprof estimate``: predicts a program's GPU memory without a GPU; the command itself."""

@@ -1,0 +1,135 @@
+"""The answer for one card: the verdict, the ordinary report, and what was assumed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpumemprof.estimate.cards import Card
+from gpumemprof.estimate.command.bands import Band
+from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.page import page_width, paragraph
+from gpumemprof.estimate.command.prediction import Assumption
+from gpumemprof.estimate.command.program import Run
+from gpumemprof.estimate.command.single import Single
+from gpumemprof.estimate.command.units import size
+from gpumemprof.estimate.command.verdict import Verdict
+
+__all__ = ["as_json", "as_text", "head_json", "peaks_sentence"]
+
+_MOST_ASSUMPTIONS = 20
+
+
+def as_text(options: Options, single: Single) -> str:
+    """For people."""
+    verdict = single.verdict
+    lines = paragraph(f"{options.name} {verdict.sentence}")
+    lines += paragraph(peaks_sentence(verdict), 2)
+    lines += paragraph(_basis(options, single), 2)
+    report = single.run.recording.to_text(width=page_width())
+    if options.output is None:  # The file is gone by then.
+        report = report.partition("\nNext: ")[0]
+    lines += ["", report.rstrip("\n"), "", *_assumptions_text(single.run.prediction.assumptions)]
+    if options.output is None:
+        lines += ["", "Keep it for report, view, simulate and advise: add -o FILE.gmp"]
+    return "\n".join(lines)
+
+
+def peaks_sentence(verdict: Verdict) -> str:
+    """Both peaks, with their bands."""
+    prediction, expected = verdict.prediction, verdict.bands
+    text = (
+        f"Predicted peak: {size(prediction.allocated_bytes)} allocated "
+        f"({_between(expected.allocated)}), {size(prediction.reserved_bytes)} reserved "
+        f"({_between(expected.reserved)})."
+    )
+    if prediction.has_failed:
+        text = text.replace("Predicted peak", "Predicted peak until then", 1)
+        if verdict.needed_bytes is not None:
+            text += f" The whole run needs {size(verdict.needed_bytes)}."
+    if not expected.is_certainty_known:
+        text += " Which rules were used is not known, so the bands are wide."
+    return text
+
+
+def _between(band: Band) -> str:
+    return f"{size(band.low_bytes)} to {size(band.high_bytes)}"
+
+
+def _basis(options: Options, single: Single) -> str:
+    notes = single.run.notes
+    steps = f"{notes.steps} optimizer step{'' if notes.steps == 1 else 's'}"
+    if notes.ended == "limit":
+        ran = f"It was stopped after {options.seconds:.0f} s and {steps}: a later peak is unknown."
+    elif notes.ended == "steps":
+        ran = f"It was stopped after {steps}, as --steps says; the rest was not predicted."
+    elif notes.steps:
+        ran = f"It ran to its end, with {steps}."
+    else:
+        ran = "It ran to its end, without an optimizer step."
+    if single.run.prediction.has_failed:
+        ran = f"It ended there, after {steps}."
+    return f"{ran} {_card_sentence(single.card)}"
+
+
+def _card_sentence(card: Card) -> str:
+    if card.total_from == card.context_from:
+        return f"The card's figures are {card.total_from}."
+    return f"The card's memory is {card.total_from}, its context {card.context_from}."
+
+
+def _assumptions_text(assumptions: list[Assumption]) -> list[str]:
+    if not assumptions:
+        return ["Nothing had to be assumed."]
+    lines = ["What was assumed:"]
+    for entry in assumptions[:_MOST_ASSUMPTIONS]:
+        times = "" if entry.count == 1 else f" ({entry.count:,} times)"
+        where = f"{entry.where}: " if entry.where else ""
+        lines += paragraph(f"{where}{entry.text}{times}", 2)
+    if len(assumptions) > _MOST_ASSUMPTIONS:
+        lines.append(f"  … and {len(assumptions) - _MOST_ASSUMPTIONS} more; --json lists all")
+    if any(entry.kind == "value" for entry in assumptions):
+        lines.append("Set a value with --assume FILE:LINE=VALUE.")
+    return lines
+
+
+def as_json(options: Options, single: Single) -> str:
+    """For scripts: the report's JSON, and what this command adds."""
+    return json.dumps(
+        {**head_json(single.card, single.run, single.verdict), **single.run.recording.report()},
+        indent=2,
+    )
+
+
+def head_json(card: Card, run: Run, verdict: Verdict) -> dict[str, Any]:
+    """What is said about one prediction."""
+    prediction, expected = run.prediction, verdict.bands
+    return {
+        "provenance": "predicted",
+        "verdict": verdict.to_json(),
+        "card": {
+            "id": card.id,
+            "name": card.name,
+            "total_bytes": card.total_bytes,
+            "total_provenance": card.total_from,
+            "context_bytes": card.context_bytes,
+            "context_provenance": card.context_from,
+        },
+        "bands": {
+            "peak_allocated": expected.allocated.to_json(),
+            "peak_reserved": expected.reserved.to_json(),
+            "bytes_by_certainty": prediction.certainty,
+        },
+        "ended": run.notes.ended or None,
+        "optimizer_steps": run.notes.steps,
+        "assumptions": [
+            {
+                "kind": entry.kind,
+                "text": entry.text,
+                "file": entry.file or None,
+                "line": entry.line or None,
+                "count": entry.count,
+            }
+            for entry in prediction.assumptions
+        ],
+    }

@@ -1,0 +1,63 @@
+"""Runs ``gpumemprof estimate``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpumemprof.errors import Error
+from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
+from gpumemprof.estimate.command.options import HELP, Options, parse
+from gpumemprof.estimate.command.single import exit_code, predict_for_card
+from gpumemprof.recorder.run_closing import print_message
+
+__all__ = ["main"]
+
+_CODES = {"usage": 2, "bad_input": 3, "environment": 4}
+_BUG_CODE = 70
+_INTERRUPTED_CODE = 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the verb.
+
+    Args:
+        arguments: the words after ``estimate``.
+
+    Returns:
+        0 if it fits, 1 if it does not or may not, 2 for wrong usage, 3 if the program could not be
+        predicted, 4 for a problem of this machine.
+    """
+    try:
+        options = parse(arguments)
+        if options is None:
+            print(HELP, end="")
+            return 0
+        if options.lists_cards:
+            print(card_list.as_json() if options.json else card_list.as_text())
+            return 0
+        with tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
+            return _answer(options, Path(folder))
+    except Error as error:
+        print_message(str(error))
+        return _CODES.get(error.code, _BUG_CODE)
+    except OSError as error:
+        if error.filename is None:  # Standard output: the caller knows what to say.
+            raise
+        print_message(f"{error.filename}: {error.strerror}")
+        return _CODES["environment"]
+    except KeyboardInterrupt:
+        return _INTERRUPTED_CODE
+
+
+def _answer(options: Options, folder: Path) -> int:
+    if options.sweeps:
+        return sweep.answer(options, folder)
+    if options.is_for_all_cards:
+        return all_cards.answer(options, folder)
+    if options.fit_bytes is not None:
+        return fit.answer(options, folder)
+    single = predict_for_card(options, folder)
+    print(answer.as_json(options, single) if options.json else answer.as_text(options, single))
+    return exit_code(single.verdict)

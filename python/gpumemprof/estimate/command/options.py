@@ -1,0 +1,201 @@
+"""The command line of ``gpumemprof estimate``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpumemprof.command_line import CommandParser
+from gpumemprof.estimate.cards import DEFAULT, Card, find_card
+from gpumemprof.estimate.command.sweep_flags import SweptFlag, parse_sweep
+from gpumemprof.estimate.command.units import parse_size
+
+__all__ = ["ALL", "DEFAULT_SECONDS", "DEFAULT_STEPS", "HELP", "Options", "parse"]
+
+DEFAULT_STEPS = 3
+DEFAULT_SECONDS = 600
+ALL = "all"
+
+HELP = f"""\
+Predict the GPU memory of a program, on a machine without a GPU.
+
+Usage: gpumemprof estimate [OPTIONS] SCRIPT [ARGUMENTS...]
+       gpumemprof estimate [OPTIONS] -m MODULE [ARGUMENTS...]
+       gpumemprof estimate --gpus
+
+The program runs unchanged, on tensors that have shapes but no contents. Nothing is computed on a
+GPU, even if there is one.
+
+Options:
+  --gpu CARD            The card to predict for, or all (default: {DEFAULT})
+  --gpus                List the cards
+  --steps N             Stop after N optimizer steps; all: run to the end (default: {DEFAULT_STEPS})
+  --limit SECONDS       Stop after this time (default: {DEFAULT_SECONDS})
+  -o, --output FILE     Keep the prediction as a recording, for report, view, simulate and advise
+  -f, --force           Replace FILE if it exists
+  --fit SIZE            Find remedies that make it fit into SIZE, such as 24GiB, and predict again
+                        with them
+  --sweep FLAG=A,B,...  Predict the program with each value of one of its own flags; several
+                        --sweep try every combination
+  --assume FILE:LINE=N  Take the value computed at this line to be N
+  --json                Print JSON; the program's own output always goes to stderr
+  -h, --help            Print this help
+
+Everything after SCRIPT or MODULE belongs to the program.
+Exit codes: 0 it fits, 1 it does not fit or may not fit, 2 wrong usage, 3 the program could not be
+predicted, 4 a problem of this machine.
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    program: list[str]
+    """Its script, or ``-m`` and a module, and its arguments."""
+    card: Card
+    is_for_all_cards: bool = False
+    lists_cards: bool = False
+    steps: int | None = DEFAULT_STEPS
+    seconds: float = DEFAULT_SECONDS
+    output: str | None = None
+    force: bool = False
+    fit_bytes: int | None = None
+    sweeps: list[SweptFlag] = field(default_factory=list)
+    assumed: dict[str, float] = field(default_factory=dict)
+    json: bool = False
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the program is a module."""
+        return self.program[0] == "-m"
+
+    @property
+    def name(self) -> str:
+        """The script or module, as messages name it."""
+        return self.program[1] if self.is_module else self.program[0]
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser("gpumemprof estimate", HELP)
+    parser.add_argument("--gpu", default=DEFAULT)
+    parser.add_argument("--gpus", action="store_true")
+    parser.add_argument("--steps", default=str(DEFAULT_STEPS))
+    parser.add_argument("--limit", default=str(DEFAULT_SECONDS))
+    parser.add_argument("-o", "--output")
+    parser.add_argument("-f", "--force", action="store_true")
+    parser.add_argument("--fit")
+    parser.add_argument("--sweep", action="append", default=[])
+    parser.add_argument("--assume", action="append", default=[])
+    parser.add_argument("--json", action="store_true")
+    # Both take everything that follows: it belongs to the program, whatever it looks like.
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    return parser
+
+
+def parse(words: Sequence[str]) -> Options | None:
+    """The options; None if help is wanted.
+
+    Raises:
+        UsageError: an option is unknown, or does not go with the others.
+    """
+    parser = _parser()
+    given = parser.parse(words)
+    if given.help:
+        return None
+    if given.gpus:
+        return Options([], find_card(DEFAULT), lists_cards=True, json=given.json)
+    is_for_all = given.gpu == ALL
+    options = Options(
+        program=_program(parser, given),
+        card=find_card(DEFAULT if is_for_all else given.gpu),
+        is_for_all_cards=is_for_all,
+        steps=_steps(parser, given.steps),
+        seconds=_seconds(parser, given.limit),
+        output=given.output,
+        force=given.force,
+        fit_bytes=None if given.fit is None else parse_size("--fit", given.fit),
+        sweeps=[parse_sweep(text) for text in given.sweep],
+        assumed=dict(_assumed(parser, text) for text in given.assume),
+        json=given.json,
+    )
+    _check(parser, options)
+    return options
+
+
+def _program(parser: CommandParser, given: argparse.Namespace) -> list[str]:
+    if given.module is not None:
+        if not given.module:
+            raise parser.mistake("-m needs a value")
+        return ["-m", *given.module, *given.program]
+    program = list(given.program)
+    if program[:1] == ["--"]:
+        del program[0]
+    if not program:
+        raise parser.mistake("estimate needs a script, or -m and a module")
+    if not Path(program[0]).exists():
+        raise parser.mistake(f"{program[0]}: no such script")
+    return program
+
+
+def _steps(parser: CommandParser, text: str) -> int | None:
+    if text == ALL:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise parser.mistake(f"--steps takes a number above 0, or all, not {text!r}")
+    return int(text)
+
+
+def _seconds(parser: CommandParser, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise parser.mistake(f"--limit takes a number of seconds above 0, not {text!r}")
+    return seconds
+
+
+_ASSUMED = re.compile(r"(?P<file>.+):(?P<line>[1-9][0-9]*)=(?P<value>.+)")
+
+
+def _assumed(parser: CommandParser, text: str) -> tuple[str, float]:
+    match = _ASSUMED.fullmatch(text)
+    if match is None:
+        raise parser.mistake(f"--assume takes FILE:LINE=VALUE, such as train.py:52=8, not {text!r}")
+    truths = {"true": 1.0, "false": 0.0}
+    value = match["value"].strip()
+    try:
+        number = truths[value.lower()] if value.lower() in truths else float(value)
+    except ValueError:
+        raise parser.mistake(f"--assume takes a number, True or False, not {value!r}") from None
+    return f"{match['file']}:{match['line']}", number
+
+
+def _check(parser: CommandParser, options: Options) -> None:
+    several = [
+        name
+        for name, is_given in (
+            ("--gpu all", options.is_for_all_cards),
+            ("--sweep", bool(options.sweeps)),
+            ("--fit", options.fit_bytes is not None),
+        )
+        if is_given
+    ]
+    if len(several) > 1:
+        raise parser.mistake(f"{several[0]} and {several[1]} do not go together")
+    if options.output is None:
+        return
+    if several and several[0] != "--fit":
+        raise parser.mistake(f"{several[0]} makes several predictions; -o keeps one")
+    if Path(options.output).is_dir():
+        raise parser.mistake(f"{options.output} is a folder; name a file with -o")
+    if os.path.lexists(options.output) and not options.force:
+        raise parser.mistake(
+            f"{options.output} exists; add -f to replace it, or name another with -o"
+        )

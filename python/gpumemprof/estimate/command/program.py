@@ -1,0 +1,195 @@
+"""Runs the program that is predicted, each time in a new process, and reads its recording."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpumemprof.errors import Error, InputError
+from gpumemprof.estimate import process
+from gpumemprof.estimate.cards import Card
+from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.prediction import Prediction
+from gpumemprof.estimate.process.notes import Notes
+from gpumemprof.estimate.process.request import Request
+from gpumemprof.read.recording import Recording
+from gpumemprof.verify import apply
+from gpumemprof.verify.program import RunNotes, add_remedies, open_quietly
+
+__all__ = ["AT_ONCE", "Run", "Trial", "UnpredictedError", "predict"]
+
+_LAUNCHER = Path(process.__file__).resolve().parent / "launcher" / "start.py"
+# A process that does not end itself at its limit is killed so much later.
+_GRACE_SECONDS = 30
+_SHOWN_LINES = 20
+
+AT_ONCE = 2
+"""How many programs run at the same time, each with its own memory for modules and data."""
+
+
+class UnpredictedError(InputError):
+    """The program could not be predicted; `output` has the end of its output if that was kept."""
+
+    output = ""
+
+    def show_output(self) -> None:
+        """Print it: the message refers to it."""
+        if self.output:
+            print(self.output, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One predicted run: its recording and what it says."""
+
+    path: Path
+    recording: Recording
+    prediction: Prediction
+    notes: Notes
+    effects: list[apply.Effect]
+    """What the remedies changed that were applied to it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the program is run this time."""
+
+    card: Card
+    limit_bytes: int
+    path: Path
+    program: list[str]
+    remedies: Sequence[str] = ()
+    is_captured: bool = False
+    """Keep its output, and show it only if it fails."""
+    limits: Sequence[int] = ()
+    """To be simulated with the prediction."""
+
+
+def predict(options: Options, trial: Trial) -> Run:
+    """Run the program once.
+
+    Raises:
+        UnpredictedError: it failed, used no GPU memory, or cannot be predicted.
+    """
+    folder = trial.path.parent
+    notes_path = folder / f"{trial.path.stem}.notes"
+    effects_path = folder / f"{trial.path.stem}.effects"
+    request = Request(
+        notes_path=str(notes_path),
+        card=trial.card.id,
+        limit_bytes=trial.limit_bytes,
+        steps=options.steps,
+        seconds=options.seconds,
+        assumed=options.assumed,
+        shows_progress=not trial.is_captured and sys.stderr.isatty(),
+    )
+    applied = apply.Request(str(effects_path), list(trial.remedies)) if trial.remedies else None
+    order = {
+        "estimate": request.text(),
+        "applied": None if applied is None else json.dumps(vars(applied)),
+    }
+    words = [str(_LAUNCHER), json.dumps(order), "-o", str(trial.path), "-f", *trial.program]
+    code, output = _run(words, trial, options.seconds)
+    notes = Notes.take(notes_path)
+    effects = RunNotes.take(effects_path).effects if applied is not None else []
+    return _read(options, trial, code, output, notes, effects)
+
+
+def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
+    """Its exit code, and its output if that was kept."""
+    # Our output must not end up between the program's lines.
+    sys.stdout.flush()
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        env=add_remedies(trial.remedies),
+        # Standard output is for the answer alone.
+        stdout=subprocess.PIPE if trial.is_captured else sys.stderr,
+        stderr=subprocess.STDOUT if trial.is_captured else None,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds + _GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise UnpredictedError(
+            f"the program was still running after {seconds:.0f} s, and could not be ended",
+            "bad_input",
+            "",
+            "raise the limit with --limit SECONDS, or predict fewer steps with --steps",
+        ) from None
+    except BaseException:
+        # Ctrl-C reaches the program too.
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(timeout=5)
+        process.kill()
+        raise
+    return process.returncode, output or b""
+
+
+def _read(
+    options: Options,
+    trial: Trial,
+    code: int,
+    output: bytes,
+    notes: Notes,
+    effects: list[apply.Effect],
+) -> Run:
+    def unpredicted(message: str, hint: str) -> UnpredictedError:
+        error = UnpredictedError(message, "bad_input", "", hint)
+        lines = output.decode(errors="replace").splitlines()
+        error.output = "\n".join(lines[-_SHOWN_LINES:])
+        return error
+
+    if notes.is_prediction_refused:
+        raise unpredicted(notes.problem, "")
+    has_run_out = notes.ended == "out of memory"
+    if code not in (0, None) and not has_run_out and not _ran_out(trial):
+        how = f"ended with {_ending(code)}"
+        what = f"{notes.problem}: the program {how}" if notes.problem else f"the program {how}"
+        raise unpredicted(
+            what, f"see its messages above, or try it without estimate: {_plain(options)}"
+        )
+    recording = _open(trial.path)
+    prediction = None
+    if recording is not None:
+        prediction = Prediction.read(recording, trial.limit_bytes, trial.limits)
+    if recording is None or prediction is None:
+        raise unpredicted(
+            f"{options.name} used no GPU memory",
+            'it is predicted as on a machine with a GPU; does it call .to("cuda")?',
+        )
+    if code != 0 and prediction.out_of_memory is not None:
+        prediction = prediction.failed()
+    return Run(trial.path, recording, prediction, notes, effects)
+
+
+def _open(path: Path) -> Recording | None:
+    return open_quietly(path) if path.exists() else None
+
+
+def _ran_out(trial: Trial) -> bool:
+    """Whether memory ran out in a program that reported it in its own way."""
+    try:
+        recording = _open(trial.path)
+        prediction = None if recording is None else Prediction.read(recording, trial.limit_bytes)
+    except Error:
+        return False
+    return prediction is not None and prediction.out_of_memory is not None
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
+
+
+def _plain(options: Options) -> str:
+    return " ".join(["python", *options.program])

@@ -1,0 +1,9 @@
+"""How certain a rule is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["Certainty"]
+
+Certainty = Literal["exact", "fitted", "guess"]

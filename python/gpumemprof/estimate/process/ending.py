@@ -1,0 +1,95 @@
+"""Ends a predicted program after some optimizer steps, or after some time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from typing import Any, Callable
+
+from gpumemprof.torch_calls.optimizers import watch_optimizers
+
+__all__ = ["EnoughSteps", "StepLimit", "TimeLimit"]
+
+
+class EnoughSteps(SystemExit):
+    """Ends the program as ``sys.exit(0)`` would."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class StepLimit:
+    """Counts steps, and raises `EnoughSteps` after the last.
+
+    A program may have several optimizers, which it steps in turn: each that has stepped by the time
+    the first one steps again gets its last step too.
+    """
+
+    def __init__(
+        self, most: int, on_step: Callable[[int], None], on_end: Callable[[], None]
+    ) -> None:
+        self._most = most
+        self._on_step = on_step
+        self._on_end = on_end
+        self._first: weakref.ref[Any] | None = None
+        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._has_ended = False
+
+    @property
+    def steps(self) -> int:
+        """Of the optimizer that stepped first."""
+        first = None if self._first is None else self._first()
+        return 0 if first is None else self._counts.get(first, 0)
+
+    def start(self) -> None:
+        """Call once torch is imported."""
+        watch_optimizers(self.before_step, lambda optimizer, _: self.after_step(optimizer))
+
+    def before_step(self, optimizer: Any) -> None:
+        """One more step than asked for: an optimizer of the last round did not take part in it."""
+        if self._counts.get(optimizer, 0) >= self._most:
+            self._end()
+
+    def after_step(self, optimizer: Any) -> None:
+        """Count it."""
+        if self._first is None or self._first() is None:
+            self._first = weakref.ref(optimizer)
+        self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
+        if optimizer is self._first():
+            self._on_step(self._counts[optimizer])
+        # In the first round, more optimizers may follow.
+        is_round_known = self._most > 1
+        if is_round_known and all(count >= self._most for count in self._counts.values()):
+            self._end()
+
+    def _end(self) -> None:
+        if self._has_ended:
+            # The program caught our exception, and would go on forever.
+            os._exit(0)
+        self._has_ended = True
+        self._on_end()
+        raise EnoughSteps
+
+
+class TimeLimit:
+    """Calls back after some time, from a thread of its own."""
+
+    def __init__(self, seconds: float, on_end: Callable[[], None]) -> None:
+        self._began = time.monotonic()
+        self._timer = threading.Timer(seconds, on_end)
+        self._timer.daemon = True
+
+    def start(self) -> None:
+        """From now on."""
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """The program has ended."""
+        self._timer.cancel()
+
+    @property
+    def passed_seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._began

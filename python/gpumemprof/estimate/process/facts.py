@@ -1,0 +1,72 @@
+"""What a predicted recording says about itself, in the facts of its header.
+
+A fact is a name and a text of at most 64 KiB, so every assumption is a fact of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpumemprof.estimate.cards import Card
+
+__all__ = [
+    "ASSUMPTION",
+    "CERTAINTY",
+    "ENDED",
+    "OUT_OF_MEMORY",
+    "assumption_facts",
+    "certainty_facts",
+    "engine_facts",
+    "first_facts",
+]
+
+PREDICTED = "estimate"
+CARD = "estimate card"
+LIMIT = "estimate limit_bytes"
+ENDED = "estimate ended"
+OUT_OF_MEMORY = "out of memory"
+"""The value of ENDED if the program ended because of it."""
+CERTAINTY = "estimate certainty"
+ASSUMPTION = "estimate assumption "
+
+_MOST_ASSUMPTIONS = 500
+
+
+def first_facts(card: Card, limit_bytes: int) -> dict[str, str]:
+    """What is known when the program starts."""
+    return {
+        PREDICTED: "predicted",
+        CARD: card.id,
+        LIMIT: str(limit_bytes),
+        "device 0": card.name,
+        "device 0 total_bytes": str(card.total_bytes),
+    }
+
+
+def engine_facts(found: Any) -> dict[str, str]:
+    """What the engine found; see `gpumemprof.estimate.engine.facts`."""
+    rows = [
+        (entry.kind, entry.text, entry.line.file, entry.line.number, entry.count)
+        for entry in found.assumptions
+    ]
+    return {
+        **certainty_facts(found.bytes_by_certainty),
+        **assumption_facts(rows),
+    }
+
+
+def certainty_facts(certainty: Mapping[str, int] | None) -> dict[str, str]:
+    """Bytes at the peak by certainty; nothing if they are unknown."""
+    return {} if certainty is None else {CERTAINTY: json.dumps(dict(certainty))}
+
+
+def assumption_facts(rows: Iterable[tuple[str, str, str, int, int]]) -> dict[str, str]:
+    """From kind, text, file, line and count of each assumption; the most frequent are kept."""
+    kept = sorted(rows, key=lambda row: -row[4])[:_MOST_ASSUMPTIONS]
+    names = ("kind", "text", "file", "line", "count")
+    return {
+        f"{ASSUMPTION}{number}": json.dumps(dict(zip(names, row)))
+        for number, row in enumerate(kept)
+    }

@@ -1,0 +1,36 @@
+"""What the process of the predicted program is asked for, passed on with the settings of `run`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+__all__ = ["Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """How one program is to be predicted."""
+
+    notes_path: str
+    """Where to write down how the program ended."""
+    card: str
+    """The card's id."""
+    limit_bytes: int
+    """What PyTorch's pool may grow to."""
+    steps: int | None = None
+    """End after so many optimizer steps; None: when the program ends."""
+    seconds: float | None = None
+    """End after this time."""
+    assumed: dict[str, float] = field(default_factory=dict)
+    """By ``file:line``: what the values computed there are to be taken for."""
+    shows_progress: bool = False
+
+    def text(self) -> str:
+        """For the environment."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Request:
+        """The reverse of `text`."""
+        return cls(**json.loads(text))

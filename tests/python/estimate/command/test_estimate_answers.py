@@ -1,0 +1,151 @@
+"""What is printed: the verdict first, then the report, then what was assumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from gpumemprof.estimate.cards import CARDS, find_card
+from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
+from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.program import UnpredictedError
+from gpumemprof.estimate.command.single import Single, exit_code
+from gpumemprof.estimate.command.sweep_flags import parse_sweep
+from gpumemprof.estimate.command.verdict import Answer, Room, judge
+from predicted_runs import RUNNING_OUT, predicted
+
+DOCUMENT = Path(__file__).parents[4] / "docs/estimate.md"
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def single_of(folder: Path, card: str = "t4", **changes) -> tuple[Options, Single]:
+    chosen = find_card(card)
+    run = predicted(folder, card=card, limit_bytes=chosen.free_bytes, **changes)
+    verdict = judge(run.prediction, Room.of_card(chosen))
+    return Options(["train.py"], chosen), Single(chosen, run, verdict, run)
+
+
+def test_the_verdict_comes_first_and_the_assumptions_last(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    text = answer.as_text(options, single)
+    lines = text.splitlines()
+    assert lines[0].startswith("train.py fits a T4: peak 5.05 GiB of 14.4 GiB free")
+    assert "Predicted peak: 4.78 GiB allocated (" in text
+    assert "stopped after 3 optimizer steps" in text
+    report = text.index("cuda:0: peak 4.78 GiB allocated")
+    assert report < text.index("What was assumed:")
+    assert "  train.py:52: a condition was taken to be True (3 times)" in lines
+    assert max(map(len, lines)) <= 80
+    # The recording is not kept, so no command can be given for it.
+    assert "Next:" not in text
+    assert "-o FILE.gmp" in lines[-1]
+
+
+def test_a_kept_prediction_names_its_file(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    kept = Options(options.program, options.card, output=str(single.run.path))
+    text = answer.as_text(kept, single)
+    assert f"gpumemprof report {single.run.path}" in text
+    assert "-o FILE.gmp" not in text
+
+
+def test_json_is_the_report_with_verdict_bands_and_assumptions(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    found = json.loads(answer.as_json(options, single))
+    assert found["provenance"] == "predicted"
+    assert found["verdict"]["answer"] == "fits"
+    assert found["verdict"]["peak_allocated_bytes"] == 5128137728
+    band = found["bands"]["peak_allocated"]
+    assert band["low_bytes"] < 5128137728 < band["high_bytes"]
+    assert found["assumptions"][0] == {
+        "kind": "value",
+        "text": "a condition was taken to be True",
+        "file": "/project/train.py",
+        "line": 52,
+        "count": 3,
+    }
+    assert found["card"]["id"] == "t4"
+    assert found["devices"][0]["peak"]["allocated_bytes"] == 5128137728
+
+
+def test_only_a_sure_fit_succeeds(tmp_path: Path) -> None:
+    _, single = single_of(tmp_path)
+    assert exit_code(single.verdict) == 0
+    _, failed = single_of(tmp_path, "rtx-3080", snapshot=RUNNING_OUT, ended="out of memory")
+    assert failed.verdict.answer is Answer.DOES_NOT_FIT
+    assert exit_code(failed.verdict) == 1
+    text = answer.as_text(Options(["train.py"], failed.card), failed)
+    assert text.startswith("train.py does not fit an RTX 3080 10 GB: at case.py:52, short by")
+    assert "Predicted peak until then: " in text
+
+
+def test_all_cards_start_with_the_smallest_that_fits(tmp_path: Path) -> None:
+    limits = tuple(card.free_bytes for card in CARDS)
+    run = predicted(tmp_path, RUNNING_OUT, limits=limits)
+    answers = sorted(all_cards.judge_cards(run, list(CARDS)), key=all_cards._order)
+    text = all_cards.as_text("train.py", answers)
+    assert text.startswith("train.py fits 26 of 28 cards; the smallest: RTX 3060 12 GB\n")
+    rows = text.splitlines()[3:]
+    assert rows[0].split()[:4] == ["RTX", "3060", "12", "GB"]
+    assert rows[27].endswith("does not fit: at case.py:52")
+    assert "RTX 3080 10 GB" in rows[27]
+    frees = [entry.card.free_bytes for entry in answers]
+    assert frees[:26] == sorted(frees[:26])
+
+
+def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> None:
+    room = Room.of_card(find_card("rtx-3080"))
+    flags = [parse_sweep("batch=4,32,64")]
+    points = []
+    for value, snapshot in [("4", "gpt2_b4_fp32_adamw"), ("32", RUNNING_OUT)]:
+        run = predicted(tmp_path, snapshot, limits=(room.free_bytes,))
+        points.append(sweep.SweepPoint((value,), run, judge(run.prediction, room)))
+    points.append(
+        sweep.SweepPoint(("64",), None, None, UnpredictedError("train.py:3: no such data"))
+    )
+    text = sweep.as_text("a.py", room, flags, points)
+    assert text.startswith("a.py fits an RTX 3080 10 GB with up to --batch 4: 4.45 GiB to spare")
+    rows = text.splitlines()
+    assert rows[2].split() == ["batch", "allocated", "reserved"]
+    assert rows[3].split()[:1] == ["4"]
+    assert rows[3].endswith("fits")
+    assert rows[4].count("█") == 20
+    assert rows[4].endswith("short by 1.84 GiB")
+    assert rows[5].endswith("not predicted")
+    assert "--batch 64: train.py:3: no such data" in text
+    assert max(map(len, rows)) <= 80
+
+
+def test_only_plans_with_remedies_are_proposed() -> None:
+    found = {
+        "is_found": True,
+        "remedies": ["checkpointing", "sgd"],
+        "code": [{"name": "checkpointing", "how": "checkpoint(block, x)"}],
+        "predicted_peak_reserved_bytes": 5,
+        "alternatives": [
+            {"remedies": ["fused"], "code": None, "predicted_peak_reserved_bytes": None},
+            {"remedies": [], "code": None, "predicted_peak_reserved_bytes": 7},
+        ],
+    }
+    plans = fit.plans(found)
+    assert [plan.title for plan in plans] == ["checkpointing + sgd", "fused"]
+    assert plans[0].cannot_be_applied == ["sgd"]
+    assert plans[1].cannot_be_applied == []
+    assert fit.plans({**found, "is_found": False}) == []
+
+
+def test_the_list_of_cards_fits_a_terminal() -> None:
+    text = card_list.as_text()
+    assert max(map(len, text.splitlines())) <= 80
+    for card in CARDS:
+        assert f"  {card.id} " in text
+    assert len(json.loads(card_list.as_json())["cards"]) == len(CARDS)
+
+
+def test_the_document_shows_the_table_of_cards() -> None:
+    assert card_list.as_markdown() in DOCUMENT.read_text(encoding="utf-8")

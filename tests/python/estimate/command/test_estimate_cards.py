@@ -1,0 +1,60 @@
+"""The table of cards: found by any name, and consistent."""
+
+from __future__ import annotations
+
+import pytest
+from gpumemprof.errors import UsageError
+from gpumemprof.estimate.cards import ASSUMED, CARDS, DEFAULT, MEASURED, PUBLISHED, find_card
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("h100", "h100-80gb"),
+        ("H100-80GB", "h100-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-80gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("4090", "rtx-4090"),
+        ("Tesla T4", "t4"),
+        ("a100", "a100-80gb"),
+        ("A100-SXM4-40GB", "a100-40gb"),
+        ("rtx_a6000", "rtx-a6000"),
+    ],
+)
+def test_a_card_is_found_however_it_is_written(name: str, found: str) -> None:
+    assert find_card(name).id == found
+
+
+def test_no_two_cards_share_a_name() -> None:
+    names = [name for card in CARDS for name in {card.id, *card.aliases}]
+    assert sorted(names) == sorted(set(names))
+    for card in CARDS:
+        assert {find_card(name).id for name in (card.id, *card.aliases)} == {card.id}
+
+
+def test_a_mistyped_card_gets_a_hint() -> None:
+    with pytest.raises(UsageError, match="did you mean 'h100-80gb'"):
+        find_card("h100-80bg")
+    with pytest.raises(UsageError, match="--gpus lists them"):
+        find_card("abacus")
+
+
+def test_the_largest_come_first() -> None:
+    sizes = [card.total_bytes for card in CARDS]
+    assert sizes == sorted(sizes, reverse=True)
+    assert find_card(DEFAULT).id == DEFAULT
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_every_figure_says_where_it_comes_from(card) -> None:
+    assert {card.total_from, card.context_from} <= {MEASURED, PUBLISHED, ASSUMED}
+    # A context takes a few hundred MiB, never a large part of a card.
+    assert 64 << 20 < card.context_bytes < 1 << 30
+    assert card.free_bytes + card.context_bytes == card.total_bytes
+    assert 0 < card.library_bytes < card.context_bytes
+
+
+def test_only_what_was_measured_is_called_so() -> None:
+    measured = [card.id for card in CARDS if MEASURED in (card.total_from, card.context_from)]
+    assert measured == ["h200"]
+    assert find_card("h200").free_bytes == 150_109_880_320 - 552_402_944

@@ -1,0 +1,207 @@
+"""Whole programs, predicted by the command on a machine without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gpumemprof
+import pytest
+from gpumemprof import _core
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(
+    not hasattr(_core, "SimulatedDevice"), reason="the simulated card is not built in"
+)
+
+TRAINING = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--steps", type=int, default=1000)
+options = parser.parse_args()
+
+def block():
+    return torch.nn.Sequential(
+        torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024)
+    )
+
+model = torch.nn.Sequential(*(block() for _ in range(4))).to("cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(options.steps):
+    print("step", step, flush=True)
+    x = torch.randn(options.batch_size, 1024, device="cuda")
+    model(x).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+PARAMETER_BYTES = 4 * 4 * (2 * 1024 * 4096 + 4096 + 1024)
+
+
+def estimate(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpumemprof", "estimate", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(TRAINING)
+    return tmp_path
+
+
+def test_a_training_program_is_predicted_after_three_steps(training: Path) -> None:
+    done = estimate(training, "--json", "-o", "est.gmp", "train.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["provenance"] == "predicted"
+    assert found["verdict"]["answer"] == "fits"
+    assert (found["ended"], found["optimizer_steps"]) == ("steps", 3)
+    sources = found["devices"][0]["sources"]
+    assert sources["parameters"]["bytes_max"] == PARAMETER_BYTES
+    assert sources["gradients"]["bytes_max"] == PARAMETER_BYTES
+    # Two moments, and a step counter of each of the 16 parameters on the host.
+    assert sources["optimizer_state"]["bytes_max"] == 2 * PARAMETER_BYTES
+    assert found["verdict"]["peak_allocated_bytes"] > 4 * PARAMETER_BYTES
+    # The program's own output is not part of the answer, and it made no fourth step.
+    assert [line for line in done.stderr.splitlines() if line.startswith("step")] == [
+        "step 0",
+        "step 1",
+        "step 2",
+    ]
+    assert "Traceback" not in done.stderr
+    assert set(found["devices"][0]["provenance"].values()) == {"predicted"}
+    kept = gpumemprof.load(training / "est.gmp")
+    assert "predicted run" in str(kept).splitlines()[0]
+    assert kept.devices[0].peak.allocated_bytes == found["verdict"]["peak_allocated_bytes"]
+
+
+def test_the_answer_starts_with_the_verdict(training: Path) -> None:
+    done = estimate(training, "--gpu", "t4", "--steps", "1", "train.py", "--batch-size", "8")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("train.py fits a T4: peak ")
+    assert "predicted" in done.stdout
+    assert "train.py:15" in done.stdout
+    assert "-o FILE.gmp" in done.stdout.splitlines()[-1]
+    assert sorted(path.name for path in training.iterdir()) == ["train.py"]
+
+
+def test_a_program_that_does_not_fit_names_its_line_and_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "big.py").write_text(
+        "import torch\n"
+        "first = torch.empty(8 << 30, dtype=torch.uint8, device='cuda')\n"
+        "second = torch.empty(9 << 30, dtype=torch.uint8, device='cuda')\n"
+        "third = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')\n"
+    )
+    done = estimate(tmp_path, "--gpu", "t4", "big.py")
+    assert done.returncode == 1, done.stderr
+    # 27 GiB are needed, 14.4 GiB are free.
+    assert done.stdout.startswith("big.py does not fit a T4: at big.py:3, short by 12.6 GiB\n")
+    assert "The whole run needs 27.0 GiB." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        (
+            "import torch\nx = torch.ones(3)\nraise ValueError('no data')\n",
+            "a.py:3: ValueError: no data",
+        ),
+        ("import torch\nx = torch.ones(3)\n", "a.py used no GPU memory"),
+        ("print('hello')\n", "a.py used no GPU memory"),
+        ("import sys\nsys.exit(7)\n", "the program ended with exit code 7"),
+    ],
+)
+def test_what_cannot_be_predicted_ends_in_one_sentence(
+    tmp_path: Path, program: str, sentence: str
+) -> None:
+    (tmp_path / "a.py").write_text(program)
+    done = estimate(tmp_path, "a.py")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("gpumemprof: ")
+    assert sentence in last
+
+
+def test_a_program_that_does_not_end_is_stopped_at_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(
+        "import torch\nx = torch.zeros(1 << 28, device='cuda')\nwhile True:\n    y = x + 1\n"
+    )
+    done = estimate(tmp_path, "--limit", "8", "loop.py")
+    assert done.returncode == 0, done.stderr
+    assert "It was stopped after 8 s" in done.stdout.replace("\n  ", " ")
+    assert "peak 2.00 GiB allocated" in done.stdout
+
+
+def test_a_sweep_takes_the_programs_own_flag(training: Path) -> None:
+    words = ["--gpu", "t4", "--steps", "1", "--sweep", "batch=8,131072", "train.py"]
+    done = estimate(training, *words)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("train.py fits a T4 with up to --batch-size 8: ")
+    assert lines[2].split() == ["batch-size", "allocated", "reserved"]
+    assert lines[3].endswith("fits")
+    assert "short by" in lines[4]
+    assert "step 0" not in done.stdout + done.stderr
+
+
+def test_a_flag_that_the_program_does_not_take_is_a_sentence(training: Path) -> None:
+    done = estimate(training, "--sweep", "width=1,2", "train.py")
+    assert done.returncode == 2
+    assert "unrecognized arguments: --width 1" in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "gpumemprof: train.py does not take --width (see its message above); "
+        "python train.py --help shows the flags it has"
+    )
+
+
+def test_advice_is_proven_by_a_second_prediction(training: Path) -> None:
+    whole = estimate(training, "--json", "--steps", "2", "train.py", "--batch-size", "16384")
+    needed = json.loads(whole.stdout)["verdict"]["needed_bytes"]
+    limit = f"{int(needed * 0.8) >> 20}MiB"
+    words = ["--json", "--steps", "2", "--fit", limit, "train.py", "--batch-size", "16384"]
+    done = estimate(training, *words)
+    found = json.loads(done.stdout)["fit"]
+    assert found["as_it_is"]["answer"] == "does not fit"
+    assert found["remedies"], found
+    assert found["problem"] is None, found
+    assert found["predicted"]["verdict"]["answer"] == "fits"
+    assert found["predicted"]["verdict"]["needed_bytes"] < needed * 0.8
+    assert done.returncode == 0
+
+
+def test_a_block_of_a_notebook_is_predicted(tmp_path: Path) -> None:
+    (tmp_path / "cells.py").write_text(
+        "import gpumemprof, torch\n"
+        "with gpumemprof.estimating(gpu='t4') as result:\n"
+        "    x = torch.zeros(1 << 28, device='cuda')\n"
+        "assert result.fits and result.peak_allocated_bytes == 1 << 30, result\n"
+        "with gpumemprof.estimating(gpu='t4') as result:\n"
+        "    x = torch.zeros(1 << 34, device='cuda')\n"
+        "    assert False, 'the block ends where the card is full'\n"
+        "assert not result.fits\n"
+        "model = torch.nn.Linear(1024, 1024)\n"
+        "weight = model.weight.detach().clone()\n"
+        "def step(model):\n"
+        "    model(torch.ones(8, 1024, device='cuda')).sum().backward()\n"
+        "result = gpumemprof.estimate(step, model=model, gpu='l4')\n"
+        "assert result.peak_allocated_bytes > 8 << 20\n"
+        "assert model.weight.device.type == 'cpu' and torch.equal(model.weight, weight)\n"
+        "print(repr(result))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "cells.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<Estimate: fits an L4: peak ")

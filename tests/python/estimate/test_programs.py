@@ -1,0 +1,172 @@
+"""What programs do beside computing: loading data, saving, random numbers, streams, graphs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from gpumemprof.estimate.engine.failures import CannotEstimate
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), index * index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_is_loaded_for_real(estimate, memory, workers):
+    loader = DataLoader(Squares(), batch_size=4, num_workers=workers, pin_memory=True)
+    squares = []
+    for data, labels in loader:
+        squares += labels.tolist()
+        assert data.to("cuda", non_blocking=True).shape == (4, 3)
+    assert squares == [0, 1, 4, 9, 16, 25, 36, 49]
+    assert memory.sizes == [48, 48]
+
+
+def test_workers_send_fake_data_as_zeros(estimate):
+    data = TensorDataset(torch.randn(10, 5), torch.arange(10))
+    batches = list(DataLoader(data, batch_size=5, num_workers=1))
+    assert [tuple(each[0].shape) for each in batches] == [(5, 5), (5, 5)]
+
+
+def test_nothing_is_written_and_what_was_saved_can_be_loaded(estimate, memory, tmp_path):
+    model = torch.nn.Linear(4, 4, bias=False, device="cuda")
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"model": model.state_dict(), "step": 3}, path)
+    assert path.exists()
+    assert list(tmp_path.iterdir()) == []
+    before = memory.allocated_bytes
+    loaded = torch.load(path)
+    assert loaded["step"] == 3
+    assert memory.allocated_bytes - before == 64
+    model.load_state_dict(loaded["model"])
+    on_cpu = torch.load(path, map_location="cpu")
+    assert on_cpu["model"]["weight"].device.type == "cpu"
+
+
+def test_an_existing_file_is_left_as_it_is(estimate, tmp_path):
+    path = tmp_path / "best.pt"
+    path.write_bytes(b"precious")
+    torch.save({"x": torch.ones(3)}, path)
+    assert path.read_bytes() == b"precious"
+
+
+def test_a_buffer_can_be_saved_to(estimate):
+    buffer = io.BytesIO()
+    torch.save([torch.ones(3, device="cuda")], buffer)
+    buffer.seek(0)
+    assert torch.load(buffer)[0].device.type == "cuda"
+
+
+def test_a_scaler_finds_finite_gradients(estimate):
+    model = torch.nn.Linear(64, 64, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(2):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(torch.randn(8, 64, device="cuda")).float().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    assert scaler.get_scale() == 65536.0
+
+
+def test_lbfgs_keeps_its_history(estimate, memory):
+    weight = torch.nn.Parameter(torch.randn(10_000, device="cuda"))
+    optimizer = torch.optim.LBFGS([weight], max_iter=4, history_size=10)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight**2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert len(optimizer.state[weight]["old_dirs"]) == 3
+
+
+def test_fused_cells_have_shapes(estimate):
+    for cell in (torch.nn.GRUCell(8, 16), torch.nn.LSTMCell(8, 16)):
+        cell.to("cuda")
+        state = cell(torch.randn(4, 8, device="cuda"))
+        hidden = state[0] if isinstance(state, tuple) else state
+        hidden.sum().backward()
+        assert cell.weight_ih.grad.shape == cell.weight_ih.shape
+
+
+def test_recurrent_networks_run(estimate):
+    for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+        network = kind(8, 16, num_layers=2, bidirectional=True, batch_first=True).to("cuda")
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            torch.randn(3, 5, 8, device="cuda"), torch.tensor([5, 4, 2]), batch_first=True
+        )
+        output, _ = network(packed)
+        output, lengths = torch.nn.utils.rnn.pad_packed_sequence(output, batch_first=True)
+        assert output.shape == (3, 5, 32)
+        assert lengths.tolist() == [5, 4, 2]
+        output.sum().backward()
+
+
+def test_a_transformer_encoder_runs_in_evaluation(estimate):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2).to("cuda").eval()
+    mask = torch.zeros(3, 7, dtype=torch.bool, device="cuda")
+    mask[:, 5:] = True
+    with torch.no_grad():
+        output = encoder(torch.randn(3, 7, 16, device="cuda"), src_key_padding_mask=mask)
+    assert output.shape[0] == 3 and output.shape[2] == 16
+
+
+def test_streams_events_and_graphs_run(estimate, memory):
+    stream = torch.cuda.Stream()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    with torch.cuda.stream(stream):
+        tensor = torch.empty(10, device="cuda")
+    tensor.record_stream(stream)
+    end.record()
+    torch.cuda.synchronize()
+    assert start.elapsed_time(end) > 0
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = tensor * 2
+    graph.replay()
+    assert result.shape == (10,)
+
+
+def test_generators_of_the_device_exist(estimate):
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    assert generator.device == torch.device("cuda:0")
+    assert torch.randn(5, device="cuda", generator=generator).shape == (5,)
+
+
+def test_compiled_models_run_eagerly_and_say_so(estimate):
+    model = torch.compile(torch.nn.Linear(4, 4).to("cuda"))
+    assert model(torch.randn(2, 4, device="cuda")).shape == (2, 4)
+    assert any("torch.compile" in each.text for each in estimate.assumptions)
+
+
+def test_an_operation_without_a_shape_is_one_sentence_with_the_line(estimate):
+    with torch.library._scoped_library("estimate_test", "FRAGMENT") as library:
+        library.define("unknown(Tensor x) -> Tensor")
+        library.impl("unknown", lambda x: x, "CUDA")
+        line = test_an_operation_without_a_shape_is_one_sentence_with_the_line.__code__
+        with pytest.raises(CannotEstimate) as raised:
+            torch.ops.estimate_test.unknown(torch.randn(3, device="cuda"))
+    assert raised.value.line.number == line.co_firstlineno + 6
+    assert "estimate_test::unknown" in str(raised.value)
+    assert "register_fake" in str(raised.value)
+
+
+def test_quantities_can_be_printed(estimate):
+    loss = torch.randn(100_000, device="cuda").mean()
+    assert f"{loss:.2f}" == "0.50"
+    assert "cuda:0" in str(torch.randn(3, device="cuda"))

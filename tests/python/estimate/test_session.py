@@ -1,0 +1,74 @@
+"""An estimate begins and ends, and leaves the process as it was."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import pytest
+import torch
+from counting_memory import CARD, CountingMemory
+from gpumemprof.errors import Error
+from gpumemprof.estimate.engine import self_check, session
+
+
+def test_after_an_estimate_the_process_is_as_before():
+    names = ("memory_allocated", "is_available", "Stream", "synchronize", "manual_seed")
+    before = [getattr(torch.cuda, name) for name in names]
+    others = (torch.save, torch.load, torch.compile, os.path.exists, torch.Tensor.pin_memory)
+    with session.estimating(CARD, memory=CountingMemory()):
+        assert torch.cuda.is_available()
+    assert [getattr(torch.cuda, name) for name in names] == before
+    assert (
+        torch.save,
+        torch.load,
+        torch.compile,
+        os.path.exists,
+        torch.Tensor.pin_memory,
+    ) == others
+    assert torch.ones(3).sum().item() == 3
+
+
+def test_the_driver_finds_no_card_whatever_the_program_sets(estimate):
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+    get = ctypes.CDLL(None).getenv
+    get.restype = ctypes.c_char_p
+    assert get(b"CUDA_VISIBLE_DEVICES") == b""
+
+
+def test_what_was_found_is_returned():
+    memory = CountingMemory()
+    session.begin(CARD, memory=memory)
+    tensor = torch.empty(1000, device="cuda")
+    del tensor
+    facts = session.end()
+    assert facts.peak_allocated_bytes == 4000
+    assert facts.card is CARD
+    assert facts.operation_count == 1
+    assert facts.failure == ""
+
+
+def test_two_estimates_at_once_are_refused(estimate):
+    with pytest.raises(Error, match="running already"):
+        session.begin(CARD, memory=CountingMemory())
+
+
+def test_a_release_of_torch_that_is_not_known_is_refused(monkeypatch):
+    monkeypatch.setattr(session, "torch_release", lambda: (2, 5))
+    with pytest.raises(Error, match=r"use a release from 2\.6"):
+        session.begin(CARD, memory=CountingMemory())
+
+
+def test_the_check_at_the_start_finds_a_patch_that_does_not_hold(monkeypatch):
+    monkeypatch.setattr(self_check, "_check_values", lambda: int("nonsense"))
+    with pytest.raises(Error, match="estimate does not work with torch"):
+        session.begin(CARD, memory=CountingMemory())
+    assert torch.ones(3).sum().item() == 3
+    assert session.active() is None
+
+
+def test_the_check_leaves_nothing_behind(memory):
+    with session.estimating(CARD, memory=memory):
+        assert memory.sizes == []
+        assert torch.cuda.memory_allocated() == 0

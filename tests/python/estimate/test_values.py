@@ -1,0 +1,96 @@
+"""What the program reads: true where it is known, assumed and stated where it is not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from counting_memory import CARD, CountingMemory
+from gpumemprof.estimate.engine import session
+
+
+def assumed(running):
+    return [(each.kind, each.text, each.line.number) for each in running.assumptions]
+
+
+def test_small_integers_have_their_true_values(estimate):
+    numbers = torch.arange(10, device="cuda")
+    numbers[3] = 50
+    assert numbers.sum().item() == 45 - 3 + 50
+    assert numbers.tolist() == [0, 1, 2, 50, 4, 5, 6, 7, 8, 9]
+    assert bool((numbers > 8).any())
+    assert torch.tensor([1, 2], device="cuda").cpu().numpy().tolist() == [1, 2]
+    assert assumed(estimate) == []
+
+
+def test_a_value_that_is_overwritten_with_an_unknown_one_is_forgotten(estimate):
+    number = torch.zeros((), device="cuda")
+    number.copy_(torch.randn(100_000, device="cuda").sum())
+    assert number.item() == 0.5
+    assert len(assumed(estimate)) == 1
+
+
+def test_an_unknown_float_is_never_zero_and_falls(estimate):
+    loss = torch.randn(100_000, device="cuda").mean()
+    assert [loss.item() for _ in range(3)] == [1 / 2, 1 / 3, 1 / 4]
+
+
+def test_assertions_of_the_program_hold(estimate):
+    data = torch.randn(100_000, device="cuda")
+    assert (data < 1e9).sum() >= 0
+    assert torch.isfinite(data.mean())
+    if torch.isnan(data.mean()):
+        pytest.fail("a mean is assumed to be a number")
+
+
+def test_the_user_may_choose_a_value():
+    number = test_the_user_may_choose_a_value.__code__.co_firstlineno + 5
+    settings = session.Settings(assumed_values={f"test_values.py:{number}": 7.5})
+    with session.estimating(CARD, settings, CountingMemory()):
+        unknown = torch.randn(100_000, device="cuda").mean()
+        found = unknown.item()
+    assert found == 7.5
+
+
+def test_masks_with_known_values_select_the_true_number(estimate):
+    numbers = torch.arange(100, device="cuda")
+    assert numbers[numbers % 7 == 0].shape == (15,)
+    assert torch.nonzero(numbers > 89).shape == (10, 1)
+    assert torch.unique(numbers // 10).tolist() == list(range(10))
+    assert torch.repeat_interleave(torch.tensor([1, 2, 3], device="cuda")).shape == (6,)
+    assert assumed(estimate) == []
+
+
+def test_a_count_agrees_with_what_a_mask_selects(estimate):
+    mask = torch.randn(1_000_000, device="cuda") > 0
+    assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 1_000_000
+
+
+def test_arrays_of_numpy_are_changed_for_real(estimate):
+    import numpy as np
+
+    array = np.zeros(4)
+    tensor = torch.from_numpy(array)
+    tensor += 2
+    assert array.tolist() == [2, 2, 2, 2]
+
+
+def test_masks_with_unknown_values_select_all_and_say_so(estimate):
+    data = torch.randn(2000, 50, device="cuda")
+    assert data[data > 0].shape == (100_000,)
+    kinds = {kind for kind, _, _ in assumed(estimate)}
+    assert kinds == {"value"}
+
+
+def test_a_router_spreads_tokens_evenly(estimate):
+    scores = torch.randn(1024, 8, device="cuda")
+    chosen = torch.topk(scores, 2).indices
+    per_expert = [torch.where(chosen == expert)[0].numel() for expert in range(8)]
+    assert per_expert == [256] * 8
+
+
+def test_arrays_of_unknown_values_are_zeros(estimate):
+    array = torch.randn(100, 100, device="cuda").cpu().numpy()
+    assert array.shape == (100, 100)
+    assert (array == 0).all()
+    with pytest.raises(TypeError, match="cuda:0 device type tensor"):
+        torch.randn(3, device="cuda").numpy()

@@ -19,6 +19,8 @@ from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_
 
 __all__: list[str] = []
 
+MEASURED_CAPABILITY = (9, 0)
+
 
 def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
     """An input with its channels last, and a weight that has not."""
@@ -39,6 +41,8 @@ def _take_workspace(
     size, is_measured = workspace_bytes(convolution, kind)
     if not is_measured:
         device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is fitted")
+    if device.card.capability != MEASURED_CAPABILITY:
+        device.note("workspace", "cuDNN's workspaces were measured on an NVIDIA H200")
     device.temporary(size, f"{call.name}: cuDNN workspace")
     device.free(copy)
 

@@ -9,7 +9,12 @@ import torch
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.births import born_in_order
 from gpumemprof.estimate.rules.copies import copies_inputs
-from gpumemprof.estimate.rules.cub import SCAN_BY_KEY_TILE, SELECT_TILE, radix_sort_bytes, scan_bytes
+from gpumemprof.estimate.rules.cub import (
+    SCAN_BY_KEY_TILE,
+    SELECT_TILE,
+    radix_sort_bytes,
+    scan_bytes,
+)
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import is_half, is_on_card
 

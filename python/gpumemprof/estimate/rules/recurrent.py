@@ -79,6 +79,8 @@ class Network:
         steps = self.steps * (values.per_step * self.hidden * self.stacked + self.inputs) * size
         sequences = self.sequences * values.per_sequence * self.hidden * self.stacked * size
         sequences += round_up(self.sequences * 8, 32)
+        if self.inputs >= 4 * self.hidden:
+            sequences += 11 * self.sequences * self.inputs * size
         return CUBLAS_BYTES + FIXED_BYTES + self.weight_elements * size + steps + sequences
 
 

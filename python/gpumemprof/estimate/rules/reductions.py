@@ -78,3 +78,30 @@ def others(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(tensor):
         size = accumulator_bytes(tensor)
         take_reduction_memory(device, tensor, reduced_dimensions(call), size)
+
+
+VALUE_AND_INDEX_BYTES = 16
+WELFORD_BYTES = 16  # mean, sum of squares and twice the number of elements
+WIDE_WELFORD_BYTES = 32
+
+
+@rule("max", "min", "argmax", "argmin", "aminmax", certainty="fitted")
+def extremes(device: Device, call: Call, outputs: Any) -> None:
+    """With an index where one is asked for: of a dimension, or by the operation's name."""
+    tensor = call.args[0]
+    if not is_on_card(tensor) or (len(call.args) > 1 and isinstance(call.args[1], torch.Tensor)):
+        return
+    dimensions = reduced_dimensions(call)
+    has_index = call.name.startswith("arg") or (
+        dimensions is not None and call.name in ("max", "min")
+    )
+    size = VALUE_AND_INDEX_BYTES if has_index else accumulator_bytes(tensor)
+    take_reduction_memory(device, tensor, dimensions, size)
+
+
+@rule("var", "std", "var_mean", "std_mean", certainty="fitted")
+def variances(device: Device, call: Call, outputs: Any) -> None:
+    tensor = call.args[0]
+    if is_on_card(tensor):
+        size = WIDE_WELFORD_BYTES if tensor.dtype == torch.float64 else WELFORD_BYTES
+        take_reduction_memory(device, tensor, reduced_dimensions(call), size, input_width=2)

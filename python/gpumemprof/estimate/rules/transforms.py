@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.copies import copies_inputs
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card
 
@@ -30,6 +31,9 @@ def distance_backward(device: Device, call: Call, outputs: Any) -> None:
     first, second = call.args[1:3]
     if is_on_card(outputs):
         device.temporary(bytes_of(first) * second.size(-2), call.name)
+
+
+copies_inputs("_cdist_backward", inputs=(1, 2))
 
 
 @rule("bernoulli", certainty="exact")

@@ -8,6 +8,7 @@ is the size of an allocation, or -(k + 1): the k-th allocation of the call is fr
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,8 +76,9 @@ class Replay:
         self.torch_version = torch_version
         self.rules = compile_rules(self.device(LoggedMemory()))
 
-    def device(self, memory: LoggedMemory) -> Device:
-        return Device(H200, memory, torch_version=self.torch_version)
+    def device(self, memory: LoggedMemory, capability: tuple[int, int] = (9, 0)) -> Device:
+        card = replace(H200, capability=capability)
+        return Device(card, memory, torch_version=self.torch_version)
 
     def tensor(self, text: str) -> Any:
         match = TENSOR.match(text)
@@ -114,17 +116,17 @@ class Replay:
 
     def events(self, operation: str, args: Any, kwargs: Any, results: Any) -> list[int]:
         """What the rules, or else the births of the results, allocate and free."""
+        memory = LoggedMemory()
+        self.run_on(self.device(memory), operation, args, kwargs, results)
+        return list(memory.events)
+
+    def run_on(self, device: Device, operation: str, args: Any, kwargs: Any, results: Any) -> None:
         namespace, name, overload = operation.split(".")
         func = getattr(getattr(getattr(torch.ops, namespace), name), overload)
         short = func._schema.name.replace("aten::", "")
-        memory = LoggedMemory()
-        device = self.device(memory)
         call = Call(func, short, self.value(args), self.value(kwargs))
-        outputs = self.value(results)
-        rule = self.rules.get(short)
-        self.run(device, call, outputs, rule)
-        self.kept = outputs
-        return list(memory.events)
+        self.kept = self.value(results)  # results that die are freed
+        self.run(device, call, self.kept, self.rules.get(short))
 
     def run(self, device: Device, call: Call, outputs: Any, rule: CompiledRule | None) -> None:
         returns = call.func._schema.returns

@@ -9,9 +9,9 @@ __all__ = ["load_rules"]
 _FILES = (
     "births",
     "matmul",
-    "attention",
-    "attention_memory",
-    "reductions",
+    "attention.choice",
+    "attention.memory",
+    "reductions.hooks",
     "softmax",
     "norms",
     "losses",
@@ -22,7 +22,7 @@ _FILES = (
     "sorting",
     "transforms",
     "recurrent",
-    "convolution",
+    "convolution.hooks",
 )
 
 

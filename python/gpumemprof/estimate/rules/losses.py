@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.reductions import accumulator_bytes, take_reduction_memory
+from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card
 

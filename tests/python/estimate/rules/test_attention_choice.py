@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpumemprof.estimate.rules.attention import Attention, chosen_kernel
+from gpumemprof.estimate.rules.attention.choice import Attention, chosen_kernel
 
 from replay import LoggedMemory, Replay
 

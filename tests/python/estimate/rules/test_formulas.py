@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gpumemprof.estimate.rules.attention_memory import flash_splits
-from gpumemprof.estimate.rules.convolution_workspace import Convolution, workspace_bytes
+from gpumemprof.estimate.rules.attention.memory import flash_splits
+from gpumemprof.estimate.rules.convolution.workspace import Convolution, workspace_bytes
 from gpumemprof.estimate.rules.cub import radix_sort_bytes
 from gpumemprof.estimate.rules.matmul import OLDER_WORKSPACE_BYTES, configured_bytes
-from gpumemprof.estimate.rules.reduction_launch import reduction_memory
+from gpumemprof.estimate.rules.reductions.launch import reduction_memory
 
 from replay import LoggedMemory, Replay
 

@@ -1,6 +1,6 @@
 """Turn the recordings of estimate_sweep.py into the table of convolutions and the tests' data.
 
-Usage: python estimate_extract.py SWEEP_FOLDER
+Usage: python estimate_cases/extract.py SWEEP_FOLDER
 Writes python/gpumemprof/estimate/rules/data/conv_h200.json and tests/data/estimate/*.json.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from gpumemprof.estimate.rules import load_rules
 from gpumemprof.estimate.rules.table import rules
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TABLE = ROOT / "python" / "gpumemprof" / "estimate" / "rules" / "data" / "conv_h200.json"
 TESTS = ROOT / "tests" / "data" / "estimate"
 # part: how many calls of each operation the tests keep
@@ -122,9 +122,9 @@ def sampled_calls(recorded: Any, part: str, names: set[str], count: int) -> list
         text = json.dumps(args)
         if part == "convolution" and cases[index].split()[1] != "plain":
             continue
-        if op.split(".")[1] in names and None not in events and len(text) <= LONGEST_CALL:
-            if "sparse" not in text:
-                by_op[op].append([op, args, kwargs, events, results])
+        is_short = len(text) <= LONGEST_CALL and "sparse" not in text
+        if op.split(".")[1] in names and None not in events and is_short:
+            by_op[op].append([op, args, kwargs, events, results])
     calls = []
     for op in sorted(by_op):
         random.shuffle(by_op[op])

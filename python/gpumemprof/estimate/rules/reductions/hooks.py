@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.reduction_launch import reduction_memory
+from gpumemprof.estimate.rules.reductions.launch import reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import is_half, is_on_card
 

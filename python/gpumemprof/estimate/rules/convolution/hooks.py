@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.convolution_workspace import Convolution, workspace_bytes
+from gpumemprof.estimate.rules.convolution.workspace import Convolution, workspace_bytes
 from gpumemprof.estimate.rules.copies import free_copies, take_copies
-from gpumemprof.estimate.rules.reductions import accumulator_bytes, take_reduction_memory
+from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_packed
 

@@ -34,3 +34,6 @@ def resize(device: Device, call: Call, outputs: Any) -> None:
 
 copies_inputs("max_pool2d_with_indices", "_adaptive_avg_pool2d", inputs=(0,), accepts=is_packed)
 copies_inputs("max_pool2d_with_indices_backward", inputs=(0, 1), accepts=is_packed)
+copies_inputs("reflection_pad2d", inputs=(0,), after_results=True)
+copies_inputs("upsample_bicubic2d_backward", inputs=(0,), after_results=True)
+copies_inputs("_upsample_bilinear2d_aa_backward", inputs=(0,), after_results=True)

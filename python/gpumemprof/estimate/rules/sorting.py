@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.copies import copies_inputs
 from gpumemprof.estimate.rules.cub import radix_sort_bytes
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, divide_up, is_on_card
@@ -90,3 +91,7 @@ def sample(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(outputs):
         winners = outputs.numel() * probabilities.element_size() if outputs.size(-1) > 1 else 0
         device.held(call.name, bytes_of(probabilities), winners)
+
+
+copies_inputs("searchsorted", inputs=(0, 1), after_results=True)
+copies_inputs("bucketize", inputs=(0, 1), after_results=True)

@@ -32,7 +32,8 @@ def embedding_backward(device: Device, call: Call, outputs: Any) -> None:
     is_scaled = call.argument("scale_grad_by_freq", False)
     is_sorted = indices.numel() > LARGEST_UNSORTED or is_scaled
     if is_on_card(outputs) and is_sorted:
-        sum_by_word(device, call, outputs, (grad, indices, words), is_scaled)
+        has_few_words = words * FEW_WORDS <= indices.numel()
+        sum_by_word(device, call, outputs, (grad, indices, words), is_scaled, has_few_words)
     else:
         device.births(outputs, call.name)
 
@@ -48,7 +49,12 @@ def bag_backward(device: Device, call: Call, outputs: Any) -> None:
 
 
 def sum_by_word(
-    device: Device, call: Call, outputs: Any, inputs: tuple[Any, Any, int], is_scaled: bool
+    device: Device,
+    call: Call,
+    outputs: Any,
+    inputs: tuple[Any, Any, int],
+    is_scaled: bool,
+    has_few_words: bool = False,
 ) -> None:
     """The indices are sorted, cut into segments of one word each, and the rows added."""
     grad, indices, words = inputs
@@ -78,7 +84,7 @@ def sum_by_word(
     held.append(allocate(index_bytes))
     partial_sums = count // INDICES_PER_PARTIAL_SUM + segments
     held.append(allocate(index_bytes * partial_sums))
-    if words * FEW_WORDS <= count:
+    if has_few_words:
         held.append(allocate(index_bytes * partial_sums))
         if is_half(outputs):
             held.append(allocate(words * grad.size(-1) * 4))

@@ -17,13 +17,12 @@ FILES = sorted(path.stem for path in DATA.glob("calls_*.json"))
 ALLOCATED_ONCE = {32 << 20, 1 << 20}
 # Recorded calls that the rules do not get right, of those in the files.
 KNOWN_DIFFERENCES = {
-    "aten._embedding_bag_backward.default": 3,  # the size of a scan, at most 512 bytes
-    "aten._scaled_dot_product_efficient_attention_backward.default": 1,  # of one sequence
     "aten.convolution.default": 1,  # a weight in another layout chooses another algorithm
-    "aten.cudnn_batch_norm.default": 4,  # cuDNN's workspace for channels last, below 100 KiB
-    "aten.cudnn_batch_norm_backward.default": 4,
+    "aten.convolution_backward.default": 2,
+    "aten.cudnn_batch_norm.default": 5,  # cuDNN's workspace for channels last, below 100 KiB
+    "aten.cudnn_batch_norm_backward.default": 2,
     "aten.multinomial.default": 12,  # the checks of the probabilities
-    "aten.native_batch_norm_backward.default": 1,  # of statistics that were not trained
+    "aten.native_batch_norm_backward.default": 2,  # of statistics that were not trained
 }
 
 
@@ -59,8 +58,6 @@ def test_a_recorded_call_allocates_the_same_blocks(name: str, replay: Replay) ->
             examples.append(f"{operation} {args} {kwargs}: {found}, not {events}")
     operations = {call[0] for call in calls}
     known = {op: count for op, count in KNOWN_DIFFERENCES.items() if op in operations}
-    if name == "calls_attention":  # the one that differs is in another file
-        known.pop("aten._scaled_dot_product_efficient_attention_backward.default")
     assert dict(wrong) == known, "\n".join(examples[:5])
 
 

@@ -34,6 +34,8 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
 def _never_initialize_cuda(patcher: Patcher) -> None:
     patcher.set_if_present(fake_tensor, "init_gpu_context", lambda *_: None)
     patcher.set_if_present(fake_tensor, "init_cuda_context", lambda *_: None)
+    # It logs every operation without a shape function, which is tried in other ways.
+    patcher.set(fake_tensor.log, "exception", lambda *_, **__: None)
 
 
 def _treat_like_plain_tensors(patcher: Patcher) -> None:

@@ -232,7 +232,8 @@ class OverviewWriter : private text::Page {
   }
 
   void sources(const DeviceOverview& device) {
-    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
+    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(),
+                                      is_predicted() ? "predicted" : "measured", style_);
     if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
     if (style_.shows_steps) out_ += "\n" + text::step_table(device.sources, style_);
   }

@@ -10,6 +10,7 @@ import torch
 from counting_memory import CARD, CountingMemory
 from gpumemprof.errors import Error
 from gpumemprof.estimate.engine import self_check, session
+from gpumemprof.estimate.rules.table import CompiledRule
 
 
 def test_after_an_estimate_the_process_is_as_before():
@@ -72,3 +73,16 @@ def test_the_check_leaves_nothing_behind(memory):
     with session.estimating(CARD, memory=memory):
         assert memory.sizes == []
         assert torch.cuda.memory_allocated() == 0
+
+
+def test_a_rule_that_fails_is_noted_and_the_program_goes_on(estimate, memory, monkeypatch):
+    def fail(device, call, outputs):
+        raise ZeroDivisionError("no threads")
+
+    broken = CompiledRule(before=(), instead=None, births=fail, after=(fail,), certainty="exact")
+    monkeypatch.setitem(estimate.mode._rules, "tanh", broken)
+    result = torch.tanh(torch.empty(100, device="cuda"))
+    assert result.shape == (100,)
+    assert memory.sizes == [400, 400]
+    texts = [each.text for each in estimate.assumptions if each.kind == "workspace"]
+    assert any("tanh" in text and "no threads" in text for text in texts)

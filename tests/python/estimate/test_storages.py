@@ -127,3 +127,22 @@ def test_statistics_come_from_the_simulated_device(estimate, memory):
     assert torch.cuda.get_device_name() == "Test card"
     assert torch.cuda.mem_get_info() == ((1 << 30) - 4000, 1 << 30)
     del tensor
+
+
+def test_data_that_is_exchanged_brings_its_device_and_bytes(estimate, memory):
+    weight = torch.nn.Parameter(torch.zeros(100))
+    weight.data = torch.empty(50, device="cuda")
+    assert weight.device == torch.device("cuda:0")
+    assert (weight * 2).device.type == "cuda"
+    assert memory.allocated_bytes == 200
+
+
+def test_new_tensors_have_the_default_type_of_the_moment(estimate):
+    assert torch.empty(3, device="cuda").dtype == torch.float32
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert torch.empty(3, device="cuda").dtype == torch.bfloat16
+        assert (torch.arange(3, device="cuda") / 2).dtype == torch.bfloat16
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (torch.arange(3, device="cuda") / 2).dtype == torch.float32

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
-from gpumemprof.estimate.engine.user_lines import Line, current_line
+from gpumemprof.estimate.engine.user_lines import Line, asking_line, current_line
 from gpumemprof.estimate.engine.values import is_assumed, known_value
 
 __all__ = ["Answers"]
@@ -121,12 +121,12 @@ def _as_type(value: float, dtype: torch.dtype) -> Any:
 
 
 def _usual_outcome() -> bool:
-    """What usually happens at a line of a library that asks, if that is known."""
+    """What usually happens at a line of torch or of a library that asks, if that is known."""
+    if asking_line().text.startswith("assert "):
+        return True
     frame = sys._getframe(3)
     for _ in range(6):
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        if text.startswith("assert "):
-            return True
         if text in _USUAL_OUTCOMES:
             return _USUAL_OUTCOMES[text]
         if frame.f_back is None:

@@ -10,15 +10,15 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpumemprof.estimate.engine.answers import Answers
-from gpumemprof.estimate.engine.data_shapes import DataShapes
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate, no_shape_function
 from gpumemprof.estimate.engine.fake_mode import FakeMode
-from gpumemprof.estimate.engine.fallback import shapes_by_running
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
-from gpumemprof.estimate.engine.shape_cache import ShapeCache, can_cache
-from gpumemprof.estimate.engine.shape_functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
+from gpumemprof.estimate.engine.shapes.by_value import DataShapes
+from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
+from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.values import Values
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
@@ -92,20 +92,34 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         certainty, device.certainty = device.certainty, rule.certainty
         try:
             for before in rule.before:
-                before(device, call)
+                self._try(op, before, call)
             if rule.instead is None:
                 outputs = self._shapes(op, call.args, call.kwargs)
             else:
                 outputs = rule.instead(device, call)
-            if rule.births is not None:
-                rule.births(device, call, outputs)
-            elif op.may_allocate:
+            is_born = rule.births is not None and self._try(op, rule.births, call, outputs)
+            if op.may_allocate and not is_born:
                 device.births(outputs, op.name)
             for after in rule.after:
-                after(device, call, outputs)
+                self._try(op, after, call, outputs)
             return outputs
         finally:
             device.certainty = certainty
+
+    def _try(self, op: Operation, hook: Any, *args: Any) -> bool:
+        """Whether the rule held: one that fails must not end the user's program."""
+        try:
+            hook(self.device, *args)
+            return True
+        except (torch.OutOfMemoryError, CannotEstimate):
+            raise
+        except Exception as error:
+            self.device.note(
+                "workspace",
+                f"what {op.name} takes beside its results is missing: its rule failed "
+                f"({type(error).__name__}: {error})",
+            )
+            return False
 
     def _is_plain(self, kind: type) -> bool:
         if kind in self._plain_types:

@@ -25,7 +25,7 @@ from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.engine.device import Device, Memory, torch_release
 from gpumemprof.estimate.engine.dispatch import EstimateMode
 from gpumemprof.estimate.engine.facts import Facts, OperationFacts
-from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.engine.failures import CannotEstimate, explained
 from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.patches.patcher import Patcher
@@ -105,11 +105,11 @@ class Session:
 
     def _excepthook(self, real: Any) -> Any:
         def show(kind: type[BaseException], value: BaseException, trace: Any) -> None:
-            if isinstance(value, CannotEstimate):
-                self.failure = str(value)
-                print(f"gpumemprof: {value}", file=sys.stderr)
-                return
-            real(kind, value, trace)
+            self.failure = explained(value, trace)
+            if not isinstance(value, CannotEstimate):
+                real(kind, value, trace)
+            if self.failure:
+                print(f"gpumemprof: {self.failure}", file=sys.stderr)
 
         return show
 

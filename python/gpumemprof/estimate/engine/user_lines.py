@@ -10,7 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-__all__ = ["Line", "current_line"]
+import torch
+
+__all__ = ["Line", "asking_line", "belongs_to_library", "current_line"]
 
 
 class Line(NamedTuple):
@@ -29,6 +31,7 @@ class Line(NamedTuple):
 
 
 _OWN_FOLDER = str(Path(__file__).resolve().parent.parent)
+_TORCH_FOLDER = str(Path(torch.__file__).resolve().parent)
 _LIBRARIES = (
     "<frozen",
     *(
@@ -40,12 +43,23 @@ _LIBRARIES = (
 _is_library: dict[str, bool] = {}
 
 
-def _belongs_to_library(file: str) -> bool:
+def belongs_to_library(file: str) -> bool:
     known = _is_library.get(file)
     if known is None:
         known = file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
         known = _is_library[file] = known or file.startswith(_OWN_FOLDER)
     return known
+
+
+def asking_line() -> Line:
+    """The innermost line outside torch and this package, in a library or not."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_OWN_FOLDER, _TORCH_FOLDER)) and not file.startswith("<"):
+            return Line(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return Line("", 0, "")
 
 
 def current_line() -> Line:
@@ -54,7 +68,7 @@ def current_line() -> Line:
     inner: Line | None = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _belongs_to_library(file):
+        if not belongs_to_library(file):
             return Line(file, frame.f_lineno, frame.f_code.co_name)
         if inner is None and f"{os.sep}torch{os.sep}" not in file and _OWN_FOLDER not in file:
             inner = Line(file, frame.f_lineno, frame.f_code.co_name)

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.user_lines import asking_line
 
 __all__ = ["Values", "is_assumed", "known_value"]
 
@@ -58,14 +59,14 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
-def _is_small(tensor: FakeTensor) -> bool:
+def _is_small(tensor: FakeTensor, most_on_cpu: int = _MOST_FLOATS_ON_CPU) -> bool:
     dtype = tensor.dtype
     count = int(tensor.numel())
     if not dtype.is_floating_point and not dtype.is_complex:
         return count <= _MOST_INTEGERS
     if count <= _MOST_FLOATS:
         return True
-    return count <= _MOST_FLOATS_ON_CPU and tensor.fake_device.type == "cpu"
+    return count <= most_on_cpu and tensor.fake_device.type == "cpu"
 
 
 class _UnknownValueError(Exception):
@@ -101,14 +102,16 @@ class Values:
                     self._compute(op, args, kwargs, [])
                     return
         if not any("_known_value" in each.__dict__ for each in written) and (
-            not written or not _overwrites(op.name) or not all(map(_is_small, written))
+            not written
+            or not _overwrites(op.name)
+            or not all(_is_small(each, _MOST_FLOATS) for each in written)
         ):
             return
         targets = [*_fakes(outputs), *written]
         before = [each.__dict__.get("_known_value") for each in written]
         if _overwrites(op.name):
             for each in written:
-                if "_known_value" not in each.__dict__ and _is_small(each):
+                if "_known_value" not in each.__dict__ and _is_small(each, _MOST_FLOATS):
                     with without_fake_mode():
                         each._known_value = torch.empty_like(each, device=_CPU)
         is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)
@@ -272,6 +275,16 @@ def _assume_all(value: bool) -> Assume:
     return assume
 
 
+# Functions of transformers that look for a reason to go on with a beam search, and find one.
+_FINDS_SOME = ("_check_early_stop_heuristic", "_beam_search_has_unfinished_sequences")
+
+
+def _assume_any(
+    args: Sequence[Any], targets: Sequence[FakeTensor]
+) -> Sequence[torch.Tensor | None]:
+    return _assume_all(asking_line().function in _FINDS_SOME)(args, targets)
+
+
 def _assume_count(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
     """All conditions hold, as where a mask selects elements."""
     target = targets[0]
@@ -294,7 +307,7 @@ _ASSUMPTIONS: dict[str, Assume] = {
     "isnan": _assume_all(False),
     "isinf": _assume_all(False),
     "all": _assume_all(True),
-    "any": _assume_all(False),
+    "any": _assume_any,
     "sum": _assume_count,
     "count_nonzero": _assume_count,
     "_is_all_true": _assume_all(True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.values import forget, is_assumed, known_value, set_known
 from gpumemprof.estimate.patches import deep_copies
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -32,6 +34,8 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
 def _never_initialize_cuda(patcher: Patcher) -> None:
     patcher.set_if_present(fake_tensor, "init_gpu_context", lambda *_: None)
     patcher.set_if_present(fake_tensor, "init_cuda_context", lambda *_: None)
+    # It logs every operation without a shape function, which is tried in other ways.
+    patcher.set(fake_tensor.log, "exception", lambda *_, **__: None)
 
 
 def _treat_like_plain_tensors(patcher: Patcher) -> None:
@@ -42,12 +46,34 @@ def _treat_like_plain_tensors(patcher: Patcher) -> None:
         torch._C._swap_tensor_impl(one, other)
 
     patcher.set(torch.utils, "swap_tensors", swap)
+    if "FakeTensor" not in inspect.getsource(torch.nn.Module._apply):
+        patcher.set(torch.__future__, "_swap_module_params_on_conversion", True)
+    patcher.set(FakeTensor, "data", property(_data, _set_data))
     # Optimizers choose their implementation by the exact type.
     from torch.optim import optimizer
 
     types = optimizer._foreach_supported_types
     types.append(FakeTensor)
     patcher.on_undo(lambda: types.remove(FakeTensor))
+
+
+_REAL_DATA = torch._C.TensorBase.data
+
+
+def _data(tensor: FakeTensor) -> Any:
+    return _REAL_DATA.__get__(tensor)
+
+
+def _set_data(tensor: FakeTensor, new: torch.Tensor) -> None:
+    """`tensor.data = new` exchanges what is behind the object; its attributes must follow."""
+    if not isinstance(new, FakeTensor):
+        new = new.detach()  # The modes make it a fake tensor.
+    _REAL_DATA.__set__(tensor, new)
+    tensor.fake_device = new.fake_device
+    forget(tensor)
+    known = known_value(new)
+    if known is not None:
+        set_known(tensor, known, is_assumed(new))
 
 
 def _answer_reads(patcher: Patcher, answers: Answers) -> None:

@@ -35,7 +35,22 @@ def _lightning(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     real_load = patcher.set_if_present(module, "_load", load)
 
 
+def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """A kernel writes to tensors that exist already: memory is the same if it does not run."""
+
+    def skip(kernel: Any, *_: Any, **__: Any) -> None:
+        function = getattr(kernel, "fn", kernel)
+        name = getattr(function, "__name__", type(kernel).__name__)
+        saver.device.note("behaviour", f"the Triton kernel {name} did not run")
+
+    for kind in ("JITFunction", "Autotuner"):
+        if hasattr(module, kind):
+            patcher.set(getattr(module, kind), "run", skip)
+
+
 _CHANGES: dict[str, Change] = {
+    "triton.runtime.jit": _triton,
+    "triton.runtime.autotuner": _triton,
     "transformers.utils.import_utils": _transformers,
     "lightning.fabric.utilities.cloud_io": _lightning,
     "lightning_fabric.utilities.cloud_io": _lightning,

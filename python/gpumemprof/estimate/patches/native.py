@@ -22,14 +22,17 @@ __all__ = ["install"]
 
 _CUDA = 1  # c10::DeviceType::CUDA
 _MOST_SLOTS = 64
-# Functions that return 1 and 0.
+# Functions that return 1 and 0, with 0 in the second register of larger results.
 _MACHINE_CODE = {
-    "x86_64": (b"\xb8\x01\0\0\0\xc3", b"\x31\xc0\xc3"),
-    "aarch64": (b"\x20\x00\x80\x52\xc0\x03\x5f\xd6", b"\x00\x00\x80\x52\xc0\x03\x5f\xd6"),
+    "x86_64": (b"\xb8\x01\0\0\0\x31\xd2\xc3", b"\x31\xc0\x31\xd2\xc3"),
+    "aarch64": (
+        b"\x20\x00\x80\xd2\x01\x00\x80\xd2\xc0\x03\x5f\xd6",
+        b"\x00\x00\x80\xd2\x01\x00\x80\xd2\xc0\x03\x5f\xd6",
+    ),
 }
 _DISTANCE = 64  # between the two functions
 # As declared in torch 2.11 to 2.13; the headers of the installed release are read where present.
-_USUAL_SLOTS = {"isBuilt": 2, "isAvailable": 3, "hasPrimaryContext": 4, "hasCUDA": 16}
+_USUAL_SLOTS = {"isBuilt": 2, "hasPrimaryContext": 4, "hasCUDA": 16}
 
 _kept: list[Any] = []  # torch keeps pointers to these for the rest of the process
 
@@ -39,7 +42,7 @@ def install(patcher: Patcher) -> None:
     configuration = torch.__config__.show()
     patcher.set(torch._C, "_show_config", lambda: configuration)
     functions = _constant_functions()
-    _install_device_guard(functions[0])
+    _install_device_guard(*functions)
     _answer_hooks(patcher, functions)
 
 
@@ -75,21 +78,26 @@ def _callbacks() -> tuple[int, int]:
     return zero, one
 
 
-def _install_device_guard(returns_zero: int) -> None:
-    """Put torch's own guard that does nothing in CUDA's place, if there is none.
+def _install_device_guard(returns_zero: int, returns_one: int) -> None:
+    """Put a guard that does nothing in CUDA's place.
 
-    torch replaces a guard that reports no devices, but does not fill an empty place; so the place
-    gets a guard first whose every function returns 0.
+    Newer releases have one: torch replaces a guard that reports no devices, but does not fill an
+    empty place; so the place gets a guard first whose every function returns 0. For older ones a
+    guard whose every function returns 1 will do: as a device this is cuda:0, as a stream its
+    default one, and as a number of devices it is right.
     """
+    has_own = hasattr(torch._C, "_ensureCUDADeviceGuardSet")
     registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(
         _library("libc10.so"), "_ZN3c104impl26device_guard_impl_registryE"
     )
-    if not registry[_CUDA]:
-        functions = (ctypes.c_void_p * _MOST_SLOTS)(*[returns_zero] * _MOST_SLOTS)
+    if not registry[_CUDA] or not has_own:
+        answer = returns_zero if has_own else returns_one
+        functions = (ctypes.c_void_p * _MOST_SLOTS)(*[answer] * _MOST_SLOTS)
         guard = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
         _kept.append((functions, guard))
         registry[_CUDA] = ctypes.addressof(guard)
-    torch._C._ensureCUDADeviceGuardSet()
+    if has_own:
+        torch._C._ensureCUDADeviceGuardSet()
 
 
 def _answer_hooks(patcher: Patcher, functions: tuple[int, int]) -> None:
@@ -104,8 +112,9 @@ def _answer_hooks(patcher: Patcher, functions: tuple[int, int]) -> None:
     count = _MOST_SLOTS + 2
     old = ctypes.cast(original - 16, ctypes.POINTER(ctypes.c_void_p))
     table = (ctypes.c_void_p * count)(*[old[index] for index in range(count)])
-    table[2 + slots["isBuilt"]] = one
-    table[2 + slots["hasCUDA"]] = one
+    for name in ("isBuilt", "hasCUDA"):
+        if name in slots:
+            table[2 + slots[name]] = one
     table[2 + slots["hasPrimaryContext"]] = zero
     _kept.append(table)
     hooks[0] = ctypes.addressof(table) + 16
@@ -128,6 +137,6 @@ def _hook_slots() -> dict[str, int]:
             for name in re.findall(r"\bvirtual\b[^(;{]*?(~?\w+)\s*\(", text):
                 if name not in names:  # else it overrides
                     names += [name, name] if name.startswith("~") else [name]  # destructors: two
-        return {name: names.index(name) for name in _USUAL_SLOTS}
-    except (OSError, ValueError):
+    except OSError:
         return dict(_USUAL_SLOTS)
+    return {name: names.index(name) for name in _USUAL_SLOTS if name in names}

@@ -49,10 +49,11 @@ def install(patcher: Patcher, saver: Saver) -> None:
         return loaded if place.type == "cpu" else {k: v.to(place) for k, v in loaded.items()}
 
     def safe_open(filename: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.pop("device", args[1] if len(args) > 1 else "cpu")
         if saver.has(filename):
-            device = kwargs.get("device", args[1] if len(args) > 1 else "cpu")
             return _KeptFile(saver, filename, device)
-        return real_open(filename, *args, **kwargs)
+        with outside_modes():
+            return _RealFile(real_open(filename, *args[:1], device="cpu", **kwargs), device)
 
     real_load = safe.load_file
     real_open = safetensors.safe_open
@@ -103,6 +104,46 @@ class _KeptFile:
 
     def get_slice(self, name: str) -> _Slice:
         return _Slice(self, name, self._tensors[name])
+
+
+class _RealFile:
+    """A file on the disk: its tensors are read without the modes, and then moved."""
+
+    def __init__(self, file: Any, device: Any) -> None:
+        self._file = file
+        self._device = torch.device(device)
+
+    def __enter__(self) -> _RealFile:
+        self._file.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._file.__exit__(*details)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        with outside_modes():
+            tensor: torch.Tensor = self._file.get_tensor(name)
+        return tensor if self._device.type == "cpu" else tensor.to(self._device)
+
+    def get_slice(self, name: str) -> _RealSlice:
+        return _RealSlice(self._file.get_slice(name), self._device)
+
+
+class _RealSlice:
+    def __init__(self, real: Any, device: torch.device) -> None:
+        self._real = real
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        with outside_modes():
+            tensor: torch.Tensor = self._real[index]
+        return tensor if self._device.type == "cpu" else tensor.to(self._device)
 
 
 class _Slice:

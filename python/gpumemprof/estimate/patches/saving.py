@@ -51,14 +51,14 @@ def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> Saver
 
 class Saver:
     def __init__(self, device: Device, files: VirtualFiles, modes: Callable[[], Any]) -> None:
-        self._device = device
+        self.device = device
         self._files = files
         self._modes = modes
         self._objects: list[Any] = []
         self.real_load: Any = torch.load
 
     def save(self, obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        self._device.note("behaviour", "what is saved is kept in memory, and no file is written")
+        self.device.note("behaviour", "what is saved is kept in memory, and no file is written")
         self.keep(_described(obj), f)
 
     def keep(self, content: Any, f: Any) -> None:

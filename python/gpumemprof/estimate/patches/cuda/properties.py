@@ -24,6 +24,7 @@ def install(patcher: Patcher, device: Device) -> None:
     _answer_torch_cuda(patcher, device)
     _answer_accelerator(patcher, device)
     _answer_build(patcher)
+    _answer_old_types(patcher)
 
 
 def _keep_hidden(patcher: Patcher) -> None:
@@ -158,6 +159,42 @@ def _answer_accelerator(patcher: Patcher, device: Device) -> None:
         "_accelerator_synchronizeDevice": lambda *_: None,
     }.items():
         patcher.set_if_present(torch._C, name, answer)
+
+
+_OLD_TYPES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
+def _answer_old_types(patcher: Patcher) -> None:
+    """torch.cuda.FloatTensor(2, 3) and tensor.type("torch.cuda.FloatTensor")."""
+
+    def constructor(dtype: torch.dtype) -> Any:
+        def make(*values: Any, **_: Any) -> torch.Tensor:
+            if len(values) == 1 and not isinstance(values[0], int):
+                return torch.as_tensor(values[0]).to("cuda", dtype)
+            return torch.empty(values or (0,), dtype=dtype, device="cuda")
+
+        return make
+
+    def change(tensor: torch.Tensor, wanted: Any = None, *args: Any, **kwargs: Any) -> Any:
+        name = wanted if isinstance(wanted, str) else ""
+        if name.startswith("torch.cuda."):
+            return tensor.to("cuda", _OLD_TYPES[name[len("torch.cuda.") :]])
+        return real(tensor, *(() if wanted is None else (wanted,)), *args, **kwargs)
+
+    for name, dtype in _OLD_TYPES.items():
+        patcher.set(torch.cuda, name, constructor(dtype))
+    real = patcher.set(torch.Tensor, "type", change)
 
 
 def _answer_build(patcher: Patcher) -> None:

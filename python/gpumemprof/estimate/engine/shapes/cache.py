@@ -79,7 +79,8 @@ class ShapeCache:
             return op.func(*args, **kwargs)
         tensors: list[FakeTensor] = []
         try:
-            key = _key_of(args, tensors, op.returns_view)
+            # Results without a type of their own have the default one.
+            key = (torch.get_default_dtype(), *_key_of(args, tensors, op.returns_view))
             if kwargs:
                 key = (key, *((name, _key_of((kwargs[name],), tensors, False)) for name in kwargs))
         except _NotCacheableError:

@@ -1,0 +1,1 @@
+"""The shapes of what operations return, where torch does not know them or is slow to find them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class SimulatedCard:
         from gpumemprof.estimate.engine import session
         from gpumemprof.estimate.engine.card import Card as EngineCard
 
+        _finish_import()
         card = self._card
         session.begin(
             EngineCard(
@@ -74,3 +76,14 @@ def _hidden_files() -> list[str]:
         names = ("_ops.py", "_meta_registrations.py", "library.py", "utils/_python_dispatch.py")
         files += [str(torch / name) for name in names]
     return files
+
+
+def _finish_import() -> None:
+    """Torch's own code has run, but the program's import statement may not have returned.
+
+    Until then, other threads that import torch wait for it: autograd's do, while the engine starts
+    and waits for them.
+    """
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    if getattr(spec, "_initializing", False):
+        spec._initializing = False

@@ -85,5 +85,5 @@ def _finish_import() -> None:
     and waits for them.
     """
     spec = getattr(sys.modules.get("torch"), "__spec__", None)
-    if getattr(spec, "_initializing", False):
+    if spec is not None:
         spec._initializing = False

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "device" / "estimate_programs"
 TRUTH = ROOT / "tests" / "data" / "estimate" / "truth.json"
-LIMIT_SECONDS = 300
 # What a prediction may be off, as a share of the truth: of half and of 95 % of all programs.
 BARS = {"allocated": (0.1, 2.0), "reserved": (0.5, 5.0)}
 # A verdict other than "fits" is an answer, not a failure.
@@ -81,15 +80,15 @@ def read_programs(part: str, only: Sequence[str]) -> list[dict[str, Any]]:
 def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """The head of the prediction's JSON, or `failed` with the sentence that was printed."""
     command = [options.python, "-m", "gpumemprof", "estimate", "--json"]
-    command += ["--gpu", options.gpu, "--steps", "all", "--limit", str(LIMIT_SECONDS)]
+    command += ["--gpu", options.gpu, "--steps", "all", "--limit", str(options.limit)]
     command += [str(PROGRAMS / program["path"]), *program.get("arguments", [])]
     started = time.perf_counter()
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=2 * LIMIT_SECONDS
+            command, capture_output=True, text=True, errors="replace", timeout=2 * options.limit
         )
     except subprocess.TimeoutExpired:
-        return {"failed": f"no answer after {2 * LIMIT_SECONDS} s"}
+        return {"failed": f"no answer after {2 * options.limit} s"}
     seconds = time.perf_counter() - started
     if done.returncode not in ANSWERED:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
@@ -109,13 +108,19 @@ def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, A
 def predict_all(
     programs: Sequence[dict[str, Any]], options: argparse.Namespace
 ) -> dict[str, dict[str, Any]]:
-    def answer(program: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    predictions: dict[str, dict[str, Any]] = {}
+
+    def answer(program: dict[str, Any]) -> None:
         prediction = predict(program, options)
         print(f"{program['name']}: {prediction.get('failed', 'predicted')}", file=sys.stderr)
-        return program["name"], prediction
+        predictions[program["name"]] = prediction
+        # After every program, so that a run that is stopped keeps what it has.
+        if options.save:
+            options.save.write_text(json.dumps(predictions, indent=1, sort_keys=True) + "\n")
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        return dict(pool.map(answer, programs))
+        list(pool.map(answer, programs))
+    return predictions
 
 
 def figure(prediction: dict[str, Any], truth: dict[str, Any], which: str) -> Figure:
@@ -214,6 +219,7 @@ def main() -> int:
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--python", default=sys.executable, help="that has the programs' libraries")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS")
     parser.add_argument("--save", type=Path, metavar="FILE")
     parser.add_argument("--predictions", type=Path, metavar="FILE")
     parser.add_argument("--markdown", action="store_true")
@@ -223,8 +229,6 @@ def main() -> int:
         predictions = json.loads(options.predictions.read_text())
     else:
         predictions = predict_all(programs, options)
-    if options.save:
-        options.save.write_text(json.dumps(predictions, indent=1, sort_keys=True) + "\n")
     truths = json.loads(options.truth.read_text())["programs"] if options.truth.exists() else {}
     rows = list(compare(programs, predictions, truths))
     if rows:

@@ -140,11 +140,9 @@ class ActiveRecording:
 
         >>> recording.stop()  # doctest: +SKIP
         """
-        if self._simulation is not None:
-            self._add_facts(self._simulation.end())
-        elif self.capture == "counters":
+        if self.capture == "counters":
             self._add_facts(allocator.counter_facts())
-        elif self.capture is not None and not self._is_cpu:
+        elif self.capture not in (None, "simulated") and not self._is_cpu:
             with contextlib.suppress(Exception):
                 self._add_facts(cards.limit_facts())
         self._add_retries()
@@ -159,6 +157,9 @@ class ActiveRecording:
             facts = hooks.leave(searches=not self._is_brief)
             self._facts.update(facts)
             _core.capture_add_facts(number, facts)
+        if self._simulation is not None:
+            # After the hooks, which ask torch for addresses.
+            _core.capture_add_facts(number, self._simulation.end())
         self.summary = _core.capture_stop(number, reason)
         if self._tester is not None:
             self._tester.join()

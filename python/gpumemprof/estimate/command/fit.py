@@ -17,7 +17,7 @@ from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
 from gpumemprof.read.json_advice import FitJson
 from gpumemprof.verify import apply
 
-__all__ = ["Fitted", "answer", "as_text", "plans"]
+__all__ = ["Fitted", "answer", "as_text", "plans", "single_remedies"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ def _fit(options: Options, folder: Path) -> Fitted:
     found = plans(advice["fit"])
     if not found:
         return Fitted(single, as_it_is, None, _refusal(advice["fit"]), None, None)
-    plan = next((plan for plan in found if not plan.cannot_be_applied), found[0])
+    # Rather a remedy that can be proven than a cheaper one that cannot.
+    provable = [*found, *single_remedies(advice["remedies"], limit)]
+    plan = next((plan for plan in provable if not plan.cannot_be_applied), found[0])
     if plan.cannot_be_applied:
         names = " and ".join(plan.cannot_be_applied)
         problem = f"{names} cannot be applied from outside, so this was not predicted again"
@@ -113,6 +115,17 @@ def plans(fit: FitJson | None) -> list[Plan]:
         predicted = entry["predicted_peak_reserved_bytes"]
         found.append(Plan(tuple(entry["remedies"] or ()), code, predicted))
     return [plan for plan in found if plan.names]
+
+
+def single_remedies(remedies: list[dict[str, Any]], limit_bytes: int) -> list[Plan]:
+    """Remedies that are expected to be enough alone, and can be applied from outside."""
+    return [
+        Plan((entry["name"],), ((entry["name"], entry["how"]),), reserved)
+        for entry in remedies
+        if (reserved := entry["predicted_peak_reserved_bytes"]) is not None
+        and reserved <= limit_bytes
+        and entry["name"] in apply.NAMES
+    ]
 
 
 def _refusal(fit: FitJson | None) -> str:

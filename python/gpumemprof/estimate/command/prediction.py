@@ -90,6 +90,8 @@ class Prediction:
         reserved = device["peak_reserved_bytes"]
         if allocated is None or reserved is None:
             return None
+        if allocated == 0 and not device["oom_reports"]:
+            return None
         facts = report["input"]["facts"]
         oom = _out_of_memory(device, limit_bytes)
         ended = facts.get(ENDED, "")

@@ -36,12 +36,8 @@ class StepLimit:
         self._first: weakref.ref[Any] | None = None
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._has_ended = False
-
-    @property
-    def steps(self) -> int:
+        self.steps = 0
         """Of the optimizer that stepped first."""
-        first = None if self._first is None else self._first()
-        return 0 if first is None else self._counts.get(first, 0)
 
     def start(self) -> None:
         """Call once torch is imported."""
@@ -58,7 +54,8 @@ class StepLimit:
             self._first = weakref.ref(optimizer)
         self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
         if optimizer is self._first():
-            self._on_step(self._counts[optimizer])
+            self.steps = self._counts[optimizer]
+            self._on_step(self.steps)
         # In the first round, more optimizers may follow.
         is_round_known = self._most > 1
         if is_round_known and all(count >= self._most for count in self._counts.values()):

@@ -44,7 +44,6 @@ class Estimation:
 
     def begin(self) -> dict[str, str]:
         """Torch is imported."""
-        _let_other_threads_import_torch()
         try:
             found = self._card.begin()
         except Error as error:
@@ -115,17 +114,6 @@ class Estimation:
 _REFUSED_CODE = 3
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = ("site-packages", "dist-packages", _OWN_FOLDER, "<frozen")
-
-
-def _let_other_threads_import_torch() -> None:
-    """Torch's own code has run, but the program's import statement has not returned.
-
-    Until then, other threads that import torch would wait for it: autograd's do, while the engine
-    starts and waits for them.
-    """
-    spec = getattr(sys.modules.get("torch"), "__spec__", None)
-    if getattr(spec, "_initializing", False):
-        spec._initializing = False
 
 
 def _described(error: BaseException) -> str:

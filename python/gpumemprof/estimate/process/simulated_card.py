@@ -38,7 +38,6 @@ class SimulatedCard:
         from gpumemprof.estimate.engine import session
         from gpumemprof.estimate.engine.card import Card as EngineCard
 
-        _finish_import()
         card = self._card
         session.begin(
             EngineCard(
@@ -75,12 +74,3 @@ def _hidden_files() -> list[str]:
         names = ("_ops.py", "_meta_registrations.py", "library.py", "utils/_python_dispatch.py")
         files += [str(torch / name) for name in names]
     return files
-
-
-def _finish_import() -> None:
-    """torch is complete, but its import may still hold a lock, for which backward would wait."""
-    import torch
-
-    spec = torch.__spec__
-    if spec is not None:
-        spec._initializing = False

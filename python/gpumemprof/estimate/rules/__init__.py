@@ -9,9 +9,9 @@ __all__ = ["load_rules"]
 _FILES = (
     "births",
     "matmul",
-    "attention",
-    "attention_memory",
-    "reductions",
+    "attention.choice",
+    "attention.memory",
+    "reductions.hooks",
     "softmax",
     "norms",
     "losses",
@@ -20,8 +20,9 @@ _FILES = (
     "foreach",
     "indexing",
     "sorting",
+    "transforms",
     "recurrent",
-    "convolution",
+    "convolution.hooks",
 )
 
 

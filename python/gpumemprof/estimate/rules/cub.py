@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from gpumemprof.estimate.rules.tensors import divide_up, round_up
 
-__all__ = ["SELECT_TILE", "radix_sort_bytes", "scan_bytes"]
+__all__ = ["SCAN_BY_KEY_TILE", "SELECT_TILE", "radix_sort_bytes", "scan_bytes"]
 
 ALIGNMENT = 256
 RADIX_BINS = 256
-SORT_TILE_BYTES = 4608 * 8
+SORT_TILES = {8: 4608, 4: 5376}  # elements, by the bytes of a key
 SINGLE_TILE_ELEMENTS = 256 * 19
 DIGIT_BITS = 8
 DIGIT_BYTES = RADIX_BINS * 8
 SCAN_TILE = 1024
+SCAN_BY_KEY_TILE = 1280
 SELECT_TILE = 4096  # of unique and of run lengths
 SCAN_STATUS_BYTES = 16
 WARP = 32
@@ -29,7 +30,7 @@ def radix_sort_bytes(
     if count <= SINGLE_TILE_ELEMENTS * 4 // widest:
         return 1
     buffers = round_up(count * key_bytes, ALIGNMENT) + round_up(count * value_bytes, ALIGNMENT)
-    tiles = divide_up(count * widest, SORT_TILE_BYTES)
+    tiles = divide_up(count, SORT_TILES.get(key_bytes, 5376))
     digits = divide_up(key_bits or key_bytes * 8, DIGIT_BITS)
     return buffers + 2 * ALIGNMENT - 1 + digits * DIGIT_BYTES + tiles * RADIX_BINS * 4
 

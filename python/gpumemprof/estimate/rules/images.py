@@ -7,18 +7,33 @@ from typing import Any
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.copies import copies_inputs
 from gpumemprof.estimate.rules.table import Call, rule
-from gpumemprof.estimate.rules.tensors import bytes_of, is_on_card, is_packed
+from gpumemprof.estimate.rules.tensors import bytes_of, is_channels_last, is_on_card, is_packed
 
 __all__: list[str] = []
 
 
-@rule("upsample_nearest2d_backward", "upsample_bilinear2d_backward", certainty="exact")
-def upsample_backward(device: Device, call: Call, outputs: Any) -> None:
-    """A gradient with gaps, as from a part of a concatenation, is copied."""
-    grad = call.args[0]
-    if is_on_card(grad) and not is_packed(grad):
-        device.temporary(bytes_of(grad), f"{call.name}: contiguous copy")
+FEWEST_CHANNELS_LAST = 4
+
+
+@rule(
+    "upsample_nearest2d",
+    "upsample_nearest2d_backward",
+    "upsample_bilinear2d_backward",
+    certainty="exact",
+)
+def resize(device: Device, call: Call, outputs: Any) -> None:
+    """Few channels last are resized as copies; so is a gradient with gaps between its images."""
+    tensor = call.args[0]
+    if not is_on_card(tensor):
+        return
+    if is_channels_last(tensor) and tensor.size(1) < FEWEST_CHANNELS_LAST:
+        device.held(call.name, bytes_of(outputs), bytes_of(tensor))
+    elif not is_packed(tensor) and call.name.endswith("backward"):
+        device.temporary(bytes_of(tensor), f"{call.name}: contiguous copy")
 
 
 copies_inputs("max_pool2d_with_indices", "_adaptive_avg_pool2d", inputs=(0,), accepts=is_packed)
 copies_inputs("max_pool2d_with_indices_backward", inputs=(0, 1), accepts=is_packed)
+copies_inputs("reflection_pad2d", inputs=(0,), after_results=True)
+copies_inputs("upsample_bicubic2d_backward", inputs=(0,), after_results=True)
+copies_inputs("_upsample_bilinear2d_aa_backward", inputs=(0,), after_results=True)

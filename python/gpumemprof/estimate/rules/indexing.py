@@ -50,20 +50,18 @@ def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
     device.free(places)
 
 
+@rule("index_put", "scatter", "scatter_add", "index_add", certainty="exact", hook="instead")
+def added_in_place(device: Device, call: Call) -> Any:
+    """Gradients of indexing are written into zeros; autograd copies these for subclasses only."""
+    if _is_in_backward() and is_on_card(call.args[0]):
+        return aten.detach.default(call.args[0])
+    return call.func(*call.args, **call.kwargs)
+
+
 @rule("index_put", certainty="exact")
-class IndexPut:
-    """The gradient of indexing adds into zeros in place; autograd copies them for subclasses."""
-
-    @staticmethod
-    def instead(device: Device, call: Call) -> Any:
-        if _is_in_backward() and is_on_card(call.args[0]):
-            return aten.detach.default(call.args[0])
-        return call.func(*call.args, **call.kwargs)
-
-    @staticmethod
-    def after(device: Device, call: Call, outputs: Any) -> None:
-        if call.argument("accumulate", False):
-            _sums_by_index(device, call, is_checked=not _is_in_backward())
+def index_put(device: Device, call: Call, outputs: Any) -> None:
+    if call.argument("accumulate", False):
+        _sums_by_index(device, call, is_checked=not _is_in_backward())
 
 
 @rule("index_put_", "_index_put_impl_", certainty="exact")

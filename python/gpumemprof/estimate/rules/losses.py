@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.reductions import accumulator_bytes, take_reduction_memory
+from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card
 
@@ -49,8 +49,8 @@ def huber_loss(device: Device, call: Call, outputs: Any) -> None:
     device.free(losses)
 
 
-@rule("soft_margin_loss", certainty="exact", hook="births")
-def soft_margin_loss(device: Device, call: Call, outputs: Any) -> None:
+@rule("soft_margin_loss", "binary_cross_entropy", certainty="exact", hook="births")
+def loss_in_place(device: Device, call: Call, outputs: Any) -> None:
     """The returned scalar lives in the storage of all losses."""
     if not _is_reduced(call, outputs):
         device.births(outputs, call.name)
@@ -69,6 +69,12 @@ def logits_loss(device: Device, call: Call, outputs: Any) -> None:
         return
     size = bytes_of(call.args[0])
     first = device.allocate(size, call.name)
+    positive_weight = call.argument("pos_weight")
+    if positive_weight is not None:
+        less_one = device.allocate(bytes_of(positive_weight), call.name)
+        scaled = device.allocate(size, call.name)
+        device.free(less_one)
+        device.free(scaled)
     if not _is_reduced(call, outputs):
         device.births(outputs, call.name)
         device.free(first)

@@ -6,6 +6,7 @@ the process ends.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -24,8 +25,19 @@ OLDER_WORKSPACE_BYTES = 8320 << 10  # 4096 KiB twice and 16 KiB eight times
 LT_WORKSPACE_BYTES = 1 << 20
 
 
+def configured_bytes(text: str) -> int | None:
+    """The size in CUBLAS_WORKSPACE_CONFIG: pairs of a size in KiB and a count, as ":4096:8"."""
+    numbers = [int(part) for part in text.split(":") if part.isdigit()]
+    if not numbers or len(numbers) % 2:
+        return None
+    return sum(size * count for size, count in zip(numbers[::2], numbers[1::2])) << 10
+
+
 def take_cublas_workspace(device: Device) -> None:
-    size = HOPPER_WORKSPACE_BYTES if device.card.capability >= (9, 0) else OLDER_WORKSPACE_BYTES
+    size = configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+    if size is None:
+        is_new = device.card.capability >= (9, 0)
+        size = HOPPER_WORKSPACE_BYTES if is_new else OLDER_WORKSPACE_BYTES
     key = ("cublas", threading.get_ident(), device.stream)
     device.persistent(key, size, "cuBLAS workspace")
 

@@ -9,7 +9,7 @@ import torch
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.copies import copies_inputs
-from gpumemprof.estimate.rules.reduction_launch import largest_power_of_two
+from gpumemprof.estimate.rules.reductions.launch import largest_power_of_two
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import (
     bytes_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.copies import copies_inputs
 from gpumemprof.estimate.rules.cub import radix_sort_bytes
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, divide_up, is_on_card
@@ -81,3 +82,16 @@ def random_permutation(device: Device, call: Call, outputs: Any) -> None:
     device.temporary(INDEX_BYTES, call.name)
     sort_bytes = radix_sort_bytes(count, 4, outputs.element_size())
     device.held(call.name, bytes_of(outputs), count * 4, count * 4, sort_bytes)
+
+
+@rule("multinomial", certainty="fitted")
+def sample(device: Device, call: Call, outputs: Any) -> None:
+    """Each probability is divided by a random number; the largest quotients win."""
+    probabilities = call.args[0]
+    if is_on_card(outputs):
+        winners = outputs.numel() * probabilities.element_size() if outputs.size(-1) > 1 else 0
+        device.held(call.name, bytes_of(probabilities), winners)
+
+
+copies_inputs("searchsorted", inputs=(0, 1), after_results=True)
+copies_inputs("bucketize", inputs=(0, 1), after_results=True)

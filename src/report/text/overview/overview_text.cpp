@@ -128,8 +128,8 @@ class OverviewWriter : private text::Page {
     // How long a prediction took says nothing about the run.
     if (when.since_start_ns != kUnknownTime && !is_predicted())
       text += fmt::format(", {} in", duration(when.since_start_ns));
-    if (when.step == 0U) text += ", before step 1";
-    if (when.step.value_or(0) > 0) text += fmt::format(", step {}", grouped(*when.step));
+    if (when.step)
+      text += *when.step == 0 ? ", before step 1" : fmt::format(", step {}", grouped(*when.step));
     if (!when.annotation.is_none())
       text += fmt::format(", inside {}", printable(store_.text(when.annotation)));
     return text;
@@ -232,7 +232,8 @@ class OverviewWriter : private text::Page {
   }
 
   void sources(const DeviceOverview& device) {
-    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(), style_);
+    out_ += "\n" + text::source_table(device, asked_name(device), has_pool(),
+                                      is_predicted() ? "predicted" : "measured", style_);
     if (style_.shows_modules) out_ += "\n" + text::module_tree(device, store_, style_);
     if (style_.shows_steps) out_ += "\n" + text::step_table(device.sources, style_);
   }

@@ -89,8 +89,8 @@ std::uint64_t bytes_of(const SourceBytes& bytes, MemorySource source) { return b
 
 class SourceTable {
  public:
-  SourceTable(const DeviceOverview& device, const TextStyle& style)
-      : device_(device), style_(style), whole_(device.memory.reserved_bytes) {}
+  SourceTable(const DeviceOverview& device, std::string_view measured, const TextStyle& style)
+      : device_(device), measured_(measured), style_(style), whole_(device.memory.reserved_bytes) {}
 
   std::string run(const std::string& moment, bool has_pool) {
     if (!has_pool) whole_ = device_.memory.allocated_bytes;
@@ -112,9 +112,10 @@ class SourceTable {
     const bool is_measured = std::all_of(
         device_.sources.figures.begin(), device_.sources.figures.end(),
         [](const SourceFigure& figure) { return figure.provenance == Provenance::measured; });
-    const std::string_view how = is_measured                  ? "measured"
-                                 : device_.sources.has_labels ? "measured where not marked"
-                                                              : "inferred";
+    const std::string how = is_measured ? std::string(measured_)
+                            : device_.sources.has_labels
+                                ? fmt::format("{} where not marked", measured_)
+                                : "inferred";
     const std::string title = fmt::format("  Memory {}, by source ({})", moment, how);
     out_ += left(title, name_end()) + right("max", kMax) + "\n";
   }
@@ -179,6 +180,7 @@ class SourceTable {
   }
 
   const DeviceOverview& device_;
+  std::string_view measured_;
   const TextStyle& style_;
   std::uint64_t whole_;
   std::string out_;
@@ -210,8 +212,8 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
 }
 
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
-                         const TextStyle& style) {
-  return SourceTable(device, style).run(moment, has_pool);
+                         std::string_view measured, const TextStyle& style) {
+  return SourceTable(device, measured, style).run(moment, has_pool);
 }
 
 }  // namespace gpumemprof::text

@@ -12,8 +12,9 @@ namespace gpumemprof::text {
 // "Activations dominate the peak: 3.1 of 4.8 GiB, at the end of forward; 62 % of them in …"
 std::string source_sentence(const DeviceOverview& device, const Store& store);
 
-// For the requested moment; `moment` names it, e.g. "at the peak".
+// For the requested moment; `moment` names it, e.g. "at the peak". `measured` is what measured
+// figures are called: in a predicted run they are predicted.
 std::string source_table(const DeviceOverview& device, const std::string& moment, bool has_pool,
-                         const TextStyle& style);
+                         std::string_view measured, const TextStyle& style);
 
 }  // namespace gpumemprof::text

@@ -139,6 +139,20 @@ def test_only_plans_with_remedies_are_proposed() -> None:
     assert fit.plans({**found, "is_found": False}) == []
 
 
+def test_a_remedy_that_can_be_proven_alone_is_found() -> None:
+    def remedy(name: str, reserved: int | None) -> dict[str, object]:
+        return {"name": name, "how": "code", "predicted_peak_reserved_bytes": reserved}
+
+    remedies = [
+        remedy("sgd", 5),
+        remedy("fused", 20),
+        remedy("empty_cache", None),
+        remedy("checkpointing", 9),
+    ]
+    found = fit.single_remedies(remedies, 10)
+    assert [(plan.title, plan.predicted_bytes) for plan in found] == [("checkpointing", 9)]
+
+
 def test_the_list_of_cards_fits_a_terminal() -> None:
     text = card_list.as_text()
     assert max(map(len, text.splitlines())) <= 80

@@ -8,6 +8,7 @@ is the size of an allocation, or -(k + 1): the k-th allocation of the call is fr
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -73,10 +74,11 @@ class Replay:
         fake_tensor.init_gpu_context = lambda *_: None
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.torch_version = torch_version
-        self.rules = compile_rules(self._device(LoggedMemory()))
+        self.rules = compile_rules(self.device(LoggedMemory()))
 
-    def _device(self, memory: LoggedMemory) -> Device:
-        return Device(H200, memory, torch_version=self.torch_version)
+    def device(self, memory: LoggedMemory, capability: tuple[int, int] = (9, 0)) -> Device:
+        card = replace(H200, capability=capability)
+        return Device(card, memory, torch_version=self.torch_version)
 
     def tensor(self, text: str) -> Any:
         match = TENSOR.match(text)
@@ -106,24 +108,25 @@ class Replay:
                 return getattr(torch, recorded[6:], recorded)
             return self.tensor(recorded)
         if isinstance(recorded, list):
-            return [self.value(item) for item in recorded]
+            values = [self.value(item) for item in recorded]
+            return _in_one_storage(values) if _are_parts(values) else values
         if isinstance(recorded, dict):
             return {key: self.value(item) for key, item in recorded.items()}
         return recorded
 
     def events(self, operation: str, args: Any, kwargs: Any, results: Any) -> list[int]:
         """What the rules, or else the births of the results, allocate and free."""
+        memory = LoggedMemory()
+        self.run_on(self.device(memory), operation, args, kwargs, results)
+        return list(memory.events)
+
+    def run_on(self, device: Device, operation: str, args: Any, kwargs: Any, results: Any) -> None:
         namespace, name, overload = operation.split(".")
         func = getattr(getattr(getattr(torch.ops, namespace), name), overload)
         short = func._schema.name.replace("aten::", "")
-        memory = LoggedMemory()
-        device = self._device(memory)
         call = Call(func, short, self.value(args), self.value(kwargs))
-        outputs = self.value(results)
-        rule = self.rules.get(short)
-        self.run(device, call, outputs, rule)
-        self.kept = outputs
-        return list(memory.events)
+        self.kept = self.value(results)  # results that die are freed
+        self.run(device, call, self.kept, self.rules.get(short))
 
     def run(self, device: Device, call: Call, outputs: Any, rule: CompiledRule | None) -> None:
         returns = call.func._schema.returns
@@ -138,3 +141,18 @@ class Replay:
             device.births(outputs, call.name)
         for after in rule.after if rule else ():
             after(device, call, outputs)
+
+
+def _are_parts(values: list[Any]) -> bool:
+    """Whether the tensors follow each other in one buffer, as the gradients of cuDNN do."""
+    start = 0
+    for value in values:
+        if not isinstance(value, torch.Tensor) or value.storage_offset() != start:
+            return False
+        start += value.numel()
+    return len(values) > 1
+
+
+def _in_one_storage(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    whole = values[-1]
+    return [whole.as_strided(each.shape, each.stride(), each.storage_offset()) for each in values]

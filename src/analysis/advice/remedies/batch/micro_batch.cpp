@@ -11,24 +11,24 @@ namespace {
 // A RemedySpec refers to its texts, so they live as long as the program.
 template <int kParts>
 std::string_view micro_batch_code() {
-  static const std::string parts = std::to_string(kParts);
-  static const std::string code = "for x_part, y_part in zip(x.chunk(" + parts + "), y.chunk(" +
-                                  parts +
-                                  ")):\n"
-                                  "    (loss_function(model(x_part), y_part) / " +
-                                  parts +
-                                  ").backward()\n"
-                                  "optimizer.step()";
-  return code;
+  static const std::string kNumber = std::to_string(kParts);
+  static const std::string kCode = "for x_part, y_part in zip(x.chunk(" + kNumber + "), y.chunk(" +
+                                   kNumber +
+                                   ")):\n"
+                                   "    (loss_function(model(x_part), y_part) / " +
+                                   kNumber +
+                                   ").backward()\n"
+                                   "optimizer.step()";
+  return kCode;
 }
 
 template <int kParts>
 std::string_view micro_batch_trainer_code() {
-  static const std::string code =
+  static const std::string kCode =
       "TrainingArguments(gradient_accumulation_steps=" + std::to_string(kParts) +
       ",\n"
       "                  per_device_train_batch_size=…)";
-  return code;
+  return kCode;
 }
 
 template <int kParts>

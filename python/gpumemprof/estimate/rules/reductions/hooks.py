@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.reduction_launch import reduction_memory
+from gpumemprof.estimate.rules.reductions.launch import reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import is_half, is_on_card
 
@@ -50,11 +50,20 @@ def reduced_dimensions(call: Call) -> Sequence[int] | None:
 
 @rule("sum", "mean", "nansum", certainty="exact")
 def sums(device: Device, call: Call, outputs: Any) -> None:
+    """Integers are added as int64, of which a copy is made; half precision is read directly."""
     tensor = call.args[0]
-    if is_on_card(tensor):
-        size = accumulator_bytes(tensor)
-        width = 8 if is_half(tensor) else 4
-        take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
+    if not is_on_card(tensor):
+        return
+    reads_directly = tensor.dtype == outputs.dtype or (
+        is_half(tensor) and outputs.dtype == torch.float32
+    )
+    copy = 0
+    if not reads_directly:
+        copy = device.allocate(tensor.numel() * outputs.element_size(), call.name)
+    size = accumulator_bytes(tensor, outputs.dtype)
+    width = 8 if is_half(tensor) else 4
+    take_reduction_memory(device, tensor, reduced_dimensions(call), size, width)
+    device.free(copy)
 
 
 @rule("any", "all", certainty="exact")
@@ -69,3 +78,30 @@ def others(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(tensor):
         size = accumulator_bytes(tensor)
         take_reduction_memory(device, tensor, reduced_dimensions(call), size)
+
+
+VALUE_AND_INDEX_BYTES = 16
+WELFORD_BYTES = 16  # mean, sum of squares and twice the number of elements
+WIDE_WELFORD_BYTES = 32
+
+
+@rule("max", "min", "argmax", "argmin", "aminmax", certainty="fitted")
+def extremes(device: Device, call: Call, outputs: Any) -> None:
+    """With an index where one is asked for: of a dimension, or by the operation's name."""
+    tensor = call.args[0]
+    if not is_on_card(tensor) or (len(call.args) > 1 and isinstance(call.args[1], torch.Tensor)):
+        return
+    dimensions = reduced_dimensions(call)
+    has_index = call.name.startswith("arg") or (
+        dimensions is not None and call.name in ("max", "min")
+    )
+    size = VALUE_AND_INDEX_BYTES if has_index else accumulator_bytes(tensor)
+    take_reduction_memory(device, tensor, dimensions, size)
+
+
+@rule("var", "std", "var_mean", "std_mean", certainty="fitted")
+def variances(device: Device, call: Call, outputs: Any) -> None:
+    tensor = call.args[0]
+    if is_on_card(tensor):
+        size = WIDE_WELFORD_BYTES if tensor.dtype == torch.float64 else WELFORD_BYTES
+        take_reduction_memory(device, tensor, reduced_dimensions(call), size, input_width=2)

@@ -79,12 +79,24 @@ class Convolution:
     def named(key: str, setting: str, batch: int) -> Convolution:
         """The convolution that a row of the table is about."""
         channels, outputs, groups, *sizes = key[1:].split(",")
-        lists = [tuple(int(each) for each in text.split("x")) for text in sizes]
+        kernel, stride, padding, dilation, image = (
+            tuple(int(each) for each in text.split("x")) for text in sizes
+        )
         dtype, _, layout = setting.partition("-")
         return Convolution(
-            batch, int(channels), int(outputs), int(groups), *lists, key[0] == "t", DTYPES[dtype],
-            layout == "last",
-        )  # fmt: skip
+            batch=batch,
+            channels=int(channels),
+            outputs=int(outputs),
+            groups=int(groups),
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            image=image,
+            is_transposed=key[0] == "t",
+            dtype=DTYPES[dtype],
+            is_channels_last=layout == "last",
+        )
 
     def key(self) -> str:
         numbers = (self.kernel, self.stride, self.padding, self.dilation, self.image)

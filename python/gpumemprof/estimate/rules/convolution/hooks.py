@@ -11,13 +11,15 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.convolution_workspace import Convolution, workspace_bytes
+from gpumemprof.estimate.rules.convolution.workspace import Convolution, workspace_bytes
 from gpumemprof.estimate.rules.copies import free_copies, take_copies
-from gpumemprof.estimate.rules.reductions import accumulator_bytes, take_reduction_memory
+from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_packed
 
 __all__: list[str] = []
+
+MEASURED_CAPABILITY = (9, 0)
 
 
 def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
@@ -39,6 +41,8 @@ def _take_workspace(
     size, is_measured = workspace_bytes(convolution, kind)
     if not is_measured:
         device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is fitted")
+    if device.card.capability != MEASURED_CAPABILITY:
+        device.note("workspace", "cuDNN's workspaces were measured on an NVIDIA H200")
     device.temporary(size, f"{call.name}: cuDNN workspace")
     device.free(copy)
 

@@ -7,6 +7,7 @@ A wrong choice is off by a whole attention matrix.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ HALF_TYPES = (torch.float16, torch.bfloat16)
 # torch's numbers of the kernels, in the order of preference that a program can set.
 KERNEL_NUMBERS = {0: MATH, 1: FLASH, 2: EFFICIENT, 3: CUDNN}
 MASK_ALIGNMENT = 8
+OLDEST_PREFERRED_CUDNN = 91500
 aten = torch.ops.aten
 
 
@@ -146,13 +148,23 @@ def efficient_can(call: Attention, capability: tuple[int, int]) -> bool:
     )
 
 
+def prefers_cudnn(device: Device) -> bool:
+    """Whether torch asks cuDNN first: on these cards, with a cuDNN that is new enough."""
+    if device.card.capability[0] not in (9, 10) or device.torch_version < (2, 9):
+        return False
+    if os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1":
+        return False
+    # Builds without CUDA stand for the default build of their release.
+    found = torch.backends.cudnn.version() if torch.backends.cuda.is_built() else None
+    return device.torch_version < (2, 10) or found is None or found > OLDEST_PREFERRED_CUDNN
+
+
 def preferred_kernels(device: Device) -> list[str]:
     """The kernels in torch's order; a program changes it with sdpa_kernel(set_priority=True)."""
     order = [KERNEL_NUMBERS[n] for n in torch._C._get_sdp_priority_order() if n in KERNEL_NUMBERS]
-    is_default = order == [FLASH, EFFICIENT, MATH, CUDNN]
-    # since torch 2.10, with the cuDNN that it brings
-    prefers_cudnn = device.card.capability[0] in (9, 10) and device.torch_version >= (2, 10)
-    return [CUDNN, FLASH, EFFICIENT, MATH] if is_default and prefers_cudnn else order
+    if order == [FLASH, EFFICIENT, MATH, CUDNN] and prefers_cudnn(device):
+        return [CUDNN, FLASH, EFFICIENT, MATH]
+    return order
 
 
 def chosen_kernel(device: Device, call: Attention) -> str:

@@ -137,6 +137,7 @@ def efficient_forward(device: Device, call: Call, outputs: Any) -> None:
 def efficient_backward(device: Device, call: Call, outputs: Any) -> None:
     """Row sums of gradient times result, which half-precision kernels compute themselves."""
     grad, query, key = call.args[:3]
+    take_copies(device, call, (grad,), _is_sequence_first)
     device.births(outputs[:3], call.name)
     if is_on_card(outputs[3]):  # the mask's, with rows as long as the padded mask's
         elements = outputs[3].numel() // outputs[3].size(-1) * outputs[3].stride(-2)
@@ -156,6 +157,7 @@ def efficient_backward(device: Device, call: Call, outputs: Any) -> None:
     device.free(sums)
     device.free(workspace)
     device.births(outputs, call.name)
+    free_copies(device, call)
 
 
 def efficient_workspace(query: torch.Tensor, key: torch.Tensor) -> int:

@@ -1,0 +1,1 @@
+"""Scaled dot product attention: which kernel torch chooses, and what it allocates."""

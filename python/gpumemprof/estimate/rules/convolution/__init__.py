@@ -1,0 +1,1 @@
+"""Convolutions: what torch copies, and the workspaces of cuDNN."""

@@ -1,0 +1,1 @@
+"""Reductions: how torch launches them, and the buffers in which blocks meet."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Callable
 
 import torch
-from torch.backends.cudnn import rnn
 
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -20,7 +20,9 @@ _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 def install(patcher: Patcher) -> None:
     for name, mode in _MODES.items():
         patcher.set(torch._VF, name, _with_cudnn(mode, getattr(torch._VF, name)))
-    patcher.set(rnn, "get_cudnn_mode", _cudnn_mode)
+    if not torch._C._has_cudnn:  # Otherwise torch knows the numbers itself.
+        rnn = importlib.import_module("torch.backends.cudnn.rnn")
+        patcher.set(rnn, "get_cudnn_mode", _cudnn_mode)
     patcher.set(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
     patcher.set(torch._VF, "_pad_packed_sequence", _pad_packed_sequence)
 

@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_map
 
+from gpumemprof.estimate.engine.device import torch_release
 from gpumemprof.estimate.engine.fake_mode import FakeMode, without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
 
 __all__ = ["ShapeCache"]
 
 _MOST_ENTRIES = 4096  # of one operation
+_LIFTS = ("lift", "lift_fresh", "lift_fresh_copy")  # of real tensors, by their nature
 _META = torch.device("meta")
 _PLAIN_TYPES = frozenset(
     (int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -71,12 +74,14 @@ class ShapeCache:
 
     def __init__(self, fake_mode: FakeMode) -> None:
         self._fake_mode = fake_mode
+        # Older releases compute for real where no tensor is fake, also on a card.
+        self._sees_real_tensors = torch_release() >= (2, 11)
         self._attributes: dict[torch.device, dict[str, Any]] = {}
 
     def run(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shapes = op.shapes
         if shapes is None:
-            return op.func(*args, **kwargs)
+            return self._run_fake(op, args, kwargs)
         tensors: list[FakeTensor] = []
         try:
             # Results without a type of their own have the default one.
@@ -84,7 +89,7 @@ class ShapeCache:
             if kwargs:
                 key = (key, *((name, _key_of((kwargs[name],), tensors, False)) for name in kwargs))
         except _NotCacheableError:
-            return op.func(*args, **kwargs)
+            return self._run_fake(op, args, kwargs)
         recipe = shapes.get(key)
         if recipe is None:
             outputs = op.func(*args, **kwargs)
@@ -95,6 +100,19 @@ class ShapeCache:
         if recipe is False or (op.writes and any(t.constant is not None for t in tensors)):
             return op.func(*args, **kwargs)
         return self._follow(recipe, tensors)
+
+    def _run_fake(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """With the fake mode, also where all tensors are real."""
+        if self._sees_real_tensors or op.writes or op.name in _LIFTS:
+            return op.func(*args, **kwargs)
+        with without_fake_mode():
+            args, kwargs = tree_map(self._as_fake, (args, kwargs))
+        return op.func(*args, **kwargs)
+
+    def _as_fake(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            return self._fake_mode.from_tensor(value, static_shapes=True)
+        return value
 
     def _follow(self, recipe: _Recipe, tensors: Sequence[FakeTensor]) -> Any:
         if recipe.container is None:

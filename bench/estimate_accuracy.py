@@ -81,11 +81,16 @@ def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, A
     """The head of the prediction's JSON, or `failed` with the sentence that was printed."""
     command = [options.python, "-m", "gpumemprof", "estimate", "--json"]
     command += ["--gpu", options.gpu, "--steps", "all", "--limit", str(options.limit)]
-    command += [str(PROGRAMS / program["path"]), *program.get("arguments", [])]
+    command += [str((PROGRAMS / program["path"]).relative_to(ROOT)), *program.get("arguments", [])]
     started = time.perf_counter()
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=2 * options.limit
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=2 * options.limit,
+            cwd=ROOT,
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"no answer after {2 * options.limit} s"}

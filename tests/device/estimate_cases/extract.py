@@ -72,17 +72,33 @@ def convolution_sizes(events: list[int], is_forward: bool) -> dict[int, int]:
     return {1: data, 2: freed_at_once(events, 4 if data else 2)}
 
 
+def trial_sizes(events: list[int], is_forward: bool) -> dict[int, int]:
+    """The largest block of each kind that the search for the fastest algorithm tried."""
+    freed = {-event - 1 for event in events if event < 0}
+    groups: list[int] = []
+    number = -1
+    for event in events:
+        if event > 0:
+            number += 1
+            if number not in freed:
+                groups.append(0)
+            elif groups:
+                groups[-1] = max(groups[-1], event)
+    kinds = (0,) if is_forward else (1, 2)
+    return dict(zip(kinds, groups))
+
+
 def joined(sizes: list[int]) -> str:
     return "x".join(map(str, sizes))
 
 
-def convolution_table(recorded: Any) -> str:
-    """One line for each shape: {type and layout: {batch: [forward, input, weight]}}."""
+def convolution_rows(recorded: Any, mode: str) -> Any:
+    """Sizes by shape, by type and layout, and by batch: [forward, input, weight]."""
     names = first_case_of_each_op(recorded)
     shapes: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(lambda: [None] * 3)))
     for index, (op, args, _, variants) in enumerate(recorded["ops"]):
-        events, results, _ = variants[-1]
-        if names[index].split()[1] != "plain" or None in events:
+        events, results, _ = variants[0 if mode == "benchmark" else -1]
+        if names[index].split()[1] != mode or None in events:
             continue
         is_forward = op == "aten.convolution.default"
         tensor, weight = args[:2] if is_forward else args[1:3]
@@ -98,8 +114,13 @@ def convolution_table(recorded: Any) -> str:
         key = f"{kind}{sizes[1]},{outputs[1]},{groups}," + ",".join(map(joined, lists))
         setting = dtype + ("-last" if is_last or weight_is_last else "")
         row = shapes[key][setting][sizes[0]]
-        for number, size in convolution_sizes(events, is_forward).items():
+        find = trial_sizes if mode == "benchmark" else convolution_sizes
+        for number, size in find(events, is_forward).items():
             row[number] = size
+    return shapes
+
+
+def lines_of(shapes: Any) -> str:
     lines = []
     for key in sorted(shapes):
         settings = {}
@@ -109,8 +130,14 @@ def convolution_table(recorded: Any) -> str:
                 settings[setting] = whole
         if settings:
             lines.append(f"{json.dumps(key)}:{json.dumps(settings, separators=(',', ':'))}")
+    return ",\n".join(lines)
+
+
+def convolution_table(recorded: Any) -> str:
+    """One line for each shape; "trials" are the blocks of cudnn.benchmark's searches."""
     head = json.dumps(recorded["environment"])
-    return f'{{"environment":{head},\n"shapes":{{\n' + ",\n".join(lines) + "\n}}\n"
+    plain, trials = (lines_of(convolution_rows(recorded, m)) for m in ("plain", "benchmark"))
+    return f'{{"environment":{head},\n"shapes":{{\n{plain}\n}},\n"trials":{{\n{trials}\n}}}}\n'
 
 
 def sampled_calls(recorded: Any, part: str, names: set[str], count: int) -> list[Any]:

@@ -6,6 +6,8 @@ import io
 
 import pytest
 import torch
+from counting_memory import CARD
+from gpumemprof.estimate.engine import session
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -48,6 +50,32 @@ def test_nothing_is_written_and_what_was_saved_can_be_loaded(estimate, memory, t
     model.load_state_dict(loaded["model"])
     on_cpu = torch.load(path, map_location="cpu")
     assert on_cpu["model"]["weight"].device.type == "cpu"
+
+
+def test_random_states_survive_saving(estimate, tmp_path):
+    torch.save({"random": torch.get_rng_state(), "step": torch.tensor(7)}, tmp_path / "state.pt")
+    loaded = torch.load(tmp_path / "state.pt")
+    torch.set_rng_state(loaded["random"])
+    assert loaded["step"].item() == 7
+
+
+def test_real_files_are_read(memory, tmp_path):
+    torch.save({"weight": torch.arange(6.0), "step": 4}, tmp_path / "real.pt")
+    with session.estimating(CARD, memory=memory):
+        on_cpu = torch.load(tmp_path / "real.pt")
+        assert on_cpu["step"] == 4
+        assert on_cpu["weight"].tolist() == [0, 1, 2, 3, 4, 5]
+        on_card = torch.load(tmp_path / "real.pt", map_location="cuda")
+        assert on_card["weight"].device.type == "cuda"
+        assert memory.allocated_bytes == 24
+
+
+def test_a_tensor_that_grows_gets_a_larger_block(estimate, memory):
+    tensor = torch.empty(10, device="cuda")
+    tensor.resize_(100)
+    assert sorted(memory.live.values()) == [400]
+    tensor.resize_(5)
+    assert sorted(memory.live.values()) == [400]
 
 
 def test_an_existing_file_is_left_as_it_is(estimate, tmp_path):
@@ -113,6 +141,17 @@ def test_recurrent_networks_run(estimate):
         assert output.shape == (3, 5, 32)
         assert lengths.tolist() == [5, 4, 2]
         output.sum().backward()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_ctc_loss_runs_wherever_its_lengths_are(estimate, device):
+    scores = torch.randn(50, 4, 20, device="cuda", requires_grad=True)
+    targets = torch.randint(1, 20, (4, 10), device=device)
+    inputs = torch.full((4,), 50, device=device)
+    lengths = torch.tensor([10, 9, 8, 7], device=device)
+    loss = torch.nn.functional.ctc_loss(scores.log_softmax(2), targets, inputs, lengths)
+    loss.backward()
+    assert scores.grad.shape == scores.shape
 
 
 def test_a_transformer_encoder_runs_in_evaluation(estimate):

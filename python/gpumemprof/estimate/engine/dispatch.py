@@ -19,7 +19,7 @@ from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
-from gpumemprof.estimate.engine.values import Values
+from gpumemprof.estimate.engine.values import Values, forget
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
@@ -159,12 +159,12 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
         if name == "scaled_dot_product_attention":
             return self._within_mode(self._attention)
+        if name in ("resize_", "resize_as_"):
+            return self._resize
         if name == "is_pinned":
             return lambda op, args, kwargs: False
         if name == "record_stream":
             return lambda op, args, kwargs: None
-        if name == "resize_" or (name == "set_" and func is aten.set_.source_Storage):
-            return None
         if name in MADE_OF_OPERATIONS:
             shapes = SHAPE_FUNCTIONS[name]
             return self._within_mode(lambda op, args, kwargs: shapes(*args, **kwargs))
@@ -174,6 +174,17 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if _is_made_of_others(func):
             return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
         return None
+
+    def _resize(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A tensor that grows beyond its storage gets a larger block."""
+        storage = args[0].untyped_storage()
+        before = storage.nbytes()
+        outputs = self._shapes(op, args, kwargs)
+        if self.device.knows(storage) and storage.nbytes() > before:
+            self.device.resize(storage, storage.nbytes(), op.name)
+        self.device.births(outputs, op.name)
+        forget(args[0])
+        return outputs
 
     def _attention(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arrives whole only in torch.inference_mode(): elsewhere its own kernel chooses."""

@@ -13,6 +13,7 @@ from gpumemprof.estimate.patches import (
     fake_tensors,
     kernels,
     libraries,
+    losses,
     native,
     recurrent,
     saving,
@@ -33,6 +34,7 @@ def install_all(
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
     recurrent.install(patcher)
+    losses.install(patcher)
     transformer_layers.install(patcher, device)
     compilation.install(patcher, device)
     data_loading.install(patcher, modes)

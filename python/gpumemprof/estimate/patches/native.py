@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import re
 from pathlib import Path
@@ -34,16 +35,33 @@ _DISTANCE = 64  # between the two functions
 # As declared in torch 2.11 to 2.13; the headers of the installed release are read where present.
 _USUAL_SLOTS = {"isBuilt": 2, "hasPrimaryContext": 4, "hasCUDA": 16}
 
+_guards_that_do_nothing: set[Any] = set()
 _kept: list[Any] = []  # torch keeps pointers to these for the rest of the process
 
 
 def install(patcher: Patcher) -> None:
+    _hide_cards(patcher)
     # It asks the hooks for the version of CUDA, which a build without CUDA does not have.
     configuration = torch.__config__.show()
     patcher.set(torch._C, "_show_config", lambda: configuration)
     functions = _constant_functions()
-    _install_device_guard(*functions)
+    _install_device_guard(patcher, *functions)
     _answer_hooks(patcher, functions)
+
+
+def _hide_cards(patcher: Patcher) -> None:
+    """A real card must not be found, also by libraries that ask the driver themselves.
+
+    Programs choose their cards: they read what they set, but the driver does not.
+    """
+    patcher.item(os.environ, "CUDA_VISIBLE_DEVICES", "")
+    real = os.putenv
+
+    def put(name: Any, value: Any) -> None:
+        if os.fsdecode(name) != "CUDA_VISIBLE_DEVICES":
+            real(name, value)
+
+    patcher.set(os, "putenv", put)
 
 
 def _library(name: str) -> ctypes.CDLL:
@@ -78,26 +96,41 @@ def _callbacks() -> tuple[int, int]:
     return zero, one
 
 
-def _install_device_guard(returns_zero: int, returns_one: int) -> None:
+def _install_device_guard(patcher: Patcher, returns_zero: int, returns_one: int) -> None:
     """Put a guard that does nothing in CUDA's place.
 
     Newer releases have one: torch replaces a guard that reports no devices, but does not fill an
-    empty place; so the place gets a guard first whose every function returns 0. For older ones a
-    guard whose every function returns 1 will do: as a device this is cuda:0, as a stream its
-    default one, and as a number of devices it is right.
+    empty place; so the place gets a guard first whose every function returns 0. For older ones,
+    and where a card is in use, a guard whose every function returns 1 will do: as a device this is
+    cuda:0, as a stream its default one, and as a number of devices it is right.
     """
     has_own = hasattr(torch._C, "_ensureCUDADeviceGuardSet")
     registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(
         _library("libc10.so"), "_ZN3c104impl26device_guard_impl_registryE"
     )
-    if not registry[_CUDA] or not has_own:
-        answer = returns_zero if has_own else returns_one
-        functions = (ctypes.c_void_p * _MOST_SLOTS)(*[answer] * _MOST_SLOTS)
-        guard = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
-        _kept.append((functions, guard))
-        registry[_CUDA] = ctypes.addressof(guard)
+    original = registry[_CUDA]
+    if original in _guards_that_do_nothing:
+        return
+    if not original:
+        registry[_CUDA] = _guard_that_returns(returns_zero)
     if has_own:
         torch._C._ensureCUDADeviceGuardSet()
+    if not has_own or registry[_CUDA] == original:
+        registry[_CUDA] = _guard_that_returns(returns_one)
+    _guards_that_do_nothing.add(registry[_CUDA])
+
+    def restore() -> None:
+        if original:
+            registry[_CUDA] = original
+
+    patcher.on_undo(restore)
+
+
+def _guard_that_returns(function: int) -> int:
+    functions = (ctypes.c_void_p * _MOST_SLOTS)(*[function] * _MOST_SLOTS)
+    guard = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
+    _kept.append((functions, guard))
+    return ctypes.addressof(guard)
 
 
 def _answer_hooks(patcher: Patcher, functions: tuple[int, int]) -> None:

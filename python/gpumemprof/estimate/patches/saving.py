@@ -11,12 +11,14 @@ import torch
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.values import is_assumed, known_value
 from gpumemprof.estimate.patches import safe_files
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.virtual_files import VirtualFiles
 
-__all__ = ["SavedTensor", "Saver", "install", "moved"]
+__all__ = ["SavedTensor", "Saver", "install"]
 
+_MOST_KEPT = 1 << 16  # elements of a tensor whose values are kept, such as a random state
 _TOKEN = b"gpumemprof estimate, object "
 
 
@@ -31,6 +33,11 @@ class SavedTensor:
         self.device = tensor.device
         self.requires_grad = tensor.requires_grad
         self.is_parameter = isinstance(tensor, torch.nn.Parameter)
+        self.value: torch.Tensor | None = None
+        known = known_value(tensor)
+        if known is not None and known.numel() <= _MOST_KEPT and not is_assumed(tensor):
+            with outside_modes():
+                self.value = known.detach().clone()
         storage = tensor.untyped_storage()
         self.storage = storage._cdata
         self.storage_bytes = storage.nbytes()
@@ -72,11 +79,16 @@ class Saver:
         content = self._kept(f)
         if content is not None:
             return _restored(content[0], map_location)
+        locations: dict[int, str] = {}
+
+        def remember(storage: Any, location: str) -> Any:
+            locations[storage._cdata] = location
+            return storage
+
         with outside_modes():
-            loaded = self.real_load(f, "cpu", *args, **kwargs)
-        # The file says where its tensors were; a program without map_location had them there.
+            loaded = self.real_load(f, remember, *args, **kwargs)
         with self._modes():
-            return moved(loaded, map_location)
+            return _moved(loaded, locations, map_location)
 
     def _kept(self, f: Any) -> tuple[Any] | None:
         if not hasattr(f, "read"):
@@ -143,6 +155,9 @@ def _restored(content: Any, map_location: Any) -> Any:
             return copy.deepcopy(value.module).to(_place(value.device, map_location))
         if not isinstance(value, SavedTensor):
             return value
+        if value.value is not None and _place(value.device, map_location).type == "cpu":
+            with outside_modes():
+                return value.value.clone()
         whole = storages.get(value.storage)
         if whole is None:
             place = _place(value.device, map_location)
@@ -172,12 +187,23 @@ def _place(device: torch.device, map_location: Any) -> torch.device:
     return torch.device("cpu")  # a function, which would be given a storage
 
 
-def moved(loaded: Any, map_location: Any) -> Any:
-    if map_location is None or callable(map_location) or isinstance(map_location, Mapping):
-        return loaded
-    place = torch.device(map_location)
-    if place.type == "cpu":
-        return loaded
-    if isinstance(loaded, torch.nn.Module):
-        return loaded.to(place)
-    return _map(loaded, lambda each: each.to(place) if isinstance(each, torch.Tensor) else each)
+def _moved(loaded: Any, locations: dict[int, str], map_location: Any) -> Any:
+    """What was read from a file, where it was saved from or where the program wants it."""
+
+    def place_of(tensor: torch.Tensor) -> torch.device:
+        location = locations.get(tensor.untyped_storage()._cdata, "cpu")
+        return _place(torch.device(location), map_location)
+
+    moved: dict[int, torch.Tensor] = {}
+
+    def move(value: Any) -> Any:
+        if isinstance(value, torch.nn.Module):
+            first = next(value.parameters(), None)
+            return value if first is None else value.to(place_of(first))
+        if not isinstance(value, torch.Tensor) or place_of(value).type == "cpu":
+            return value
+        if id(value) not in moved:
+            moved[id(value)] = value.to(place_of(value))
+        return moved[id(value)]
+
+    return _map(loaded, move)

@@ -85,3 +85,18 @@ def test_another_card_is_told_where_its_figures_come_from() -> None:
     args = ["f32[8,64,56,56]", "f32[64,64,3,3]", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
     replay.run_on(device, "aten.convolution.default", args, {}, "f32[8,64,56,56]")
     assert any("H200" in each.text for each in device.assumptions)
+
+
+def test_a_search_for_the_fastest_convolution_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    replay = Replay()
+    memory = LoggedMemory()
+    device = replay.device(memory)
+    args = ["f32[8,64,56,56]", "f32[64,64,3,3]", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+    counts = []
+    for _ in range(2):
+        before = memory.count
+        replay.run_on(device, "aten.convolution.default", args, {}, "f32[8,64,56,56]")
+        counts.append(memory.count - before)
+    assert counts == [3, 2]
+    assert any("cudnn.benchmark" in each.text for each in device.assumptions)

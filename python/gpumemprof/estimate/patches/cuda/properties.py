@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,24 +17,10 @@ _CUDNN_VERSION = 91002
 
 
 def install(patcher: Patcher, device: Device) -> None:
-    # A real card must not be found, also by libraries that ask the driver themselves.
-    patcher.item(os.environ, "CUDA_VISIBLE_DEVICES", "")
-    _keep_hidden(patcher)
     _answer_torch_cuda(patcher, device)
     _answer_accelerator(patcher, device)
     _answer_build(patcher)
     _answer_old_types(patcher)
-
-
-def _keep_hidden(patcher: Patcher) -> None:
-    """Programs choose their cards themselves: they read what they set, the driver does not."""
-    real = os.putenv
-
-    def put(name: Any, value: Any) -> None:
-        if os.fsdecode(name) != "CUDA_VISIBLE_DEVICES":
-            real(name, value)
-
-    patcher.set(os, "putenv", put)
 
 
 def _properties(device: Device) -> SimpleNamespace:

@@ -7,6 +7,7 @@ measured on a card; for shapes that it does not hold, a fitted rule gives an est
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -32,12 +33,38 @@ def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
     )
 
 
+# The convolutions whose fastest algorithm a device has searched for.
+_searched: WeakKeyDictionary[Device, set[tuple[Convolution, str]]] = WeakKeyDictionary()
+
+
+def _search(device: Device, call: Call, kind: str, convolution: Convolution) -> None:
+    """cudnn.benchmark tries algorithms at the first call; some need many times the memory."""
+    done = _searched.setdefault(device, set())
+    if (convolution, kind) in done:
+        return
+    done.add((convolution, kind))
+    size, is_measured = workspace_bytes(convolution, kind, "trials")
+    device.note(
+        "workspace",
+        "cudnn.benchmark tries algorithms, whose workspaces are "
+        + ("those of an NVIDIA H200" if is_measured else "a guess"),
+    )
+    while size:
+        try:
+            device.temporary(size, f"{call.name}: cudnn.benchmark")
+            return
+        except torch.OutOfMemoryError:  # noqa: PERF203 - so does torch
+            size //= 2
+
+
 def _take_workspace(
     device: Device, call: Call, kind: str, convolution: Convolution, weight: torch.Tensor
 ) -> None:
     copy = 0
     if kind != "weight" and needs_weight_copy(convolution, weight):
         copy = device.allocate(bytes_of(weight), f"{call.name}: copy of the weight")
+    if torch.backends.cudnn.benchmark:
+        _search(device, call, kind, convolution)
     size, is_measured = workspace_bytes(convolution, kind)
     if not is_measured:
         device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is fitted")

@@ -175,11 +175,12 @@ Shapes = dict[str, dict[str, Batches]]
 
 
 @functools.cache
-def measured_shapes() -> Shapes:
+def measured_tables() -> dict[str, Shapes]:
+    """ "shapes": workspaces; "trials": the largest that the search of cudnn.benchmark took."""
     folder = resources.files("gpumemprof.estimate.rules") / "data"
     text = (folder / "conv_h200.json").read_text(encoding="utf-8")
-    shapes: Shapes = json.loads(text)["shapes"]
-    return shapes
+    tables: dict[str, Shapes] = json.loads(text)
+    return tables
 
 
 def category(convolution: Convolution) -> tuple[Any, ...]:
@@ -194,9 +195,11 @@ def category(convolution: Convolution) -> tuple[Any, ...]:
 
 
 @functools.cache
-def measured_by_category() -> dict[tuple[Any, ...], list[tuple[Convolution, Batches]]]:
+def measured_by_category(
+    table: str,
+) -> dict[tuple[Any, ...], list[tuple[Convolution, Batches]]]:
     found: dict[tuple[Any, ...], list[tuple[Convolution, Batches]]] = {}
-    for key, settings in measured_shapes().items():
+    for key, settings in measured_tables()[table].items():
         for setting, batches in settings.items():
             convolution = Convolution.named(key, setting, 1)
             found.setdefault(category(convolution), []).append((convolution, batches))
@@ -208,11 +211,13 @@ def nearest_batch(batches: Batches, batch: int) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def most_alike(convolution: Convolution) -> tuple[Convolution, list[int]] | None:
+def most_alike(
+    convolution: Convolution, table: str = "shapes"
+) -> tuple[Convolution, list[int]] | None:
     """The measured convolution of another shape that is most like this one, if one is at all."""
     rows = [
         row
-        for row in measured_by_category().get(category(convolution), [])
+        for row in measured_by_category(table).get(category(convolution), [])
         if row[0].key() != convolution.key()
     ]
     if not rows:
@@ -222,17 +227,18 @@ def most_alike(convolution: Convolution) -> tuple[Convolution, list[int]] | None
     return replace(alike, batch=int(batch)), batches[batch]
 
 
-def workspace_bytes(convolution: Convolution, kind: str) -> tuple[int, bool]:
+def workspace_bytes(convolution: Convolution, kind: str, table: str = "shapes") -> tuple[int, bool]:
     """The bytes, and whether they were measured."""
     number = KINDS[kind]
-    batches = measured_shapes().get(convolution.key(), {}).get(convolution.setting(), {})
+    settings = measured_tables()[table].get(convolution.key(), {})
+    batches = settings.get(convolution.setting(), {})
     if str(convolution.batch) in batches:
         return batches[str(convolution.batch)][number], True
     if batches:
         near = nearest_batch(batches, convolution.batch)
         same = replace(convolution, batch=int(near))
         return transferred(same, batches[near][number], convolution), False
-    found = most_alike(convolution)
+    found = most_alike(convolution, table)
     if found is None:
         return convolution.copies_bytes() + convolution.weight_elements() * 4, False
     return transferred(found[0], found[1][number], convolution), False

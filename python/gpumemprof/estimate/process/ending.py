@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import Any, Callable
 
 from gpumemprof.torch_calls.optimizers import watch_optimizers
 
-__all__ = ["EnoughSteps", "StepLimit", "TimeLimit"]
+__all__ = ["EnoughSteps", "StepLimit", "TimeLimit", "end_main_thread"]
 
 
 class EnoughSteps(SystemExit):
@@ -18,6 +19,23 @@ class EnoughSteps(SystemExit):
 
     def __init__(self) -> None:
         super().__init__(0)
+
+
+_ATTEMPTS = 10
+_SECONDS_BETWEEN = 0.5
+
+
+def end_main_thread() -> None:
+    """End the program as ``sys.exit(0)`` would, from another thread.
+
+    The main thread ends itself, so that it allocates nothing while the recording is closed. What
+    does not heed it, such as a program that waits in C code, is ended all the same.
+    """
+    main = ctypes.c_ulong(threading.main_thread().ident or 0)
+    for _ in range(_ATTEMPTS):  # A finalizer would swallow it.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(EnoughSteps))
+        time.sleep(_SECONDS_BETWEEN)
+    os._exit(0)
 
 
 class StepLimit:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
-from gpumemprof.estimate.process.ending import StepLimit, TimeLimit
+from gpumemprof.estimate.process.ending import StepLimit, TimeLimit, end_main_thread
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.estimate.process.simulated_card import SimulatedCard
@@ -94,8 +94,7 @@ class Estimation:
 
     def _on_time(self) -> None:
         self._notes.ended = "limit"
-        # The main thread may be anywhere, so it cannot be asked to end.
-        os._exit(0)
+        end_main_thread()
 
     def _note_exception(self, error: BaseException | None) -> None:
         if error is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -59,9 +60,13 @@ class SimulatedCard:
         from gpumemprof.estimate.engine import session
 
         found = {facts.ENDED: ended}
-        if self._has_begun:
+        running = session.active()
+        if self._has_begun and running is not None:
             self._has_begun = False
-            found.update(facts.engine_facts(session.end()))
+            found.update(facts.engine_facts(running.facts()))
+            # Another thread than the program's cannot leave its modes; the process ends anyway.
+            with contextlib.suppress(Exception):
+                session.end()
         return found
 
 

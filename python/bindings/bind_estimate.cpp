@@ -57,22 +57,18 @@ void bind_estimate(nb::module_& module) {
       .def("limit_fraction", &SimulatedDevice::limit_fraction, nb::arg("fraction"))
       .def("reset_peaks", &SimulatedDevice::reset_peaks)
       .def("statistics", statistics)
-      .def_prop_ro("allocated_bytes",
-                   [](const SimulatedDevice& device) {
-                     return device.counters().allocated_bytes.current();
-                   })
-      .def_prop_ro("reserved_bytes",
-                   [](const SimulatedDevice& device) {
-                     return device.counters().reserved_bytes.current();
-                   })
-      .def_prop_ro("peak_allocated_bytes",
-                   [](const SimulatedDevice& device) {
-                     return device.counters().allocated_bytes.peak();
-                   })
-      .def_prop_ro("peak_reserved_bytes",
-                   [](const SimulatedDevice& device) {
-                     return device.counters().reserved_bytes.peak();
-                   })
+      .def_prop_ro(
+          "allocated_bytes",
+          [](const SimulatedDevice& device) { return device.counters().allocated_bytes.current(); })
+      .def_prop_ro(
+          "reserved_bytes",
+          [](const SimulatedDevice& device) { return device.counters().reserved_bytes.current(); })
+      .def_prop_ro(
+          "peak_allocated_bytes",
+          [](const SimulatedDevice& device) { return device.counters().allocated_bytes.peak(); })
+      .def_prop_ro(
+          "peak_reserved_bytes",
+          [](const SimulatedDevice& device) { return device.counters().reserved_bytes.peak(); })
       .def_prop_ro("most_allocated_bytes", &SimulatedDevice::peak_allocated_bytes)
       .def_prop_ro("most_reserved_bytes", &SimulatedDevice::peak_reserved_bytes)
       .def_prop_ro("free_bytes", &SimulatedDevice::free_bytes);

@@ -117,9 +117,9 @@ TEST_F(SimulatedRecording, holds_what_torchs_allocator_would_report) {
   device->free(*block);
   EXPECT_FALSE(device->allocate(80 * kMiB, 0, {}).has_value());
   const std::vector<Event> events = stop_and_read();
-  ASSERT_THAT(actions(events), ElementsAre(Action::segment_alloc, Action::alloc,
-                                           Action::free_requested, Action::free_completed,
-                                           Action::segment_free, Action::oom));
+  ASSERT_THAT(actions(events),
+              ElementsAre(Action::segment_alloc, Action::alloc, Action::free_requested,
+                          Action::free_completed, Action::segment_free, Action::oom));
   EXPECT_EQ(events[1].address, *block);
   EXPECT_EQ(events[1].size_bytes, 30 * kMiB);
   EXPECT_EQ(events[5].size_bytes, 80 * kMiB);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,3 +73,22 @@ def command() -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def memory() -> Any:
+    """An allocator that only counts, for an estimate."""
+    pytest.importorskip("torch")
+    from counting_memory import CountingMemory
+
+    return CountingMemory()
+
+
+@pytest.fixture
+def estimate(memory: Any) -> Iterator[Any]:
+    """An estimate on that allocator."""
+    from counting_memory import CARD
+    from gpumemprof.estimate.engine import session
+
+    with session.estimating(CARD, memory=memory) as running:
+        yield running

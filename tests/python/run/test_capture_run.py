@@ -218,7 +218,7 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "run.gmp: the file reached the largest size allowed here" in done.stderr
     # Not even the first block fits into this little.
-    assert "nothing of the recording could be written" in done.stderr
+    assert "no part of the recording could be written" in done.stderr
     assert not (tmp_path / "run.gmp").exists()
 
 

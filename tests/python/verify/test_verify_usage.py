@@ -30,8 +30,8 @@ from gpumemprof.verify.result_text import as_text
         (["--verify", "fused", "--faster", "--", "x.py"], "unknown flag '--faster'"),
         (["--verify", "fused", "--batch", "0", "--", "x.py"], "--batch takes a number above 0"),
         (["--verify", "fused", "a.gmp", "b.gmp", "--", "x.py"], "unexpected argument 'b.gmp'"),
-        (["--verify", "fused", "--checkpoint-class", "A", "--", __file__], "is for the remedy"),
-        (["--verify", "expandable_segments", "--cpu", "--", __file__], "is for CUDA"),
+        (["--verify", "fused", "--checkpoint-class", "A", "--", __file__], "needs the remedy"),
+        (["--verify", "expandable_segments", "--cpu", "--", __file__], "needs CUDA"),
     ],
 )
 def test_mistakes_are_one_sentence(

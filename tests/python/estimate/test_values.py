@@ -78,7 +78,7 @@ def test_masks_with_unknown_values_select_all_and_say_so(estimate):
     data = torch.randn(2000, 50, device="cuda")
     assert data[data > 0].shape == (100_000,)
     kinds = {kind for kind, _, _ in assumed(estimate)}
-    assert kinds == {"value"}
+    assert kinds == {"shape"}
 
 
 def test_a_router_spreads_tokens_evenly(estimate):

@@ -88,7 +88,7 @@ def _assumptions_text(assumptions: list[Assumption]) -> list[str]:
         lines += paragraph(f"{where}{entry.text}{times}", 2)
     if len(assumptions) > _MOST_ASSUMPTIONS:
         lines.append(f"  … and {len(assumptions) - _MOST_ASSUMPTIONS} more; --json lists all")
-    if any(entry.kind == "value" for entry in assumptions):
+    if any(entry.kind in ("value", "shape") for entry in assumptions):
         lines.append("Set a value with --assume FILE:LINE=VALUE.")
     return lines
 

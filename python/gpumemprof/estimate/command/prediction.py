@@ -20,7 +20,7 @@ class Assumption:
     """Something the prediction took for granted, at one line of the program."""
 
     kind: str
-    """``value``, ``kernel``, ``workspace`` or ``behaviour``."""
+    """``value``, ``shape``, ``kernel``, ``workspace``, ``execution`` or ``behaviour``."""
     text: str
     file: str
     line: int

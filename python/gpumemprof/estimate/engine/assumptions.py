@@ -11,7 +11,9 @@ from gpumemprof.estimate.engine.user_lines import Line, current_line
 
 __all__ = ["Assumption", "Assumptions", "Kind"]
 
-Kind = Literal["value", "kernel", "workspace", "behaviour"]
+# value: what .item() and the like returned; shape: how many elements depend on unknown values;
+# execution: the program was run in another way than on a GPU.
+Kind = Literal["value", "shape", "kernel", "workspace", "execution", "behaviour"]
 
 
 @dataclass

@@ -14,7 +14,7 @@ __all__ = ["install"]
 
 def install(patcher: Patcher, device: Device) -> None:
     def run_eagerly(model: Any = None, *_: Any, **__: Any) -> Any:
-        device.note("behaviour", "torch.compile was skipped: the estimate is of the eager program")
+        device.note("execution", "torch.compile was skipped: the estimate is of the eager program")
         return (lambda function: function) if model is None else model
 
     def compile_module(module: torch.nn.Module, *_: Any, **__: Any) -> None:

@@ -41,7 +41,7 @@ def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     def skip(kernel: Any, *_: Any, **__: Any) -> None:
         function = getattr(kernel, "fn", kernel)
         name = getattr(function, "__name__", type(kernel).__name__)
-        saver.device.note("behaviour", f"the Triton kernel {name} did not run")
+        saver.device.note("execution", f"the Triton kernel {name} did not run")
 
     for kind in ("JITFunction", "Autotuner"):
         if hasattr(module, kind):

@@ -9,7 +9,7 @@ import pytest
 from gpumemprof import _core
 from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.command.bands import bands
-from gpumemprof.estimate.command.prediction import OutOfMemory, Prediction
+from gpumemprof.estimate.command.prediction import Assumption, OutOfMemory, Prediction
 from gpumemprof.estimate.command.verdict import Answer, Room, judge
 from predicted_runs import RUNNING_OUT, predicted
 
@@ -50,6 +50,18 @@ def test_a_guess_is_its_own_band_and_the_unknown_only_adds() -> None:
     assert unknown.low_bytes == exact.low_bytes
     fitted = bands(prediction(10 * GIB, certainty={"fitted": GIB})).allocated
     assert exact.high_bytes < fitted.high_bytes < guessed.high_bytes
+
+
+@pytest.mark.parametrize("kind", ["workspace", "shape", "execution"])
+def test_an_assumption_that_moves_the_peak_widens_both_bands(kind: str) -> None:
+    plain = bands(prediction(10 * GIB))
+    assumed = Assumption(kind, "assumed", "train.py", 7, 1)
+    found = bands(prediction(10 * GIB, assumptions=[assumed]))
+    for narrow, wide in ((plain.allocated, found.allocated), (plain.reserved, found.reserved)):
+        assert wide.low_bytes < 0.9 * narrow.low_bytes
+        assert wide.high_bytes > 1.1 * narrow.high_bytes
+    value = Assumption("value", "a condition was taken to be True", "train.py", 7, 1)
+    assert bands(prediction(10 * GIB, assumptions=[value])) == plain
 
 
 def test_without_knowing_the_rules_the_bands_are_wider() -> None:

@@ -59,10 +59,10 @@ class DataShapes:
                 size = count()
             if any(is_assumed(each) for each in values):
                 text = f"{what}: {size} of at most {most}, if choices are spread evenly"
-                self._assumptions.add("value", text, line)
+                self._assumptions.add("shape", text, line)
             return size
         text = f"{what}: as many as possible ({most})"
-        self._assumptions.add("value", text, line)
+        self._assumptions.add("shape", text, line)
         return most
 
     def _count(self, mask: torch.Tensor, what: str) -> int:
@@ -182,7 +182,7 @@ class DataShapes:
             if known is None:
                 chosen = self._answers.chosen_at(current_line())
                 size = int(chosen) if chosen is not None else repeats.numel()
-                self._assumptions.add("value", f"the sum of the repeats was taken to be {size}")
+                self._assumptions.add("shape", f"the sum of the repeats was taken to be {size}")
             else:
                 with outside_modes():
                     size = int(known.sum())
@@ -219,7 +219,7 @@ class DataShapes:
         known = known_value(lengths_tensor)
         if known is None:
             lengths = [data.shape[0]] * data.shape[1]
-            self._assumptions.add("value", "sequences were taken to have the full length")
+            self._assumptions.add("shape", "sequences were taken to have the full length")
         else:
             with outside_modes():
                 lengths = known.tolist()

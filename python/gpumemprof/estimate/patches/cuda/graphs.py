@@ -29,7 +29,7 @@ def install(patcher: Patcher, device: Device) -> None:
         def capture_begin(self, pool: Any = None, *_: Any, **__: Any) -> None:
             self._before = device.pool
             self._pool = device.pool = tuple(pool) if pool is not None else new_pool()
-            device.note("behaviour", "a CUDA graph was captured by running it once")
+            device.note("execution", "a CUDA graph was captured by running it once")
 
         def capture_end(self) -> None:
             device.pool = self._before
@@ -70,7 +70,7 @@ def install(patcher: Patcher, device: Device) -> None:
             self._stream.__exit__(*details)
 
     def make_graphed_callables(callables: Any, sample_args: Any, *_: Any, **__: Any) -> Any:
-        device.note("behaviour", "make_graphed_callables left its callables as they are")
+        device.note("execution", "make_graphed_callables left its callables as they are")
         return callables
 
     for owner in (torch.cuda, torch.cuda.graphs):

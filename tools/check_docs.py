@@ -147,6 +147,11 @@ class Runner:
         )
 
     @cache  # noqa: B019 (one runner per process)
+    def has(self, module: str) -> bool:
+        """Whether the package's python can import it; blocks that need torch wait for one."""
+        return not module or self.run(["python", "-c", f"import {module}"], ROOT).returncode == 0
+
+    @cache  # noqa: B019 (one runner per process)
     def help_of(self, verb: str) -> str | None:
         done = self.run(["gpumemprof", *([verb] if verb else []), "--help"], ROOT)
         return done.stdout if done.returncode == 0 else None
@@ -178,6 +183,8 @@ class Runner:
     def run_block(self, block: Block) -> Iterator[tuple[int, str]]:
         options = dict(argument.split("=", 1) for argument in block.run or [])
         expected_code = int(options.pop("exit", "0"))
+        if not self.has(options.pop("needs", "")):
+            return
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "tests").mkdir()

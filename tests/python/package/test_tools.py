@@ -142,3 +142,18 @@ def test_sums_counts_and_shows_failed_steps(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
     assert count_tests.main(0, [junit, tmp_path / "missing.xml"]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 2 failed, 1 skipped"
+
+
+def test_what_the_readme_predicts_is_what_is_printed():
+    """The quick gate has no torch, so blocks that need it are run here."""
+    pytest.importorskip("torch")
+    readme = Path(__file__).resolve().parents[3] / "README.md"
+    needing = [
+        block
+        for block in check_docs.parse_blocks(readme.read_text())
+        if block.run is not None and "needs=torch" in block.run
+    ]
+    assert needing
+    runner = check_docs.Runner(Path(sys.executable).parent)
+    for block in needing:
+        assert list(runner.run_block(block)) == []

@@ -17,8 +17,8 @@ _UNKNOWN_RESERVED_SHARE = 0.1
 # How far a fitted rule was off, at worst, where it was compared with a GPU.
 _FITTED_SHARE = 0.25
 
-# How far predictions were off, at worst, where programs with such an assumption were compared with a
-# GPU: shares of allocated and of reserved bytes, below and above.
+# How far predictions were off, at worst, where programs with such an assumption were compared with
+# a GPU: shares of allocated and of reserved bytes, below and above.
 _SHARES_BY_KIND = {
     "workspace": ((0.16, 0.18), (0.18, 0.25)),
     "shape": ((0.5, 0.2), (0.5, 0.2)),

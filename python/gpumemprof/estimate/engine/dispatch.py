@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -56,6 +57,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self._data_shapes = DataShapes(device.assumptions, answers)
         self._rules = compile_rules(device)
         self._operations: dict[Any, Operation] = {}
+        self.ending: type[BaseException] | None = None
+        """To be raised in the main thread at its next operation."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -68,6 +71,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             if kind is not FakeTensor and not self._is_plain(kind):
                 # A subclass with operations of its own; they arrive here one by one.
                 return NotImplemented
+        if self.ending is not None and threading.current_thread() is threading.main_thread():
+            raise self.ending
         kwargs = kwargs or {}
         op = self._operations.get(func) or self._learn(func)
         op.calls += 1

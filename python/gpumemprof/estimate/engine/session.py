@@ -30,7 +30,15 @@ from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.patches.patcher import Patcher
 
-__all__ = ["Session", "Settings", "active", "begin", "end", "estimating"]
+__all__ = [
+    "Session",
+    "Settings",
+    "active",
+    "begin",
+    "end",
+    "end_at_next_operation",
+    "estimating",
+]
 
 _FIRST_RELEASE = (2, 6)
 _LAST_RELEASE = (2, 13)
@@ -157,6 +165,12 @@ _session: Session | None = None
 
 def active() -> Session | None:
     return _session
+
+
+def end_at_next_operation(error: type[BaseException]) -> None:
+    """Have the main thread raise this where nothing is half done: at its next operation."""
+    if _session is not None:
+        _session.mode.ending = error
 
 
 def begin(card: Card, settings: Settings | None = None, memory: Memory | None = None) -> Session:

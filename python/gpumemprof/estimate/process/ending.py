@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 import weakref
@@ -23,18 +24,29 @@ class EnoughSteps(SystemExit):
 
 _ATTEMPTS = 10
 _SECONDS_BETWEEN = 0.5
+_SECONDS_FOR_AN_OPERATION = 2.0
+_is_ending = threading.Event()
+"""The program has ended, and its recording is being closed."""
 
 
 def end_main_thread() -> None:
     """End the program as ``sys.exit(0)`` would, from another thread.
 
-    The main thread ends itself, so that it allocates nothing while the recording is closed. What
-    does not heed it, such as a program that waits in C code, is ended all the same.
+    The main thread ends itself, so that it allocates nothing while the recording is closed: at its
+    next operation, or, if it calls none, wherever it is. What does not heed it, such as a program
+    that waits in C code, is ended all the same.
     """
+    if "torch" in sys.modules:
+        from gpumemprof.estimate.engine import session
+
+        session.end_at_next_operation(EnoughSteps)
+        if _is_ending.wait(_SECONDS_FOR_AN_OPERATION):
+            return
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
     for _ in range(_ATTEMPTS):  # A finalizer would swallow it.
         ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(EnoughSteps))
-        time.sleep(_SECONDS_BETWEEN)
+        if _is_ending.wait(_SECONDS_BETWEEN):
+            return
     os._exit(0)
 
 
@@ -102,6 +114,7 @@ class TimeLimit:
 
     def cancel(self) -> None:
         """The program has ended."""
+        _is_ending.set()
         self._timer.cancel()
 
     @property

@@ -92,3 +92,13 @@ def estimate(memory: Any) -> Iterator[Any]:
 
     with session.estimating(CARD, memory=memory) as running:
         yield running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Estimates within this process come first: autograd asks only once how many GPUs there are."""
+    items.sort(key=lambda item: not _estimates_here(item.path))
+
+
+def _estimates_here(path: Path) -> bool:
+    folders = path.relative_to(Path(__file__).parent).parts[:-1]
+    return folders[:1] == ("estimate",) and "command" not in folders

@@ -202,6 +202,11 @@ class ActiveRecording:
             else:
                 readiness.when_cuda_is_ready(self._join)
         except Exception as error:
+            if self._simulation is not None:
+                # Without it there is nothing to record, and the program cannot run.
+                self._is_silent = True
+                self.stop("not started")
+                raise
             self.notes.append(f"nothing is recorded: {error}")
 
     def _join(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -86,3 +88,17 @@ def test_a_rule_that_fails_is_noted_and_the_program_goes_on(estimate, memory, mo
     assert memory.sizes == [400, 400]
     texts = [each.text for each in estimate.assumptions if each.kind == "workspace"]
     assert any("tanh" in text and "no threads" in text for text in texts)
+
+
+def test_after_a_backward_without_a_gpu_the_sentence_says_what_to_do(tmp_path):
+    program = tmp_path / "late.py"
+    program.write_text(
+        "import torch, gpumemprof\n"
+        "torch.ones(2, requires_grad=True).sum().backward()\n"
+        "with gpumemprof.estimating(gpu='l4'):\n"
+        "    pass\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "backward has already run in this process" in done.stderr
+    assert "in a new process" in done.stderr

@@ -54,6 +54,13 @@ def check(device: Device, modes: Callable[[], Any], learn: Callable[[], None]) -
     except Error:
         raise
     except Exception as error:
+        if "device_ready_queues_" in str(error):
+            raise Error(
+                "backward has already run in this process, and autograd asks only once how many "
+                "GPUs there are",
+                "usage",
+                hint="begin the estimate before the first backward, in a new process",
+            ) from error
         raise _does_not_hold(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
     finally:
         gc.collect()

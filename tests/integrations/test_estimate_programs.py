@@ -10,12 +10,6 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
-from gpumemprof import _core
-
-pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(
-    not hasattr(_core, "SimulatedDevice"), reason="the simulated card is not built in"
-)
 
 TRAINING = """
 import argparse

@@ -34,8 +34,8 @@ Usage: gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
        torchrun [...] -m gpumemprof run [OPTIONS] SCRIPT [ARGUMENTS...]
 
 Options:
-  -o, --output FILE   Write to FILE (default: SCRIPT.PID.gmp; in a distributed run,
-                      the host and rank are added to the name)
+  -o, --output FILE   Write to FILE (default: SCRIPT.PID.gmp; in a distributed
+                      run, the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated

@@ -27,27 +27,27 @@ Usage: gpumemprof estimate [OPTIONS] SCRIPT [ARGUMENTS...]
        gpumemprof estimate [OPTIONS] -m MODULE [ARGUMENTS...]
        gpumemprof estimate --gpus
 
-The program runs unchanged, on tensors that have shapes but no contents. Nothing is computed on a
-GPU, even if there is one.
+The program runs unchanged, on tensors that have shapes but no contents.
+Nothing is computed on a GPU, even if there is one.
 
 Options:
   --gpu CARD            The card to predict for, or all (default: {DEFAULT})
   --gpus                List the cards
-  --steps N             Stop after N optimizer steps; all: run to the end (default: {DEFAULT_STEPS})
+  --steps N             Stop after N optimizer steps (default: {DEFAULT_STEPS}), or all
   --limit SECONDS       Stop after this time (default: {DEFAULT_SECONDS})
-  -o, --output FILE     Keep the prediction as a recording, for report, view, simulate and advise
+  -o, --output FILE     Keep the prediction as a recording
   -f, --force           Replace FILE if it exists
-  --fit SIZE            Find remedies that make it fit into SIZE, such as 24GiB, and predict again
-                        with them
-  --sweep FLAG=A,B,...  Predict the program with each value of one of its own flags; several
-                        --sweep try every combination
+  --fit SIZE            Find remedies that make it fit into SIZE, such as 24GiB,
+                        and predict again with them
+  --sweep FLAG=A,B,...  Predict with each value of one of the program's flags;
+                        several --sweep try every combination
   --assume FILE:LINE=N  Take the value computed at this line to be N
-  --json                Print JSON; the program's own output always goes to stderr
+  --json                Print JSON; the program's own output goes to stderr
   -h, --help            Print this help
 
 Everything after SCRIPT or MODULE belongs to the program.
-Exit codes: 0 it fits, 1 it does not fit or may not fit, 2 wrong usage, 3 the program could not be
-predicted, 4 a problem of this machine.
+Exit codes: 0 it fits, 1 it does not fit or may not fit, 2 wrong usage,
+3 the program could not be predicted, 4 a problem of this machine.
 """
 
 

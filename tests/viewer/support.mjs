@@ -63,7 +63,7 @@ export async function openPage(browser, url, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, ...options });
   page.problems = [];
   page.asked = [];
-  page.setDefaultTimeout(8000);
+  page.setDefaultTimeout(30000);
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("request", (request) => page.asked.push(request.url()));

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gpumemprof.estimate.engine.card import Card
+from dataclasses import replace
 
-CARD = Card("Test card", (9, 0), 1 << 30, 132)
+from gpumemprof.estimate.cards import find_card
+
+CARD = replace(find_card("h200"), name="Test card", total_bytes=1 << 30, context_bytes=0)
 
 
 class CountingMemory:

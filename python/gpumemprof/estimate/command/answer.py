@@ -18,6 +18,7 @@ from gpumemprof.estimate.command.verdict import Verdict
 __all__ = ["as_json", "as_text", "head_json", "peaks_sentence"]
 
 _MOST_ASSUMPTIONS = 20
+_MANY_READS = 100
 
 
 def as_text(options: Options, single: Single) -> str:
@@ -60,7 +61,7 @@ def _basis(options: Options, single: Single) -> str:
     notes = single.run.notes
     steps = f"{notes.steps} optimizer step{'' if notes.steps == 1 else 's'}"
     if notes.ended == "limit":
-        ran = f"It was stopped after {options.seconds:.0f} s and {steps}: a later peak is unknown."
+        ran = _stopped(options, notes.line, steps, single.run.prediction.assumptions)
     elif notes.ended == "steps":
         ran = f"It was stopped after {steps}, as --steps says; the rest was not predicted."
     elif notes.steps:
@@ -70,6 +71,22 @@ def _basis(options: Options, single: Single) -> str:
     if single.run.prediction.has_failed:
         ran = f"It ended there, after {steps}."
     return f"{ran} {_card_sentence(single.card)}"
+
+
+def _stopped(options: Options, line: str, steps: str, assumptions: list[Assumption]) -> str:
+    at = f" at {line}" if line else ""
+    text = (
+        f"It was stopped after {options.seconds:.0f} s{at}, after {steps}: a later peak is unknown"
+    )
+    # A loop that waits for a computed value reads it again and again.
+    read = [entry for entry in assumptions if entry.kind == "value" and entry.where]
+    often = max(read, key=lambda entry: entry.count, default=None)
+    if often is not None and often.count >= _MANY_READS:
+        return (
+            f"{text}; if it waits for the value that {often.where} reads, "
+            f"set that with --assume {often.where}=VALUE."
+        )
+    return f"{text}; --limit SECONDS gives it more time."
 
 
 def _card_sentence(card: Card) -> str:

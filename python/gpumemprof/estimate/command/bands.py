@@ -49,6 +49,10 @@ class Bands:
     is_certainty_known: bool
     """Whether the program's process could report which rules were used."""
 
+    def more_bytes(self, prediction: Prediction) -> int:
+        """By how much the smallest pool that is enough may be larger than predicted."""
+        return self.allocated.high_bytes - prediction.allocated_bytes
+
 
 def bands(prediction: Prediction) -> Bands:
     """The bands of the peaks.

@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof.errors import Error
-from gpumemprof.estimate.process.facts import ASSUMPTION, CERTAINTY, ENDED, OUT_OF_MEMORY
+from gpumemprof.estimate.process.facts import (
+    ASSUMPTION,
+    CERTAINTY,
+    ENDED,
+    LIMIT_REACHED,
+    OUT_OF_MEMORY,
+)
 from gpumemprof.read.recording import Recording
 
 __all__ = ["Assumption", "OutOfMemory", "Prediction"]
+
+_STEPS_TO_THE_PEAK = 2
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,11 @@ class Prediction:
     def has_failed(self) -> bool:
         """Whether the program ended because memory ran out."""
         return self.out_of_memory is not None and self.ended == OUT_OF_MEMORY
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether its time was over before its second step, which usually has the peak."""
+        return self.ended == LIMIT_REACHED and (self.steps or 0) < _STEPS_TO_THE_PEAK
 
     def failed(self) -> Prediction:
         """The same, of a program that ended because of it in its own way."""

@@ -16,6 +16,7 @@ from gpumemprof.estimate import process
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.prediction import Prediction
+from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.read.recording import Recording
@@ -148,7 +149,7 @@ def _read(
 
     if notes.is_prediction_refused:
         raise unpredicted(notes.problem, "")
-    has_run_out = notes.ended == "out of memory"
+    has_run_out = notes.ended == OUT_OF_MEMORY
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
         what = f"{notes.problem}: the program {how}" if notes.problem else f"the program {how}"
@@ -160,6 +161,13 @@ def _read(
     if recording is not None:
         prediction = Prediction.read(recording, trial.limit_bytes, trial.limits)
     if recording is None or prediction is None:
+        if notes.ended == LIMIT_REACHED:
+            at = f" at {notes.line}" if notes.line else ""
+            raise unpredicted(
+                f"{options.name} had used no GPU memory when it was stopped{at}, after "
+                f"{options.seconds:.0f} s",
+                "raise the limit with --limit SECONDS",
+            )
         raise unpredicted(
             f"{options.name} used no GPU memory",
             'it is predicted as on a machine with a GPU; does it call .to("cuda")?',

@@ -99,7 +99,9 @@ class Verdict:
         return f"{self.answer.value} {self.room.title}: {where}{missing}"
 
     def _doubt(self) -> str:
-        doubt = self.bands.allocated.high_bytes - self.prediction.allocated_bytes
+        if self.prediction.is_cut_short:
+            return "it was stopped before its second step, so that a later peak is unknown"
+        doubt = self.bands.more_bytes(self.prediction)
         if not self.room.library_bytes:
             return f"it may take up to {size(doubt)} more than predicted"
         return (
@@ -146,7 +148,6 @@ def judge(prediction: Prediction, room: Room, whole: Prediction | None = None) -
     if least > free:
         line = prediction.lines_at_limits.get(free, "")
         return Verdict(Answer.DOES_NOT_FIT, room, prediction, expected, least, line)
-    doubt = expected.allocated.high_bytes - prediction.allocated_bytes
-    fits = least + doubt + room.library_bytes <= free
-    answer = Answer.FITS if fits else Answer.MAY_NOT_FIT
+    fits = least + expected.more_bytes(prediction) + room.library_bytes <= free
+    answer = Answer.FITS if fits and not prediction.is_cut_short else Answer.MAY_NOT_FIT
     return Verdict(answer, room, prediction, expected, needed)

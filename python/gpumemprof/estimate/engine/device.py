@@ -11,10 +11,11 @@ from typing import Any, Callable, Protocol
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
-from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.engine.doubt import Doubt
+from gpumemprof.estimate.engine.failures import check_device
 
 __all__ = ["Device", "Memory", "torch_release"]
 
@@ -151,6 +152,8 @@ class Device:
         """Allocate the new storages among an operation's outputs, in their order."""
         if isinstance(outputs, FakeTensor):
             if outputs.fake_device.type == "cuda":
+                if outputs.fake_device.index:
+                    check_device(outputs.fake_device)
                 if outputs.layout is torch.strided:
                     self._birth(outputs, None, op)
                 else:

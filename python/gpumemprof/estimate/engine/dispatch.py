@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.engine.failures import CannotEstimate, no_shape_function
+from gpumemprof.estimate.engine.failures import CannotEstimate, as_on_a_gpu, no_shape_function
 from gpumemprof.estimate.engine.fake_mode import FakeMode
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
@@ -220,7 +220,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return self._run_on_zeros(op, args, kwargs, error)
         except RuntimeError as error:  # NotImplementedError is one.
             if not _is_about_missing_kernel(error):
-                raise
+                raise as_on_a_gpu(error) from None
             return self._run_on_zeros(op, args, kwargs, error)
 
     def _run_on_zeros(
@@ -253,7 +253,13 @@ def _is_about_missing_kernel(error: Exception) -> bool:
     if isinstance(error, NotImplementedError):
         return "Meta" in text or "fake" in text or "CUDA" in text
     return text.startswith(
-        ("CUDA error", "Found no NVIDIA", "No CUDA GPUs", "Unexpected error from")
+        (
+            "CUDA error",
+            "Found no NVIDIA",
+            "No CUDA GPUs",
+            "Unexpected error from",
+            "There was no fake impl registered",
+        )
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.assumptions import Assumption
-from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.rules.table import Certainty
 
 __all__ = ["Facts", "OperationFacts"]

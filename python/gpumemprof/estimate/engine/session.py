@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from gpumemprof import _core
 from gpumemprof.errors import Error
 from gpumemprof.estimate import patches
+from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine import self_check
 from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.assumptions import Assumptions
-from gpumemprof.estimate.engine.card import Card
 from gpumemprof.estimate.engine.device import Device, Memory, torch_release
 from gpumemprof.estimate.engine.dispatch import EstimateMode
 from gpumemprof.estimate.engine.facts import Facts, OperationFacts
-from gpumemprof.estimate.engine.failures import CannotEstimate, explained
+from gpumemprof.estimate.engine.failures import refusals
 from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.uncaught import UncaughtExceptions
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = [
@@ -53,6 +52,7 @@ class Settings:
     # As in PYTORCH_CUDA_ALLOC_CONF; None reads the variable.
     allocator: str | None = None
     limit_bytes: int | None = None
+    prints_sentences: bool = True  # why the program could not be predicted
 
 
 class Session:
@@ -66,7 +66,8 @@ class Session:
         _load_rules()
         self.fake_mode = FakeMode()
         self.mode = EstimateMode(self.device, self.answers, self.fake_mode)
-        self.failure = ""
+        self._uncaught = UncaughtExceptions(settings.prints_sentences)
+        self._refusals_before = len(refusals)
         self._patcher = Patcher()
         self._entered: Modes | None = None
 
@@ -83,7 +84,7 @@ class Session:
             raise
         self.mode.reset_counts()
         os.register_at_fork(after_in_child=self.device.close)
-        self._patcher.set(sys, "excepthook", self._excepthook(sys.excepthook))
+        self._uncaught.install(self._patcher)
         self._entered = self.modes()
         self._entered.__enter__()
 
@@ -97,7 +98,17 @@ class Session:
         self._patcher.undo()
         return facts
 
+    @property
+    def failure(self) -> str:
+        """Why the program could not be predicted, in one sentence; empty if it could."""
+        return self._uncaught.sentence
+
     def facts(self) -> Facts:
+        for sentence, line in refusals[self._refusals_before :]:
+            if sentence != self.failure:
+                text = f"the program went on where it could not be predicted: {sentence}"
+                self.assumptions.add("execution", text, line)
+        self._refusals_before = len(refusals)
         memory = self.device.memory
         return Facts(
             card=self.device.card,
@@ -110,16 +121,6 @@ class Session:
             bytes_by_certainty=self.device.doubt.bytes_by_certainty(),
             failure=self.failure,
         )
-
-    def _excepthook(self, real: Any) -> Any:
-        def show(kind: type[BaseException], value: BaseException, trace: Any) -> None:
-            self.failure = explained(value, trace)
-            if not isinstance(value, CannotEstimate):
-                real(kind, value, trace)
-            if self.failure:
-                print(f"gpumemprof: {self.failure}", file=sys.stderr)
-
-        return show
 
     @staticmethod
     def _check_release() -> None:

@@ -27,7 +27,10 @@ class Line(NamedTuple):
         return linecache.getline(self.file, self.number).strip()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.number}" if self.file else "an unknown line"
+        if not self.file:
+            return "an unknown line"
+        short = os.path.relpath(self.file)
+        return f"{self.file if short.startswith(os.pardir) else short}:{self.number}"
 
 
 _OWN_FOLDER = str(Path(__file__).resolve().parent.parent)

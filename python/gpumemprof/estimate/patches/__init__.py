@@ -17,6 +17,7 @@ from gpumemprof.estimate.patches import (
     native,
     recurrent,
     saving,
+    scripting,
     threads,
     transformer_layers,
 )
@@ -37,6 +38,7 @@ def install_all(
     losses.install(patcher)
     transformer_layers.install(patcher, device)
     compilation.install(patcher, device)
+    scripting.install(patcher, device)
     data_loading.install(patcher, modes)
     saver = saving.install(patcher, device, modes)
     libraries.install(patcher, saver)

@@ -157,11 +157,17 @@ def _skip_pinning(patcher: Patcher) -> None:
 
 
 def _reduce(tensor: FakeTensor, protocol: Any) -> Any:
-    """Pickled, for another process: a tensor of zeros."""
-    return _zeros, (tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+    """Pickled: a tensor of zeros, on its device in an estimate and on the CPU elsewhere."""
+    details = (tuple(tensor.shape), tensor.dtype, tensor.requires_grad, tensor.device.type)
+    return _zeros, details
 
 
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype, requires_grad: bool) -> torch.Tensor:
+def _zeros(
+    shape: tuple[int, ...], dtype: torch.dtype, requires_grad: bool, device: str
+) -> torch.Tensor:
+    is_estimated = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+    if is_estimated and device == "cuda":
+        return torch.zeros(shape, dtype=dtype, device=device, requires_grad=requires_grad)
     with outside_modes():
         zeros = torch.zeros((), dtype=dtype).expand(shape).contiguous()
         return zeros.requires_grad_(requires_grad)

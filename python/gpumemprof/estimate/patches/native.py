@@ -6,20 +6,22 @@ whether there is an accelerator. Both are answered without a driver.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import platform
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.patches.patcher import Patcher
 
-__all__ = ["install"]
+__all__ = ["install", "saying_no_cuda"]
 
 _CUDA = 1  # c10::DeviceType::CUDA
 _MOST_SLOTS = 64
@@ -36,6 +38,7 @@ _DISTANCE = 64  # between the two functions
 _USUAL_SLOTS = {"isBuilt": 2, "hasPrimaryContext": 4, "hasCUDA": 16}
 
 _guards_that_do_nothing: set[Any] = set()
+_has_cuda: list[Callable[[bool], None]] = []  # sets what torch's C++ code hears, while installed
 _kept: list[Any] = []  # torch keeps pointers to these for the rest of the process
 
 
@@ -151,11 +154,25 @@ def _answer_hooks(patcher: Patcher, functions: tuple[int, int]) -> None:
     table[2 + slots["hasPrimaryContext"]] = zero
     _kept.append(table)
     hooks[0] = ctypes.addressof(table) + 16
+    _has_cuda.append(lambda answer: table.__setitem__(2 + slots["hasCUDA"], (zero, one)[answer]))
 
     def restore() -> None:
         hooks[0] = original
+        _has_cuda.clear()
 
     patcher.on_undo(restore)
+
+
+@contextlib.contextmanager
+def saying_no_cuda() -> Iterator[None]:
+    """Within, torch's C++ code hears that there is no CUDA, and leaves the driver alone."""
+    for say in _has_cuda:
+        say(False)
+    try:
+        yield
+    finally:
+        for say in _has_cuda:
+            say(True)
 
 
 def _hook_slots() -> dict[str, int]:

@@ -25,6 +25,7 @@ class EnoughSteps(SystemExit):
 _ATTEMPTS = 10
 _SECONDS_BETWEEN = 0.5
 _SECONDS_FOR_AN_OPERATION = 2.0
+_SECONDS_BETWEEN_MESSAGES = 10.0
 _is_ending = threading.Event()
 """The program has ended, and its recording is being closed."""
 
@@ -101,21 +102,34 @@ class StepLimit:
 
 
 class TimeLimit:
-    """Calls back after some time, from a thread of its own."""
+    """Calls back after some time, and now and then before, from a thread of its own."""
 
-    def __init__(self, seconds: float, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, seconds: float, on_end: Callable[[], None], on_wait: Callable[[], None]
+    ) -> None:
+        self._seconds = seconds
+        self._on_end = on_end
+        self._on_wait = on_wait
         self._began = time.monotonic()
-        self._timer = threading.Timer(seconds, on_end)
-        self._timer.daemon = True
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._wait, daemon=True)
 
     def start(self) -> None:
         """From now on."""
-        self._timer.start()
+        self._thread.start()
+
+    def _wait(self) -> None:
+        while (left := self._seconds - self.passed_seconds) > 0:
+            if self._is_over.wait(min(left, _SECONDS_BETWEEN_MESSAGES)):
+                return
+            if self.passed_seconds < self._seconds:
+                self._on_wait()
+        self._on_end()
 
     def cancel(self) -> None:
         """The program has ended."""
         _is_ending.set()
-        self._timer.cancel()
+        self._is_over.set()
 
     @property
     def passed_seconds(self) -> float:

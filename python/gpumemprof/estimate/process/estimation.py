@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from pathlib import Path
 from types import TracebackType
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit, end_main_thread
+from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
+from gpumemprof.estimate.process.program_lines import innermost_line, main_line
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.estimate.process.simulated_card import SimulatedCard
 from gpumemprof.recorder.run_closing import print_message
@@ -35,7 +36,7 @@ class Estimation:
         """Before the program's first line."""
         seconds = self._request.seconds
         if seconds is not None:
-            self._time = TimeLimit(seconds, self._on_time)
+            self._time = TimeLimit(seconds, self._on_time, self._on_wait)
             self._time.start()
 
     def settings(self) -> str:
@@ -52,7 +53,6 @@ class Estimation:
         if self._request.steps is not None:
             self._steps = StepLimit(self._request.steps, self._on_step, self._on_last_step)
             self._steps.start()
-        self._print_no_refusals()
         return found
 
     def end(self) -> dict[str, str]:
@@ -62,26 +62,15 @@ class Estimation:
         self._notes.steps = 0 if self._steps is None else self._steps.steps
         if not self._notes.ended:
             self._note_exception(getattr(sys, "last_value", None))
+        if sentence := self._card.failure():
+            self._notes.problem, self._notes.is_prediction_refused = sentence, True
         self._notes.write(self._request.notes_path)
         return self._card.end(self._notes.ended)
 
     def _refuse(self, sentence: str) -> None:
-        self._notes = Notes("exception", 0, sentence, is_prediction_refused=True)
+        self._notes = Notes("exception", problem=sentence, is_prediction_refused=True)
         self._notes.write(self._request.notes_path)
         os._exit(_REFUSED_CODE)
-
-    @staticmethod
-    def _print_no_refusals() -> None:
-        """The command prints the sentence, at the very end."""
-        show = sys.excepthook
-
-        def hook(
-            kind: type[BaseException], error: BaseException, trace: TracebackType | None
-        ) -> None:
-            if not isinstance(error, Error):
-                show(kind, error, trace)
-
-        sys.excepthook = hook
 
     def _on_step(self, step: int) -> None:
         if self._request.shows_progress and self._time is not None:
@@ -92,27 +81,43 @@ class Estimation:
     def _on_last_step(self) -> None:
         self._notes.ended = "steps"
 
+    def _on_wait(self) -> None:
+        """Some time has passed."""
+        if self._request.shows_progress and self._time is not None:
+            at = f", at {line}" if (line := main_line()) else ""
+            print_message(f"{self._time.passed_seconds:.0f} s of {self._request.seconds:.0f} s{at}")
+
     def _on_time(self) -> None:
-        self._notes.ended = "limit"
+        self._notes.ended = LIMIT_REACHED
+        self._notes.line = main_line()
         end_main_thread()
 
     def _note_exception(self, error: BaseException | None) -> None:
         if error is None:
             self._notes.ended = "exit"
         elif type(error).__name__ == "OutOfMemoryError":
-            self._notes.ended = "out of memory"
+            self._notes.ended = OUT_OF_MEMORY
         else:
             self._notes.ended = "exception"
-            self._notes.is_prediction_refused = isinstance(error, Error)
+            self._notes.problem = self._explained(error)
+            if self._notes.problem:
+                self._notes.is_prediction_refused = True
+                return
             where = _user_line(error.__traceback__)
-            what = str(error) if isinstance(error, Error) else _described(error)
-            is_said = not where or isinstance(error, Error)
-            self._notes.problem = what if is_said else f"{where}: {what}"
+            what = _described(error)
+            self._notes.problem = f"{where}: {what}" if where else what
+
+    @staticmethod
+    def _explained(error: BaseException) -> str:
+        """For a program that prints its exceptions itself."""
+        if "torch" not in sys.modules:
+            return ""
+        from gpumemprof.estimate.engine.failures import explained
+
+        return explained(error, error.__traceback__)
 
 
 _REFUSED_CODE = 3
-_OWN_FOLDER = str(Path(__file__).resolve().parents[2])
-_LIBRARIES = ("site-packages", "dist-packages", _OWN_FOLDER, "<frozen")
 
 
 def _described(error: BaseException) -> str:
@@ -123,12 +128,7 @@ def _described(error: BaseException) -> str:
 
 def _user_line(trace: TracebackType | None) -> str:
     """The innermost line of the program itself."""
-    found = ""
-    for frame, line in traceback.walk_tb(trace):
-        file = frame.f_code.co_filename
-        if not any(part in file for part in _LIBRARIES):
-            found = f"{os.path.relpath(file)}:{line}"
-    return found
+    return innermost_line(traceback.walk_tb(trace))
 
 
 def begin(text: str) -> Estimation:

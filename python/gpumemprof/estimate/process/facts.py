@@ -15,6 +15,7 @@ __all__ = [
     "ASSUMPTION",
     "CERTAINTY",
     "ENDED",
+    "LIMIT_REACHED",
     "OUT_OF_MEMORY",
     "assumption_facts",
     "certainty_facts",
@@ -27,7 +28,8 @@ CARD = "estimate card"
 LIMIT = "estimate limit_bytes"
 ENDED = "estimate ended"
 OUT_OF_MEMORY = "out of memory"
-"""The value of ENDED if the program ended because of it."""
+LIMIT_REACHED = "limit"
+"""Values of ENDED: why the program ended."""
 CERTAINTY = "estimate certainty"
 ASSUMPTION = "estimate assumption "
 

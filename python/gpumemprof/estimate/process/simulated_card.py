@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from gpumemprof.estimate.cards import Card
+from gpumemprof.estimate.hidden_files import hidden_files
 from gpumemprof.estimate.process import facts
 
 __all__ = ["SimulatedCard"]
@@ -24,7 +23,7 @@ class SimulatedCard:
         self._assumed = dict(assumed)
         self._has_begun = False
         self.devices = 1
-        self.hidden_files = _hidden_files()
+        self.hidden_files = list(hidden_files())
 
     def settings(self) -> str:
         """As in PYTORCH_CUDA_ALLOC_CONF."""
@@ -38,22 +37,25 @@ class SimulatedCard:
             Error: this torch cannot be used.
         """
         from gpumemprof.estimate.engine import session
-        from gpumemprof.estimate.engine.card import Card as EngineCard
 
         _finish_import()
-        card = self._card
         session.begin(
-            EngineCard(
-                name=card.name,
-                capability=card.capability,
-                total_bytes=card.total_bytes,
-                multiprocessors=card.multiprocessors,
-                context_bytes=card.context_bytes,
+            self._card,
+            session.Settings(
+                assumed_values=self._assumed,
+                limit_bytes=self._limit_bytes,
+                prints_sentences=False,
             ),
-            session.Settings(assumed_values=self._assumed, limit_bytes=self._limit_bytes),
         )
         self._has_begun = True
-        return facts.first_facts(card, self._limit_bytes)
+        return facts.first_facts(self._card, self._limit_bytes)
+
+    def failure(self) -> str:
+        """Why the program could not be predicted, in one sentence; empty if it could."""
+        from gpumemprof.estimate.engine import session
+
+        running = session.active() if self._has_begun else None
+        return "" if running is None else running.failure
 
     def end(self, ended: str) -> dict[str, str]:
         """Torch is as it was before; returns what was found. `ended`: why the program ended."""
@@ -68,19 +70,6 @@ class SimulatedCard:
             with contextlib.suppress(Exception):
                 session.end()
         return found
-
-
-def _hidden_files() -> list[str]:
-    """Our own files, and those of torch that are called only because tensors have no memory."""
-    files = [str(Path(__file__).resolve().parents[1]) + os.sep]
-    found = importlib.util.find_spec("torch")
-    if found is not None and found.origin is not None:
-        torch = Path(found.origin).parent
-        inner = ("_subclasses", "_library", "_decomp", "_refs", "_prims", "_prims_common")
-        files += [str(torch / name) + os.sep for name in inner]
-        names = ("_ops.py", "_meta_registrations.py", "library.py", "utils/_python_dispatch.py")
-        files += [str(torch / name) for name in names]
-    return files
 
 
 def _finish_import() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules import load_rules
 from gpumemprof.estimate.rules.table import Call, CompiledRule, compile_rules
@@ -36,7 +36,7 @@ DTYPES = {
 TENSOR = re.compile(
     r"(cpu:)?([\w.]+)\[([\d,]*)\](?:\{([\d,]*)\})?(?:@(\d+))?$",
 )
-H200 = Card("NVIDIA H200", (9, 0), 150_109_880_320, 132)
+H200 = find_card("h200")
 
 
 class LoggedMemory:

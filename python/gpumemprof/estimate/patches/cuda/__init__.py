@@ -6,6 +6,8 @@ from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.cuda import (
     graphs,
     memory,
+    old_types,
+    profilers,
     properties,
     random_numbers,
     streams,
@@ -21,3 +23,5 @@ def install(patcher: Patcher, device: Device) -> None:
     streams.install(patcher, device)
     random_numbers.install(patcher)
     graphs.install(patcher, device)
+    old_types.install(patcher)
+    profilers.install(patcher)

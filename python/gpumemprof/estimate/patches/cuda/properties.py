@@ -20,30 +20,55 @@ def install(patcher: Patcher, device: Device) -> None:
     _answer_torch_cuda(patcher, device)
     _answer_accelerator(patcher, device)
     _answer_build(patcher)
-    _answer_old_types(patcher)
 
 
-def _properties(device: Device) -> SimpleNamespace:
+# By compute capability: threads of a multiprocessor, and its shared memory in KiB.
+_MULTIPROCESSORS = {
+    (7, 0): (2048, 96),
+    (7, 5): (1024, 64),
+    (8, 0): (2048, 164),
+    (8, 6): (1536, 100),
+    (8, 9): (1536, 100),
+    (9, 0): (2048, 228),
+    (10, 0): (2048, 228),
+    (12, 0): (1536, 100),
+}
+
+
+class _Properties(SimpleNamespace):
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory >> 20}MB, "
+            f"multi_processor_count={self.multi_processor_count})"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """A property of a newer release that is not known of any card."""
+        kind = getattr(torch._C, "_CudaDeviceProperties", None)
+        if name.startswith("_") or not hasattr(kind, name):
+            raise AttributeError(f"'_CudaDeviceProperties' object has no attribute '{name}'")
+        return 0
+
+
+def _properties(device: Device) -> _Properties:
     card = device.card
-    return SimpleNamespace(
+    threads, shared = _MULTIPROCESSORS.get(card.capability, (2048, 228))
+    return _Properties(
         name=card.name,
         major=card.capability[0],
         minor=card.capability[1],
         total_memory=card.total_bytes,
         multi_processor_count=card.multiprocessors,
-        max_threads_per_multi_processor=2048,
+        max_threads_per_block=1024,
+        max_threads_per_multi_processor=threads,
         regs_per_multiprocessor=65536,
-        shared_memory_per_block=49152,
-        shared_memory_per_block_optin=232448 if card.capability[0] >= 9 else 166912,
-        shared_memory_per_multiprocessor=233472 if card.capability[0] >= 9 else 167936,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=(shared if shared in (64, 96) else shared - 1) << 10,
+        shared_memory_per_multiprocessor=shared << 10,
         L2_cache_size=50 << 20,
         gcnArchName="",
         warp_size=32,
-        is_integrated=0,
-        is_multi_gpu_board=0,
-        pci_bus_id=0,
-        pci_device_id=0,
-        pci_domain_id=0,
         uuid="00000000-0000-0000-0000-000000000000",
     )
 
@@ -146,42 +171,6 @@ def _answer_accelerator(patcher: Patcher, device: Device) -> None:
         patcher.set_if_present(torch._C, name, answer)
 
 
-_OLD_TYPES = {
-    "FloatTensor": torch.float32,
-    "DoubleTensor": torch.float64,
-    "HalfTensor": torch.float16,
-    "BFloat16Tensor": torch.bfloat16,
-    "LongTensor": torch.int64,
-    "IntTensor": torch.int32,
-    "ShortTensor": torch.int16,
-    "CharTensor": torch.int8,
-    "ByteTensor": torch.uint8,
-    "BoolTensor": torch.bool,
-}
-
-
-def _answer_old_types(patcher: Patcher) -> None:
-    """torch.cuda.FloatTensor(2, 3) and tensor.type("torch.cuda.FloatTensor")."""
-
-    def constructor(dtype: torch.dtype) -> Any:
-        def make(*values: Any, **_: Any) -> torch.Tensor:
-            if len(values) == 1 and not isinstance(values[0], int):
-                return torch.as_tensor(values[0]).to("cuda", dtype)
-            return torch.empty(values or (0,), dtype=dtype, device="cuda")
-
-        return make
-
-    def change(tensor: torch.Tensor, wanted: Any = None, *args: Any, **kwargs: Any) -> Any:
-        name = wanted if isinstance(wanted, str) else ""
-        if name.startswith("torch.cuda."):
-            return tensor.to("cuda", _OLD_TYPES[name[len("torch.cuda.") :]])
-        return real(tensor, *(() if wanted is None else (wanted,)), *args, **kwargs)
-
-    for name, dtype in _OLD_TYPES.items():
-        patcher.set(torch.cuda, name, constructor(dtype))
-    real = patcher.set(torch.Tensor, "type", change)
-
-
 def _answer_build(patcher: Patcher) -> None:
     """Builds without CUDA look like builds with it."""
     if torch.version.cuda is None:
@@ -190,3 +179,19 @@ def _answer_build(patcher: Patcher) -> None:
     patcher.set(torch.backends.cudnn, "is_available", lambda: True)
     patcher.set(torch.backends.cudnn, "version", lambda: _CUDNN_VERSION)
     patcher.set(torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda)
+    # The real one asks the driver, device by device.
+    patcher.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
+
+
+class _PlanCache:
+    """Plans of cuFFT: their memory is not PyTorch's."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.max_size = 4096
+
+    def __getitem__(self, device: Any) -> _PlanCache:
+        return self
+
+    def clear(self) -> None:
+        pass

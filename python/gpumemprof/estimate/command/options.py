@@ -138,8 +138,11 @@ def _program(parser: CommandParser, given: argparse.Namespace) -> list[str]:
         del program[0]
     if not program:
         raise parser.mistake("estimate needs a script, or -m and a module")
-    if not Path(program[0]).exists():
-        raise parser.mistake(f"{program[0]}: no such script")
+    script = Path(program[0])
+    if not program[0] or not script.exists():
+        raise parser.mistake(f"{program[0] or 'an empty name'}: no such script")
+    if script.is_dir() and not (script / "__main__.py").exists():
+        raise parser.mistake(f"{program[0]} is a folder without __main__.py; name a script")
     return program
 
 
@@ -195,6 +198,11 @@ def _check(parser: CommandParser, options: Options) -> None:
         raise parser.mistake(f"{several[0]} makes several predictions; -o keeps one")
     if Path(options.output).is_dir():
         raise parser.mistake(f"{options.output} is a folder; name a file with -o")
+    folder = Path(options.output).parent
+    if not folder.is_dir():
+        raise parser.mistake(f"{folder} is no folder; name another file with -o")
+    if not os.access(folder, os.W_OK):
+        raise parser.mistake(f"{folder} cannot be written to; name another file with -o")
     if os.path.lexists(options.output) and not options.force:
         raise parser.mistake(
             f"{options.output} exists; add -f to replace it, or name another with -o"

@@ -51,6 +51,7 @@ _ASKS_DRIVER = (
     "CUDA driver",
     "libcuda.so",
 )
+_OF_OTHER_PROCESSES = ("ProcessRaisedException", "ProcessExitedException", "ChildFailedError")
 # With the operation's name.
 _NOT_SUPPORTED = re.compile(
     r"Could not run '(?P<run>[\w:.]+)'|(?P<meta>\w+::\w+): attempted to run this operator with Meta"
@@ -77,6 +78,11 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
             f"{line}: compiled code read the data of a tensor, which an estimate does not have; "
             "make it an operation with torch.library.custom_op and describe its results with "
             "register_fake"
+        )
+    if type(error).__name__ in _OF_OTHER_PROCESSES:
+        return (
+            f"{line}: processes that the program starts are not predicted; call their function "
+            "here instead, for one of them"
         )
     unsupported = _NOT_SUPPORTED.search(text)
     if unsupported is not None:

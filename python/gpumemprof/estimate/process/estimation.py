@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 import traceback
 from types import TracebackType
 
@@ -29,6 +31,7 @@ class Estimation:
         self._card = SimulatedCard(find_card(request.card), request.limit_bytes, request.assumed)
         self._time: TimeLimit | None = None
         self._steps: StepLimit | None = None
+        self._has_started = threading.Event()
         self.devices = self._card.devices
         self.hidden_files = self._card.hidden_files
 
@@ -47,6 +50,7 @@ class Estimation:
         """Torch is imported."""
         try:
             found = self._card.begin()
+            self._has_started.set()
         except Error as error:
             self._refuse(str(error))
             raise
@@ -88,6 +92,9 @@ class Estimation:
             print_message(f"{self._time.passed_seconds:.0f} s of {self._request.seconds:.0f} s{at}")
 
     def _on_time(self) -> None:
+        # Python itself, torch and the engine are not ended halfway through their start.
+        while not main_line() or ("torch" in sys.modules and not self._has_started.is_set()):
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
         self._notes.ended = LIMIT_REACHED
         self._notes.line = main_line()
         end_main_thread()
@@ -118,6 +125,7 @@ class Estimation:
 
 
 _REFUSED_CODE = 3
+_SECONDS_BETWEEN_LOOKS = 0.05
 
 
 def _described(error: BaseException) -> str:

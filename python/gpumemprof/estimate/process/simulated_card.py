@@ -52,19 +52,23 @@ class SimulatedCard:
 
     def failure(self) -> str:
         """Why the program could not be predicted, in one sentence; empty if it could."""
+        if not self._has_begun:
+            return ""
         from gpumemprof.estimate.engine import session
 
-        running = session.active() if self._has_begun else None
+        running = session.active()
         return "" if running is None else running.failure
 
     def end(self, ended: str) -> dict[str, str]:
         """Torch is as it was before; returns what was found. `ended`: why the program ended."""
+        found = {facts.ENDED: ended}
+        if not self._has_begun:
+            return found
         from gpumemprof.estimate.engine import session
 
-        found = {facts.ENDED: ended}
+        self._has_begun = False
         running = session.active()
-        if self._has_begun and running is not None:
-            self._has_begun = False
+        if running is not None:
             found.update(facts.engine_facts(running.facts()))
             # Another thread than the program's cannot leave its modes; the process ends anyway.
             with contextlib.suppress(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable
 
-from gpumemprof.errors import UsageError
+from gpumemprof.errors import EnvironmentProblem, Error, UsageError
 from gpumemprof.estimate.cards import DEFAULT, find_card
 from gpumemprof.estimate.command.prediction import Prediction
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
@@ -128,16 +128,20 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
         self._overwrites = overwrite
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._recording: ActiveRecording | None = None
+        self._recording_path = ""
         self._result = Estimate()
 
     def __enter__(self) -> Estimate:
         """Start; the result is complete at the end of the block."""
-        if self._path is None:
+        self._result = Estimate()
+        path = self._path
+        if path is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpumemprof-")
-            self._path = str(Path(self._folder.name) / "estimate.gmp")
+            path = str(Path(self._folder.name) / "estimate.gmp")
         self._recording = ActiveRecording(
-            self._path, True, False, self._overwrites, simulation=self._simulation
+            path, True, False, self._overwrites, simulation=self._simulation
         )
+        self._recording_path = path
         return self._result
 
     def __exit__(
@@ -147,16 +151,18 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
         trace: TracebackType | None,
     ) -> bool:
         """Stop, and judge; a full card is no error here."""
-        recording, path = self._recording, self._path
-        if recording is None or path is None:
+        recording = self._recording
+        if recording is None:
             return False
         has_run_out = kind is not None and kind.__name__ == "OutOfMemoryError"
         self._simulation.ended = facts.OUT_OF_MEMORY if has_run_out else "exit"
         recording.stop()
         if kind is None or has_run_out:
-            self._judge(open_quietly(path))
+            self._judge(open_quietly(self._recording_path))
         if self._folder is not None:
             self._folder.cleanup()
+        if error is not None and not has_run_out:
+            _explain(error, trace)
         return has_run_out
 
     def _judge(self, recording: Recording) -> None:
@@ -169,6 +175,16 @@ class estimating:  # noqa: N801 - reads as a verb in a with statement
                 'put the model and its inputs on the device "cuda"',
             )
         self._result._complete(judge(prediction, Room.of_card(self._card)), recording)
+
+
+def _explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Raise an error of one sentence if the estimate is why the block failed."""
+    from gpumemprof.estimate.engine.failures import explained, hide_frames
+
+    sentence = explained(error, trace)
+    hide_frames(error)
+    if sentence and not isinstance(error, Error):
+        raise EnvironmentProblem(sentence, "environment") from error
 
 
 def estimate(

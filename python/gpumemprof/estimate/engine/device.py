@@ -162,6 +162,14 @@ class Device:
             for output in outputs:
                 self.births(output, op)
 
+    def on_unknown(self, outputs: Any, op: str) -> None:
+        """An operation without a rule: what it needs beside its results is in doubt."""
+        size = sum(each.nbytes for each in _on_cuda(outputs))
+        if size:
+            self.note("kernel", f"{op} has no rule: it is taken to allocate its results alone")
+            with self._lock:
+                self.doubt.on_unknown(size, self.memory.allocated_bytes)
+
     def birth_sized(self, tensor: torch.Tensor, size_bytes: int, op: str) -> None:
         """Allocate a tensor whose storage has another size than its shape says."""
         self._birth(tensor, int(size_bytes), op)
@@ -179,6 +187,7 @@ class Device:
     def use(self, memory: Memory) -> None:
         """Drive another allocator from now on, with nothing allocated."""
         self.memory = memory
+        self.doubt = Doubt()
         self._live.clear()
         self._persistent.clear()
         self.first_out_of_memory = ""
@@ -253,6 +262,18 @@ class Device:
             f"{_readable(memory.reserved_bytes - memory.allocated_bytes)} is reserved by PyTorch "
             "but unallocated. (predicted by gpumemprof estimate)"
         )
+
+
+def _on_cuda(outputs: Any) -> Iterator[FakeTensor]:
+    if isinstance(outputs, FakeTensor):
+        if outputs.fake_device.type == "cuda":
+            if outputs.layout is torch.strided:
+                yield outputs
+            else:
+                yield from _on_cuda(_parts(outputs))
+    elif isinstance(outputs, (tuple, list)):
+        for output in outputs:
+            yield from _on_cuda(output)
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:

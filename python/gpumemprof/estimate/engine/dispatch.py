@@ -20,6 +20,7 @@ from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shapes.sparse import sparse_shapes
 from gpumemprof.estimate.engine.values import Values, forget
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
@@ -87,6 +88,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             outputs = self._shapes(op, args, kwargs)
             if op.may_allocate:
                 self.device.births(outputs, op.name)
+                if op.is_unknown:
+                    self.device.on_unknown(outputs, op.name)
         else:
             outputs = self._follow(rule, op, Call(func, op.name, args, kwargs))
         self.values.after(op, args, kwargs, outputs)
@@ -228,6 +231,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> Any:
         if isinstance(error, CannotEstimate):
             raise error
+        found = sparse_shapes(op.name, args, kwargs)
+        if found is not NotImplemented:
+            return found
         found = shapes_by_running(op.func, args, kwargs)
         if found is NotImplemented:
             raise no_shape_function(op.func) from error

@@ -13,8 +13,9 @@ FITTED_SHARE = 0.25
 class Doubt:
     """Follows the live bytes of fitted and guessed rules, and what they mean for the peak.
 
-    A fitted block may be a quarter larger; a guessed one twice as large. The real peak may then be
-    at another moment than the predicted one, so the highest possible sum is followed as well.
+    A fitted block may be a quarter larger; a guessed one twice as large; an operation without a
+    rule may need as much again as its results. The real peak may then be at another moment than
+    the predicted one, so the highest possible sum is followed as well.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,7 @@ class Doubt:
         self._sums = {"fitted": 0, "guess": 0}
         self._peak = 0
         self._highest = 0.0
+        self._is_any = False
         self._at_peak = dict(self._sums)
 
     def on_allocation(
@@ -29,13 +31,21 @@ class Doubt:
     ) -> None:
         """A block was allocated; `allocated_bytes` are live now."""
         if certainty != "exact":
+            self._is_any = True
             self._live[address] = (certainty, size_bytes)
             self._sums[certainty] += size_bytes
         if allocated_bytes > self._peak:
             self._peak = allocated_bytes
             self._at_peak = dict(self._sums)
-        upper = allocated_bytes + FITTED_SHARE * self._sums["fitted"] + self._sums["guess"]
-        self._highest = max(self._highest, upper)
+        self._highest = max(self._highest, self._upper(allocated_bytes))
+
+    def on_unknown(self, results_bytes: int, allocated_bytes: int) -> None:
+        """An operation without a rule ran; its results are among what is live now."""
+        self._is_any = True
+        self._highest = max(self._highest, self._upper(allocated_bytes) + results_bytes)
+
+    def _upper(self, allocated_bytes: int) -> float:
+        return allocated_bytes + FITTED_SHARE * self._sums["fitted"] + self._sums["guess"]
 
     def on_free(self, address: int) -> None:
         """A block was freed."""
@@ -44,10 +54,14 @@ class Doubt:
             self._sums[certainty] -= size
 
     def bytes_by_certainty(self) -> dict[str, int]:
-        """At the peak, by the certainty of rules; `above`: by how much it may be higher."""
+        """At the peak, by the certainty of rules; `above`: by how much it may be higher.
+
+        `is_any`: 1 if anything was not exact, at the peak or not.
+        """
         doubtful = sum(self._at_peak.values())
         return {
             "exact": max(0, self._peak - doubtful),
             **self._at_peak,
             "above": max(0, int(self._highest) - self._peak),
+            "is_any": int(self._is_any),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from gpumemprof.estimate.engine.plain_operations import allocates_results_alone
 from gpumemprof.estimate.rules.table import CompiledRule
 
 __all__ = ["Operation"]
@@ -19,6 +20,7 @@ class Operation:
         "calls",
         "func",
         "is_empty_factory",
+        "is_unknown",
         "may_allocate",
         "name",
         "returns_view",
@@ -42,6 +44,8 @@ class Operation:
         ]
         self.may_allocate = self._may_allocate(schema)
         self.is_empty_factory = self.name.startswith(("empty", "new_empty"))
+        # Whether it may need memory beside its results that no rule describes.
+        self.is_unknown = self.may_allocate and not allocates_results_alone(func, self.name)
         self.returns_view = any(
             each.alias_info is not None and not each.alias_info.is_write for each in schema.returns
         )

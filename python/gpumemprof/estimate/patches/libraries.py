@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
 
@@ -48,7 +49,13 @@ def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
             patcher.set(getattr(module, kind), "run", skip)
 
 
+def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    real = getattr(module, "flex_attention", None)
+    patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
+
+
 _CHANGES: dict[str, Change] = {
+    "torch.nn.attention.flex_attention": _flex_attention,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,
     "transformers.utils.import_utils": _transformers,

@@ -11,7 +11,7 @@ from gpumemprof.estimate.engine.device import Device
 __all__ = ["flex_attention"]
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(torch.autograd.Function):  # type: ignore[misc]
     """The result and the logarithms of the sums, one per row; backward needs one more per row."""
 
     @staticmethod
@@ -38,7 +38,7 @@ def flex_attention(device: Device, real: Any) -> Any:
         if query.device.type != "cuda":
             return real(query, key, value, *args, **kwargs)
         device.note("execution", "flex_attention is taken to be compiled")
-        result, sums = _Attention.apply(query, key, value)  # type: ignore[no-untyped-call]
+        result, sums = _Attention.apply(query, key, value)
         if kwargs.get("return_aux") is not None:
             return result, type("AuxOutput", (), {"lse": sums, "max_scores": None})()
         return (result, sums) if kwargs.get("return_lse") else result

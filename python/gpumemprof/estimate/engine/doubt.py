@@ -23,7 +23,7 @@ class Doubt:
         self._sums = {"fitted": 0, "guess": 0}
         self._peak = 0
         self._highest = 0.0
-        self._is_any = False
+        self._largest = 0.0
         self._at_peak = dict(self._sums)
 
     def on_allocation(
@@ -31,7 +31,8 @@ class Doubt:
     ) -> None:
         """A block was allocated; `allocated_bytes` are live now."""
         if certainty != "exact":
-            self._is_any = True
+            share = FITTED_SHARE if certainty == "fitted" else 1
+            self._largest = max(self._largest, share * size_bytes)
             self._live[address] = (certainty, size_bytes)
             self._sums[certainty] += size_bytes
         if allocated_bytes > self._peak:
@@ -41,7 +42,7 @@ class Doubt:
 
     def on_unknown(self, results_bytes: int, allocated_bytes: int) -> None:
         """An operation without a rule ran; its results are among what is live now."""
-        self._is_any = True
+        self._largest = max(self._largest, results_bytes)
         self._highest = max(self._highest, self._upper(allocated_bytes) + results_bytes)
 
     def _upper(self, allocated_bytes: int) -> float:
@@ -56,12 +57,12 @@ class Doubt:
     def bytes_by_certainty(self) -> dict[str, int]:
         """At the peak, by the certainty of rules; `above`: by how much it may be higher.
 
-        `is_any`: 1 if anything was not exact, at the peak or not.
+        `largest`: by how much a single block may differ, at the peak or not.
         """
         doubtful = sum(self._at_peak.values())
         return {
             "exact": max(0, self._peak - doubtful),
             **self._at_peak,
             "above": max(0, int(self._highest) - self._peak),
-            "is_any": int(self._is_any),
+            "largest": int(self._largest),
         }

@@ -98,7 +98,7 @@ class GPT(nn.Module):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--batch-size", type=int, default=48)
+    p.add_argument("--batch-size", type=int, default=40)
     p.add_argument("--block-size", type=int, default=384)
     p.add_argument("--n-embd", type=int, default=512)
     p.add_argument("--n-layer", type=int, default=8)

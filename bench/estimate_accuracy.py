@@ -1,6 +1,6 @@
 """How exact predictions are: `gpumemprof estimate` of whole programs against a GPU's counters.
 
-usage: python bench/estimate_accuracy.py [--set open|blind|all] [--only NAME...]
+usage: python bench/estimate_accuracy.py [--set open|blind|blind_two|all] [--only NAME...]
                                          [--save FILE | --predictions FILE] [--markdown]
 
 The programs are in tests/device/estimate_programs; their truth, the peaks that the allocator
@@ -8,8 +8,9 @@ counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate
 it). For every program the table has both true peaks, the errors of the prediction, whether each
 truth is within its band, and the seconds; then a summary by kind of program and of the whole.
 
-`--save` keeps the predictions. Programs in blind.txt are predicted and saved before their truth is
-recorded; `--predictions` compares saved predictions instead of predicting again.
+`--save` keeps the predictions. Programs in blind.txt and blind_two.txt are predicted and saved
+before their truth is recorded; `--predictions` compares saved predictions instead of predicting
+again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "device" / "estimate_programs"
 TRUTH = ROOT / "tests" / "data" / "estimate" / "truth.json"
+BLIND_SETS = ("blind", "blind_two")
 # What a prediction may be off, as a share of the truth: of half and of 95 % of all programs.
 BARS = {"allocated": (0.1, 2.0), "reserved": (0.5, 5.0)}
 # A verdict other than "fits" is an answer, not a failure.
@@ -56,7 +58,7 @@ class Row(NamedTuple):
 
     name: str
     kind: str
-    part: str  # "open" or "blind"
+    part: str  # "open", or the name of a blind set
     allocated: Figure
     reserved: Figure
     seconds: float
@@ -64,12 +66,16 @@ class Row(NamedTuple):
 
 def read_programs(part: str, only: Sequence[str]) -> list[dict[str, Any]]:
     programs: list[dict[str, Any]] = json.loads((PROGRAMS / "index.json").read_text())["programs"]
-    blind = set((PROGRAMS / "blind.txt").read_text().split())
+    set_of = {
+        name: blind
+        for blind in BLIND_SETS
+        for name in (PROGRAMS / f"{blind}.txt").read_text().split()
+    }
     known = {program["name"] for program in programs}
     if unknown := set(only) - known:
         sys.exit(f"estimate_accuracy: there is no program {min(unknown)!r} in index.json.")
     for program in programs:
-        program["set"] = "blind" if program["name"] in blind else "open"
+        program["set"] = set_of.get(program["name"], "open")
     return [
         program
         for program in programs
@@ -218,7 +224,7 @@ def bars_met(rows: Sequence[Row]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=["open", "blind", "all"], default="all")
+    parser.add_argument("--set", choices=["open", *BLIND_SETS, "all"], default="all")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--truth", type=Path, default=TRUTH)
     parser.add_argument("--gpu", default="h200")

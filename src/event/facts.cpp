@@ -71,7 +71,11 @@ void RecordingFacts::take_process_fact(std::string_view key, const std::string& 
   constexpr std::string_view kParameterBytes = "parameter_bytes ";
   if (key == "host") take(process_.host, value);
   if (key == "command") take(process_.command, value);
+  if (key == "gpumemprof") take(process_.gpumemprof, value);
   if (key == "torch") take(process_.torch, value);
+  if (key == "python") take(process_.python, value);
+  if (key == "capture") take(process_.capture_mode, value);
+  if (key == "forward_stacks" && value == "on") process_.has_forward_stacks = true;
   if (key == "settings") take(process_.settings, value);
   if (key == "pid") take(process_.pid, value);
   if (key == "rank") take(process_.rank, value);

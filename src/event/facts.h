@@ -37,8 +37,12 @@ struct DeviceFacts {
 struct ProcessFacts {
   std::string host;
   std::string command;
-  std::string torch;     // its version
-  std::string settings;  // of the allocator, as the environment gave them
+  std::string gpumemprof;  // its version, as the next two
+  std::string torch;
+  std::string python;
+  std::string capture_mode;         // "cuda", "cpu"
+  std::string settings;             // of the allocator, as the environment gave them
+  bool has_forward_stacks = false;  // memory allocated in backward has the stack of its forward
   std::optional<std::uint64_t> pid;
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> local_rank;

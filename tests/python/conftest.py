@@ -94,11 +94,22 @@ def estimate(memory: Any) -> Iterator[Any]:
         yield running
 
 
+# Most of their time is that of other processes.
+LONG_FOLDERS = ("run", "record", "advise", "package")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Estimates within this process come first: autograd asks only once how many GPUs there are."""
-    items.sort(key=lambda item: not _estimates_here(item.path))
+    """Puts estimates within this process first, then what takes long.
+
+    Autograd asks only once in a process how many GPUs there are, and a long file that began last
+    would keep one process busy while the others have ended.
+    """
+    items.sort(key=lambda item: _place_in_order(item.path))
 
 
-def _estimates_here(path: Path) -> bool:
-    folders = path.relative_to(Path(__file__).parent).parts[:-1]
-    return folders[:1] == ("estimate",) and "command" not in folders
+def _place_in_order(path: Path) -> int:
+    here = Path(__file__).parent
+    folder = path.parent.relative_to(here).parts if path.is_relative_to(here) else ()
+    if folder[:1] == ("estimate",):
+        return 1 if "command" in folder else 0
+    return 2 if folder[:1] and folder[0] in LONG_FOLDERS else 3

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 
-__all__ = ["Choices", "Share", "hint_of", "note_hints", "share_of"]
+__all__ = ["Bounds", "Choices", "Share", "hint_of", "note_hints", "share_of"]
 
 
 class Share(NamedTuple):
@@ -27,7 +27,7 @@ class Share(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """Integers, or floating-point values that will become integers, are spread from low to high."""
+    """Integers are spread evenly from low to high."""
 
     low: int
     high: int
@@ -35,6 +35,29 @@ class Choices(NamedTuple):
     @property
     def count(self) -> int:
         return self.high - self.low + 1
+
+
+class Bounds(NamedTuple):
+    """All values are between these; None is open."""
+
+    low: float | None
+    high: float | None
+
+    def nearest(self, number: float) -> float:
+        """The number, or the bound that it exceeds."""
+        if self.low is not None:
+            number = max(number, self.low)
+        return number if self.high is None else min(number, self.high)
+
+    def scaled(self, factor: float, summand: float) -> Bounds:
+        ends = [None if end is None else end * factor + summand for end in self]
+        return Bounds(*(ends if factor >= 0 else reversed(ends)))
+
+    def choices(self) -> Choices | None:
+        """The integers that are possible after rounding."""
+        if self.low is None or self.high is None:
+            return None
+        return Choices(math.floor(self.low), math.floor(self.high))
 
 
 class Uniform(NamedTuple):
@@ -62,14 +85,14 @@ class Normal(NamedTuple):
         return Normal(self.mean * factor + summand, abs(self.deviation * factor))
 
 
-Hint = "Share | Choices | Uniform | Normal"
 BY_CHANCE = "as expected of random numbers"
 BALANCED = "if choices are spread evenly"
-UNKNOWN = "taken to be half"
+FEW_FOUND = "as if a quarter were not background"
+FOREGROUND = 0.25
 
 
-def hint_of(tensor: Any) -> Share | Choices | Uniform | Normal | None:
-    found: Share | Choices | Uniform | Normal | None = None
+def hint_of(tensor: Any) -> Share | Choices | Bounds | Uniform | Normal | None:
+    found: Share | Choices | Bounds | Uniform | Normal | None = None
     if isinstance(tensor, FakeTensor):
         found = tensor.__dict__.get("_hint")
     return found
@@ -90,7 +113,7 @@ def note_hints(name: str, args: Sequence[Any], output: FakeTensor) -> None:
             output.__dict__["_hint"] = found
 
 
-Finder = Callable[[Sequence[Any], FakeTensor], "Share | Choices | Uniform | Normal | None"]
+Finder = Callable[[Sequence[Any], FakeTensor], "Share | Choices | Bounds | Uniform | Normal | None"]
 
 
 def _number(value: Any) -> float | None:
@@ -132,10 +155,7 @@ def _comparison(is_below: bool) -> Finder:
         if number is not None and isinstance(hint, Choices):
             below = min(1.0, max(0.0, (number - hint.low) / hint.count))
             return Share(below if is_below else 1 - below, BALANCED)
-        if _is_integer(tensor):
-            # Numbers of classes or of matches: some are the background, some are not.
-            return Share(0.5, UNKNOWN, "last" if is_below else "first")
-        return None
+        return _background(tensor, is_below)
 
     return find
 
@@ -146,11 +166,18 @@ def _equality(is_equal: bool) -> Finder:
         if isinstance(hint, Choices):
             part = 1.0 / hint.count
             return Share(part if is_equal else 1 - part, BALANCED)
-        if is_equal and _is_integer(args[0]):
-            return Share(0.5, UNKNOWN, "last")
-        return None
+        return _background(args[0], _number(args[1]) == 0) if is_equal else None
 
     return find
+
+
+def _background(tensor: Any, is_background: bool) -> Share | None:
+    """Integers are numbers of classes or of matches, the lowest of which means background."""
+    if not _is_integer(tensor):
+        return None
+    if is_background:
+        return Share(1 - FOREGROUND, FEW_FOUND, "last")
+    return Share(FOREGROUND, FEW_FOUND, "first")
 
 
 def _is_integer(tensor: Any) -> bool:
@@ -186,35 +213,40 @@ def _same(args: Sequence[Any], output: FakeTensor) -> Any:
 
 
 def _converted(args: Sequence[Any], output: FakeTensor) -> Any:
+    """To another type; as integers, bounded values are choices."""
     hint = hint_of(args[0])
-    if isinstance(hint, (Uniform, Normal)) and not output.dtype.is_floating_point:
-        return (
-            Choices(int(hint.low), max(int(hint.low), math.ceil(hint.high) - 1))
-            if isinstance(hint, Uniform)
-            else None
-        )
-    if isinstance(hint, Share) and output.dtype != torch.bool:
+    if output.dtype == torch.bool:
+        return hint if isinstance(hint, Share) else None
+    if isinstance(hint, Share):
         return None
-    return hint
+    if output.dtype.is_floating_point:
+        return hint
+    if isinstance(hint, Uniform):
+        return Choices(int(hint.low), max(int(hint.low), math.ceil(hint.high) - 1))
+    return hint.choices() if isinstance(hint, Bounds) else hint
 
 
 def _rounded(args: Sequence[Any], output: FakeTensor) -> Any:
     hint = hint_of(args[0])
-    return hint if isinstance(hint, Choices) else None
+    return hint if isinstance(hint, (Choices, Bounds)) else None
 
 
-def _clamped(args: Sequence[Any], output: FakeTensor) -> Choices | None:
-    """Numbers of levels or bins, before they become integers."""
-    bounds = [_number(each) for each in args[1:3]]
-    low, high = bounds if len(bounds) == 2 else (None, None)
-    if low is None or high is None or low != int(low) or high != int(high):
-        return None
-    return Choices(int(low), int(high))
+def _clamped(args: Sequence[Any], output: FakeTensor) -> Bounds:
+    low, high = (*(_number(each) for each in args[1:3]), None, None)[:2]
+    return Bounds(low, high)
+
+
+def _clamped_above(args: Sequence[Any], output: FakeTensor) -> Bounds:
+    return Bounds(None, _number(args[1]))
+
+
+def _bounded(low: float, high: float | None) -> Finder:
+    return lambda args, output: Bounds(low, high)
 
 
 def _scaled(args: Sequence[Any], output: FakeTensor) -> Any:
     hint, number = hint_of(args[0]), _number(args[1])
-    if isinstance(hint, (Uniform, Normal)) and number is not None:
+    if isinstance(hint, (Uniform, Normal, Bounds)) and number is not None:
         return hint.scaled(number, 0.0)
     return None
 
@@ -224,7 +256,7 @@ def _shifted(sign: int) -> Finder:
         hint, number = hint_of(args[0]), _number(args[1])
         if number is None:
             return None
-        if isinstance(hint, (Uniform, Normal)):
+        if isinstance(hint, (Uniform, Normal, Bounds)):
             return hint.scaled(1.0, sign * number)
         if isinstance(hint, Choices) and number == int(number):
             return Choices(hint.low + sign * int(number), hint.high + sign * int(number))
@@ -253,6 +285,13 @@ _FINDERS: dict[str, Finder] = {
     "bitwise_not": _negated,
     "logical_not": _negated,
     "clamp": _clamped,
+    "clamp_min": _clamped,
+    "clamp_max": _clamped_above,
+    "abs": _bounded(0.0, None),
+    "relu": _bounded(0.0, None),
+    "sigmoid": _bounded(0.0, 1.0),
+    "_softmax": _bounded(0.0, 1.0),
+    "ceil": _rounded,
     "mul": _scaled,
     "add": _shifted(1),
     "sub": _shifted(-1),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from estimate_cases import attention, convolution, matmul, modules, reductions, rnn
+from estimate_cases import attention, convolution, matmul, modules, operators, reductions, rnn
 from estimate_cases.record import Table, history, start_history
 
 # part: number of processes that share its cases
@@ -30,6 +30,7 @@ PARTS = {
     "rnn": 1,
     "reductions": 1,
     "modules": 2,
+    "operators": 12,
     "graphs": 1,
 }
 
@@ -47,6 +48,7 @@ def part_cases(part: str, device: str, shapes: Path) -> Iterator[Any]:
         "rnn": rnn,
         "reductions": reductions,
         "modules": modules,
+        "operators": operators,
     }
     return sources[part].cases(device)
 

@@ -27,8 +27,11 @@ SHORT = {
 def describe_tensor(tensor: torch.Tensor) -> str:
     """For example "bf16[8,64]", with "{strides}" and "@offset" where they are not the default."""
     text = SHORT.get(tensor.dtype, str(tensor.dtype)) + str(list(tensor.shape)).replace(" ", "")
+    if tensor.layout == torch.sparse_coo:
+        is_sorted = "sorted" if tensor.is_coalesced() else "unsorted"
+        return f"{tensor.layout}:{text}#{tensor._nnz()} {is_sorted}"
     if tensor.layout != torch.strided:
-        return f"{tensor.layout}:{text}"
+        return f"{tensor.layout}:{text}#{tensor._nnz()}"
     if not tensor.is_contiguous():
         text += "{" + ",".join(map(str, tensor.stride())) + "}"
     if tensor.storage_offset():

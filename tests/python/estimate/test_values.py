@@ -62,6 +62,8 @@ def test_masks_with_known_values_select_the_true_number(estimate):
 
 def test_a_count_agrees_with_what_a_mask_selects(estimate):
     mask = torch.randn(1_000_000, device="cuda") > 0
+    assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 500_000
+    mask = torch.randn(1_000_000, device="cuda").exp() > 0
     assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 1_000_000
 
 
@@ -75,7 +77,7 @@ def test_arrays_of_numpy_are_changed_for_real(estimate):
 
 
 def test_masks_with_unknown_values_select_all_and_say_so(estimate):
-    data = torch.randn(2000, 50, device="cuda")
+    data = torch.randn(2000, 50, device="cuda").exp()
     assert data[data > 0].shape == (100_000,)
     kinds = {kind for kind, _, _ in assumed(estimate)}
     assert kinds == {"shape"}
@@ -86,6 +88,45 @@ def test_a_router_spreads_tokens_evenly(estimate):
     chosen = torch.topk(scores, 2).indices
     per_expert = [torch.where(chosen == expert)[0].numel() for expert in range(8)]
     assert per_expert == [256] * 8
+
+
+def test_a_router_with_many_tokens_spreads_them_evenly(estimate):
+    chosen = torch.randn(300_000, 4, device="cuda").softmax(-1).topk(2).indices
+    counts = torch.bincount(chosen.flatten(), minlength=4)
+    assert counts.tolist() == [150_000] * 4
+    assert [len(part) for part in chosen.flatten().split(counts.tolist())] == [150_000] * 4
+
+
+def test_random_numbers_pass_a_threshold_as_often_as_expected(estimate):
+    picked = torch.rand(400, 1000, device="cuda") < 0.15
+    assert torch.where(picked)[0].shape == (60_000,)
+    assert torch.where(~picked.flatten())[0].shape == (340_000,)
+    edges = torch.zeros(2, 10_000, device="cuda", dtype=torch.int64)
+    assert edges[:, torch.rand(10_000, device="cuda") >= 0.3].shape == (2, 7000)
+
+
+def test_levels_between_bounds_are_spread_evenly(estimate):
+    sizes = torch.randn(8000, device="cuda").exp()
+    levels = torch.clamp(torch.floor(4 + torch.log2(sizes)), min=2, max=5).to(torch.int64) - 2
+    assert [int(torch.where(levels == level)[0].numel()) for level in range(4)] == [2000] * 4
+
+
+def test_a_sampler_takes_as_many_as_it_wants(estimate):
+    matches = (torch.randn(50_000, device="cuda").exp() * 9).to(torch.int64)
+    chosen = torch.zeros_like(matches, dtype=torch.uint8)
+    for found, count in ((torch.where(matches >= 1)[0], 128), (torch.where(matches == 0)[0], 384)):
+        order = torch.randperm(found.numel(), device="cuda")[:count]
+        chosen[found[order]] = 1
+    assert torch.where(chosen)[0].shape == (512,)
+
+
+def test_the_user_may_choose_how_many_a_mask_selects():
+    number = test_the_user_may_choose_how_many_a_mask_selects.__code__.co_firstlineno + 5
+    settings = session.Settings(assumed_values={f"test_values.py:{number}": 0.25})
+    with session.estimating(CARD, settings, CountingMemory()):
+        data = torch.randn(1000, device="cuda", requires_grad=True).repeat(8).exp()
+        found = data[data > 2]
+    assert found.shape == (2000,)
 
 
 def test_arrays_of_unknown_values_are_zeros(estimate):

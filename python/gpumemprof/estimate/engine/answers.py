@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.shapes.shares import Bounds, hint_of
 from gpumemprof.estimate.engine.user_lines import Line, asking_line, current_line
 from gpumemprof.estimate.engine.values import is_assumed, known_value
 
@@ -51,9 +52,10 @@ class Answers:
             answer = _item(known)
             self._assumptions.add("value", f"a tensor was read as {answer}", line)
             return answer
-        return self._assumed_number(tensor.dtype, line)
+        return self._assumed_number(tensor, line)
 
-    def _assumed_number(self, dtype: torch.dtype, line: Line) -> Any:
+    def _assumed_number(self, tensor: torch.Tensor, line: Line) -> Any:
+        dtype = tensor.dtype
         if dtype == torch.bool:
             answer = line.text.startswith("assert ") or _usual_outcome()
             self._assumptions.add("value", f"a condition was taken to be {answer}", line)
@@ -61,7 +63,9 @@ class Answers:
         if dtype.is_floating_point or dtype.is_complex:
             # It falls slowly, so that loops which wait for a small value end, and is never 0.
             text = "a floating-point value was taken to be 1/2, 1/3, 1/4 and so on"
-            return _as_type(1.0 / (1 + self._assumptions.add("value", text, line)), dtype)
+            number = 1.0 / (1 + self._assumptions.add("value", text, line))
+            hint = hint_of(tensor)
+            return _as_type(hint.nearest(number) if isinstance(hint, Bounds) else number, dtype)
         self._assumptions.add("value", "an integer was taken to be 0", line)
         return 0
 

@@ -53,7 +53,8 @@ class GradientSums:
             if torch.broadcast_shapes(left.shape, right.shape) != left.shape:
                 return NotImplemented
             return aten.detach.default(aten.add_.Tensor(left, right))
-        if torch._C._current_autograd_node() is None or torch.is_grad_enabled():
+        node = torch._C._current_autograd_node()
+        if node is None or torch.is_grad_enabled() or _is_of_formula(node, left, right):
             return NotImplemented
         if left.shape != right.shape or left.dtype != right.dtype:
             return NotImplemented
@@ -64,6 +65,15 @@ class GradientSums:
         if counts != self._counts_of_last or not _is_dense(left):
             return NotImplemented
         return aten.add_.Tensor(left, right)
+
+
+def _is_of_formula(node: Any, left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether a derivative of linear algebra adds a matrix and a transposed one, to mirror it."""
+    return (
+        left.dim() >= 2
+        and left.stride() != right.stride()
+        and str(node.name()).startswith(("Linalg", "Cholesky"))
+    )
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.shapes.shares import Choices, hint_of, note_hints, share_of
 from gpumemprof.estimate.engine.user_lines import asking_line
 
 __all__ = ["Values", "is_assumed", "known_value"]
@@ -84,9 +85,15 @@ class Values:
             self._after_writing(op, args, kwargs, outputs)
             return
         if isinstance(outputs, FakeTensor):
-            if op.is_empty_factory or not _is_small(outputs):
+            if op.is_empty_factory:
                 return
-        elif not isinstance(outputs, (tuple, list)) or not all(map(_is_small, _fakes(outputs))):
+            if not _is_small(outputs):
+                self._assume(op, args, [outputs])
+                return
+        elif not isinstance(outputs, (tuple, list)):
+            return
+        elif not all(map(_is_small, _fakes(outputs))):
+            self._assume(op, args, list(_fakes(outputs)))
             return
         self._compute(op, args, kwargs, list(_fakes(outputs)))
 
@@ -101,6 +108,10 @@ class Values:
                 else:  # A real tensor, as numpy's: it gets its new values if they are known.
                     self._compute(op, args, kwargs, [])
                     return
+        for each in written:
+            each.__dict__.pop("_hint", None)
+        if len(written) == 1 and not _is_small(written[0]):
+            note_hints(op.name, args, written[0])
         if not any("_known_value" in each.__dict__ for each in written) and (
             not written
             or not _overwrites(op.name)
@@ -134,6 +145,8 @@ class Values:
     ) -> bool:
         """Whether the values of the targets are now known."""
         assumed = False
+        if op.name in _USES_SHAPE_ALONE:
+            args = (_stand_in(args[0]), *args[1:])
         try:
             known_args, assumed = _real(args)
             known_kwargs = {}
@@ -159,21 +172,29 @@ class Values:
         return True
 
     def _assume(self, op: Operation, args: Sequence[Any], targets: Sequence[FakeTensor]) -> bool:
+        """Whether a value was assumed; if not, what else is known of the results is noted."""
+        if not targets:
+            return False
         assume = _ASSUMPTIONS.get(op.name)
-        if assume is None or not targets:
+        if assume is None:
+            note_hints(op.name, args, targets[0])
             return False
         with without_fake_mode():
-            values = assume(args, targets)
-        for target, value in zip(targets, values):
-            if value is not None:
-                target._known_value = value
-                target._assumed = True
+            for place, target in enumerate(targets):
+                if not _is_small(target):
+                    note_hints(op.name, args, target)
+                    continue
+                value = assume(args, target, place)
+                if value is not None:
+                    target._known_value = value
+                    target._assumed = True
         return True
 
 
 def forget(tensor: torch.Tensor) -> None:
     tensor.__dict__.pop("_known_value", None)
     tensor.__dict__.pop("_assumed", None)
+    tensor.__dict__.pop("_hint", None)
     if isinstance(tensor, FakeTensor):
         tensor.constant = None
 
@@ -182,6 +203,18 @@ def set_known(tensor: torch.Tensor, value: torch.Tensor, assumed: bool = False) 
     tensor.__dict__["_known_value"] = value
     if assumed:
         tensor.__dict__["_assumed"] = True
+
+
+# The results have the shape of the first argument, whatever its values are.
+_USES_SHAPE_ALONE = frozenset(
+    ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+)
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    """A real tensor of the same shape and type, of one element."""
+    with without_fake_mode():
+        return torch.empty((), dtype=tensor.dtype).expand(tensor.shape)
 
 
 def _overwrites(name: str) -> bool:
@@ -217,16 +250,16 @@ def _real(value: Any) -> tuple[Any, bool]:
     return (_CPU if isinstance(value, torch.device) else value), False
 
 
-# Assumptions about results whose inputs are unknown
+# Assumptions about results whose inputs are unknown: of the result at a place among the results
 
-Assume = Callable[[Sequence[Any], Sequence[FakeTensor]], Sequence["torch.Tensor | None"]]
+Assume = Callable[[Sequence[Any], FakeTensor, int], "torch.Tensor | None"]
 
 
-def _spread(shape: torch.Size, choices: int, dtype: torch.dtype) -> torch.Tensor:
+def _spread(shape: torch.Size, choices: int, dtype: torch.dtype, first: int = 0) -> torch.Tensor:
     """Indices that take each choice equally often."""
     count = shape.numel()
     start = choices // 2 if choices > _LARGE_RANGE else 0
-    indices = torch.arange(start, start + count) % max(1, choices)
+    indices = first + torch.arange(start, start + count) % max(1, choices)
     return indices.to(dtype).reshape(shape)
 
 
@@ -241,36 +274,32 @@ def _size_along(args: Sequence[Any], place: int, default: int | None) -> int:
 def _assume_picked(place: int, default: int | None) -> Assume:
     """Of the results, the integers are indices along a dimension of the first argument."""
 
-    def assume(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
-        choices = _size_along(args, place, default)
-        return [
-            None if each.dtype.is_floating_point else _spread(each.shape, choices, each.dtype)
-            for each in targets
-        ]
+    def assume(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
+        if target.dtype.is_floating_point:
+            return None
+        return _spread(target.shape, _size_along(args, place, default), target.dtype)
 
     return assume
 
 
-def _assume_order(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
+def _assume_order(args: Sequence[Any], target: FakeTensor, place: int) -> torch.Tensor | None:
     """Sorting finds its input sorted."""
+    if target.dtype != torch.int64 or not target.dim() or (place == 0 and _is_sorted_in(args)):
+        return None
     dim = next((each for each in args[1:] if type(each) is int), -1)
-    found: list[torch.Tensor | None] = []
-    for each in targets:
-        if each.dtype != torch.int64 or not each.dim() or each is targets[0]:
-            found.append(None)
-            continue
-        shape = [1] * each.dim()
-        shape[dim] = each.shape[dim]
-        found.append(torch.arange(each.shape[dim]).reshape(shape).expand(each.shape).contiguous())
-    return found
+    shape = [1] * target.dim()
+    shape[dim] = target.shape[dim]
+    return torch.arange(target.shape[dim]).reshape(shape).expand(target.shape).contiguous()
+
+
+def _is_sorted_in(args: Sequence[Any]) -> bool:
+    """Whether integers were sorted: then the first result has their values, not their places."""
+    return not args[0].dtype.is_floating_point
 
 
 def _assume_all(value: bool) -> Assume:
-    def assume(_: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
-        return [
-            torch.full((), value, dtype=each.dtype).expand(each.shape).contiguous()
-            for each in targets
-        ]
+    def assume(_: Sequence[Any], target: FakeTensor, __: int) -> torch.Tensor:
+        return torch.full((), value, dtype=target.dtype).expand(target.shape).contiguous()
 
     return assume
 
@@ -279,19 +308,33 @@ def _assume_all(value: bool) -> Assume:
 _FINDS_SOME = ("_check_early_stop_heuristic", "_beam_search_has_unfinished_sequences")
 
 
-def _assume_any(
-    args: Sequence[Any], targets: Sequence[FakeTensor]
-) -> Sequence[torch.Tensor | None]:
-    return _assume_all(asking_line().function in _FINDS_SOME)(args, targets)
+def _assume_any(args: Sequence[Any], target: FakeTensor, place: int) -> torch.Tensor | None:
+    return _assume_all(asking_line().function in _FINDS_SOME)(args, target, place)
 
 
-def _assume_count(args: Sequence[Any], targets: Sequence[FakeTensor]) -> list[torch.Tensor | None]:
-    """All conditions hold, as where a mask selects elements."""
-    target = targets[0]
+def _assume_count(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
+    """As many conditions hold as where a mask selects elements."""
     if args[0].dtype != torch.bool or target.dtype.is_floating_point:
-        return [None]
+        return None
     each = args[0].numel() // max(1, target.numel())
-    return [torch.full(target.shape, each, dtype=target.dtype)]
+    share = share_of(args[0])
+    if share is not None:
+        each = round(each * share.part)
+    return torch.full(target.shape, each, dtype=target.dtype)
+
+
+def _assume_integers(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
+    """Numbers that were kept between two integers, as those of levels are, are spread evenly."""
+    note_hints("_to_copy", args, target)
+    choices = hint_of(target)
+    if (
+        not isinstance(choices, Choices)
+        or choices.count > _LARGE_RANGE
+        or target.dtype.is_floating_point
+        or target.dtype == torch.bool
+    ):
+        return None
+    return _spread(target.shape, choices.count, target.dtype, choices.low)
 
 
 _ASSUMPTIONS: dict[str, Assume] = {
@@ -313,4 +356,5 @@ _ASSUMPTIONS: dict[str, Assume] = {
     "_is_all_true": _assume_all(True),
     "_is_any_true": _assume_all(False),
     "allclose": _assume_all(True),
+    "_to_copy": _assume_integers,
 }

@@ -20,6 +20,7 @@ _FILES = (
     "foreach",
     "indexing",
     "sorting",
+    "linear_algebra",
     "transforms",
     "recurrent",
     "convolution.hooks",

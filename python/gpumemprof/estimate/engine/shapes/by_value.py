@@ -15,12 +15,14 @@ from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.shapes.shares import Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known
 
 __all__ = ["DataShapes"]
 
 aten = torch.ops.aten
+_MOST_PLACES = 1 << 18
 
 
 class DataShapes:
@@ -45,9 +47,14 @@ class DataShapes:
         }
 
     def _size(
-        self, what: str, values: Sequence[torch.Tensor], most: int, count: Callable[[], int]
+        self,
+        what: str,
+        values: Sequence[torch.Tensor],
+        most: int,
+        count: Callable[[], int],
+        share: Share | None = None,
     ) -> int:
-        """How many there are: counted, chosen by the user, or the largest number."""
+        """How many there are: counted, chosen by the user, expected, or the largest number."""
         known = all(known_value(each) is not None for each in values)
         line = current_line()
         if not known or any(is_assumed(each) for each in values):
@@ -61,6 +68,11 @@ class DataShapes:
                 text = f"{what}: {size} of at most {most}, if choices are spread evenly"
                 self._assumptions.add("shape", text, line)
             return size
+        if share is not None:
+            size = min(most, round(share.part * most))
+            text = f"{what}: {size} of at most {most}, {share.reason}"
+            self._assumptions.add("shape", text, line)
+            return size
         text = f"{what}: as many as possible ({most})"
         self._assumptions.add("shape", text, line)
         return most
@@ -72,6 +84,7 @@ class DataShapes:
             [mask],
             mask.numel(),
             lambda: int(torch.count_nonzero(known)),
+            share_of(mask),
         )
 
     def _nonzero(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -87,6 +100,9 @@ class DataShapes:
                 places = torch.nonzero(known)
             if len(places) == size:
                 set_known(found, places, is_assumed(mask))
+        elif 0 < size * mask.dim() <= _MOST_PLACES:
+            with outside_modes():
+                set_known(found, _places(mask.shape, size, share_of(mask)), assumed=True)
         return found
 
     def _masked_select(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -241,6 +257,18 @@ class DataShapes:
         boxes = args[0]
         size = self._size("boxes that are kept", [boxes], boxes.shape[0], lambda: boxes.shape[0])
         return boxes.new_empty((size,), dtype=torch.int64)
+
+
+def _places(shape: torch.Size, size: int, share: Share | None) -> torch.Tensor:
+    """Where a mask may be true: at so many places, as even or as far to one end as expected."""
+    count = shape.numel()
+    if share is not None and share.where == "first":
+        flat = torch.arange(size)
+    elif share is not None and share.where == "last":
+        flat = torch.arange(count - size, count)
+    else:
+        flat = torch.arange(size) * count // max(1, size)
+    return torch.stack(torch.unravel_index(flat, shape), dim=1)
 
 
 def op_argument(op: Operation, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Any:

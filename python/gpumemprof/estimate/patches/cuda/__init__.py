@@ -6,6 +6,7 @@ from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.cuda import (
     graphs,
     memory,
+    pools,
     properties,
     random_numbers,
     streams,
@@ -20,4 +21,6 @@ def install(patcher: Patcher, device: Device) -> None:
     memory.install(patcher, device)
     streams.install(patcher, device)
     random_numbers.install(patcher)
-    graphs.install(patcher, device)
+    private = pools.Pools(device)
+    pools.install(patcher, device, private)
+    graphs.install(patcher, device, private)

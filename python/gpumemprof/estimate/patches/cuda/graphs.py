@@ -61,7 +61,7 @@ def install(patcher: Patcher, device: Device, pools: Pools) -> None:
             pools.keep(self._pool)
             self._before, device.pool = device.pool, self._pool
             captures += 1
-            device.note("execution", "a CUDA graph was captured by running it once")
+            device.note("behaviour", "a CUDA graph was captured by running it once")
 
         def capture_end(self) -> None:
             nonlocal captures

@@ -161,8 +161,9 @@ def install(patcher: Patcher, device: Device) -> None:
     patcher.set_if_present(torch, "Event", Event)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
-        patcher.set_if_present(accelerator, "current_stream", current)
-        patcher.set_if_present(accelerator, "set_stream", set_stream)
+        # torch's compiler tells functions apart by their identity.
+        patcher.set_if_present(accelerator, "current_stream", lambda *_: current())
+        patcher.set_if_present(accelerator, "set_stream", lambda stream: set_stream(stream))
     native: dict[str, Any] = {
         "_cuda_getCurrentRawStream": lambda *_: device.stream,
         "_cuda_getCurrentStream": lambda *_: (device.stream, 0, 1),

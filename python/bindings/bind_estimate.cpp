@@ -54,6 +54,10 @@ void bind_estimate(nb::module_& module) {
           "release_pool",
           [](SimulatedDevice& device, const PoolPair& pool) { device.release_pool(to_pool(pool)); },
           nb::arg("pool"))
+      .def(
+          "empty_pool",
+          [](SimulatedDevice& device, const PoolPair& pool) { device.empty_pool(to_pool(pool)); },
+          nb::arg("pool"))
       .def("limit_fraction", &SimulatedDevice::limit_fraction, nb::arg("fraction"))
       .def("reset_peaks", &SimulatedDevice::reset_peaks)
       .def("statistics", statistics)

@@ -133,6 +133,13 @@ void SimulatedDevice::release_pool(const PoolId& pool) {
   allocator_.release_pool(pool_index(pool));
 }
 
+void SimulatedDevice::empty_pool(const PoolId& pool) {
+  const std::lock_guard lock(mutex_);
+  if (pool == PoolId()) return;
+  allocator_.empty_pool(pool_index(pool));
+  report_calls();
+}
+
 void SimulatedDevice::limit_fraction(double fraction) {
   const std::lock_guard lock(mutex_);
   sim::MemoryLimit limit = sim::limit_of_fraction(fraction, options_.total_bytes, rules_);

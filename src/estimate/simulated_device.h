@@ -43,6 +43,8 @@ class SimulatedDevice {
   void empty_cache();
   // Nobody uses the pool any more: its memory may be returned.
   void release_pool(const PoolId& pool);
+  // The same, and what is free of it is returned at once.
+  void empty_pool(const PoolId& pool);
   // The most the process may reserve, as a fraction of the device's memory.
   void limit_fraction(double fraction);
   void reset_peaks();

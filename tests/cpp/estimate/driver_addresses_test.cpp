@@ -10,23 +10,11 @@
 namespace gpumemprof::estimate {
 namespace {
 
-TEST(DriverAddresses, a_small_segment_fills_the_rest_of_a_range) {
+TEST(DriverAddresses, each_segment_lies_below_all_earlier_ones) {
   DriverAddresses addresses;
   const std::uint64_t first = addresses.place_segment(20 * kMiB);
-  EXPECT_EQ(first % (32 * kMiB), 0U);
-  EXPECT_EQ(addresses.place_segment(2 * kMiB), first + 20 * kMiB);
-  EXPECT_EQ(addresses.place_segment(10 * kMiB), first + 22 * kMiB);
-  // Nothing is left of it.
-  EXPECT_EQ(addresses.place_segment(2 * kMiB), first - 32 * kMiB);
-}
-
-TEST(DriverAddresses, takes_the_smallest_rest_that_has_room) {
-  DriverAddresses addresses;
-  const std::uint64_t roomy = addresses.place_segment(4 * kMiB);
-  const std::uint64_t tight = addresses.place_segment(30 * kMiB);
-  EXPECT_LT(tight, roomy);
-  EXPECT_EQ(addresses.place_segment(2 * kMiB), tight + 30 * kMiB);
-  EXPECT_EQ(addresses.place_segment(2 * kMiB), roomy + 4 * kMiB);
+  EXPECT_EQ(addresses.place_segment(2 * kMiB), first - 2 * kMiB);
+  EXPECT_EQ(addresses.place_segment(3 * kMiB), first - 6 * kMiB);
 }
 
 TEST(DriverAddresses, no_two_segments_overlap) {

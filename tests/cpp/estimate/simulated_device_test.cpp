@@ -61,6 +61,28 @@ TEST(SimulatedDevice, a_block_of_one_stream_or_pool_does_not_serve_another) {
   EXPECT_EQ(device->allocate(4 * kMiB, 0, {}), block);
 }
 
+TEST(SimulatedDevice, a_pool_is_returned_when_nobody_keeps_it) {
+  const auto device = make_device();
+  const PoolId pool{1, 0};
+  const auto block = device->allocate(4 * kMiB, 0, pool);
+  device->free(*block);
+  device->empty_cache();
+  EXPECT_EQ(device->counters().reserved_bytes.current(), 20 * kMiB);
+  device->release_pool(pool);
+  device->empty_cache();
+  EXPECT_EQ(device->counters().reserved_bytes.current(), 0U);
+}
+
+TEST(SimulatedDevice, emptying_one_pool_leaves_the_others) {
+  const auto device = make_device();
+  const auto outside = device->allocate(4 * kMiB, 0, {});
+  const auto within = device->allocate(4 * kMiB, 0, {0, 1});
+  device->free(*outside);
+  device->free(*within);
+  device->empty_pool({0, 1});
+  EXPECT_EQ(device->counters().reserved_bytes.current(), 20 * kMiB);
+}
+
 TEST(SimulatedDevice, a_fraction_limits_what_may_be_reserved) {
   const auto device = make_device(2 * kGiB);
   device->limit_fraction(0.25);

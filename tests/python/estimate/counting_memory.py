@@ -54,6 +54,12 @@ class CountingMemory:
     def empty_cache(self) -> None:
         pass
 
+    def release_pool(self, pool: tuple[int, int]) -> None:
+        pass
+
+    def empty_pool(self, pool: tuple[int, int]) -> None:
+        pass
+
     def statistics(self) -> dict[str, int]:
         return {
             "allocated_bytes.all.current": self.allocated_bytes,

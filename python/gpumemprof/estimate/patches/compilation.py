@@ -1,30 +1,64 @@
-"""torch.compile and torch.jit: the program runs eagerly, and the estimate says so."""
+"""torch.compile: torch's own compiler runs without a GPU, and its programs without their kernels.
+
+What a compiled program allocates is decided by the compiler: which results the backward pass keeps,
+which operations become one kernel, which buffers are used again. So the real one compiles, and the
+Python program that it writes runs on fake tensors; the kernels themselves are never built. What
+cannot be compiled here runs eagerly, and the estimate says so.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.patches.inductor import Inductor
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
 
+_BACKENDS = ("inductor", "aot_eager", "eager")
+# Kernels cannot be timed here, and CUDA graphs of compiled programs are not captured.
+_DROPPED_OPTIONS = ("max_autotune", "triton.cudagraph", "coordinate_descent", "cuda_graphs")
+
 
 def install(patcher: Patcher, device: Device) -> None:
-    def run_eagerly(model: Any = None, *_: Any, **__: Any) -> Any:
-        device.note("execution", "torch.compile was skipped: the estimate is of the eager program")
-        return (lambda function: function) if model is None else model
+    really_compile = torch.compile
+    inductor = Inductor(patcher, device)
 
-    def compile_module(module: torch.nn.Module, *_: Any, **__: Any) -> None:
-        run_eagerly(module)
+    def compile_model(model: Any = None, **arguments: Any) -> Any:
+        if model is None:
+            return lambda function: compile_model(function, **arguments)
+        if arguments.get("disable"):
+            return model
+        if not _is_known(arguments.get("backend", "inductor")) or not inductor.prepare():
+            device.note("execution", "torch.compile was skipped: this is the eager program")
+            return model
+        return really_compile(model, **_without_tuning(arguments, device))
 
-    patcher.set(torch, "compile", run_eagerly)
-    patcher.set(torch.nn.Module, "compile", compile_module)
-    # Flex attention and others compile themselves; dynamo would trace through our patches.
+    patcher.set(torch, "compile", compile_model)
     compiler = getattr(torch, "compiler", None)
     if compiler is not None:
-        patcher.set_if_present(compiler, "compile", run_eagerly)
-        for name in ("reset", "cudagraph_mark_step_begin"):
-            patcher.set_if_present(compiler, name, lambda *_, **__: None)
+        patcher.set_if_present(compiler, "cudagraph_mark_step_begin", lambda *_, **__: None)
+
+
+def _is_known(backend: str | Callable[..., Any]) -> bool:
+    return isinstance(backend, str) and backend in _BACKENDS
+
+
+def _without_tuning(arguments: dict[str, Any], device: Device) -> dict[str, Any]:
+    kept = dict(arguments)
+    mode = kept.pop("mode", None)
+    options = kept.get("options")
+    if options:
+        kept["options"] = {
+            name: value
+            for name, value in options.items()
+            if not name.replace("-", "_").startswith(_DROPPED_OPTIONS)
+        }
+    if mode not in (None, "default"):
+        device.note(
+            "execution", f'torch.compile was followed without mode="{mode}": as mode="default"'
+        )
+    return kept

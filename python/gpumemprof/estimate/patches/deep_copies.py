@@ -28,6 +28,10 @@ def deep_copy(tensor: FakeTensor, memo: dict[Any, Any]) -> Any:
         )
     if id(tensor) in memo:
         return memo[id(tensor)]
+    if isinstance(tensor, torch.nn.Parameter):
+        data = tensor.data.clone(memory_format=torch.preserve_format)
+        memo[id(tensor)] = torch.nn.Parameter(data, tensor.requires_grad)
+        return memo[id(tensor)]
     with torch.no_grad():
         # torch copies the whole storage, once for all tensors that share it, and makes an empty
         # tensor that it then points at the copy.

@@ -49,12 +49,16 @@ def _treat_like_plain_tensors(patcher: Patcher) -> None:
     if "FakeTensor" not in inspect.getsource(torch.nn.Module._apply):
         patcher.set(torch.__future__, "_swap_module_params_on_conversion", True)
     patcher.set(FakeTensor, "data", property(_data, _set_data))
-    # Optimizers choose their implementation by the exact type.
+    # Optimizers and clip_grad_norm_ choose their implementation by the exact type.
     from torch.optim import optimizer
+    from torch.utils import _foreach_utils
 
-    types = optimizer._foreach_supported_types
-    types.append(FakeTensor)
-    patcher.on_undo(lambda: types.remove(FakeTensor))
+    for owner in (optimizer, _foreach_utils):
+        patcher.set(
+            owner,
+            "_foreach_supported_types",
+            [*owner._foreach_supported_types, FakeTensor],
+        )
 
 
 _REAL_DATA = torch._C.TensorBase.data

@@ -7,6 +7,7 @@ from gpumemprof.estimate.patches.cuda import (
     graphs,
     memory,
     old_types,
+    pools,
     profilers,
     properties,
     random_numbers,
@@ -22,6 +23,8 @@ def install(patcher: Patcher, device: Device) -> None:
     memory.install(patcher, device)
     streams.install(patcher, device)
     random_numbers.install(patcher)
-    graphs.install(patcher, device)
+    private = pools.Pools(device)
+    pools.install(patcher, device, private)
+    graphs.install(patcher, device, private)
     old_types.install(patcher)
     profilers.install(patcher)

@@ -2,80 +2,134 @@
 
 from __future__ import annotations
 
-import itertools
+import gc
 from typing import Any, Callable
 
 import torch
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.patches.cuda.pools import Pool, Pools
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
 
+_STATE_BYTES = 8  # a seed, or an offset
 
-def install(patcher: Patcher, device: Device) -> None:
-    numbers = itertools.count(1)
 
-    def new_pool() -> tuple[int, int]:
-        return (0, next(numbers))
+class _RandomStates:
+    """Seed and offset of the random numbers, on the device while there is any graph."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._graphs = 0
+        self._addresses: list[int] = []
+
+    def keep(self) -> None:
+        self._graphs += 1
+        if self._graphs == 1:
+            self._addresses = [
+                self._device.allocate(_STATE_BYTES, "CUDA graph") for _ in ("seed", "offset")
+            ]
+
+    def release(self) -> None:
+        self._graphs -= 1
+        if self._graphs == 0:
+            for address in self._addresses:
+                self._device.free(address)
+
+
+def install(patcher: Patcher, device: Device, pools: Pools) -> None:
+    random_states = _RandomStates(device)
+    captures = 0
 
     class CUDAGraph:
-        """Holds the pool whose memory the captured operations keep."""
+        """Keeps the pool whose memory the captured operations use."""
 
         def __init__(self, *_: Any, **__: Any) -> None:
-            self._pool = (0, 0)
+            self._pool: Pool | None = None
             self._before = (0, 0)
 
         def capture_begin(self, pool: Any = None, *_: Any, **__: Any) -> None:
-            self._before = device.pool
-            self._pool = device.pool = tuple(pool) if pool is not None else new_pool()
-            device.note("execution", "a CUDA graph was captured by running it once")
+            nonlocal captures
+            if self._pool is not None:
+                raise RuntimeError(
+                    "This CUDAGraph instance already owns a captured graph. To capture a new "
+                    "graph, create a new instance."
+                )
+            random_states.keep()
+            self._pool = tuple(pool) if pool is not None else pools.of_capture()
+            pools.keep(self._pool)
+            self._before, device.pool = device.pool, self._pool
+            captures += 1
+            device.note("behaviour", "a CUDA graph was captured by running it once")
 
         def capture_end(self) -> None:
+            nonlocal captures
+            captures -= 1
             device.pool = self._before
 
         def replay(self) -> None:
             pass
 
         def reset(self) -> None:
-            pass
+            if self._pool is not None:
+                pools.release(self._pool)
+                random_states.release()
+                self._pool = None
 
-        def pool(self) -> tuple[int, int]:
+        def pool(self) -> Pool:
+            if self._pool is None:
+                raise RuntimeError(
+                    "Called CUDAGraph::pool() without a preceding successful capture."
+                )
             return self._pool
 
         def __getattr__(self, name: str) -> Callable[..., None]:
-            if name.startswith("__"):
+            if name.startswith("_"):
                 raise AttributeError(name)
             return lambda *_, **__: None
 
-    class Graph:
-        """torch.cuda.graph()."""
+        def __del__(self) -> None:
+            self.reset()
 
-        default_capture_stream = None
+    class Graph:
+        """torch.cuda.graph(): all captures without a stream of their own share one."""
+
+        default_capture_stream: Any = None
 
         def __init__(
             self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, *_: Any, **__: Any
         ) -> None:
+            if stream is None and Graph.default_capture_stream is None:
+                Graph.default_capture_stream = torch.cuda.Stream()
+            self.capture_stream = stream or Graph.default_capture_stream
+            self.stream_ctx = torch.cuda.stream(self.capture_stream)
+            self.pool = () if pool is None else (pool,)
             self.cuda_graph = cuda_graph
-            self._graph_pool = pool
-            self._stream = torch.cuda.stream(stream or torch.cuda.Stream())
 
         def __enter__(self) -> None:
+            if _collects_garbage():
+                gc.collect()
             torch.cuda.empty_cache()
-            self._stream.__enter__()
-            self.cuda_graph.capture_begin(self._graph_pool)
+            self.stream_ctx.__enter__()
+            self.cuda_graph.capture_begin(*self.pool)
 
         def __exit__(self, *details: Any) -> None:
             self.cuda_graph.capture_end()
-            self._stream.__exit__(*details)
+            self.stream_ctx.__exit__(*details)
 
-    def make_graphed_callables(callables: Any, sample_args: Any, *_: Any, **__: Any) -> Any:
-        device.note("execution", "make_graphed_callables left its callables as they are")
-        return callables
+    def is_capturing() -> bool:
+        return captures > 0
 
     for owner in (torch.cuda, torch.cuda.graphs):
         patcher.set_if_present(owner, "CUDAGraph", CUDAGraph)
         patcher.set_if_present(owner, "graph", Graph)
-        patcher.set_if_present(owner, "graph_pool_handle", new_pool)
-        patcher.set_if_present(owner, "make_graphed_callables", make_graphed_callables)
-        patcher.set_if_present(owner, "is_current_stream_capturing", lambda: False)
+        patcher.set_if_present(owner, "graph_pool_handle", pools.of_user)
+        patcher.set_if_present(owner, "is_current_stream_capturing", is_capturing)
+    patcher.set(torch._C, "_cuda_isCurrentStreamCapturing", is_capturing)
+
+
+def _collects_garbage() -> bool:
+    """Older releases of torch collect it before every capture."""
+    config = getattr(torch.compiler, "config", None)
+    return bool(getattr(config, "force_cudagraph_gc", True))

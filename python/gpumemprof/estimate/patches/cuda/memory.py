@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -63,7 +61,6 @@ def install(patcher: Patcher, device: Device) -> None:
     patcher.set(torch.cuda.memory, "_dump_snapshot", lambda *_, **__: snapshot())
     patcher.set_if_present(torch.cuda.memory, "_set_allocator_settings", lambda *_: None)
     _install_accelerator(patcher, answers)
-    _install_pools(patcher)
 
 
 def _install_accelerator(patcher: Patcher, answers: dict[str, Any]) -> None:
@@ -79,21 +76,6 @@ def _install_accelerator(patcher: Patcher, answers: dict[str, Any]) -> None:
         for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats"):
             patcher.set_if_present(owner, name, answers[name])
         patcher.set_if_present(owner, "get_memory_info", answers["mem_get_info"])
-
-
-def _install_pools(patcher: Patcher) -> None:
-    @contextlib.contextmanager
-    def use_pool(*_: Any, **__: Any) -> Iterator[None]:
-        yield
-
-    class MemPool:
-        id = (0, 0)
-
-        def __init__(self, *_: Any, **__: Any) -> None:
-            pass
-
-    patcher.set_if_present(torch.cuda, "use_mem_pool", use_pool)
-    patcher.set_if_present(torch.cuda, "MemPool", MemPool)
 
 
 class _Statistics(dict[str, int]):

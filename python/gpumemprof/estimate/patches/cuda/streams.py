@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,6 +15,8 @@ from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
+
+_STREAMS_OF_PRIORITY = 32
 
 
 class Event:
@@ -45,12 +47,20 @@ class Event:
 
 
 class Stream:
-    """A stream of the simulated device; `with` makes it the current one."""
+    """A stream of the simulated device; `with` makes it the current one.
 
-    _numbers = itertools.count(1)
+    torch makes a number of streams for each priority and hands them out in turn.
+    """
+
+    # How many were handed out, by whether they have priority.
+    _taken: ClassVar = {False: itertools.count(), True: itertools.count()}
 
     def __init__(self, device: Any = None, priority: int = 0, **known: Any) -> None:
-        self.stream_id = known.get("stream_id", next(Stream._numbers))
+        self.stream_id = known.get("stream_id")
+        if self.stream_id is None:
+            has_priority = priority < 0
+            number = next(Stream._taken[has_priority]) % _STREAMS_OF_PRIORITY
+            self.stream_id = 1 + number + (_STREAMS_OF_PRIORITY if has_priority else 0)
         self.cuda_stream = self.stream_id
         self.device = torch.device("cuda", 0)
         self.device_index = 0
@@ -72,7 +82,7 @@ class Stream:
         return True
 
     def is_capturing(self) -> bool:
-        return False
+        return bool(torch.cuda.is_current_stream_capturing())
 
     def synchronize(self) -> None:
         pass
@@ -143,7 +153,6 @@ def install(patcher: Patcher, device: Device) -> None:
         "default_stream": lambda *_: default,
         "set_stream": set_stream,
         "get_stream_from_external": external,
-        "is_current_stream_capturing": lambda: False,
     }
     for name, answer in answers.items():
         patcher.set_if_present(torch.cuda, name, answer)
@@ -152,10 +161,10 @@ def install(patcher: Patcher, device: Device) -> None:
     patcher.set_if_present(torch, "Event", Event)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
-        patcher.set_if_present(accelerator, "current_stream", current)
-        patcher.set_if_present(accelerator, "set_stream", set_stream)
+        # torch's compiler tells functions apart by their identity.
+        patcher.set_if_present(accelerator, "current_stream", lambda *_: current())
+        patcher.set_if_present(accelerator, "set_stream", lambda stream: set_stream(stream))
     native: dict[str, Any] = {
-        "_cuda_isCurrentStreamCapturing": lambda: False,
         "_cuda_getCurrentRawStream": lambda *_: device.stream,
         "_cuda_getCurrentStream": lambda *_: (device.stream, 0, 1),
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.process import facts
+from gpumemprof.estimate.ranks.world import World
 
 __all__ = ["SimulatedCard"]
 
@@ -18,12 +19,19 @@ __all__ = ["SimulatedCard"]
 class SimulatedCard:
     """One card, on which the program runs from `begin` to `end`."""
 
-    def __init__(self, card: Card, limit_bytes: int, assumed: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        card: Card,
+        limit_bytes: int,
+        assumed: Mapping[str, float],
+        world: World | None = None,
+    ) -> None:
         self._card = card
         self._limit_bytes = limit_bytes
         self._assumed = dict(assumed)
         self._has_begun = False
-        self.devices = 1
+        self._world = world
+        self.device = 0 if world is None else world.local_rank
         self.hidden_files = _hidden_files()
 
     def settings(self) -> str:
@@ -50,10 +58,12 @@ class SimulatedCard:
                 multiprocessors=card.multiprocessors,
                 context_bytes=card.context_bytes,
             ),
-            session.Settings(assumed_values=self._assumed, limit_bytes=self._limit_bytes),
+            session.Settings(
+                assumed_values=self._assumed, limit_bytes=self._limit_bytes, world=self._world
+            ),
         )
         self._has_begun = True
-        return facts.first_facts(card, self._limit_bytes)
+        return facts.first_facts(card, self._limit_bytes, self.device)
 
     def end(self, ended: str) -> dict[str, str]:
         """Torch is as it was before; returns what was found. `ended`: why the program ended."""

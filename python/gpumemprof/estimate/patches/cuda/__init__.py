@@ -19,5 +19,5 @@ def install(patcher: Patcher, device: Device) -> None:
     properties.install(patcher, device)
     memory.install(patcher, device)
     streams.install(patcher, device)
-    random_numbers.install(patcher)
+    random_numbers.install(patcher, device)
     graphs.install(patcher, device)

@@ -23,7 +23,7 @@ class Event:
     def __init__(self, *_: Any, **__: Any) -> None:
         self.recorded_at = time.perf_counter()
         self.cuda_event = 0
-        self.device = torch.device("cuda", 0)
+        self.device = torch.device("cuda", StreamContext.device.index)
 
     def record(self, stream: Any = None) -> None:
         self.recorded_at = time.perf_counter()
@@ -52,8 +52,8 @@ class Stream:
     def __init__(self, device: Any = None, priority: int = 0, **known: Any) -> None:
         self.stream_id = known.get("stream_id", next(Stream._numbers))
         self.cuda_stream = self.stream_id
-        self.device = torch.device("cuda", 0)
-        self.device_index = 0
+        self.device_index = StreamContext.device.index
+        self.device = torch.device("cuda", self.device_index)
         self.device_type = 1
         self.priority = priority
 
@@ -92,7 +92,7 @@ class Stream:
         return hash(self.stream_id)
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
 class StreamContext:
@@ -157,7 +157,7 @@ def install(patcher: Patcher, device: Device) -> None:
     native: dict[str, Any] = {
         "_cuda_isCurrentStreamCapturing": lambda: False,
         "_cuda_getCurrentRawStream": lambda *_: device.stream,
-        "_cuda_getCurrentStream": lambda *_: (device.stream, 0, 1),
+        "_cuda_getCurrentStream": lambda *_: (device.stream, device.index, 1),
     }
     for name, answer in native.items():
         patcher.set(torch._C, name, answer)

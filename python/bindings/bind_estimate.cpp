@@ -77,7 +77,7 @@ void bind_estimate(nb::module_& module) {
       .def_prop_ro("most_reserved_bytes", &SimulatedDevice::peak_reserved_bytes)
       .def_prop_ro("free_bytes", &SimulatedDevice::free_bytes);
   module.def("capture_join_simulated", capture::join_simulated, nb::arg("recording"),
-             nb::arg("devices"), nb::call_guard<nb::gil_scoped_release>());
+             nb::arg("device"), nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_hide_files", capture::hide_files, nb::arg("path_beginnings"),
              nb::call_guard<nb::gil_scoped_release>());
 }

@@ -147,14 +147,13 @@ Status finish_join(RecordingNumber recording, int devices,
   return checked;
 }
 
-void join_simulated(RecordingNumber recording, int devices) {
+void join_simulated(RecordingNumber recording, int device) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
-  engine->run_and_wait([recording, devices](Drain& drain) {
+  engine->run_and_wait([recording, device](Drain& drain) {
     Output* output = drain.outputs().find(recording);
     if (output == nullptr) return;
-    for (int device = 0; device < devices; ++device)
-      if (const auto slot = cuda_slot(static_cast<DeviceIndex>(device))) output->join(*slot);
+    if (const auto slot = cuda_slot(static_cast<DeviceIndex>(device))) output->join(*slot);
     output->add_start({});
     output->end_self_test(true);
   });

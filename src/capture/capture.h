@@ -123,7 +123,7 @@ struct SimulatedEvent {
   std::uint64_t stream = 0;
   PoolId pool;
 };
-void join_simulated(RecordingNumber recording, int devices);
+void join_simulated(RecordingNumber recording, int device);
 void report_simulated(const SimulatedEvent& event);
 // Frames of files whose paths begin like this are left out of all stacks from now on: they belong
 // to the simulation, not to the program.

@@ -303,7 +303,7 @@ class ActiveRecording:
 
     def _join_simulation(self, number: int, simulation: Simulation) -> None:
         _core.capture_hide_files(simulation.hidden_files)
-        _core.capture_join_simulated(number, simulation.devices)
+        _core.capture_join_simulated(number, simulation.device)
         self._set_settings(number, simulation.settings())
         self._set_capture("simulated")
         self._add_facts(simulation.begin())

@@ -10,7 +10,8 @@ __all__ = ["Simulation"]
 class Simulation(Protocol):
     """A GPU that does not exist, whose events go to one recording."""
 
-    devices: int
+    device: int
+    """Its number, as in ``cuda:0``."""
     hidden_files: list[str]
     """What the paths of the simulation's own files begin with: their frames are no one's code."""
 

@@ -108,7 +108,7 @@ class SimulatedRecording : public testing::Test {
     options.memory = capture::MemoryKind::cuda;
     options.overwrites = true;
     recording_ = std::move(capture::start(options)).value();
-    capture::join_simulated(recording_, 1);
+    capture::join_simulated(recording_, 0);
   }
   void TearDown() override { std::filesystem::remove(path_); }
 

@@ -15,7 +15,7 @@ from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Verdict
 
-__all__ = ["as_json", "as_text", "head_json", "peaks_sentence"]
+__all__ = ["as_json", "as_text", "assumptions_text", "head_json", "peaks_sentence"]
 
 _MOST_ASSUMPTIONS = 20
 _MANY_READS = 100
@@ -30,7 +30,7 @@ def as_text(options: Options, single: Single) -> str:
     report = single.run.recording.to_text(width=page_width())
     if options.output is None:  # The file is gone by then.
         report = report.partition("\nNext: ")[0]
-    lines += ["", report.rstrip("\n"), "", *_assumptions_text(single.run.prediction.assumptions)]
+    lines += ["", report.rstrip("\n"), "", *assumptions_text(single.run.prediction.assumptions)]
     if options.output is None:
         lines += ["", "Keep it for report, view, simulate and advise: add -o FILE.gmp"]
     return "\n".join(lines)
@@ -95,7 +95,8 @@ def _card_sentence(card: Card) -> str:
     return f"The card's memory is {card.total_from}, its context {card.context_from}."
 
 
-def _assumptions_text(assumptions: list[Assumption]) -> list[str]:
+def assumptions_text(assumptions: list[Assumption]) -> list[str]:
+    """What was assumed, with the lines."""
     if not assumptions:
         return ["Nothing had to be assumed."]
     lines = ["What was assumed:"]

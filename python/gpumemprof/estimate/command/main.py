@@ -9,6 +9,7 @@ from pathlib import Path
 from gpumemprof.errors import Error
 from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
 from gpumemprof.estimate.command.options import HELP, Options, parse
+from gpumemprof.estimate.command.ranks import answer as ranks
 from gpumemprof.estimate.command.single import exit_code, predict_for_card
 from gpumemprof.recorder.run_closing import print_message
 
@@ -58,6 +59,8 @@ def _answer(options: Options, folder: Path) -> int:
         return all_cards.answer(options, folder)
     if options.fit_bytes is not None:
         return fit.answer(options, folder)
+    if options.per_node is not None:
+        return ranks.answer(options, folder)
     single = predict_for_card(options, folder)
     print(answer.as_json(options, single) if options.json else answer.as_text(options, single))
     return exit_code(single.verdict)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpumemprof.command_line import CommandParser
 from gpumemprof.estimate.cards import DEFAULT, Card, find_card
+from gpumemprof.estimate.command.ranks.options import check_launcher, parse_ranks
 from gpumemprof.estimate.command.sweep_flags import SweptFlag, parse_sweep
 from gpumemprof.estimate.command.units import parse_size
 
@@ -41,6 +42,9 @@ Options:
                         and predict again with them
   --sweep FLAG=A,B,...  Predict with each value of one of the program's flags;
                         several --sweep try every combination
+  --nproc N             Predict N processes, each with a GPU, as of torchrun
+  --nnodes N            On so many machines (default: 1)
+  --ranks A,B,...       Predict these ranks, or all
   --assume FILE:LINE=N  Take the value computed at this line to be N
   --json                Print JSON; the program's own output goes to stderr
   -h, --help            Print this help
@@ -68,6 +72,11 @@ class Options:
     sweeps: list[SweptFlag] = field(default_factory=list)
     assumed: dict[str, float] = field(default_factory=dict)
     json: bool = False
+    per_node: int | None = None
+    """Processes on each machine; None: the program is one process."""
+    nodes: int = 1
+    ranks: list[int] = field(default_factory=list)
+    """Those that are predicted."""
 
     @property
     def is_module(self) -> bool:
@@ -91,6 +100,9 @@ def _parser() -> CommandParser:
     parser.add_argument("--fit")
     parser.add_argument("--sweep", action="append", default=[])
     parser.add_argument("--assume", action="append", default=[])
+    parser.add_argument("--nproc")
+    parser.add_argument("--nnodes")
+    parser.add_argument("--ranks")
     parser.add_argument("--json", action="store_true")
     # Both take everything that follows: it belongs to the program, whatever it looks like.
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
@@ -123,6 +135,7 @@ def parse(words: Sequence[str]) -> Options | None:
         sweeps=[parse_sweep(text) for text in given.sweep],
         assumed=dict(_assumed(parser, text) for text in given.assume),
         json=given.json,
+        **parse_ranks(parser, given),
     )
     _check(parser, options)
     return options
@@ -187,14 +200,16 @@ def _check(parser: CommandParser, options: Options) -> None:
             ("--gpu all", options.is_for_all_cards),
             ("--sweep", bool(options.sweeps)),
             ("--fit", options.fit_bytes is not None),
+            ("--nproc", options.per_node is not None),
         )
         if is_given
     ]
     if len(several) > 1:
         raise parser.mistake(f"{several[0]} and {several[1]} cannot be combined")
+    check_launcher(parser, options.program)
     if options.output is None:
         return
-    if several and several[0] != "--fit":
+    if several and several[0] not in ("--fit", "--nproc"):
         raise parser.mistake(f"{several[0]} makes several predictions; -o keeps one")
     if Path(options.output).is_dir():
         raise parser.mistake(f"{options.output} is a folder; name a file with -o")

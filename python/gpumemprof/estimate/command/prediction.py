@@ -12,6 +12,7 @@ from gpumemprof.errors import Error
 from gpumemprof.estimate.process.facts import (
     ASSUMPTION,
     CERTAINTY,
+    COMMUNICATORS,
     ENDED,
     LIMIT_REACHED,
     OUT_OF_MEMORY,
@@ -72,6 +73,9 @@ class Prediction:
     lines_at_limits: dict[int, str] = field(default_factory=dict)
     """By the limits that were simulated: the line where memory runs out, if it does."""
 
+    communicators: int = 0
+    """Groups of ranks that exchanged data on the card: NCCL has buffers for each."""
+
     @property
     def has_failed(self) -> bool:
         """Whether the program ended because memory ran out."""
@@ -121,6 +125,7 @@ class Prediction:
             assumptions=_assumptions(facts),
             needed_bytes=simulated.needed_bytes if is_whole else None,
             lines_at_limits=simulated.lines,
+            communicators=int(facts.get(COMMUNICATORS, 0)),
         )
 
 

@@ -19,6 +19,7 @@ from gpumemprof.estimate.command.prediction import Prediction
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
+from gpumemprof.estimate.ranks.world import World, rank_path
 from gpumemprof.read.recording import Recording
 from gpumemprof.verify import apply
 from gpumemprof.verify.program import RunNotes, add_remedies, open_quietly
@@ -70,6 +71,20 @@ class Trial:
     """Keep its output, and show it only if it fails."""
     limits: Sequence[int] = ()
     """To be simulated with the prediction."""
+    world: World | None = None
+    """Which rank it is; None: the program is one process."""
+
+    @property
+    def recording_path(self) -> Path:
+        """Where it is recorded: `run` adds the rank to the name."""
+        return self.path if self.world is None else rank_path(self.path, self.world)
+
+    def environment(self) -> dict[str, str]:
+        """Ours, with what the remedies need and what torchrun would set."""
+        found = add_remedies(self.remedies)
+        if self.world is not None:
+            found = {"OMP_NUM_THREADS": "1", **found, **self.world.environment()}
+        return found
 
 
 def predict(options: Options, trial: Trial) -> Run:
@@ -89,6 +104,7 @@ def predict(options: Options, trial: Trial) -> Run:
         seconds=options.seconds,
         assumed=options.assumed,
         shows_progress=not trial.is_captured and sys.stderr.isatty(),
+        world=None if trial.world is None else vars(trial.world),
     )
     applied = apply.Request(str(effects_path), list(trial.remedies)) if trial.remedies else None
     order = {
@@ -108,7 +124,7 @@ def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
     sys.stdout.flush()
     process = subprocess.Popen(
         [sys.executable, *words],
-        env=add_remedies(trial.remedies),
+        env=trial.environment(),
         # Standard output is for the answer alone.
         stdout=subprocess.PIPE if trial.is_captured else sys.stderr,
         stderr=subprocess.STDOUT if trial.is_captured else None,
@@ -156,7 +172,7 @@ def _read(
         raise unpredicted(
             what, f"see its messages above, or try it without estimate: {_plain(options)}"
         )
-    recording = _open(trial.path)
+    recording = _open(trial.recording_path)
     prediction = None
     if recording is not None:
         prediction = Prediction.read(recording, trial.limit_bytes, trial.limits)
@@ -174,7 +190,7 @@ def _read(
         )
     if code != 0 and prediction.out_of_memory is not None:
         prediction = prediction.failed()
-    return Run(trial.path, recording, prediction, notes, effects)
+    return Run(trial.recording_path, recording, prediction, notes, effects)
 
 
 def _open(path: Path) -> Recording | None:
@@ -184,7 +200,7 @@ def _open(path: Path) -> Recording | None:
 def _ran_out(trial: Trial) -> bool:
     """Whether memory ran out in a program that reported it in its own way."""
     try:
-        recording = _open(trial.path)
+        recording = _open(trial.recording_path)
         prediction = None if recording is None else Prediction.read(recording, trial.limit_bytes)
     except Error:
         return False

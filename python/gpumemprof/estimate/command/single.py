@@ -11,6 +11,7 @@ from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.program import Run, Trial, UnpredictedError, predict
 from gpumemprof.estimate.command.progress import Progress
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
+from gpumemprof.estimate.ranks.world import World
 from gpumemprof.verify.program import open_quietly
 
 __all__ = ["UNLIMITED_BYTES", "Single", "exit_code", "predict_for_card"]
@@ -30,11 +31,18 @@ class Single:
     """The same as `run`, or the run on a card that is large enough."""
 
 
-def predict_for_card(options: Options, folder: Path, is_captured: bool = False) -> Single:
-    """Predict the program as it is; if it does not fit, also what it would need."""
+def predict_for_card(
+    options: Options, folder: Path, is_captured: bool = False, world: World | None = None
+) -> Single:
+    """Predict the program, or one rank of it; if it does not fit, also what it would need."""
     card = options.card
     trial = Trial(
-        card, card.free_bytes, _path(options, folder), options.program, is_captured=is_captured
+        card,
+        card.free_bytes,
+        _path(options, folder),
+        options.program,
+        is_captured=is_captured,
+        world=world,
     )
     run = predict(options, trial)
     whole = run
@@ -42,7 +50,7 @@ def predict_for_card(options: Options, folder: Path, is_captured: bool = False) 
         # Where output is captured, several programs run, and another line shows how far they are.
         with Progress(2, is_shown=not is_captured) as progress:
             progress.show(1, "what the whole run would need")
-            whole = _whole(options, folder, run)
+            whole = _whole(options, folder, run, world)
     room = Room.of_card(card)
     verdict = judge(run.prediction, room, whole.prediction if whole is not run else None)
     return Single(card, _kept(options, run), verdict, whole)
@@ -59,10 +67,12 @@ def _path(options: Options, folder: Path) -> Path:
     return folder / (Path(options.output).name if options.output else f"{stem}.gmp")
 
 
-def _whole(options: Options, folder: Path, run: Run) -> Run:
-    path = folder / "whole" / run.path.name
+def _whole(options: Options, folder: Path, run: Run, world: World | None) -> Run:
+    path = folder / "whole" / _path(options, folder).name
     path.parent.mkdir()
-    trial = Trial(options.card, UNLIMITED_BYTES, path, options.program, is_captured=True)
+    trial = Trial(
+        options.card, UNLIMITED_BYTES, path, options.program, is_captured=True, world=world
+    )
     try:
         return predict(options, trial)
     except UnpredictedError:  # The first run shows as much as can be known.

@@ -77,6 +77,11 @@ class Verdict:
         )
 
     @property
+    def network_bytes(self) -> int:
+        """What NCCL may take outside the pool."""
+        return network_bytes(self.prediction, self.room)
+
+    @property
     def sentence(self) -> str:
         """``fits an H100 80 GB: peak 61.3 GiB of 79.2 GiB free …``."""
         if self.answer is Answer.DOES_NOT_FIT:
@@ -104,9 +109,10 @@ class Verdict:
         doubt = self.bands.more_bytes(self.prediction)
         if not self.room.library_bytes:
             return f"it may take up to {size(doubt)} more than predicted"
+        network = f", NCCL {size(self.network_bytes)}" if self.network_bytes else ""
         return (
             f"it may take up to {size(doubt)} more than predicted, and kernels and libraries "
-            f"{size(self.room.library_bytes)} outside the pool"
+            f"{size(self.room.library_bytes)}{network} outside the pool"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -123,6 +129,19 @@ class Verdict:
             "line": self.line or None,
             "is_tight": self.is_tight,
         }
+
+
+# Not measured by us: public reports are of 0.2 to 1 GiB for a program's first communicator, and of
+# less for each further one.
+_FIRST_COMMUNICATOR_BYTES = 1 << 30
+_COMMUNICATOR_BYTES = 256 << 20
+
+
+def network_bytes(prediction: Prediction, room: Room) -> int:
+    """What NCCL may take for its buffers, outside PyTorch's pool."""
+    if prediction.communicators == 0 or not room.is_card:
+        return 0
+    return _FIRST_COMMUNICATOR_BYTES + (prediction.communicators - 1) * _COMMUNICATOR_BYTES
 
 
 def judge(prediction: Prediction, room: Room, whole: Prediction | None = None) -> Verdict:
@@ -148,6 +167,7 @@ def judge(prediction: Prediction, room: Room, whole: Prediction | None = None) -
     if least > free:
         line = prediction.lines_at_limits.get(free, "")
         return Verdict(Answer.DOES_NOT_FIT, room, prediction, expected, least, line)
-    fits = least + expected.more_bytes(prediction) + room.library_bytes <= free
+    outside = room.library_bytes + network_bytes(prediction, room)
+    fits = least + expected.more_bytes(prediction) + outside <= free
     answer = Answer.FITS if fits and not prediction.is_cut_short else Answer.MAY_NOT_FIT
     return Verdict(answer, room, prediction, expected, needed)

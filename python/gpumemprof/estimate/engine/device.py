@@ -15,7 +15,7 @@ from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.engine.doubt import Doubt
-from gpumemprof.estimate.engine.failures import check_device
+from gpumemprof.estimate.engine.failures import no_such_card
 
 __all__ = ["Device", "Memory", "torch_release"]
 
@@ -75,12 +75,15 @@ class Device:
         assumptions: Assumptions | None = None,
         torch_version: tuple[int, int] | None = None,
         index: int = 0,
+        count: int = 1,
     ) -> None:
         self.card = card
         self.memory = memory
         self.assumptions = Assumptions() if assumptions is None else assumptions
         self.torch_version = torch_version or torch_release()
-        self.index = index
+        self.index = 0  # the program's current device
+        self.own_index = index  # the card of this process; the other ones belong to other ranks
+        self.count = count
         self.limit_bytes = card.total_bytes - card.context_bytes
         self.stream = 0  # the current stream of the program, and the pool of a captured graph
         self.pool = (0, 0)
@@ -154,8 +157,10 @@ class Device:
         """Allocate the new storages among an operation's outputs, in their order."""
         if isinstance(outputs, FakeTensor):
             if outputs.fake_device.type == "cuda":
-                if outputs.fake_device.index:
-                    check_device(outputs.fake_device)
+                if (outputs.fake_device.index or 0) >= self.count:
+                    raise no_such_card(outputs.fake_device, self.count)
+                if self.count > 1 and outputs.fake_device.index != self.own_index:
+                    self._note_other_card(outputs.fake_device.index)
                 if outputs.layout is torch.strided:
                     self._birth(outputs, None, op)
                 else:
@@ -171,6 +176,13 @@ class Device:
             self.note("kernel", f"{op} has no rule: it is taken to allocate its results alone")
             with self._lock:
                 self.doubt.on_unknown(size, self.memory.allocated_bytes)
+
+    def _note_other_card(self, index: int | None) -> None:
+        self.note(
+            "behaviour",
+            f"memory on cuda:{index or 0} was counted as if it were on cuda:{self.own_index}, the "
+            "card of this rank; is torch.cuda.set_device(local_rank) missing?",
+        )
 
     def birth_sized(self, tensor: torch.Tensor, size_bytes: int, op: str) -> None:
         """Allocate a tensor whose storage has another size than its shape says."""

@@ -22,6 +22,7 @@ from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.shapes.sparse import sparse_shapes
 from gpumemprof.estimate.engine.values import Values, forget
+from gpumemprof.estimate.ranks.collectives import Collectives
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
@@ -57,6 +58,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self._plain_types: set[type] = set()
         self._data_shapes = DataShapes(device.assumptions, answers)
         self._rules = compile_rules(device)
+        self.collectives = Collectives(device)
         self._operations: dict[Any, Operation] = {}
         self.ending: type[BaseException] | None = None
         """To be raised in the main thread at its next operation."""
@@ -179,6 +181,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         function = self._data_shapes.functions.get(name)
         if function is not None:
             return self._within_mode(function)
+        collective = self.collectives.answer_for(name)
+        if collective is not None:
+            return self._within_mode(collective)
         if _is_made_of_others(func):
             return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
         return None

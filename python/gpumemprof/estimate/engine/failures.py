@@ -15,11 +15,11 @@ from gpumemprof.estimate.hidden_files import hidden_files
 __all__ = [
     "CannotEstimate",
     "as_on_a_gpu",
-    "check_device",
     "explained",
     "hide_frames",
     "line_of",
     "no_shape_function",
+    "no_such_card",
     "refusals",
 ]
 
@@ -182,12 +182,10 @@ def line_of(trace: TracebackType | None) -> Line:
     return found
 
 
-def check_device(device: torch.device) -> None:
-    """A tensor on a device that the estimate does not have."""
-    count = torch.cuda.device_count()
-    if device.index >= count:
-        have = "one card is" if count == 1 else f"{count} cards are"
-        raise CannotEstimate(f"{have} predicted, and this uses {device}", "use cuda:0 there")
+def no_such_card(device: torch.device, count: int) -> CannotEstimate:
+    """A tensor on a card that the estimate does not have."""
+    have = "one card is" if count == 1 else f"{count} cards are"
+    return CannotEstimate(f"{have} predicted, and this uses {device}", "use cuda:0 there")
 
 
 def no_shape_function(func: Any, reason: object = "") -> CannotEstimate:

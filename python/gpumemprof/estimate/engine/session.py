@@ -28,6 +28,7 @@ from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.uncaught import UncaughtExceptions
 from gpumemprof.estimate.patches.patcher import Patcher
+from gpumemprof.estimate.ranks.world import World
 
 __all__ = [
     "Session",
@@ -53,6 +54,8 @@ class Settings:
     allocator: str | None = None
     limit_bytes: int | None = None
     prints_sentences: bool = True  # why the program could not be predicted
+    # The rank that this process is; None: the program is a single process.
+    world: World | None = None
 
 
 class Session:
@@ -61,7 +64,12 @@ class Session:
     def __init__(self, card: Card, settings: Settings, memory: Memory | None = None) -> None:
         self._check_release()
         self.assumptions = Assumptions()
-        self.device = Device(card, memory or _simulated(card, settings), self.assumptions)
+        self.world = settings.world
+        index, count = (0, 1)
+        if self.world is not None:
+            index, count = self.world.local_rank, self.world.per_node
+        simulated = memory or _simulated(card, settings, index)
+        self.device = Device(card, simulated, self.assumptions, index=index, count=count)
         self.answers = Answers(self.assumptions, settings.assumed_values)
         _load_rules()
         self.fake_mode = FakeMode()
@@ -77,7 +85,14 @@ class Session:
     def start(self) -> None:
         """Patch torch, check that it works, and estimate what this thread does."""
         try:
-            patches.install_all(self._patcher, self.device, self.answers, self.modes)
+            patches.install_all(
+                self._patcher,
+                self.device,
+                self.answers,
+                self.modes,
+                self.mode.collectives,
+                self.world,
+            )
             self_check.check(self.device, self.modes, self.mode.gradient_sums.learn)
         except BaseException:
             self._patcher.undo()
@@ -119,6 +134,7 @@ class Session:
             assumptions=list(self.assumptions),
             out_of_memory=self.device.first_out_of_memory,
             bytes_by_certainty=self.device.doubt.bytes_by_certainty(),
+            communicators=len(self.mode.collectives.communicators),
             failure=self.failure,
         )
 
@@ -142,12 +158,12 @@ def _counted(operations: list[Operation]) -> list[OperationFacts]:
     return sorted(found.values(), key=lambda each: each.name)
 
 
-def _simulated(card: Card, settings: Settings) -> Memory:
+def _simulated(card: Card, settings: Settings, index: int) -> Memory:
     conf = settings.allocator
     if conf is None:
         conf = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF", "")
     limit = settings.limit_bytes or card.total_bytes - card.context_bytes
-    return _core.SimulatedDevice(0, card.total_bytes, limit, conf, torch_release())
+    return _core.SimulatedDevice(index, card.total_bytes, limit, conf, torch_release())
 
 
 def _load_rules() -> None:

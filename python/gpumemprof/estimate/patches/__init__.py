@@ -10,6 +10,7 @@ from gpumemprof.estimate.patches import (
     compilation,
     cuda,
     data_loading,
+    distributed,
     fake_tensors,
     kernels,
     libraries,
@@ -22,15 +23,22 @@ from gpumemprof.estimate.patches import (
     transformer_layers,
 )
 from gpumemprof.estimate.patches.patcher import Patcher
+from gpumemprof.estimate.ranks.collectives import Collectives
+from gpumemprof.estimate.ranks.world import World
 
 __all__ = ["install_all"]
 
 
 def install_all(
-    patcher: Patcher, device: Device, answers: Answers, modes: Callable[[], Any]
+    patcher: Patcher,
+    device: Device,
+    answers: Answers,
+    modes: Callable[[], Any],
+    collectives: Collectives,
+    world: World | None = None,
 ) -> None:
-    """`modes` makes a context in which operations are estimated."""
-    native.install(patcher)
+    """`modes` makes a context in which operations are estimated; `world`: which rank this is."""
+    native.install(patcher, device)
     kernels.install(patcher, device)  # before the build looks like one with CUDA
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
@@ -43,3 +51,4 @@ def install_all(
     saver = saving.install(patcher, device, modes)
     libraries.install(patcher, saver)
     threads.install(patcher, modes)
+    distributed.install(patcher, device, answers, collectives, world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import inspect
 from typing import Any
 
@@ -41,8 +42,14 @@ def _never_initialize_cuda(patcher: Patcher) -> None:
 def _treat_like_plain_tensors(patcher: Patcher) -> None:
     # Parameters are swapped in place by module.to(); weak references to them do no harm here.
     def swap(one: torch.Tensor, other: torch.Tensor) -> None:
+        slots = {*copyreg._slotnames(type(one)), *copyreg._slotnames(type(other))}  # type: ignore[attr-defined]
+        values = [{name: getattr(each, name, _MISSING) for name in slots} for each in (one, other)]
         one.__class__, other.__class__ = other.__class__, one.__class__
         one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+        for each, found in zip((other, one), values):
+            for name, value in found.items():
+                if value is not _MISSING:
+                    setattr(each, name, value)
         torch._C._swap_tensor_impl(one, other)
 
     patcher.set(torch.utils, "swap_tensors", swap)
@@ -61,6 +68,7 @@ def _treat_like_plain_tensors(patcher: Patcher) -> None:
         )
 
 
+_MISSING = object()
 _REAL_DATA = torch._C.TensorBase.data
 
 

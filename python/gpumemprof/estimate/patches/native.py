@@ -19,6 +19,7 @@ from typing import Any, Callable
 import torch
 
 from gpumemprof.errors import Error
+from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install", "saying_no_cuda"]
@@ -35,6 +36,7 @@ _MACHINE_CODE = {
 }
 _DISTANCE = 64  # between the two functions
 # As declared in torch 2.11 to 2.13; the headers of the installed release are read where present.
+_USUAL_GUARD_SLOTS = (15, 2)
 _USUAL_SLOTS = {"isBuilt": 2, "hasPrimaryContext": 4, "hasCUDA": 16}
 
 _guards_that_do_nothing: set[Any] = set()
@@ -42,13 +44,15 @@ _has_cuda: list[Callable[[bool], None]] = []  # sets what torch's C++ code hears
 _kept: list[Any] = []  # torch keeps pointers to these for the rest of the process
 
 
-def install(patcher: Patcher) -> None:
+def install(patcher: Patcher, device: Device) -> None:
     _hide_cards(patcher)
     # It asks the hooks for the version of CUDA, which a build without CUDA does not have.
     configuration = torch.__config__.show()
     patcher.set(torch._C, "_show_config", lambda: configuration)
     functions = _constant_functions()
     _install_device_guard(patcher, *functions)
+    if device.count > 1:
+        _answer_guard(patcher, device)
     _answer_hooks(patcher, functions)
 
 
@@ -108,9 +112,7 @@ def _install_device_guard(patcher: Patcher, returns_zero: int, returns_one: int)
     cuda:0, as a stream its default one, and as a number of devices it is right.
     """
     has_own = hasattr(torch._C, "_ensureCUDADeviceGuardSet")
-    registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(
-        _library("libc10.so"), "_ZN3c104impl26device_guard_impl_registryE"
-    )
+    registry = _guards()
     original = registry[_CUDA]
     if original in _guards_that_do_nothing:
         return
@@ -127,6 +129,48 @@ def _install_device_guard(patcher: Patcher, returns_zero: int, returns_one: int)
             registry[_CUDA] = original
 
     patcher.on_undo(restore)
+
+
+def _answer_guard(patcher: Patcher, device: Device) -> None:
+    """With several devices: how many there are, and which is the current one.
+
+    The autograd engine has a thread for each, and ``tensor.cuda()`` uses the current one.
+    """
+    registry = _guards()
+    original = registry[_CUDA]
+    guard = ctypes.cast(original, ctypes.POINTER(ctypes.c_void_p))
+    functions = ctypes.cast(guard[0], ctypes.POINTER(ctypes.c_void_p))
+    table = (ctypes.c_void_p * _MOST_SLOTS)(*[functions[index] for index in range(_MOST_SLOTS)])
+    kind = ctypes.CFUNCTYPE(ctypes.c_long)
+    # A device is two bytes: its type and its index.
+    answers = (kind(lambda: device.count), kind(lambda: _CUDA | device.index << 8))
+    for slot, answer in zip(_guard_slots(), answers):
+        table[slot] = ctypes.cast(answer, ctypes.c_void_p).value
+    answering = (ctypes.c_void_p * 1)(ctypes.addressof(table))
+    _kept.append((table, answering, answers))
+    registry[_CUDA] = ctypes.addressof(answering)
+
+    def restore() -> None:
+        registry[_CUDA] = original
+
+    patcher.on_undo(restore)
+
+
+def _guard_slots() -> tuple[int, int]:
+    """The places of deviceCount and getDevice in the guard's table, from the release's header."""
+    header = Path(torch.__file__).parent / "include/c10/core/impl/DeviceGuardImplInterface.h"
+    try:
+        text = re.sub(r"//[^\n]*|/\*.*?\*/", "", header.read_text(), flags=re.S)
+    except OSError:
+        return _USUAL_GUARD_SLOTS
+    names = re.findall(r"\bvirtual\b[^(;{]*?(~?\w+)\s*\(", text)
+    return names.index("deviceCount"), names.index("getDevice")
+
+
+def _guards() -> Any:
+    return (ctypes.c_void_p * (_CUDA + 1)).in_dll(
+        _library("libc10.so"), "_ZN3c104impl26device_guard_impl_registryE"
+    )
 
 
 def _guard_that_returns(function: int) -> int:

@@ -17,6 +17,7 @@ from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.program_lines import innermost_line, main_line
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.estimate.process.simulated_card import SimulatedCard
+from gpumemprof.estimate.ranks.world import World
 from gpumemprof.recorder.run_closing import print_message
 
 __all__ = ["Estimation", "begin"]
@@ -28,11 +29,16 @@ class Estimation:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._notes = Notes()
-        self._card = SimulatedCard(find_card(request.card), request.limit_bytes, request.assumed)
+        self._card = SimulatedCard(
+            find_card(request.card),
+            request.limit_bytes,
+            request.assumed,
+            None if request.world is None else World(**request.world),
+        )
         self._time: TimeLimit | None = None
         self._steps: StepLimit | None = None
         self._has_started = threading.Event()
-        self.devices = self._card.devices
+        self.device = self._card.device
         self.hidden_files = self._card.hidden_files
 
     def start(self) -> None:

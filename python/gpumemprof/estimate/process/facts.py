@@ -14,6 +14,7 @@ from gpumemprof.estimate.cards import Card
 __all__ = [
     "ASSUMPTION",
     "CERTAINTY",
+    "COMMUNICATORS",
     "ENDED",
     "LIMIT_REACHED",
     "OUT_OF_MEMORY",
@@ -32,18 +33,19 @@ LIMIT_REACHED = "limit"
 """Values of ENDED: why the program ended."""
 CERTAINTY = "estimate certainty"
 ASSUMPTION = "estimate assumption "
+COMMUNICATORS = "estimate communicators"
 
 _MOST_ASSUMPTIONS = 500
 
 
-def first_facts(card: Card, limit_bytes: int) -> dict[str, str]:
+def first_facts(card: Card, limit_bytes: int, index: int = 0) -> dict[str, str]:
     """What is known when the program starts."""
     return {
         PREDICTED: "predicted",
         CARD: card.id,
         LIMIT: str(limit_bytes),
-        "device 0": card.name,
-        "device 0 total_bytes": str(card.total_bytes),
+        f"device {index}": card.name,
+        f"device {index} total_bytes": str(card.total_bytes),
     }
 
 
@@ -55,6 +57,7 @@ def engine_facts(found: Any) -> dict[str, str]:
     ]
     return {
         **certainty_facts(found.bytes_by_certainty),
+        **({COMMUNICATORS: str(found.communicators)} if found.communicators else {}),
         **assumption_facts(rows),
     }
 

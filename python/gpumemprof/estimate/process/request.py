@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 __all__ = ["Request"]
 
@@ -25,6 +26,8 @@ class Request:
     assumed: dict[str, float] = field(default_factory=dict)
     """By ``file:line``: what the values computed there are to be taken for."""
     shows_progress: bool = False
+    world: dict[str, Any] | None = None
+    """The fields of `World` if the program has several ranks."""
 
     def text(self) -> str:
         """For the environment."""

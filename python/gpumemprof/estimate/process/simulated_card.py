@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.hidden_files import hidden_files
 from gpumemprof.estimate.process import facts
+from gpumemprof.estimate.ranks.world import World
 
 __all__ = ["SimulatedCard"]
 
@@ -17,12 +18,19 @@ __all__ = ["SimulatedCard"]
 class SimulatedCard:
     """One card, on which the program runs from `begin` to `end`."""
 
-    def __init__(self, card: Card, limit_bytes: int, assumed: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        card: Card,
+        limit_bytes: int,
+        assumed: Mapping[str, float],
+        world: World | None = None,
+    ) -> None:
         self._card = card
         self._limit_bytes = limit_bytes
         self._assumed = dict(assumed)
         self._has_begun = False
-        self.devices = 1
+        self._world = world
+        self.device = 0 if world is None else world.local_rank
         self.hidden_files = list(hidden_files())
 
     def settings(self) -> str:
@@ -44,11 +52,12 @@ class SimulatedCard:
             session.Settings(
                 assumed_values=self._assumed,
                 limit_bytes=self._limit_bytes,
+                world=self._world,
                 prints_sentences=False,
             ),
         )
         self._has_begun = True
-        return facts.first_facts(self._card, self._limit_bytes)
+        return facts.first_facts(self._card, self._limit_bytes, self.device)
 
     def failure(self) -> str:
         """Why the program could not be predicted, in one sentence; empty if it could."""

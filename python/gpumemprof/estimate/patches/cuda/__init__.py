@@ -22,7 +22,7 @@ def install(patcher: Patcher, device: Device) -> None:
     properties.install(patcher, device)
     memory.install(patcher, device)
     streams.install(patcher, device)
-    random_numbers.install(patcher)
+    random_numbers.install(patcher, device)
     private = pools.Pools(device)
     pools.install(patcher, device, private)
     graphs.install(patcher, device, private)

@@ -81,12 +81,19 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         if which is None:
             return device.index
         index = which if isinstance(which, int) else torch.device(which).index
-        if index is not None and index not in (-1, device.index):
+        if index is None or index < 0:
+            return device.index
+        if index >= device.count:
+            has = "one device" if device.count == 1 else f"{device.count} devices"
             raise RuntimeError(
-                "CUDA error: invalid device ordinal (the estimate has one device; cuda:"
-                f"{index} does not exist)"
+                f"CUDA error: invalid device ordinal (the estimate has {has}; cuda:{index} does "
+                "not exist)"
             )
-        return device.index
+        return int(index)
+
+    def exchange(which: Any) -> int:
+        before, device.index = device.index, index_of(which)
+        return before
 
     def of_device(value: Any) -> Any:
         def answer(which: Any = None, *_: Any, **__: Any) -> Any:
@@ -102,12 +109,12 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         "init": lambda: None,
         "_lazy_init": lambda: None,
         "_lazy_call": lambda call, **_: None,
-        "device_count": lambda: 1,
-        "_device_count_nvml": lambda: 1,
+        "device_count": lambda: device.count,
+        "_device_count_nvml": lambda: device.count,
         "current_device": lambda: device.index,
-        "set_device": lambda which: index_of(which) and None,
-        "_exchange_device": lambda which: device.index,
-        "_maybe_exchange_device": lambda which: device.index,
+        "set_device": lambda which: exchange(which) and None,
+        "_exchange_device": exchange,
+        "_maybe_exchange_device": exchange,
         "synchronize": lambda *_: None,
         "ipc_collect": lambda: None,
         "get_device_name": of_device(device.card.name),
@@ -135,9 +142,9 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
     patcher.set(torch.cuda, "_initialized", True)
     for name, answer in {
         "_cuda_isInBadFork": lambda: False,
-        "_cuda_getDeviceCount": lambda: 1,
+        "_cuda_getDeviceCount": lambda: device.count,
         "_cuda_getDevice": lambda: device.index,
-        "_cuda_setDevice": lambda which: None,
+        "_cuda_setDevice": lambda which: exchange(which) and None,
         "_cuda_init": lambda: None,
         "_cuda_synchronize": lambda *_: None,
         "_cuda_hasPrimaryContext": lambda *_: False,
@@ -154,12 +161,12 @@ def _answer_accelerator(patcher: Patcher, device: Device) -> None:
         return
     for name, answer in {
         "is_available": lambda: True,
-        "device_count": lambda: 1,
+        "device_count": lambda: device.count,
         "current_accelerator": lambda *_, **__: torch.device("cuda"),
         "current_device_index": lambda: device.index,
         "current_device_idx": lambda: device.index,
-        "set_device_index": lambda *_: None,
-        "set_device_idx": lambda *_: None,
+        "set_device_index": lambda which: torch.cuda.set_device(which),
+        "set_device_idx": lambda which: torch.cuda.set_device(which),
         "synchronize": lambda *_: None,
     }.items():
         patcher.set_if_present(accelerator, name, answer)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -38,10 +39,12 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
     @property
     def device(self) -> torch.device:
         found = self._device
-        return torch.device("cuda", 0) if found.type == "cuda" and found.index is None else found
+        if found.type == "cuda" and found.index is None:
+            return torch.device("cuda", torch.cuda.current_device())
+        return found
 
 
-def install(patcher: Patcher) -> None:
+def install(patcher: Patcher, device: Device) -> None:
     random = torch.cuda.random
     nothing: dict[str, Any] = {
         name: lambda *_, **__: None
@@ -57,11 +60,12 @@ def install(patcher: Patcher) -> None:
     answers = {
         **nothing,
         "get_rng_state": _state,
-        "get_rng_state_all": lambda: [_state()],
+        "get_rng_state_all": lambda: [_state() for _ in range(device.count)],
         "initial_seed": lambda: 0,
     }
     for owner in (torch.cuda, random):
         for name, answer in answers.items():
             patcher.set_if_present(owner, name, answer)
-    patcher.set(torch.cuda, "default_generators", (Generator("cuda"),))
+    generators = tuple(Generator(torch.device("cuda", index)) for index in range(device.count))
+    patcher.set(torch.cuda, "default_generators", generators)
     patcher.set(torch, "Generator", Generator)

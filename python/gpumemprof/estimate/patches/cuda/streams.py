@@ -25,7 +25,7 @@ class Event:
     def __init__(self, *_: Any, **__: Any) -> None:
         self.recorded_at = time.perf_counter()
         self.cuda_event = 0
-        self.device = torch.device("cuda", 0)
+        self.device = torch.device("cuda", StreamContext.device.index)
 
     def record(self, stream: Any = None) -> None:
         self.recorded_at = time.perf_counter()
@@ -62,8 +62,8 @@ class Stream:
             number = next(Stream._taken[has_priority]) % _STREAMS_OF_PRIORITY
             self.stream_id = 1 + number + (_STREAMS_OF_PRIORITY if has_priority else 0)
         self.cuda_stream = self.stream_id
-        self.device = torch.device("cuda", 0)
-        self.device_index = 0
+        self.device_index = StreamContext.device.index
+        self.device = torch.device("cuda", self.device_index)
         self.device_type = 1
         self.priority = priority
 
@@ -102,7 +102,7 @@ class Stream:
         return hash(self.stream_id)
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
 class StreamContext:
@@ -166,7 +166,7 @@ def install(patcher: Patcher, device: Device) -> None:
         patcher.set_if_present(accelerator, "set_stream", lambda stream: set_stream(stream))
     native: dict[str, Any] = {
         "_cuda_getCurrentRawStream": lambda *_: device.stream,
-        "_cuda_getCurrentStream": lambda *_: (device.stream, 0, 1),
+        "_cuda_getCurrentStream": lambda *_: (device.stream, device.index, 1),
     }
     for name, answer in native.items():
         patcher.set(torch._C, name, answer)

@@ -1,0 +1,1 @@
+"""``--nproc``: the ranks of a program that torchrun would start."""

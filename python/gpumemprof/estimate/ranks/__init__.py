@@ -1,0 +1,1 @@
+"""Programs of several processes: each rank is predicted alone, with collectives that return."""

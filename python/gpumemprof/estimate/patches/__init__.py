@@ -36,7 +36,7 @@ def install_all(
     recurrent.install(patcher)
     losses.install(patcher)
     transformer_layers.install(patcher, device)
-    compilation.install(patcher, device)
+    compilation.install(patcher, device, modes)
     data_loading.install(patcher, modes)
     saver = saving.install(patcher, device, modes)
     libraries.install(patcher, saver)

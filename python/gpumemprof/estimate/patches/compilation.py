@@ -23,9 +23,9 @@ _BACKENDS = ("inductor", "aot_eager", "eager")
 _DROPPED_OPTIONS = ("max_autotune", "triton.cudagraph", "coordinate_descent", "cuda_graphs")
 
 
-def install(patcher: Patcher, device: Device) -> None:
+def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
     really_compile = torch.compile
-    inductor = Inductor(patcher, device)
+    inductor = Inductor(patcher, device, modes)
 
     def compile_model(model: Any = None, **arguments: Any) -> Any:
         if model is None:

@@ -23,6 +23,30 @@ def install(patcher: Patcher, device: Device) -> None:
     _answer_old_types(patcher)
 
 
+# MiB, by a part of the card's name; the first that fits.
+_CACHES = {
+    "B200": 126,
+    "H200": 60,
+    "GH200": 60,
+    "H100": 50,
+    "A100": 40,
+    "L40": 96,
+    "L4": 48,
+    "RTX PRO 6000": 128,
+    "RTX 6000 Ada": 96,
+    "RTX 5090": 96,
+    "RTX 4090": 72,
+    "RTX 4080": 64,
+    "T4": 4,
+}
+_OLDER_CACHE = 6
+
+
+def _cache_bytes(name: str) -> int:
+    found = next((size for card, size in _CACHES.items() if card in name), _OLDER_CACHE)
+    return found << 20
+
+
 def _properties(device: Device) -> SimpleNamespace:
     card = device.card
     return SimpleNamespace(
@@ -36,7 +60,7 @@ def _properties(device: Device) -> SimpleNamespace:
         shared_memory_per_block=49152,
         shared_memory_per_block_optin=232448 if card.capability[0] >= 9 else 166912,
         shared_memory_per_multiprocessor=233472 if card.capability[0] >= 9 else 167936,
-        L2_cache_size=50 << 20,
+        L2_cache_size=_cache_bytes(card.name),
         gcnArchName="",
         warp_size=32,
         is_integrated=0,

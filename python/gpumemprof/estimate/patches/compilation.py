@@ -50,6 +50,7 @@ def _is_known(backend: str | Callable[..., Any]) -> bool:
 def _without_tuning(arguments: dict[str, Any], device: Device) -> dict[str, Any]:
     kept = dict(arguments)
     mode = kept.pop("mode", None)
+    kept.pop("fullgraph", None)  # It only forbids what must be possible here: to give up.
     options = kept.get("options")
     if options:
         kept["options"] = {

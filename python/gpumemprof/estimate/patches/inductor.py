@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import importlib.util
+import inspect
 import os
 import shutil
 import sys
 import tempfile
+import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gpumemprof
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate
-from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.fake_mode import FakeMode, outside_modes
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["Inductor"]
@@ -33,6 +37,11 @@ _SETTINGS = {
 }
 
 
+# Where `process_inputs` is, by release.
+_READERS_OF_INPUTS = (
+    "torch._functorch.aot_autograd",
+    "torch._functorch._aot_autograd.frontend_utils",
+)
 _OWN_FOLDER = f"{Path(gpumemprof.__file__).parent}{os.sep}"
 
 
@@ -92,6 +101,46 @@ def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@contextlib.contextmanager
+def _importable_triton() -> Iterator[None]:
+    """Compiled programs import Triton, also where it is not installed."""
+    names = ("triton", "triton.language")
+    if importlib.util.find_spec("triton") is not None:
+        yield
+        return
+    for name in names:
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["triton"].language = sys.modules["triton.language"]  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+class _OtherFake(type):
+    """Fake tensors, except those of the program: to the compiler they are like real ones."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, FakeTensor) and type(value.fake_mode) is not FakeMode
+
+
+class _CompilersFakeTensor(metaclass=_OtherFake):
+    pass
+
+
+def _detect(detect: Callable[..., Any]) -> Callable[..., Any]:
+    """Inputs are fake already; older releases expect them to be of the compiler's own mode."""
+
+    def detected(inputs: Any = None) -> Any:
+        context = torch._guards.TracingContext.try_get()
+        if context is not None and context.fake_mode is not None:
+            return context.fake_mode
+        return detect(inputs)
+
+    return detected
+
+
 class Inductor:
     """Changes torch's compiler when a program first asks for it: importing it takes seconds."""
 
@@ -116,7 +165,7 @@ class Inductor:
     def _install(self) -> None:
         from torch._dynamo import convert_frame
         from torch._dynamo.variables import optimizer
-        from torch._inductor import async_compile, compile_fx, config, constant_folding
+        from torch._inductor import async_compile, codecache, compile_fx, config, constant_folding
         from torch._inductor.fx_passes import pad_mm
         from torch.utils import _triton
 
@@ -127,10 +176,28 @@ class Inductor:
         changes.__enter__()
         patcher.on_undo(lambda: changes.__exit__(None, None, None))
         patcher.set(FakeTensorMode, "avoid_device_init", property(lambda _: True))
-        self._replace_everywhere(_triton, "has_triton", lambda *_: True)
+        # Without Triton itself, programs can still be written; only dynamo would import it.
+        users = "" if _triton.has_triton_package() else "torch._inductor"
+        self._replace_everywhere(_triton, "has_triton", lambda *_: True, users)
         self._replace_everywhere(_triton, "triton_backend", lambda *_: None)
         self._replace_everywhere(_triton, "triton_hash_with_backend", lambda *_: "none")
+        self._replace_everywhere(
+            torch._guards, "detect_fake_mode", _detect(torch._guards.detect_fake_mode)
+        )
         self._install_runtime(async_compile)
+        code_cache = codecache.PyCodeCache
+        load = code_cache.load_by_key_path
+
+        def load_program(*args: Any, **kwargs: Any) -> Any:
+            with _importable_triton():
+                return load(*args, **kwargs)
+
+        patcher.set(code_cache, "load_by_key_path", staticmethod(load_program))
+        for module in _READERS_OF_INPUTS:
+            with contextlib.suppress(ImportError):
+                owner = importlib.import_module(module)
+                if "def process_inputs" in inspect.getsource(owner):
+                    patcher.set_if_present(owner, "FakeTensor", _CompilersFakeTensor)
         folder = constant_folding.ConstantFolder
         patcher.set(folder, "run", _on_cpu(folder.run))
         patcher.set_if_present(pad_mm, "get_cached_should_pad", self._pads)
@@ -171,6 +238,8 @@ class Inductor:
         patcher.set_if_present(guards, "_empty_strided_cuda", empty_on("cuda"))
         patcher.set_if_present(guards, "_empty_strided_cpu", empty_on("cpu"))
         patcher.set_if_present(guards, "_reinterpret_tensor", reinterpreted)
+        for name in ("copy_misaligned", "copy_if_misaligned"):
+            patcher.set_if_present(guards, name, lambda tensor: tensor)
 
     def _make_kernel(self, name: str, source: str, *_: Any, **__: Any) -> _Kernel:
         from torch._inductor.codecache import PyCodeCache
@@ -183,11 +252,12 @@ class Inductor:
             return _Kernel()
         return _TimedKernel(kernel, self._device) if is_timed else _Kernel()
 
-    def _replace_everywhere(self, owner: Any, name: str, new: Any) -> None:
-        """Also where it was imported by name."""
+    def _replace_everywhere(self, owner: Any, name: str, new: Any, users: str = "") -> None:
+        """Also where it was imported by name; in modules whose names begin so."""
         old = getattr(owner, name)
-        for module in list(sys.modules.values()):
-            if vars(module).get(name) is old if hasattr(module, "__dict__") else False:
+        for user, module in list(sys.modules.items()):
+            is_user = user.startswith(users) and getattr(module, "__dict__", {}).get(name) is old
+            if is_user:
                 self._patcher.set(module, name, new)
 
     def _pads(self, *_: Any) -> bool:
@@ -220,9 +290,10 @@ class Inductor:
 
     def _trying(self, convert: Callable[..., Any]) -> Callable[..., Any]:
         """Tracing a function; one that cannot be compiled runs as it is."""
-        from torch._dynamo import eval_frame, types
+        from torch._dynamo import eval_frame
+        from torch._dynamo import types as dynamo_types
 
-        make_skip = getattr(types, "ConvertFrameReturn", lambda: None)
+        make_skip = getattr(dynamo_types, "ConvertFrameReturn", lambda: None)
 
         def tried(wrapper: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
             if frame.f_code.co_filename.startswith(_OWN_FOLDER):

@@ -1,4 +1,4 @@
-"""Rarer parts of torch that ask for CUDA: properties, profilers, TorchScript, old types, pickles."""
+"""Rarer parts of torch that ask for CUDA: properties, profilers, TorchScript, pickles."""
 
 from __future__ import annotations
 

@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = ROOT / "tests" / "device" / "estimate_programs"
+sys.path.insert(0, str(ROOT / "tests" / "device"))
+
+from estimate_programs.read_index import BLIND_SETS, PROGRAMS, read_index  # noqa: E402
+
 TRUTH = ROOT / "tests" / "data" / "estimate" / "truth.json"
-BLIND_SETS = ("blind", "blind_two")
 # What a prediction may be off, as a share of the truth: of half and of 95 % of all programs.
 BARS = {"allocated": (0.1, 2.0), "reserved": (0.5, 5.0)}
 # A verdict other than "fits" is an answer, not a failure.
@@ -62,25 +64,6 @@ class Row(NamedTuple):
     allocated: Figure
     reserved: Figure
     seconds: float
-
-
-def read_programs(part: str, only: Sequence[str]) -> list[dict[str, Any]]:
-    programs: list[dict[str, Any]] = json.loads((PROGRAMS / "index.json").read_text())["programs"]
-    set_of = {
-        name: blind
-        for blind in BLIND_SETS
-        for name in (PROGRAMS / f"{blind}.txt").read_text().split()
-    }
-    known = {program["name"] for program in programs}
-    if unknown := set(only) - known:
-        sys.exit(f"estimate_accuracy: there is no program {min(unknown)!r} in index.json.")
-    for program in programs:
-        program["set"] = set_of.get(program["name"], "open")
-    return [
-        program
-        for program in programs
-        if (program["name"] in only if only else part in ("all", program["set"]))
-    ]
 
 
 def predict(program: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -235,7 +218,7 @@ def main() -> int:
     parser.add_argument("--predictions", type=Path, metavar="FILE")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    programs = read_programs(options.set, options.only)
+    programs = read_index(options.set, options.only)
     if options.predictions:
         predictions = json.loads(options.predictions.read_text())
     else:

@@ -35,9 +35,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
+from estimate_programs.read_index import BLIND_SETS, PROGRAMS, read_index
+
 HERE = Path(__file__).resolve().parent
-PROGRAMS = HERE / "estimate_programs"
-BLIND_SETS = ("blind", "blind_two")
 LIMIT_SECONDS = 60
 SIDE_BY_SIDE = 6
 HISTORY_ENTRIES = 400_000
@@ -171,25 +171,6 @@ def launch_on_cpu(path: Path, arguments: list[str]) -> int:
         return run_program(path, arguments)
 
 
-def read_index(only: list[str], part: str) -> list[dict[str, Any]]:
-    programs = json.loads((PROGRAMS / "index.json").read_text())["programs"]
-    set_of = {
-        name: blind
-        for blind in BLIND_SETS
-        for name in (PROGRAMS / f"{blind}.txt").read_text().split()
-    }
-    unknown = (set(only) | set(set_of)) - {program["name"] for program in programs}
-    if unknown:
-        sys.exit(f"estimate_truth: there is no program {sorted(unknown)[0]!r} in index.json.")
-    for program in programs:
-        program["set"] = set_of.get(program["name"], "open")
-    return [
-        program
-        for program in programs
-        if (program["name"] in only if only else part in ("all", program["set"]))
-    ]
-
-
 def run_one(program: dict[str, Any], options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     name = program["name"]
     result = scratch / f"{name}.json"
@@ -242,7 +223,7 @@ def main() -> int:
     parser.add_argument("--on-cpu", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    programs = read_index(options.only, options.set)
+    programs = read_index(options.set, options.only)
     # The long ones first, so that none is left alone at the end.
     programs.sort(key=lambda program: -program.get("limit_seconds", LIMIT_SECONDS))
     results: dict[str, Any] = {}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
@@ -18,6 +22,7 @@ __all__ = ["main"]
 _CODES = {"usage": 2, "bad_input": 3, "environment": 4}
 _BUG_CODE = 70
 _INTERRUPTED_CODE = 130
+_SIGNAL_CODE = 128
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.lists_cards:
             print(card_list.as_json() if options.json else card_list.as_text())
             return 0
-        with tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
+        with _ending_together(), tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
             return _answer(options, Path(folder))
     except Error as error:
         print_message(str(error))
@@ -50,6 +55,23 @@ def main(arguments: Sequence[str]) -> int:
         return _CODES["environment"]
     except KeyboardInterrupt:
         return _INTERRUPTED_CODE
+
+
+@contextlib.contextmanager
+def _ending_together() -> Iterator[None]:
+    """Whoever ends the command ends the program that it runs, and leaves no files behind."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(_SIGNAL_CODE + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _answer(options: Options, folder: Path) -> int:

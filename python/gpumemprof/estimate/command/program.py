@@ -140,8 +140,9 @@ def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
             "",
             "raise the limit with --limit SECONDS, or predict fewer steps with --steps",
         ) from None
-    except BaseException:
-        # Ctrl-C reaches the program too.
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the program too.
+            process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(timeout=5)
         process.kill()

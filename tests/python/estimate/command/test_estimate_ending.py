@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 
 import pytest
-from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit
+from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit, TimeLimit
+from gpumemprof.estimate.process.program_lines import main_line
 
 
 class Optimizer:
@@ -103,3 +105,24 @@ def test_a_program_that_catches_the_end_is_ended_all_the_same(
         optimizer.step()
     assert raised.value.args == (0,)
     assert (optimizer.steps, told.ends) == (2, 1)
+
+
+def test_time_that_is_over_is_noticed_and_a_program_that_has_ended_is_left_alone() -> None:
+    over = threading.Event()
+    TimeLimit(0.01, over.set, lambda: None).start()
+    assert over.wait(10)
+    ended: list[str] = []
+    limit = TimeLimit(0.2, lambda: ended.append("over"), lambda: None)
+    limit.start()
+    limit.cancel()
+    limit._thread.join(10)
+    assert not limit._thread.is_alive()
+    assert ended == []
+
+
+def test_the_line_of_the_main_thread_is_known_in_another_thread() -> None:
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(main_line()))
+    thread.start()
+    thread.join()
+    assert "test_estimate_ending.py:" in found[0]

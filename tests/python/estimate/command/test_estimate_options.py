@@ -75,6 +75,9 @@ def test_help_and_the_list_of_cards_need_no_program() -> None:
         (["--gpu", "all", "--fit", "1GiB", "train.py"], "--gpu all and --fit cannot be combined"),
         (["--sweep", "a=1", "-o", "o.gmp", "train.py"], "--sweep makes several predictions"),
         (["-o", ".", "train.py"], ". is a folder; name a file with -o"),
+        (["-o", "none/run.gmp", "train.py"], "none is no folder; name another file with -o"),
+        (["."], ". is a folder without __main__.py; name a script"),
+        ([""], "an empty name: no such script"),
         (["-o", "train.py", "train.py"], "train.py exists; add -f to replace it"),
     ],
 )

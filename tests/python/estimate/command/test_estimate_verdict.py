@@ -60,8 +60,35 @@ def test_an_assumption_that_moves_the_peak_widens_both_bands(kind: str) -> None:
     for narrow, wide in ((plain.allocated, found.allocated), (plain.reserved, found.reserved)):
         assert wide.low_bytes < 0.9 * narrow.low_bytes
         assert wide.high_bytes > 1.1 * narrow.high_bytes
+    printed = Assumption("value", "a floating-point value was taken to be 1/2", "train.py", 7, 1)
+    assert bands(prediction(10 * GIB, assumptions=[printed])) == plain
     value = Assumption("value", "a condition was taken to be True", "train.py", 7, 1)
-    assert bands(prediction(10 * GIB, assumptions=[value])) == plain
+    assert bands(prediction(10 * GIB, assumptions=[value])).reserved != plain.reserved
+
+
+def test_a_large_block_in_doubt_may_move_segments() -> None:
+    exact = bands(prediction(10 * GIB))
+    small = bands(prediction(10 * GIB, certainty={"exact": 9 * GIB, "largest": 1 << 19}))
+    large = bands(prediction(10 * GIB, certainty={"exact": 9 * GIB, "largest": 1 << 21}))
+    assert small == exact
+    assert large.reserved.high_bytes > 1.1 * exact.reserved.high_bytes
+    assert large.allocated.high_bytes < 1.01 * exact.allocated.high_bytes
+
+
+def test_small_programs_may_be_off_by_a_segment() -> None:
+    found = bands(prediction(2 << 20, allocated_bytes=1024))
+    assert found.allocated.low_bytes == 0
+    assert found.allocated.high_bytes == 1024 + (1 << 20)
+    assert (found.reserved.low_bytes, found.reserved.high_bytes) == (0, 4 << 20)
+    doubtful = bands(prediction(2 << 20, certainty={"largest": 1 << 21}))
+    assert doubtful.reserved.high_bytes == 22 << 20
+
+
+def test_a_run_without_a_whole_step_is_not_said_to_fit() -> None:
+    verdict = judge(prediction(GIB, ended="limit", steps=1), ROOM)
+    assert verdict.answer is Answer.MAY_NOT_FIT
+    assert "stopped before its second step" in verdict.sentence
+    assert judge(prediction(GIB, ended="limit", steps=2), ROOM).answer is Answer.FITS
 
 
 def test_without_knowing_the_rules_the_bands_are_wider() -> None:

@@ -114,6 +114,11 @@ class Replay:
             return {key: self.value(item) for key, item in recorded.items()}
         return recorded
 
+    def has(self, operation: str) -> bool:
+        """Whether this release of torch has it."""
+        namespace, name, _ = operation.split(".")
+        return hasattr(getattr(torch.ops, namespace), name)
+
     def events(self, operation: str, args: Any, kwargs: Any, results: Any) -> list[int]:
         """What the rules, or else the births of the results, allocate and free."""
         memory = LoggedMemory()

@@ -52,6 +52,8 @@ def test_a_recorded_call_allocates_the_same_blocks(name: str, replay: Replay) ->
     wrong: Counter[str] = Counter()
     examples = []
     for operation, args, kwargs, events, results in calls:
+        if not replay.has(operation):
+            continue
         found = without_workspaces(replay.events(operation, args, kwargs, results))
         if found != without_workspaces(events):
             wrong[operation] += 1

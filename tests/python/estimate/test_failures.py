@@ -1,0 +1,121 @@
+"""A program that cannot be predicted ends in one sentence; its own errors are its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+
+import pytest
+import torch
+from gpumemprof.estimate.engine.failures import CannotEstimate, explained, hide_frames
+from gpumemprof.estimate.hidden_files import hidden_files
+
+
+def failing(code):
+    """The error of a piece of a program."""
+    try:
+        code()
+    except Exception as error:
+        return error
+    pytest.fail("it did not fail")
+
+
+def own_error():
+    raise RuntimeError("CUDA error: of the program itself")
+
+
+def in_a_library(text):
+    """Code of a library that fails with this text."""
+    space = {}
+    code = f"def fail():\n    raise RuntimeError({text!r})"
+    exec(compile(code, "/usr/lib/site-packages/library.py", "exec"), space)
+    return space["fail"]
+
+
+def two_devices():
+    torch.ones(3, 4, device="cuda") @ torch.ones(4, 3)
+
+
+def other_card():
+    torch.zeros(3, device="cuda:3")
+
+
+def compressed():
+    torch.eye(4, device="cuda").to_sparse_csr()
+
+
+def test_an_error_of_the_program_is_not_explained():
+    error = failing(own_error)
+    assert explained(error, error.__traceback__) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("The tensor ..., but its data is not allocated yet.", "make it an operation with"),
+        ("Found no NVIDIA driver on your system.", "asks of the CUDA driver"),
+        ("Could not run 'mine::op' with arguments from", 'register_fake("mine::op")'),
+        ("no rule registered for HigherOrderOperator scan and mode", "what scan returns; it is"),
+        ("aten::qq: attempted to run this operator with Meta tensors", "what aten::qq returns"),
+    ],
+)
+def test_what_the_estimate_causes_is_explained_with_the_line(text, part):
+    error = failing(in_a_library(text))
+    sentence = explained(error, error.__traceback__)
+    assert "test_failures.py:" in sentence
+    assert part in sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
+        (other_card, "one card is predicted, and this uses cuda:3"),
+        (compressed, "aten::_to_sparse_csr"),
+    ],
+)
+def test_what_cannot_be_predicted_names_its_line(estimate, code, part):
+    error = failing(code)
+    assert isinstance(error, CannotEstimate)
+    assert part in str(error)
+    assert f"test_failures.py:{code.__code__.co_firstlineno + 1}: " in str(error)
+
+
+def test_a_traceback_has_only_frames_that_a_gpu_would_show(estimate):
+    error = failing(two_devices)
+    assert str(error).startswith("Expected all tensors to be on the same device, but found at")
+    hide_frames(error)
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    assert files == [__file__] * 2
+    assert not any(file.startswith(hidden_files()) for file in files)
+
+
+def test_a_sentence_takes_the_place_of_the_traceback(estimate, capsys):
+    error = failing(compressed)
+    sys.excepthook(type(error), error, error.__traceback__)
+    shown = capsys.readouterr().err.splitlines()
+    assert len([line for line in shown if "Traceback" in line]) == 0
+    assert shown[-1] == f"gpumemprof: {error}"
+    assert estimate.failure == str(error)
+
+
+def test_a_thread_that_fails_is_noticed(estimate, capsys):
+    thread = threading.Thread(target=compressed)
+    thread.start()
+    thread.join()
+    assert "_to_sparse_csr" in estimate.failure
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_refusal_that_the_program_catches_is_stated(estimate):
+    failing(compressed)
+    stated = [each for each in estimate.facts().assumptions if each.kind == "execution"]
+    assert len(stated) == 1
+    assert "went on where it could not be predicted" in stated[0].text
+
+
+def test_an_operation_without_a_rule_is_in_doubt(estimate, memory):
+    torch.kthvalue(torch.randn(1 << 10, 1 << 10, device="cuda"), 3, dim=0)
+    found = estimate.facts().bytes_by_certainty
+    assert found["largest"] == 1024 * 4 + 1024 * 8
+    assert any("kthvalue has no rule" in each.text for each in estimate.facts().assumptions)

@@ -1,0 +1,84 @@
+"""Rarer parts of torch that ask for CUDA: properties, profilers, TorchScript, pickles."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity
+
+
+def test_properties_have_every_name_of_this_release(estimate):
+    found = torch.cuda.get_device_properties(0)
+    assert (found.name, found.major, found.total_memory) == ("Test card", 9, 1 << 30)
+    assert found.max_threads_per_multi_processor == 2048
+    kind = getattr(torch._C, "_CudaDeviceProperties", object)
+    for name in dir(kind):
+        if not name.startswith("_"):
+            getattr(found, name)
+    with pytest.raises(AttributeError):
+        _ = found.no_such_thing
+    assert repr(found).startswith("_CudaDeviceProperties(name='Test card', major=9")
+
+
+def test_old_types_make_tensors_and_change_them(estimate, memory):
+    made = torch.cuda.FloatTensor(3, 4)
+    assert isinstance(made, torch.cuda.FloatTensor)
+    assert not isinstance(made, torch.cuda.HalfTensor)
+    assert made.type(torch.cuda.HalfTensor).dtype == torch.float16
+    assert torch.zeros(3).type("torch.cuda.LongTensor").is_cuda
+    assert memory.sizes == [48, 24, 24]
+
+
+def test_a_profiler_of_cuda_measures_the_cpu(estimate, capfd):
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+        torch.ones(8, 8, device="cuda").sum()
+    with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("part"):
+        torch.ones(3, device="cuda")
+    assert any("sum" in each.key for each in found.key_averages())
+    assert "CUPTI" not in capfd.readouterr().err
+
+
+def test_scripts_run_eagerly(estimate):
+    @torch.jit.script
+    def twice(x):
+        return x * 2
+
+    model = torch.jit.trace(torch.nn.Linear(4, 4, device="cuda"), torch.ones(2, 4, device="cuda"))
+    assert twice(model(torch.ones(2, 4, device="cuda"))).shape == (2, 4)
+    stated = {each.text for each in estimate.assumptions if each.kind == "execution"}
+    assert stated == {"TorchScript was skipped: the estimate is of the eager program"}
+
+
+def test_a_pickled_tensor_comes_back_to_its_device(estimate, memory):
+    tensor = torch.ones(3, device="cuda", requires_grad=True)
+    again = pickle.loads(pickle.dumps(tensor))
+    assert (again.device.type, again.requires_grad, memory.sizes) == ("cuda", True, [12, 12])
+
+
+def test_plans_of_fourier_transforms_are_not_asked_of_the_driver(estimate):
+    torch.backends.cuda.cufft_plan_cache.max_size = 8
+    torch.backends.cuda.cufft_plan_cache[0].clear()
+    assert torch.backends.cuda.cufft_plan_cache.max_size == 8
+
+
+def test_sparse_tensors_move_and_multiply(estimate, memory):
+    indices = torch.tensor([[0, 1, 1], [2, 0, 2]])
+    sparse = torch.sparse_coo_tensor(indices, torch.ones(3), (2, 3)).cuda()
+    assert memory.sizes == [48, 12]
+    weight = torch.ones(3, 4, device="cuda", requires_grad=True)
+    torch.sparse.mm(sparse, weight).sum().backward()
+    assert weight.grad.shape == (3, 4)
+    assert sparse.to_dense().shape == (2, 3)
+    assert sparse.coalesce().values().shape == (3,)
+
+
+def test_flex_attention_keeps_its_result_and_one_number_per_row(estimate, memory):
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    query = torch.ones(1, 2, 16, 8, device="cuda", dtype=torch.float16, requires_grad=True)
+    before = memory.allocated_bytes
+    result = flex.flex_attention(query, query, query)
+    assert memory.allocated_bytes - before == 2 * 16 * 8 * 2 + 2 * 16 * 4
+    result.sum().backward()
+    assert query.grad.shape == query.shape

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.rules.convolution import cudnn, stream_k
 from gpumemprof.estimate.rules.convolution.measured import Table, shipped_table

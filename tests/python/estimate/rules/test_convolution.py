@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.rules.convolution import cudnn, workspace
 from gpumemprof.estimate.rules.convolution.cudnn import Plan
 from gpumemprof.estimate.rules.convolution.measured import Table, encoded
@@ -15,8 +15,8 @@ from gpumemprof.estimate.rules.convolution.stream_k import corrected_bytes, is_s
 
 from replay import LoggedMemory, Replay
 
-H200 = Card("NVIDIA H200", (9, 0), 150_109_880_320, 132)
-A100 = Card("NVIDIA A100", (8, 0), 85_000_000_000, 108)
+H200 = find_card("h200")
+A100 = find_card("a100-80gb")
 ENVIRONMENT = {"name": "NVIDIA Test", "capability": [8, 0]}
 CALL = ["f32[8,64,56,56]", "f32[64,64,3,3]", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
 

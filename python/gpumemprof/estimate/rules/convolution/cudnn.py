@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from gpumemprof.estimate.engine.card import Card
+from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
 
 __all__ = ["Plan", "ask"]

@@ -141,7 +141,8 @@ class Table:
         for row in rows:
             key, setting, batch, texts = row.split(" ", 3)
             self._texts.setdefault((key, setting), {})[int(batch)] = texts
-        self._by_category: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+        self._samples: dict[tuple[Any, ...], list[tuple[Convolution, dict[int, str]]]] = {}
+        self._rows: dict[tuple[Any, ...], list[Row]] = {}
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -166,22 +167,30 @@ class Table:
         texts = batches.get(convolution.batch)
         return None if texts is None else _decoded(convolution, texts.split()[KINDS.index(kind)])
 
-    def _alike(self, convolution: Convolution) -> list[Row]:
-        if not self._by_category:
+    def _by_category(self) -> dict[tuple[Any, ...], list[tuple[Convolution, dict[int, str]]]]:
+        """Measured convolutions by category and setting, with their batches."""
+        if not self._samples:
             for (key, setting), batches in self._texts.items():
                 sample = Convolution.named(key, setting, 1)
-                rows = self._by_category.setdefault(_category(sample), {}).setdefault(setting, [])
-                rows += [
+                self._samples.setdefault((_category(sample), setting), []).append((sample, batches))
+        return self._samples
+
+    def _alike(self, convolution: Convolution) -> list[Row]:
+        """Those of the same category and setting, or of the most similar setting."""
+        category, setting = _category(convolution), convolution.setting()
+        dtype, _, layout = setting.partition("-")
+        other = {"bf16": "f16", "f16": "bf16"}.get(dtype, "f32")
+        found: list[Row] = []
+        for name in (setting, f"{other}-{layout}" if layout else other):
+            key = category, name
+            if key not in self._rows:
+                self._rows[key] = [
                     Row(replace(sample, batch=batch), texts.split())
+                    for sample, batches in self._by_category().get(key, [])
                     for batch, texts in batches.items()
                 ]
-        by_setting = self._by_category.get(_category(convolution), {})
-        setting = convolution.setting()
-        if setting not in by_setting:  # 16-bit types are alike, and 64 bits like 32
-            dtype, _, layout = setting.partition("-")
-            other = {"bf16": "f16", "f16": "bf16", "f64": "f32"}.get(dtype, "f32")
-            setting = f"{other}-{layout}" if layout else other
-        return by_setting.get(setting, [])
+            found = found or self._rows[key]
+        return found
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - tables live as long as the process
     def _nearest(self, convolution: Convolution) -> list[tuple[float, int, Row]]:

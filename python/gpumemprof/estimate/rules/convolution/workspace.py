@@ -102,8 +102,11 @@ def _half_depthwise_bytes(convolution: Convolution, kind: Kind) -> int | None:
         return None
     if not is_plain or each.is_transposed or each.kernel[0] not in (3, 5, 7):
         return None
-    if kind != "weight" or not each.is_channels_last:
+    if kind != "weight":
         return 0
+    if not each.is_channels_last:
+        is_small = set(each.stride) == {1} and max(each.image) <= 112
+        return 0 if is_small else None
     return each.batch * round_up(each.channels, 32) * math.prod(each.kernel) * 32
 
 

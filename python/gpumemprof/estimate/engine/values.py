@@ -353,12 +353,12 @@ def _assume_integers(args: Sequence[Any], target: FakeTensor, _: int) -> torch.T
     choices = hint_of(target)
     if (
         not isinstance(choices, Choices)
-        or choices.count > _LARGE_RANGE
+        or choices.number > _LARGE_RANGE
         or target.dtype.is_floating_point
         or target.dtype == torch.bool
     ):
         return None
-    return _spread(target.shape, choices.count, target.dtype, choices.low)
+    return _spread(target.shape, choices.number, target.dtype, choices.low)
 
 
 _ASSUMPTIONS: dict[str, Assume] = {

@@ -1,9 +1,9 @@
 """Ranks that are predicted equal real ranks, which exchange CPU tensors through Gloo.
 
-A CPU has no blocks of 512 bytes and no cuBLAS, so the bytes that the program requested are compared,
-with cuBLAS told to do without a workspace. Gloo copies what it reduces and scatters, where NCCL
-allocates nothing in PyTorch's pool: what a collective of torch.distributed allocates within its own
-call is left out of the real run.
+A CPU has no blocks of 512 bytes and no cuBLAS, so the bytes that the program requested are
+compared, with cuBLAS told to do without a workspace. Gloo copies what it reduces and scatters,
+where NCCL allocates nothing in PyTorch's pool: what a collective of torch.distributed allocates
+within its own call, or in Gloo's threads, is left out of the real run.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def peak_without_gloo(path: Path) -> int:
 
 
 def real_peaks(folder: Path, kind: str, ranks: int) -> list[int]:
-    """By rank. Gloo's threads sometimes keep a tensor a little longer: the least of several runs."""
+    """By rank: the least of several runs, since Gloo's threads may keep a tensor for longer."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     program = [*launcher, str(PROGRAM), kind, "--device", "cpu"]
     least: list[int] = []

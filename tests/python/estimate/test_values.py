@@ -135,3 +135,21 @@ def test_arrays_of_unknown_values_are_zeros(estimate):
     assert (array == 0).all()
     with pytest.raises(TypeError, match="cuda:0 device type tensor"):
         torch.randn(3, device="cuda").numpy()
+
+
+def test_the_cpu_draws_the_numbers_that_it_would_draw_beside_a_gpu():
+    def draw(device: str) -> list[int]:
+        torch.manual_seed(5)
+        weights = torch.nn.Linear(1000, 301), torch.nn.Embedding(1001, 33), torch.nn.LSTM(7, 9)
+        torch.nn.init.normal_(torch.empty(11))
+        torch.rand(300_001, dtype=torch.float64)
+        torch.nn.ModuleList(weights).to(device)
+        if device == "cuda":
+            torch.rand(100, device="cuda")
+            torch.randperm(100, device="cuda")
+        return torch.randint(0, 1000, (6,)).tolist()
+
+    real = draw("cpu")
+    with session.estimating(CARD, session.Settings(), CountingMemory()):
+        predicted = draw("cuda")
+    assert predicted == real

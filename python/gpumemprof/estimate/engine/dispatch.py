@@ -20,7 +20,8 @@ from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
-from gpumemprof.estimate.engine.shapes.sparse import sparse_shapes
+from gpumemprof.estimate.engine.shapes.sparse import SPARSE_FUNCTIONS, may_be_sparse
+from gpumemprof.estimate.engine.shapes.sparse_moves import sparse_shapes
 from gpumemprof.estimate.engine.values import Values, forget
 from gpumemprof.estimate.ranks.collectives import Collectives
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
@@ -178,6 +179,11 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if name in MADE_OF_OPERATIONS:
             shapes = SHAPE_FUNCTIONS[name]
             return self._within_mode(lambda op, args, kwargs: shapes(*args, **kwargs))
+        if name in SPARSE_FUNCTIONS:
+            sparse = self._within_mode(SPARSE_FUNCTIONS[name])
+            return lambda op, args, kwargs: (
+                sparse(op, args, kwargs) if may_be_sparse(op, args) else NotImplemented
+            )
         function = self._data_shapes.functions.get(name)
         if function is not None:
             return self._within_mode(function)

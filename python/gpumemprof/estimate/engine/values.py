@@ -9,6 +9,7 @@ picks is spread evenly, all values are finite.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Callable
 
 import torch
@@ -16,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
 from gpumemprof.estimate.engine.shapes.shares import Choices, hint_of, note_hints, share_of
 from gpumemprof.estimate.engine.user_lines import asking_line
 
@@ -60,6 +62,10 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
+def _is_on_device(value: Any) -> bool:
+    return any(each.fake_device.type != "cpu" for each in _fakes(value))
+
+
 def _is_small(tensor: FakeTensor, most_on_cpu: int = _MOST_FLOATS_ON_CPU) -> bool:
     dtype = tensor.dtype
     count = int(tensor.numel())
@@ -75,12 +81,17 @@ class _UnknownValueError(Exception):
 
 
 class Values:
-    """Keeps the known values; one object serves all threads, since it has no state of its own."""
+    """Keeps the known values; one object serves all threads."""
+
+    def __init__(self) -> None:
+        self._draws = RandomDraws()
 
     def after(
         self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
     ) -> None:
         """Compute the results of an operation for real, if that is cheap and possible."""
+        if self._draws.pending and _is_on_device(outputs):
+            self._draws.draw()
         if op.writes:
             self._after_writing(op, args, kwargs, outputs)
             return
@@ -89,6 +100,7 @@ class Values:
                 return
             if not _is_small(outputs):
                 self._assume(op, args, [outputs])
+                self._draws.note(op, outputs, kwargs.get("generator"))
                 return
         elif not isinstance(outputs, (tuple, list)):
             return
@@ -117,6 +129,8 @@ class Values:
             or not _overwrites(op.name)
             or not all(_is_small(each, _MOST_FLOATS) for each in written)
         ):
+            if written:
+                self._draws.note(op, written[0], kwargs.get("generator"))
             return
         targets = [*_fakes(outputs), *written]
         before = [each.__dict__.get("_known_value") for each in written]
@@ -124,7 +138,7 @@ class Values:
             for each in written:
                 if "_known_value" not in each.__dict__ and _is_small(each, _MOST_FLOATS):
                     with without_fake_mode():
-                        each._known_value = torch.empty_like(each, device=_CPU)
+                        each._known_value = torch.empty(each.shape, dtype=each.dtype)
         is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)
         if is_done:
             return
@@ -155,8 +169,9 @@ class Values:
                 assumed = assumed or also
         except _UnknownValueError:
             return self._assume(op, args, targets)
+        random = self._random_numbers(op, targets) if is_random(op) else nullcontext()
         try:
-            with without_fake_mode(), torch.no_grad():
+            with without_fake_mode(), torch.no_grad(), random:
                 results = op.func(*known_args, **known_kwargs)
         except Exception:  # A CPU kernel may be missing: the values stay unknown.
             return False
@@ -170,6 +185,12 @@ class Values:
             else:
                 target.__dict__.pop("_assumed", None)
         return True
+
+    def _random_numbers(self, op: Operation, targets: Sequence[FakeTensor]) -> Any:
+        if _is_on_device(targets):
+            return self._draws.of_device()
+        self._draws.draw()
+        return nullcontext()
 
     def _assume(self, op: Operation, args: Sequence[Any], targets: Sequence[FakeTensor]) -> bool:
         """Whether a value was assumed; if not, what else is known of the results is noted."""
@@ -219,7 +240,10 @@ def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
 
 def _overwrites(name: str) -> bool:
     """Operations that write all values whatever was there."""
-    return name in ("copy_", "fill_", "zero_")
+    return name in _OVERWRITING
+
+
+_OVERWRITING = frozenset(("copy_", "fill_", "zero_", "random_", "uniform_", "normal_"))
 
 
 # A gradient that cannot be computed is assumed to be finite.
@@ -329,12 +353,12 @@ def _assume_integers(args: Sequence[Any], target: FakeTensor, _: int) -> torch.T
     choices = hint_of(target)
     if (
         not isinstance(choices, Choices)
-        or choices.count > _LARGE_RANGE
+        or choices.number > _LARGE_RANGE
         or target.dtype.is_floating_point
         or target.dtype == torch.bool
     ):
         return None
-    return _spread(target.shape, choices.count, target.dtype, choices.low)
+    return _spread(target.shape, choices.number, target.dtype, choices.low)
 
 
 _ASSUMPTIONS: dict[str, Assume] = {

@@ -281,7 +281,8 @@ def svd(device: Device, call: Call, outputs: Any) -> None:
 
 
 def eigh_bytes(matrix: torch.Tensor) -> int:
-    size, batch, item = matrix.size(-1), batch_of(matrix), matrix.element_size()
+    size, batch = int(matrix.size(-1)), batch_of(matrix)
+    item = int(matrix.element_size())
     if batch > 1 and size <= TILE:  # many small matrices at once
         return batch * item // 4 * (261_600 + 3300 * size)
     if item == 4 and size <= 512:
@@ -374,7 +375,7 @@ def euclidean_distance(device: Device, call: Call, outputs: Any) -> None:
         squares, norm = _hold(device, call, bytes_of(points), rows)
         device.free(squares)
         norms += [norm, *_hold(device, call, rows)]
-    sides = []
+    sides: list[int] = []
     for points in call.args[:2]:
         rows = bytes_of(points) // points.size(-1)
         scaled = _hold(device, call, bytes_of(points)) if not sides else []

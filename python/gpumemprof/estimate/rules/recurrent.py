@@ -1,6 +1,6 @@
 """cuDNN's recurrent networks: reserve space for the backward pass, and workspaces.
 
-The figures were fitted to networks of one layer and one direction; more of them are a guess.
+The figures were fitted to networks of one direction; two are a guess.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ LSTM, GRU = 2, 3  # cuDNN's numbers; 0 and 1 are plain networks
 FIXED_BYTES = 256
 CUBLAS_BYTES = 8 << 20
 LARGEST_FAST_HIDDEN = 128
+ADDITIONAL_PER_SEQUENCE = 6  # of each layer after the first
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Network:
     sequences: int
     inputs: int
     hidden: int
+    layers: int
     stacked: int  # layers times directions
     weight_elements: int
     dtype: torch.dtype
@@ -59,29 +61,41 @@ class Network:
             hidden_state.size(1),
             tensor.size(-1),
             hidden,
+            layers,
             layers * (2 if is_bidirectional else 1),
             sum(matrix.numel() for matrix in matrices),
             tensor.dtype,
         )
 
+    @property
+    def is_small(self) -> bool:
+        return self.hidden <= LARGEST_FAST_HIDDEN and self.dtype != torch.bfloat16
+
     def values(self) -> Values:
-        is_small = self.hidden <= LARGEST_FAST_HIDDEN and self.dtype != torch.bfloat16
-        if is_small:
+        if self.is_small:
             return SMALL.get(self.mode, SMALL_PLAIN)
         return LARGE.get(self.mode, LARGE_PLAIN)
 
     def reserve_bytes(self) -> int:
-        kept = self.values().kept_per_step * self.hidden * self.stacked
-        return self.steps * kept * int(self.dtype.itemsize) + FIXED_BYTES
+        """What each layer keeps, and the results of all but the last."""
+        directions = self.stacked // self.layers
+        kept = self.values().kept_per_step * self.stacked + (self.layers - 1) * directions
+        return self.steps * kept * self.hidden * int(self.dtype.itemsize) + FIXED_BYTES
 
     def workspace_bytes(self) -> int:
+        """cuBLAS's for each layer; the steps of one layer at a time; the states of all."""
         values, size = self.values(), int(self.dtype.itemsize)
-        steps = self.steps * (values.per_step * self.hidden * self.stacked + self.inputs) * size
-        sequences = self.sequences * values.per_sequence * self.hidden * self.stacked * size
+        per_step, per_sequence = values.per_step, values.per_sequence * self.stacked
+        if self.is_small and self.stacked > 1:
+            per_step += 1
+            per_sequence = values.per_sequence + ADDITIONAL_PER_SEQUENCE * (self.stacked - 1)
+        steps = self.steps * (per_step * self.hidden + self.inputs) * size
+        sequences = self.sequences * per_sequence * self.hidden * size
         sequences += round_up(self.sequences * 8, 32)
         if self.inputs >= 4 * self.hidden:
             sequences += 11 * self.sequences * self.inputs * size
-        return CUBLAS_BYTES + FIXED_BYTES + self.weight_elements * size + steps + sequences
+        weights = self.weight_elements * size
+        return self.stacked * CUBLAS_BYTES + FIXED_BYTES + weights + steps + sequences
 
 
 @rule("_cudnn_rnn", certainty="fitted", hook="births")
@@ -99,8 +113,8 @@ def forward(device: Device, call: Call, outputs: Any) -> None:
     workspace = device.allocate(network.workspace_bytes(), call.name)
     if is_on_card(outputs[3]):
         device.birth_sized(outputs[3], network.reserve_bytes(), call.name)
-        if network.stacked > 1:
-            device.note("workspace", "the reserve space of several recurrent layers is a guess")
+        if network.stacked > network.layers:
+            device.note("workspace", "the reserve space of two directions is a guess")
     device.free(workspace)
     device.free(copy)
 

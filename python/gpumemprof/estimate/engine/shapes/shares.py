@@ -33,7 +33,7 @@ class Choices(NamedTuple):
     high: int
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return self.high - self.low + 1
 
 
@@ -153,7 +153,7 @@ def _comparison(is_below: bool) -> Finder:
             below = hint.share_below(number)
             return Share(below if is_below else 1 - below, BY_CHANCE)
         if number is not None and isinstance(hint, Choices):
-            below = min(1.0, max(0.0, (number - hint.low) / hint.count))
+            below = min(1.0, max(0.0, (number - hint.low) / hint.number))
             return Share(below if is_below else 1 - below, BALANCED)
         return _background(tensor, is_below)
 
@@ -164,7 +164,7 @@ def _equality(is_equal: bool) -> Finder:
     def find(args: Sequence[Any], output: FakeTensor) -> Share | None:
         hint = hint_of(args[0])
         if isinstance(hint, Choices):
-            part = 1.0 / hint.count
+            part = 1.0 / hint.number
             return Share(part if is_equal else 1 - part, BALANCED)
         return _background(args[0], _number(args[1]) == 0) if is_equal else None
 

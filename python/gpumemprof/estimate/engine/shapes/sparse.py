@@ -1,44 +1,116 @@
-"""Sparse tensors of the COO layout: moved, made dense, coalesced, multiplied."""
+"""Sparse tensors: torch's shape functions lose the number of their elements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-__all__ = ["sparse_shapes"]
+from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.values import known_value
 
-_PRODUCTS = {"mm": 1, "addmm": 2, "_sparse_addmm": 2}  # with the place of the dense factor
+__all__ = ["SPARSE_FUNCTIONS", "may_be_sparse"]
 
-
-def sparse_shapes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of an operation on such a tensor; NotImplemented if it is none of these."""
-    tensor = args[1] if name.endswith("addmm") else args[0] if args else None
-    if not isinstance(tensor, FakeTensor) or tensor.layout is not torch.sparse_coo:
-        return NotImplemented
-    if name in _PRODUCTS:
-        other = args[_PRODUCTS[name]]
-        return torch.empty(
-            (tensor.shape[0], other.shape[1]), dtype=other.dtype, device=other.device
-        )
-    dtype = kwargs.get("dtype") or tensor.dtype
-    if name == "_to_copy":
-        return _copy(tensor, kwargs.get("device") or tensor.device, dtype, tensor.is_coalesced())
-    if name == "_to_dense":
-        return torch.empty(tensor.shape, dtype=dtype, device=tensor.device)
-    if name == "_coalesce":  # How many indices are equal is not known: none, at most.
-        return _copy(tensor, tensor.device, dtype, True)
-    return NotImplemented
+aten = torch.ops.aten
+_SPARSE_ARGUMENT = 9  # of _embedding_bag_backward
+_SPARSE_SECOND = ("sparse_mask", "add_")
 
 
-def _copy(tensor: torch.Tensor, device: Any, dtype: torch.dtype, is_coalesced: bool) -> Any:
-    indices, values = tensor._indices(), tensor._values()
-    return torch.sparse_coo_tensor(
-        torch.empty(indices.shape, dtype=indices.dtype, device=device),
-        torch.empty(values.shape, dtype=dtype, device=device),
-        tensor.shape,
+def may_be_sparse(op: Operation, args: Sequence[Any]) -> bool:
+    if op.name == "_embedding_bag_backward":
+        return bool(args[_SPARSE_ARGUMENT])
+    tensor = args[1 if op.name in _SPARSE_SECOND else 0]
+    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo
+
+
+def _sparse(
+    shape: Sequence[int], indices: torch.Tensor, values: torch.Tensor, is_coalesced: bool = False
+) -> torch.Tensor:
+    return aten._sparse_coo_tensor_with_dims_and_tensors.default(
+        indices.shape[0],
+        values.dim() - 1,
+        list(shape),
+        indices,
+        values,
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device=values.device,
         is_coalesced=is_coalesced,
-        check_invariants=False,
     )
+
+
+def _clone(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Autograd keeps a sparse gradient as it is; it copies those of subclasses only."""
+    tensor = args[0]
+    indices, values = tensor._indices(), tensor._values()
+    if torch._C._current_autograd_node() is None or torch.is_grad_enabled():
+        indices, values = aten.clone.default(indices), aten.clone.default(values)
+    return _sparse(tensor.shape, indices, values, tensor.is_coalesced())
+
+
+def _embedding_bag_backward(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The row of its bag for each index."""
+    grad, indices, _, bags, _, _, rows = args[:7]
+    if bags.numel() != indices.numel():
+        values = grad.new_empty((indices.numel(), grad.shape[1]))
+    else:
+        values = aten.index_select.default(grad, 0, bags)
+    return _sparse((rows, grad.shape[1]), indices.view(1, -1), values)
+
+
+def _coalesce(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Indices are sorted as one number each; each different one is kept once."""
+    tensor = args[0]
+    indices, values = tensor._indices(), tensor._values()
+    dims, count = indices.shape
+    row = {"dtype": torch.int64, "device": indices.device}
+    numbers = torch.empty(count, **row) if dims > 1 else None
+    order, places = torch.empty(count, **row), torch.empty(count, **row)
+    torch.empty(2 * 8 * count + 511, dtype=torch.uint8, device=indices.device)  # to sort
+    kept = _number_of_different(indices, tensor.shape)
+    summed = values.new_empty((kept, *values.shape[1:]))
+    found = order[:kept].view(1, -1) if numbers is None else torch.empty((dims, kept), **row)
+    del places
+    return _sparse(tensor.shape, found, summed, is_coalesced=True)
+
+
+def _sparse_mask(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The elements of a dense tensor where the mask has elements."""
+    tensor, mask = args[:2]
+    values = mask._values()
+    gathered = torch.empty(values.shape, dtype=tensor.dtype, device=tensor.device)
+    indices = aten.clone.default(mask._indices())
+    result = _sparse(tensor.shape, indices, torch.empty_like(gathered), mask.is_coalesced())
+    del gathered
+    return result
+
+
+def _add_to_dense(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    if args[0].layout is not torch.strided:
+        return NotImplemented
+    if args[1]._nnz() and not args[1].is_coalesced():
+        _coalesce(op, args[1:2], {})
+    return args[0]
+
+
+def _number_of_different(indices: torch.Tensor, shape: Sequence[int]) -> int:
+    known = known_value(indices)
+    dims, count = indices.shape
+    rooms = 1
+    for size in shape[:dims]:
+        rooms *= size
+    if known is None:
+        return round(rooms * (1 - (1 - 1 / max(2, rooms)) ** count))  # if they are random
+    with outside_modes():
+        return int(torch.unique(known, dim=1).shape[1])
+
+
+SPARSE_FUNCTIONS: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]], Any]] = {
+    "clone": _clone,
+    "_coalesce": _coalesce,
+    "sparse_mask": _sparse_mask,
+    "add_": _add_to_dense,
+    "_embedding_bag_backward": _embedding_bag_backward,
+}

@@ -21,7 +21,7 @@ class BaselineJson(TypedDict):
     """The recorded run."""
 
     peak_allocated_bytes: int
-    peak_reserved_bytes: int
+    peak_reserved_bytes: int | None
     peak_phase: str
     at_peak: dict[str, int]
 

@@ -127,9 +127,7 @@ def _verify(options: Options, folder: Path) -> tuple[Baseline, list[RemedyResult
         path=options.file,
         device=device,
         peak_allocated_bytes=advice["baseline"]["peak_allocated_bytes"],
-        peak_reserved_bytes=(
-            None if memory == "cpu" else advice["baseline"]["peak_reserved_bytes"]
-        ),
+        peak_reserved_bytes=advice["baseline"]["peak_reserved_bytes"],
         step=before,
     )
     results = []

@@ -1,7 +1,8 @@
 """Turn the recordings of estimate_sweep.py into the table of convolutions and the tests' data.
 
-Usage: python estimate_cases/extract.py SWEEP_FOLDER
-Writes python/gpumemprof/estimate/rules/data/conv_h200.json and tests/data/estimate/*.json.
+Usage: python estimate_cases/extract.py SWEEP_FOLDER [CALIBRATION...]
+Writes python/gpumemprof/estimate/rules/data/conv_h200.json.gz, with the rows of the files that
+`gpumemprof calibrate` wrote on the same card, and tests/data/estimate/*.json.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof.estimate.rules import load_rules
+from gpumemprof.estimate.rules.convolution.measured import encoded, load_table
+from gpumemprof.estimate.rules.convolution.shape import Convolution
+from gpumemprof.estimate.rules.convolution.workspace import is_native_depthwise
 from gpumemprof.estimate.rules.table import rules
 
 ROOT = Path(__file__).resolve().parents[3]
-TABLE = ROOT / "python" / "gpumemprof" / "estimate" / "rules" / "data" / "conv_h200.json"
+TABLE = ROOT / "python" / "gpumemprof" / "estimate" / "rules" / "data" / "conv_h200.json.gz"
 TESTS = ROOT / "tests" / "data" / "estimate"
 # part: how many calls of each operation the tests keep
 SAMPLES = {
@@ -120,24 +124,34 @@ def convolution_rows(recorded: Any, mode: str) -> Any:
     return shapes
 
 
-def lines_of(shapes: Any) -> str:
-    lines = []
-    for key in sorted(shapes):
-        settings = {}
-        for setting, batches in sorted(shapes[key].items()):
-            whole = {str(b): row for b, row in sorted(batches.items()) if None not in row}
-            if whole:
-                settings[setting] = whole
-        if settings:
-            lines.append(f"{json.dumps(key)}:{json.dumps(settings, separators=(',', ':'))}")
-    return ",\n".join(lines)
+def rows_of(shapes: Any) -> dict[str, str]:
+    """The rows of a table, as `Table` reads them: workspaces by shape, setting and batch."""
+    rows = {}
+    for key, settings in shapes.items():
+        for setting, batches in settings.items():
+            for batch, sizes in batches.items():
+                convolution = Convolution.named(key, setting, batch)
+                if None not in sizes and not is_native_depthwise(convolution):
+                    texts = " ".join(encoded(convolution, size) for size in sizes)
+                    rows[f"{key} {setting} {batch}"] = texts
+    return rows
 
 
-def convolution_table(recorded: Any) -> str:
-    """One line for each shape; "trials" are the blocks of cudnn.benchmark's searches."""
-    head = json.dumps(recorded["environment"])
-    plain, trials = (lines_of(convolution_rows(recorded, m)) for m in ("plain", "benchmark"))
-    return f'{{"environment":{head},\n"shapes":{{\n{plain}\n}},\n"trials":{{\n{trials}\n}}}}\n'
+def convolution_table(recorded: Any, calibrations: list[Path]) -> bytes:
+    """One line for each convolution; "trials" are the blocks of cudnn.benchmark's searches."""
+    rows = rows_of(convolution_rows(recorded, "plain"))
+    for path in calibrations:
+        for row in load_table(path).rows():
+            name, sizes = row.rsplit(" ", 3)[0], row.split(" ", 3)[3]
+            rows[name] = sizes
+    trials = rows_of(convolution_rows(recorded, "benchmark"))
+    table = {
+        "environment": recorded["environment"],
+        "rows": [f"{name} {sizes}" for name, sizes in sorted(rows.items())],
+        "trials": [f"{name} {sizes}" for name, sizes in sorted(trials.items())],
+    }
+    text = json.dumps(table, separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
 
 
 def sampled_calls(recorded: Any, part: str, names: set[str], count: int) -> list[Any]:
@@ -175,11 +189,11 @@ def write(path: Path, environment: Any, key: str, rows: list[Any]) -> None:
     path.write_text(f'{{"environment": {head},\n"{key}": [\n{lines}\n]}}\n')
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, calibrations: list[Path]) -> None:
     load_rules()
     names = {name for rule in rules() for name in rule.names}
     TESTS.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text(convolution_table(read(folder, "convolution")))
+    TABLE.write_bytes(convolution_table(read(folder, "convolution"), calibrations))
     for part, count in SAMPLES.items():
         recorded = read(folder, part)
         calls = sampled_calls(recorded, part, names, count)
@@ -192,4 +206,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [Path(path) for path in sys.argv[2:]])

@@ -45,7 +45,7 @@ def install_all(
     recurrent.install(patcher)
     losses.install(patcher)
     transformer_layers.install(patcher, device)
-    compilation.install(patcher, device)
+    compilation.install(patcher, device, modes)
     scripting.install(patcher, device)
     data_loading.install(patcher, modes)
     saver = saving.install(patcher, device, modes)

@@ -23,9 +23,9 @@ _BACKENDS = ("inductor", "aot_eager", "eager")
 _DROPPED_OPTIONS = ("max_autotune", "triton.cudagraph", "coordinate_descent", "cuda_graphs")
 
 
-def install(patcher: Patcher, device: Device) -> None:
+def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
     really_compile = torch.compile
-    inductor = Inductor(patcher, device)
+    inductor = Inductor(patcher, device, modes)
 
     def compile_model(model: Any = None, **arguments: Any) -> Any:
         if model is None:
@@ -50,6 +50,7 @@ def _is_known(backend: str | Callable[..., Any]) -> bool:
 def _without_tuning(arguments: dict[str, Any], device: Device) -> dict[str, Any]:
     kept = dict(arguments)
     mode = kept.pop("mode", None)
+    kept.pop("fullgraph", None)  # It only forbids what must be possible here: to give up.
     options = kept.get("options")
     if options:
         kept["options"] = {

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import inspect
 import os
 import shutil
 import sys
 import tempfile
+import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import gpumemprof
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate
-from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.fake_mode import FakeMode, outside_modes
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["Inductor"]
@@ -30,10 +37,18 @@ _SETTINGS = {
 }
 
 
+# Where `process_inputs` is, by release.
+_READERS_OF_INPUTS = (
+    "torch._functorch.aot_autograd",
+    "torch._functorch._aot_autograd.frontend_utils",
+)
+_OWN_FOLDER = f"{Path(gpumemprof.__file__).parent}{os.sep}"
+
+
 class _Kernel:
     """A kernel of a compiled program; its results have no contents."""
 
-    def run(self, *_: Any, **__: Any) -> None:
+    def run(self, *args: Any, **_: Any) -> None:
         pass
 
     def __call__(self, *_: Any, **__: Any) -> None:
@@ -41,6 +56,29 @@ class _Kernel:
 
     def __getitem__(self, _: Any) -> _Kernel:
         return self
+
+
+class _TimedKernel(_Kernel):
+    """One that torch times in several configurations when it first runs."""
+
+    def __init__(self, kernel: Any, device: Device) -> None:
+        self._kernel = kernel
+        self._device = device
+        self._is_timed = False
+
+    def run(self, *args: Any, **_: Any) -> None:
+        if self._is_timed:
+            return
+        self._is_timed = True
+        # A buffer that clears the cache between runs, and copies of what the kernel writes over.
+        changed = set(getattr(self._kernel, "mutated_arg_names", None) or ())
+        copies = [
+            arg.untyped_storage().nbytes()
+            for name, arg in zip(self._kernel.fn.arg_names, args)
+            if name in changed and isinstance(arg, torch.Tensor) and arg.device.type == "cuda"
+        ]
+        cache_bytes = torch.cuda.get_device_properties().L2_cache_size
+        self._device.held("timing a kernel", cache_bytes, *copies)
 
 
 class _OnCpu(TorchDispatchMode):  # type: ignore[misc]
@@ -63,11 +101,52 @@ def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@contextlib.contextmanager
+def _importable_triton() -> Iterator[None]:
+    """Compiled programs import Triton, also where it is not installed."""
+    names = ("triton", "triton.language")
+    if importlib.util.find_spec("triton") is not None:
+        yield
+        return
+    for name in names:
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["triton"].language = sys.modules["triton.language"]  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+class _OtherFake(type):
+    """Fake tensors, except those of the program: to the compiler they are like real ones."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, FakeTensor) and type(value.fake_mode) is not FakeMode
+
+
+class _CompilersFakeTensor(metaclass=_OtherFake):
+    pass
+
+
+def _detect(detect: Callable[..., Any]) -> Callable[..., Any]:
+    """Inputs are fake already; older releases expect them to be of the compiler's own mode."""
+
+    def detected(inputs: Any = None) -> Any:
+        context = torch._guards.TracingContext.try_get()
+        if context is not None and context.fake_mode is not None:
+            return context.fake_mode
+        return detect(inputs)
+
+    return detected
+
+
 class Inductor:
     """Changes torch's compiler when a program first asks for it: importing it takes seconds."""
 
-    def __init__(self, patcher: Patcher, device: Device) -> None:
+    def __init__(self, patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
         self._patcher = patcher
+        self._modes = modes
         self._device = device
         self._is_prepared: bool | None = None
         self._has_failed = False
@@ -85,7 +164,9 @@ class Inductor:
 
     def _install(self) -> None:
         from torch._dynamo import convert_frame
-        from torch._inductor import async_compile, compile_fx, config, constant_folding
+        from torch._dynamo.variables import optimizer
+        from torch._inductor import async_compile, codecache, compile_fx, config, constant_folding
+        from torch._inductor.fx_passes import pad_mm
         from torch.utils import _triton
 
         patcher = self._patcher
@@ -95,12 +176,33 @@ class Inductor:
         changes.__enter__()
         patcher.on_undo(lambda: changes.__exit__(None, None, None))
         patcher.set(FakeTensorMode, "avoid_device_init", property(lambda _: True))
-        self._replace_everywhere(_triton, "has_triton", lambda *_: True)
+        # Without Triton itself, programs can still be written; only dynamo would import it.
+        users = "" if _triton.has_triton_package() else "torch._inductor"
+        self._replace_everywhere(_triton, "has_triton", lambda *_: True, users)
         self._replace_everywhere(_triton, "triton_backend", lambda *_: None)
         self._replace_everywhere(_triton, "triton_hash_with_backend", lambda *_: "none")
+        self._replace_everywhere(
+            torch._guards, "detect_fake_mode", _detect(torch._guards.detect_fake_mode)
+        )
         self._install_runtime(async_compile)
+        code_cache = codecache.PyCodeCache
+        load = code_cache.load_by_key_path
+
+        def load_program(*args: Any, **kwargs: Any) -> Any:
+            with _importable_triton():
+                return load(*args, **kwargs)
+
+        patcher.set(code_cache, "load_by_key_path", staticmethod(load_program))
+        for module in _READERS_OF_INPUTS:
+            with contextlib.suppress(ImportError):
+                owner = importlib.import_module(module)
+                if "def process_inputs" in inspect.getsource(owner):
+                    patcher.set_if_present(owner, "FakeTensor", _CompilersFakeTensor)
         folder = constant_folding.ConstantFolder
         patcher.set(folder, "run", _on_cpu(folder.run))
+        patcher.set_if_present(pad_mm, "get_cached_should_pad", self._pads)
+        variable = optimizer.OptimizerVariable
+        patcher.set(variable, "call_method", self._creating_states(variable.call_method))
         wrapper = convert_frame.CatchErrorsWrapper
         patcher.set(wrapper, "__call__", self._trying(wrapper.__call__))
         patcher.set(compile_fx, "_compile_fx_inner", self._compiling(compile_fx._compile_fx_inner))
@@ -114,9 +216,12 @@ class Inductor:
     def _install_runtime(self, async_compile: Any) -> None:
         """What compiled programs call."""
         patcher = self._patcher
-        for name in ("triton", "cpp", "cpp_pybinding", "multi_kernel"):
+        patcher.set(async_compile.AsyncCompile, "triton", self._make_kernel)
+        for name in ("cpp", "cpp_pybinding", "multi_kernel"):
             patcher.set_if_present(async_compile.AsyncCompile, name, lambda *_, **__: _Kernel())
         patcher.set(async_compile.AsyncCompile, "wait", lambda *_, **__: None)
+        triton_helpers = importlib.import_module("torch._inductor.runtime.triton_helpers")
+        patcher.set_if_present(triton_helpers, "set_driver_to_gpu", lambda *_: None)
         guards = torch._C._dynamo.guards
 
         def empty_on(device: str) -> Callable[..., torch.Tensor]:
@@ -133,26 +238,72 @@ class Inductor:
         patcher.set_if_present(guards, "_empty_strided_cuda", empty_on("cuda"))
         patcher.set_if_present(guards, "_empty_strided_cpu", empty_on("cpu"))
         patcher.set_if_present(guards, "_reinterpret_tensor", reinterpreted)
+        for name in ("copy_misaligned", "copy_if_misaligned"):
+            patcher.set_if_present(guards, name, lambda tensor: tensor)
 
-    def _replace_everywhere(self, owner: Any, name: str, new: Any) -> None:
-        """Also where it was imported by name."""
+    def _make_kernel(self, name: str, source: str, *_: Any, **__: Any) -> _Kernel:
+        from torch._inductor.codecache import PyCodeCache
+
+        try:
+            with outside_modes():
+                kernel = getattr(PyCodeCache.load(source), name)
+                is_timed = len(kernel.configs) > 1
+        except Exception:  # Triton is missing, or of another release: nothing is timed.
+            return _Kernel()
+        return _TimedKernel(kernel, self._device) if is_timed else _Kernel()
+
+    def _replace_everywhere(self, owner: Any, name: str, new: Any, users: str = "") -> None:
+        """Also where it was imported by name; in modules whose names begin so."""
         old = getattr(owner, name)
-        for module in list(sys.modules.values()):
-            if vars(module).get(name) is old if hasattr(module, "__dict__") else False:
+        for user, module in list(sys.modules.items()):
+            is_user = user.startswith(users) and getattr(module, "__dict__", {}).get(name) is old
+            if is_user:
                 self._patcher.set(module, name, new)
+
+    def _pads(self, *_: Any) -> bool:
+        """The compiler times matrix products whose sides are not multiples of 8, or so."""
+        self._device.note(
+            "kernel", "a large matrix product of odd shape was taken to be faster with padding"
+        )
+        return True
+
+    def _creating_states(self, call_method: Callable[..., Any]) -> Callable[..., Any]:
+        """The states of an optimizer are created while its step is traced, for real."""
+
+        def called(variable: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+            if name != "_init_group":
+                return call_method(variable, tx, name, args, kwargs)
+            optimizer = variable.value
+            create = optimizer._init_group
+
+            def create_within(*args: Any, **kwargs: Any) -> Any:
+                with self._modes():
+                    return create(*args, **kwargs)
+
+            optimizer._init_group = create_within
+            try:
+                return call_method(variable, tx, name, args, kwargs)
+            finally:
+                del optimizer._init_group
+
+        return called
 
     def _trying(self, convert: Callable[..., Any]) -> Callable[..., Any]:
         """Tracing a function; one that cannot be compiled runs as it is."""
-        from torch._dynamo import types
+        from torch._dynamo import eval_frame
+        from torch._dynamo import types as dynamo_types
 
-        make_skip = getattr(types, "ConvertFrameReturn", lambda: None)
+        make_skip = getattr(dynamo_types, "ConvertFrameReturn", lambda: None)
 
-        def tried(*args: Any, **kwargs: Any) -> Any:
+        def tried(wrapper: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+            if frame.f_code.co_filename.startswith(_OWN_FOLDER):
+                eval_frame.skip_code(frame.f_code)
+                return make_skip()
             if self._has_failed:
                 return make_skip()
             try:
                 with outside_modes():
-                    return convert(*args, **kwargs)
+                    return convert(wrapper, frame, *args, **kwargs)
             except (torch.OutOfMemoryError, CannotEstimate):
                 raise
             except Exception as error:

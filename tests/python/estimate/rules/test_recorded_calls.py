@@ -17,7 +17,7 @@ FILES = sorted(path.stem for path in DATA.glob("calls_*.json"))
 ALLOCATED_ONCE = {32 << 20, 1 << 20}
 # Recorded calls that the rules do not get right, of those in the files.
 KNOWN_DIFFERENCES = {
-    "aten.convolution.default": 1,  # a weight in another layout chooses another algorithm
+    # layouts that differ choose another algorithm
     "aten.convolution_backward.default": 2,
     "aten.cudnn_batch_norm.default": 5,  # cuDNN's workspace for channels last, below 100 KiB
     "aten.cudnn_batch_norm_backward.default": 2,

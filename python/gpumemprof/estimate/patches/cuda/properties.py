@@ -22,6 +22,30 @@ def install(patcher: Patcher, device: Device) -> None:
     _answer_build(patcher)
 
 
+# MiB, by a part of the card's name; the first that fits.
+_CACHES = {
+    "B200": 126,
+    "H200": 60,
+    "GH200": 60,
+    "H100": 50,
+    "A100": 40,
+    "L40": 96,
+    "L4": 48,
+    "RTX PRO 6000": 128,
+    "RTX 6000 Ada": 96,
+    "RTX 5090": 96,
+    "RTX 4090": 72,
+    "RTX 4080": 64,
+    "T4": 4,
+}
+_OLDER_CACHE = 6
+
+
+def _cache_bytes(name: str) -> int:
+    found = next((size for card, size in _CACHES.items() if card in name), _OLDER_CACHE)
+    return found << 20
+
+
 # By compute capability: threads of a multiprocessor, and its shared memory in KiB.
 _MULTIPROCESSORS = {
     (7, 0): (2048, 96),
@@ -66,7 +90,7 @@ def _properties(device: Device) -> _Properties:
         shared_memory_per_block=48 << 10,
         shared_memory_per_block_optin=(shared if shared in (64, 96) else shared - 1) << 10,
         shared_memory_per_multiprocessor=shared << 10,
-        L2_cache_size=50 << 20,
+        L2_cache_size=_cache_bytes(card.name),
         gcnArchName="",
         warp_size=32,
         uuid="00000000-0000-0000-0000-000000000000",

@@ -60,7 +60,8 @@ class Attention:
         return bool(self.query.size(-2) > 0 and self.key.size(-2) > 0)
 
     def has_matching_heads(self, supports_groups: bool, same_key_value: bool = True) -> bool:
-        if len({tensor.size(0) for tensor in self.inputs}) > 1:
+        # Sizes are symbols while a program is compiled: they can be compared, not hashed.
+        if any(tensor.size(0) != self.query.size(0) for tensor in self.inputs):
             return False
         query, key, value = (tensor.size(-3) for tensor in self.inputs)
         if self.enable_gqa and supports_groups:
@@ -108,13 +109,12 @@ def flash_can(call: Attention, capability: tuple[int, int]) -> bool:
         return False
     if call.mask is not None or not call.has_types(*HALF_TYPES):
         return False
-    sizes = {tensor.size(-1) for tensor in call.inputs}
-    if len(sizes) > 1 or max(sizes) > 256:
+    size = call.query.size(-1)
+    if any(tensor.size(-1) != size for tensor in call.inputs) or size > 256:
         return False
-    if call.needs_gradient and _has_small_shared_memory(capability):
-        size = call.query.size(-1)
-        if size > 192 and (call.dropout > 0 or size <= 224):
-            return False
+    is_tight = call.needs_gradient and _has_small_shared_memory(capability)
+    if is_tight and size > 192 and (call.dropout > 0 or size <= 224):
+        return False
     if call.is_causal and call.query.size(-2) != call.key.size(-2):
         return False
     return (

@@ -1,7 +1,6 @@
 """Convolutions: copies into the layout of the kernel, and cuDNN's workspaces.
 
-cuDNN chooses its algorithm by its own heuristics. Workspaces are looked up in a table that was
-measured on a card; for shapes that it does not hold, a fitted rule gives an estimate.
+cuDNN chooses its algorithm by its own heuristics; `workspace` says what is known about them.
 """
 
 from __future__ import annotations
@@ -12,15 +11,19 @@ from weakref import WeakKeyDictionary
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.convolution.workspace import Convolution, workspace_bytes
+from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
+from gpumemprof.estimate.rules.convolution.workspace import (
+    Workspace,
+    is_native_depthwise,
+    trial_bytes,
+    workspace,
+)
 from gpumemprof.estimate.rules.copies import free_copies, take_copies
 from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_packed
 
 __all__: list[str] = []
-
-MEASURED_CAPABILITY = (9, 0)
 
 
 def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
@@ -34,16 +37,16 @@ def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
 
 
 # The convolutions whose fastest algorithm a device has searched for.
-_searched: WeakKeyDictionary[Device, set[tuple[Convolution, str]]] = WeakKeyDictionary()
+_searched: WeakKeyDictionary[Device, set[tuple[Convolution, Kind]]] = WeakKeyDictionary()
 
 
-def _search(device: Device, call: Call, kind: str, convolution: Convolution) -> None:
+def _search(device: Device, call: Call, kind: Kind, convolution: Convolution) -> None:
     """cudnn.benchmark tries algorithms at the first call; some need many times the memory."""
     done = _searched.setdefault(device, set())
     if (convolution, kind) in done:
         return
     done.add((convolution, kind))
-    size, is_measured = workspace_bytes(convolution, kind, "trials")
+    size, is_measured = trial_bytes(convolution, kind)
     device.note(
         "workspace",
         "cudnn.benchmark tries algorithms, whose workspaces are "
@@ -58,27 +61,27 @@ def _search(device: Device, call: Call, kind: str, convolution: Convolution) -> 
 
 
 def _take_workspace(
-    device: Device, call: Call, kind: str, convolution: Convolution, weight: torch.Tensor
+    device: Device, call: Call, kind: Kind, convolution: Convolution, weight: torch.Tensor
 ) -> None:
     copy = 0
     if kind != "weight" and needs_weight_copy(convolution, weight):
         copy = device.allocate(bytes_of(weight), f"{call.name}: copy of the weight")
     if torch.backends.cudnn.benchmark:
         _search(device, call, kind, convolution)
-    size, is_measured = workspace_bytes(convolution, kind)
-    if not is_measured:
-        device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is fitted")
-    if device.card.capability != MEASURED_CAPABILITY:
-        device.note("workspace", "cuDNN's workspaces were measured on an NVIDIA H200")
-    device.temporary(size, f"{call.name}: cuDNN workspace")
+    found = workspace(convolution, kind, device.card)
+    _note(device, kind, found)
+    certainty, device.certainty = device.certainty, found.certainty
+    device.temporary(found.size_bytes, f"{call.name}: cuDNN workspace")
+    device.certainty = certainty
     device.free(copy)
 
 
-def is_native_depthwise(convolution: Convolution) -> bool:
-    """Whether torch's own kernels compute it; they take no workspace."""
-    is_depthwise = convolution.groups > 1 and convolution.groups == convolution.channels
-    has_workspace = any(workspace_bytes(convolution, kind)[0] for kind in ("forward", "weight"))
-    return is_depthwise and not convolution.is_channels_last and not has_workspace
+def _note(device: Device, kind: Kind, found: Workspace) -> None:
+    if found.measured_on:
+        text = f"cuDNN's workspaces were measured on {found.measured_on}, another architecture"
+        device.note("workspace", text)
+    elif found.certainty == "guess":
+        device.note("workspace", f"cuDNN's workspace of a convolution ({kind}) is a guess")
 
 
 @rule("convolution", certainty="fitted")
@@ -110,7 +113,7 @@ class Backward:
             return
         convolution = Convolution.of(tensor, weight, grad, *call.args[4:10])
         wanted = call.args[10]
-        order = ((0, "data"), (1, "weight"))
+        order: tuple[tuple[int, Kind], ...] = ((0, "data"), (1, "weight"))
         if is_native_depthwise(convolution):
             order = (order[1], order[0])
         for index, kind in order:

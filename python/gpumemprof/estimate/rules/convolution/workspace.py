@@ -1,4 +1,4 @@
-"""The workspace of a convolution: measured where the table holds it, else from the most alike.
+"""The workspace of a convolution: measured if it was, else as cuDNN answers, else a likely one.
 
 cuDNN's tensor-core kernels read channels last. For other layouts the workspace holds copies of
 input, output and weight; the gradient of the weight adds partial sums in single precision.
@@ -7,238 +7,161 @@ input, output and weight; the gradient of the weight adds partial sums in single
 from __future__ import annotations
 
 import functools
-import json
 import math
-from dataclasses import dataclass, replace
-from importlib import resources
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
-from gpumemprof.estimate.rules.tensors import is_channels_last, round_up
+from gpumemprof.estimate.cards import Card
+from gpumemprof.estimate.engine.certainty import Certainty
+from gpumemprof.estimate.rules.convolution import cudnn, stream_k
+from gpumemprof.estimate.rules.convolution.measured import Table, shipped_table
+from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
+from gpumemprof.estimate.rules.tensors import round_up
 
-__all__ = ["Convolution", "workspace_bytes"]
+__all__ = ["Workspace", "is_native_depthwise", "trial_bytes", "use_table", "workspace"]
 
-KINDS = {"forward": 0, "data": 1, "weight": 2}
-DTYPE_NAMES = {
-    torch.float32: "f32",
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
-    torch.float64: "f64",
-}
-DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
-# Without a copy, cuDNN asks for a few pointers at most.
-SMALL_BYTES = 4096
+# Beyond this distance in the table, even the most similar convolution says little.
+FAR = 3.0
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """What cuDNN's choice of an algorithm depends on."""
-
-    batch: int
-    channels: int
-    outputs: int
-    groups: int
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    image: tuple[int, ...]
-    is_transposed: bool
-    dtype: torch.dtype
-    is_channels_last: bool
-
-    @staticmethod
-    def of(
-        tensor: torch.Tensor,
-        weight: torch.Tensor,
-        result: torch.Tensor,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        is_transposed: bool,
-        output_padding: Any,
-        groups: int,
-    ) -> Convolution:
-        return Convolution(
-            tensor.size(0),
-            tensor.size(1),
-            result.size(1),
-            groups,
-            tuple(weight.shape[2:]),
-            tuple(stride),
-            tuple(padding),
-            tuple(dilation),
-            tuple(tensor.shape[2:]),
-            is_transposed,
-            tensor.dtype,
-            is_channels_last(tensor) or is_channels_last(weight),
-        )
-
-    @staticmethod
-    def named(key: str, setting: str, batch: int) -> Convolution:
-        """The convolution that a row of the table is about."""
-        channels, outputs, groups, *sizes = key[1:].split(",")
-        kernel, stride, padding, dilation, image = (
-            tuple(int(each) for each in text.split("x")) for text in sizes
-        )
-        dtype, _, layout = setting.partition("-")
-        return Convolution(
-            batch=batch,
-            channels=int(channels),
-            outputs=int(outputs),
-            groups=int(groups),
-            kernel=kernel,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            image=image,
-            is_transposed=key[0] == "t",
-            dtype=DTYPES[dtype],
-            is_channels_last=layout == "last",
-        )
-
-    def key(self) -> str:
-        numbers = (self.kernel, self.stride, self.padding, self.dilation, self.image)
-        sizes = ",".join("x".join(map(str, each)) for each in numbers)
-        kind = "t" if self.is_transposed else "c"
-        return f"{kind}{self.channels},{self.outputs},{self.groups},{sizes}"
-
-    def setting(self) -> str:
-        name = DTYPE_NAMES.get(self.dtype, "f32")
-        return name + "-last" if self.is_channels_last else name
-
-    @property
-    def is_pointwise(self) -> bool:
-        return math.prod(self.kernel) == 1
-
-    @property
-    def output_image(self) -> tuple[int, ...]:
-        sizes = []
-        for n, k, s, p, d in zip(self.image, self.kernel, self.stride, self.padding, self.dilation):
-            reach = d * (k - 1) + 1
-            sizes.append(
-                (n - 1) * s - 2 * p + reach if self.is_transposed else (n + 2 * p - reach) // s + 1
-            )
-        return tuple(sizes)
-
-    def copies_bytes(self) -> int:
-        """Copies of input and output with the channels last, which are padded for tensor cores."""
-        size = int(self.dtype.itemsize)
-        lanes = 8 if size == 2 else 4
-        total = self.channels_padded(self.channels, lanes) * math.prod(self.image)
-        total += self.channels_padded(self.outputs, lanes) * math.prod(self.output_image)
-        return self.batch * total * size
-
-    def channels_padded(self, channels: int, lanes: int) -> int:
-        return channels if self.groups > 1 else round_up(channels, lanes)
-
-    def weight_elements(self) -> int:
-        return self.channels * self.outputs // self.groups * math.prod(self.kernel)
+class Workspace:
+    size_bytes: int
+    certainty: Certainty
+    measured_on: str = ""  # the card, if it is of another architecture
 
 
-def transferred(measured: Convolution, size: int, other: Convolution) -> int:
-    """The workspace of another convolution that cuDNN computes in the same way."""
-    if size <= SMALL_BYTES:
-        return size
-    weights = other.weight_elements() / measured.weight_elements()
-    copies = measured.copies_bytes()
-    if size >= copies:
-        return int(other.copies_bytes() + (size - copies) * weights)
-    if size % (measured.weight_elements() * 4) == 0:
-        return int(size * weights)
-    return int(size * other.copies_bytes() / copies)
+_calibrated: list[Table] = []
 
 
-def difference(one: Convolution, other: Convolution) -> float:
-    """How different two shapes are: what decides between algorithms weighs most."""
-    total = 0.0
-    for a, b, weight in (
-        (one.dtype, other.dtype, 4.0),
-        (one.dtype.itemsize, other.dtype.itemsize, 8.0),
-        (one.stride, other.stride, 2.0),
-        (one.kernel, other.kernel, 2.0),
-        (one.groups == one.channels, other.groups == other.channels, 8.0),
-        (one.dilation, other.dilation, 2.0),
-        (one.channels % 8 == 0, other.channels % 8 == 0, 3.0),
-        (one.outputs % 8 == 0, other.outputs % 8 == 0, 3.0),
-        (math.prod(one.image) % 4 == 0, math.prod(other.image) % 4 == 0, 3.0),
-    ):
-        total += weight * (a != b)
-    total += abs(math.log2(one.channels / other.channels))
-    total += abs(math.log2(one.outputs / other.outputs))
-    return total + 0.5 * abs(math.log2(math.prod(one.image) / math.prod(other.image)))
+def use_table(table: Table) -> None:
+    """Prefer the measurements of another card for cards of its architecture."""
+    _calibrated.insert(0, table)
+    workspace.cache_clear()
 
 
-Batches = dict[str, list[int]]
-Shapes = dict[str, dict[str, Batches]]
+def table_for(card: Card) -> Table:
+    """The measurements of a card of the same architecture, or of the nearest one."""
+    tables = [*_calibrated, shipped_table()[0]]
+    return min(tables, key=lambda each: _architecture_distance(each.capability, card.capability))
 
 
-@functools.cache
-def measured_tables() -> dict[str, Shapes]:
-    """ "shapes": workspaces; "trials": the largest that the search of cudnn.benchmark took."""
-    folder = resources.files("gpumemprof.estimate.rules") / "data"
-    text = (folder / "conv_h200.json").read_text(encoding="utf-8")
-    tables: dict[str, Shapes] = json.loads(text)
-    return tables
+def _architecture_distance(one: tuple[int, int], other: tuple[int, int]) -> float:
+    return abs((one[0] - other[0]) + (one[1] - other[1]) / 10)
 
 
-def category(convolution: Convolution) -> tuple[Any, ...]:
-    """Convolutions of different categories are never alike."""
-    return (
-        convolution.is_channels_last,
-        convolution.is_transposed,
-        len(convolution.image),
-        convolution.is_pointwise,
-        convolution.groups > 1,
-    )
+def is_native_depthwise(convolution: Convolution) -> bool:
+    """Whether torch's own kernels compute it; they take no workspace.
+
+    Torch has cuDNN compute them with channels last, and in half precision where cuDNN's kernels
+    were found to be faster.
+    """
+    each = convolution
+    is_depthwise = each.groups > 1 and each.groups == each.channels
+    if not is_depthwise or each.is_transposed or each.outputs % each.channels:
+        return False
+    if each.is_channels_last:
+        return False
+    if len(each.image) == 3 or each.dtype != torch.float16:
+        return True
+    is_line = len(each.image) == 1
+    height, width = 1 if is_line else each.image[0], each.image[-1]
+    stride = (1, *each.stride) if is_line else each.stride
+    kernel = (1, *each.kernel) if is_line else each.kernel
+    if each.channels < 32 or any(step != 1 for step in each.dilation):
+        return True
+    if stride[0] != stride[1] and height != 1:
+        return True
+    if height == 1 and stride[1] == 1:
+        return False
+    if kernel[0] != kernel[1] or kernel[1] not in (1, 3, 5) or width < 7:
+        return True
+    return stride[1] != 1 and not _is_faster_with_stride_2(each, kernel[1], stride[1], width)
 
 
-@functools.cache
-def measured_by_category(
-    table: str,
-) -> dict[tuple[Any, ...], list[tuple[Convolution, Batches]]]:
-    found: dict[tuple[Any, ...], list[tuple[Convolution, Batches]]] = {}
-    for key, settings in measured_tables()[table].items():
-        for setting, batches in settings.items():
-            convolution = Convolution.named(key, setting, 1)
-            found.setdefault(category(convolution), []).append((convolution, batches))
-    return found
+def _is_faster_with_stride_2(
+    convolution: Convolution, kernel: int, stride: int, width: int
+) -> bool:
+    batch, channels = convolution.batch, convolution.channels
+    if stride != 2:
+        return False
+    if batch == 1:
+        return kernel != 1 or width <= 28
+    if kernel == 1:
+        return batch <= 16 and channels >= 128 and width <= 7
+    return channels >= 512 or (channels >= 256 and width >= 28)
 
 
-def nearest_batch(batches: Batches, batch: int) -> str:
-    return min(batches, key=lambda each: abs(math.log2(int(each) / batch)))
-
-
-@functools.lru_cache(maxsize=4096)
-def most_alike(
-    convolution: Convolution, table: str = "shapes"
-) -> tuple[Convolution, list[int]] | None:
-    """The measured convolution of another shape that is most like this one, if one is at all."""
-    rows = [
-        row
-        for row in measured_by_category(table).get(category(convolution), [])
-        if row[0].key() != convolution.key()
-    ]
-    if not rows:
+def _half_depthwise_bytes(convolution: Convolution, kind: Kind) -> int | None:
+    """Of cuDNN's own depthwise kernels, which it offers only with a GPU; None for other shapes."""
+    each = convolution
+    is_half = each.dtype in (torch.float16, torch.bfloat16)
+    is_plain = len(each.image) == 2 and len(set(each.kernel)) == 1 and set(each.dilation) == {1}
+    if not (each.groups > 1 and each.groups == each.channels == each.outputs and is_half):
         return None
-    alike, batches = min(rows, key=lambda row: difference(row[0], convolution))
-    batch = nearest_batch(batches, convolution.batch)
-    return replace(alike, batch=int(batch)), batches[batch]
+    if not is_plain or each.is_transposed or each.kernel[0] not in (3, 5, 7):
+        return None
+    if kind != "weight":
+        return 0
+    if not each.is_channels_last:
+        is_small = set(each.stride) == {1} and max(each.image) <= 112
+        return 0 if is_small else None
+    return each.batch * round_up(each.channels, 32) * math.prod(each.kernel) * 32
 
 
-def workspace_bytes(convolution: Convolution, kind: str, table: str = "shapes") -> tuple[int, bool]:
-    """The bytes, and whether they were measured."""
-    number = KINDS[kind]
-    settings = measured_tables()[table].get(convolution.key(), {})
-    batches = settings.get(convolution.setting(), {})
-    if str(convolution.batch) in batches:
-        return batches[str(convolution.batch)][number], True
-    if batches:
-        near = nearest_batch(batches, convolution.batch)
-        same = replace(convolution, batch=int(near))
-        return transferred(same, batches[near][number], convolution), False
-    found = most_alike(convolution, table)
-    if found is None:
-        return convolution.copies_bytes() + convolution.weight_elements() * 4, False
-    return transferred(found[0], found[1][number], convolution), False
+@functools.lru_cache(maxsize=16384)
+def workspace(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
+    """What cuDNN allocates for a convolution on a card."""
+    if is_native_depthwise(convolution):
+        return Workspace(0, "exact")
+    table = table_for(card)
+    is_same = table.capability == card.capability
+    if is_same and (size := table.exact(convolution, kind)) is not None:
+        return Workspace(size, "exact")
+    if (size := _half_depthwise_bytes(convolution, kind)) is not None:
+        return Workspace(size, "fitted")
+    if convolution.is_matrix_product:
+        return _of_product(convolution, kind, card, table)
+    plan = cudnn.ask(convolution, kind, card)
+    if plan is not None:
+        return _of_plan(convolution, kind, plan, card)
+    return _likely(convolution, kind, card, table)
+
+
+def _of_plan(convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card) -> Workspace:
+    if not stream_k.is_stream_k(plan):
+        return Workspace(plan.workspace_bytes, "exact")
+    size = stream_k.corrected_bytes(convolution, kind, plan, card.multiprocessors)
+    return Workspace(size, "fitted")
+
+
+def _of_product(convolution: Convolution, kind: Kind, card: Card, table: Table) -> Workspace:
+    """cuDNN considers cuBLAS only if there is a GPU: measurements say whether it is taken."""
+    likely = table.likely(convolution, kind)
+    plan = None
+    if likely is None or likely.has_copies:
+        plan = cudnn.ask(convolution, kind, card)
+    if plan is not None:
+        return Workspace(_of_plan(convolution, kind, plan, card).size_bytes, "fitted")
+    return _likely(convolution, kind, card, table)
+
+
+def _likely(convolution: Convolution, kind: Kind, card: Card, table: Table) -> Workspace:
+    likely = table.likely(convolution, kind)
+    if likely is None:
+        size = convolution.copies_bytes() + convolution.weight_elements() * 4
+        return Workspace(size, "guess")
+    measured_on = "" if table.capability == card.capability else table.card
+    is_near = likely.distance <= FAR and not measured_on
+    return Workspace(likely.size_bytes, "fitted" if is_near else "guess", measured_on)
+
+
+def trial_bytes(convolution: Convolution, kind: Kind) -> tuple[int, bool]:
+    """The largest workspace that the search of cudnn.benchmark tries; whether it was measured."""
+    trials = shipped_table()[1]
+    size = trials.exact(convolution, kind)
+    if size is not None:
+        return size, True
+    likely = trials.likely(convolution, kind)
+    return (convolution.copies_bytes() if likely is None else likely.size_bytes), False

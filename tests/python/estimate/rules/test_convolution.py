@@ -1,0 +1,141 @@
+"""Workspaces of convolutions: measured, answered by cuDNN, or taken from similar ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from gpumemprof.estimate.cards import find_card
+from gpumemprof.estimate.rules.convolution import cudnn, workspace
+from gpumemprof.estimate.rules.convolution.cudnn import Plan
+from gpumemprof.estimate.rules.convolution.measured import Table, encoded
+from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution
+from gpumemprof.estimate.rules.convolution.stream_k import corrected_bytes, is_stream_k
+
+from replay import LoggedMemory, Replay
+
+H200 = find_card("h200")
+A100 = find_card("a100-80gb")
+ENVIRONMENT = {"name": "NVIDIA Test", "capability": [8, 0]}
+CALL = ["f32[8,64,56,56]", "f32[64,64,3,3]", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+
+
+@pytest.fixture(autouse=True)
+def _without_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every machine answers alike, whether it has cuDNN or not."""
+    monkeypatch.setattr(cudnn, "_library", lambda: None)
+    workspace.workspace.cache_clear()
+
+
+def a_convolution(batch: int = 32, channels: int = 64, kernel: int = 3) -> Convolution:
+    return Convolution(
+        batch=batch,
+        channels=channels,
+        outputs=64,
+        groups=1,
+        kernel=(kernel, kernel),
+        stride=(1, 1),
+        padding=(kernel // 2, kernel // 2),
+        dilation=(1, 1),
+        image=(56, 56),
+        is_transposed=False,
+        dtype=torch.float32,
+        is_channels_last=False,
+    )
+
+
+def test_a_convolution_in_the_table_is_exact() -> None:
+    found = workspace.workspace(a_convolution(), "forward", H200)
+    assert found.certainty == "exact"
+    assert found.size_bytes > 0
+
+
+def test_another_shape_is_derived_from_similar_ones() -> None:
+    found = workspace.workspace(a_convolution(33, 72), "weight", H200)
+    copies = 33 * (72 + 64) * 56 * 56 * 4
+    assert found.certainty == "fitted"
+    assert copies <= found.size_bytes < 1.5 * copies
+
+
+def test_cudnns_own_answer_is_preferred_to_similar_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cudnn, "ask", lambda *_: Plan(38, 123_456))
+    found = workspace.workspace(a_convolution(33, 72), "weight", H200)
+    assert (found.size_bytes, found.certainty) == (123_456, "exact")
+
+
+def test_measurements_decide_whether_a_product_is_left_to_cublas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a GPU, cuDNN does not consider cuBLAS, which needs no copies."""
+    monkeypatch.setattr(cudnn, "ask", lambda *_: Plan(38, 123_456_789))
+    product = a_convolution(33, 72, kernel=1)
+    assert workspace.workspace(product, "forward", H200).size_bytes < 1024
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_last", "kernel", "expected"),
+    [
+        (torch.float32, False, 3, True),
+        (torch.bfloat16, False, 3, True),
+        (torch.float16, False, 3, False),
+        (torch.float16, False, 7, True),
+        (torch.float32, True, 3, False),
+    ],
+)
+def test_torchs_own_depthwise_kernels(
+    dtype: torch.dtype, is_last: bool, kernel: int, expected: bool
+) -> None:
+    depthwise = replace(
+        a_convolution(kernel=kernel), groups=64, dtype=dtype, is_channels_last=is_last
+    )
+    assert workspace.is_native_depthwise(depthwise) == expected
+
+
+def test_partial_sums_are_counted_for_the_cards_multiprocessors() -> None:
+    """Recorded on an H200: without a GPU, cuDNN answered 47,186,067 bytes for this one."""
+    convolution = replace(a_convolution(64, 512), outputs=512, image=(12, 12))
+    plan = Plan(68, 47_186_067, {2: 0, 13: 0, 18: 1, 25: 0, 27: 1, 28: 1})
+    assert is_stream_k(plan)
+    size = corrected_bytes(convolution, "weight", plan, 132)
+    assert abs(size - 55_837_423) < 512
+    assert corrected_bytes(convolution, "weight", plan, 66) < size
+
+
+def test_a_row_of_measurements_is_read_as_it_was_written() -> None:
+    convolution = a_convolution()
+    sizes = [0, convolution.copies_bytes() + 147, 3 * convolution.weight_elements() * 4]
+    texts = " ".join(encoded(convolution, size) for size in sizes)
+    assert texts == "0 c147 w3"
+    table = Table(ENVIRONMENT, [f"{convolution.key()} f32 32 {texts}"])
+    assert [table.exact(convolution, kind) for kind in KINDS] == sizes
+
+
+def test_a_calibration_is_used_for_its_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    convolution = a_convolution(31)
+    monkeypatch.setattr(workspace, "_calibrated", [])
+    workspace.use_table(Table(ENVIRONMENT, [f"{convolution.key()} f32 31 4096 8192 0"]))
+    found = workspace.workspace(convolution, "forward", A100)
+    assert (found.size_bytes, found.certainty) == (4096, "exact")
+    assert workspace.workspace(convolution, "forward", H200).size_bytes != 4096
+
+
+def test_another_card_is_told_where_its_figures_come_from() -> None:
+    replay = Replay()
+    device = replay.device(LoggedMemory(), capability=(8, 0))
+    replay.run_on(device, "aten.convolution.default", CALL, {}, "f32[8,64,56,56]")
+    assert any("H200" in each.text for each in device.assumptions)
+
+
+def test_a_search_for_the_fastest_convolution_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    replay = Replay()
+    memory = LoggedMemory()
+    device = replay.device(memory)
+    counts = []
+    for _ in range(2):
+        before = memory.count
+        replay.run_on(device, "aten.convolution.default", CALL, {}, "f32[8,64,56,56]")
+        counts.append(memory.count - before)
+    assert counts == [3, 2]
+    assert any("cudnn.benchmark" in each.text for each in device.assumptions)

@@ -29,6 +29,7 @@ from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_
 __all__ = ["EstimateMode"]
 
 aten = torch.ops.aten
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
 
 _NO_SHAPE: tuple[type[Exception], ...] = tuple(
     kind
@@ -51,6 +52,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self, device: Device, answers: Answers, fake_mode: FakeMode) -> None:
         super().__init__()
+        self._fake_mode = fake_mode
         self._cache = ShapeCache(fake_mode)
         self.device = device
         self.answers = answers
@@ -75,6 +77,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             if kind is not FakeTensor and not self._is_plain(kind):
                 # A subclass with operations of its own; they arrive here one by one.
                 return NotImplemented
+        if torch._C._get_dispatch_mode(_FAKE) is not self._fake_mode:
+            # Torch's own code computes shapes with a mode of its own, or for real, without any.
+            return func(*args, **(kwargs or {}))
         if self.ending is not None and threading.current_thread() is threading.main_thread():
             raise self.ending
         kwargs = kwargs or {}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
@@ -54,7 +55,20 @@ def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
 
 
+def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """DTensor finds shapes with fake tensors of its own, which must not count as the program's."""
+    kind = module.ShardingPropagator
+    real = kind._propagate_tensor_meta_non_cached
+
+    def propagate(*args: Any, **kwargs: Any) -> Any:
+        with outside_modes():
+            return real(*args, **kwargs)
+
+    patcher.set(kind, "_propagate_tensor_meta_non_cached", propagate)
+
+
 _CHANGES: dict[str, Change] = {
+    "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "torch.nn.attention.flex_attention": _flex_attention,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,

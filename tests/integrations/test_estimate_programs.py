@@ -200,3 +200,23 @@ def test_a_block_of_a_notebook_is_predicted(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("<Estimate: fits an L4: peak ")
+
+
+COMPILED = """
+import torch
+
+model = torch.nn.Sequential(*(torch.nn.GELU() for _ in range(8))).to("cuda")
+x = torch.randn(1024, 1024, device="cuda", requires_grad=True)
+model = torch.compile(model, fullgraph=True)
+model(x).sum().backward()
+"""
+
+
+def test_a_compiled_program_keeps_no_intermediate_results(tmp_path: Path) -> None:
+    (tmp_path / "compiled.py").write_text(COMPILED)
+    done = estimate(tmp_path, "--json", "--gpu", "t4", "compiled.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "execution" not in {each["kind"] for each in found["assumptions"]}, found["assumptions"]
+    # Input, output, its gradient and that of the input; eagerly all eight inputs are kept.
+    assert found["verdict"]["peak_allocated_bytes"] < 6 * (4 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import pytest
@@ -187,10 +188,75 @@ def test_generators_of_the_device_exist(estimate):
     assert torch.randn(5, device="cuda", generator=generator).shape == (5,)
 
 
-def test_compiled_models_run_eagerly_and_say_so(estimate):
-    model = torch.compile(torch.nn.Linear(4, 4).to("cuda"))
+def test_what_is_compiled_by_others_runs_eagerly_and_says_so(estimate):
+    model = torch.compile(torch.nn.Linear(4, 4).to("cuda"), backend="tensorrt")
     assert model(torch.randn(2, 4, device="cuda")).shape == (2, 4)
     assert any("torch.compile" in each.text for each in estimate.assumptions)
+
+
+def test_captures_share_a_stream_and_their_pool_lives_as_long_as_they(estimate, memory):
+    used: list[tuple[int, tuple[int, int]]] = []
+    released: list[tuple[int, int]] = []
+    allocate = memory.allocate
+
+    def watched(size, stream=0, pool=(0, 0)):
+        used.append((stream, pool))
+        return allocate(size, stream, pool)
+
+    memory.allocate = watched
+    memory.release_pool = released.append
+    first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(first):
+        assert torch.cuda.is_current_stream_capturing()
+        kept = torch.empty(10, device="cuda")
+    with torch.cuda.graph(second, pool=first.pool()):
+        also_kept = torch.empty(10, device="cuda")
+    assert not torch.cuda.is_current_stream_capturing()
+    torch.empty(10, device="cuda")
+    # Seed and offset of random numbers, before the first capture; then the three tensors.
+    stream, pool = used[0][0], first.pool()
+    assert stream != 0 and pool != (0, 0)
+    assert used == [(stream, (0, 0))] * 2 + [(stream, pool)] * 2 + [(0, (0, 0))]
+    del first
+    assert released == []
+    del second
+    assert released == [pool]
+    assert kept.shape == also_kept.shape
+
+
+def test_a_pool_of_the_program_is_emptied_when_it_dies(estimate, memory):
+    emptied: list[tuple[int, int]] = []
+    memory.empty_pool = emptied.append
+    pool = torch.cuda.MemPool()
+    number = pool.id
+    with torch.cuda.use_mem_pool(pool):
+        assert estimate.device.pool == number
+    assert estimate.device.pool == (0, 0) and emptied == []
+    del pool
+    assert emptied == [number]
+
+
+def test_graphed_callables_train(estimate):
+    model = torch.nn.Linear(8, 8).to("cuda")
+    sample = torch.randn(2, 8, device="cuda", requires_grad=True)
+    graphed = torch.cuda.make_graphed_callables(model, (sample,))
+    graphed(torch.randn(2, 8, device="cuda", requires_grad=True)).sum().backward()
+    assert model.weight.grad is not None and model.weight.grad.shape == (8, 8)
+
+
+def test_a_copied_parameter_is_cloned_alone(estimate, memory):
+    model = torch.nn.Linear(8, 8, bias=False).to("cuda")
+    memory.sizes.clear()
+    copied = copy.deepcopy(model)
+    assert memory.sizes == [256]
+    assert isinstance(copied.weight, torch.nn.Parameter) and copied.weight is not model.weight
+
+
+def test_gradients_are_clipped_by_one_kernel(estimate):
+    model = torch.nn.Linear(8, 8).to("cuda")
+    model(torch.randn(2, 8, device="cuda")).sum().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    assert "_foreach_norm" in [op.name for op in estimate.mode.operations]
 
 
 def test_an_operation_without_a_shape_is_one_sentence_with_the_line(estimate):

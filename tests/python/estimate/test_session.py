@@ -57,8 +57,9 @@ def test_two_estimates_at_once_are_refused(estimate):
         session.begin(CARD, memory=CountingMemory())
 
 
-def test_a_release_of_torch_that_is_not_known_is_refused(monkeypatch):
-    monkeypatch.setattr(session, "torch_release", lambda: (2, 5))
+@pytest.mark.parametrize("release", [(2, 5), (2, 14)])
+def test_a_release_of_torch_that_is_not_known_is_refused(monkeypatch, release):
+    monkeypatch.setattr(session, "torch_release", lambda: release)
     with pytest.raises(Error, match=r"use a release from 2\.6"):
         session.begin(CARD, memory=CountingMemory())
 

@@ -1,4 +1,4 @@
-"""Sparse tensors of the COO layout: moved, made dense, multiplied."""
+"""Sparse tensors of the COO layout where torch has no shape function: moved, made dense, multiplied."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def sparse_shapes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         )
     dtype = kwargs.get("dtype") or tensor.dtype
     if name == "_to_copy":
-        return _copy(tensor, kwargs.get("device") or tensor.device, dtype)
+        return _copy(tensor, kwargs.get("device") or tensor.device, dtype, tensor.is_coalesced())
     if name == "_to_dense":
         return torch.empty(tensor.shape, dtype=dtype, device=tensor.device)
     return NotImplemented
 
 
-def _copy(tensor: torch.Tensor, device: Any, dtype: torch.dtype) -> Any:
+def _copy(tensor: torch.Tensor, device: Any, dtype: torch.dtype, is_coalesced: bool) -> Any:
     indices, values = tensor._indices(), tensor._values()
     return torch.sparse_coo_tensor(
         torch.empty(indices.shape, dtype=indices.dtype, device=device),
         torch.empty(values.shape, dtype=dtype, device=device),
         tensor.shape,
-        is_coalesced=tensor.is_coalesced(),
+        is_coalesced=is_coalesced,
         check_invariants=False,
     )

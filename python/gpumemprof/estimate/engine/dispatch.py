@@ -21,7 +21,7 @@ from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.shapes.sparse import SPARSE_FUNCTIONS, may_be_sparse
-from gpumemprof.estimate.engine.shapes.sparse_moves import sparse_shapes
+from gpumemprof.estimate.engine.shapes.sparse_products import sparse_shapes
 from gpumemprof.estimate.engine.values import Values, forget
 from gpumemprof.estimate.ranks.collectives import Collectives
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules

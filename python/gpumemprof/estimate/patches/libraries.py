@@ -68,8 +68,8 @@ def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
 
 
 _CHANGES: dict[str, Change] = {
-    "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "torch.nn.attention.flex_attention": _flex_attention,
+    "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,
     "transformers.utils.import_utils": _transformers,

@@ -102,7 +102,7 @@ def _number_of_different(indices: torch.Tensor, shape: Sequence[int]) -> int:
     for size in shape[:dims]:
         rooms *= size
     if known is None:
-        return int(round(rooms * (1 - (1 - 1 / max(2, rooms)) ** count)))  # if they are random
+        return int(rooms * (1 - (1 - 1 / max(2, rooms)) ** count) + 0.5)  # if they are random
     with outside_modes():
         return int(torch.unique(known, dim=1).shape[1])
 

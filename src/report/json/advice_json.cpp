@@ -133,11 +133,11 @@ std::string advice_json(const Advice& advice, const Store& store) {
   json["schema_version"] = kAdviceSchemaVersion;
   json["input"] = {{"path", advice.path}, {"device", advice.device_name}};
   json["completeness"] = completeness_json(advice.completeness);
-  json["baseline"] = {{"peak_allocated_bytes", advice.peak_allocated_bytes},
-                      {"peak_reserved_bytes",
-                       advice.has_pool ? Json(advice.peak_reserved_bytes) : Json()},
-                      {"peak_phase", phase_name(advice.baseline.phase)},
-                      {"at_peak", sources_json(advice.baseline.by_source)}};
+  json["baseline"] = {
+      {"peak_allocated_bytes", advice.peak_allocated_bytes},
+      {"peak_reserved_bytes", advice.has_pool ? Json(advice.peak_reserved_bytes) : Json()},
+      {"peak_phase", phase_name(advice.baseline.phase)},
+      {"at_peak", sources_json(advice.baseline.by_source)}};
   json["completed"] = Json();
   if (advice.completed) {
     json["completed"] = {{"peak_allocated_bytes", advice.completed->peak_allocated_bytes},

@@ -1,4 +1,4 @@
-"""Sparse tensors of the COO layout where torch has no shape function: moved, made dense, multiplied."""
+"""Sparse COO tensors where torch has no shape function: moved, made dense, multiplied."""
 
 from __future__ import annotations
 

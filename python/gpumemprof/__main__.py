@@ -71,6 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.estimate.command import main as estimate
 
         return _printing(estimate.main, given[1:])
+    if given and given[0] == "calibrate":
+        from gpumemprof.estimate.calibrate import main as calibrate
+
+        return _printing(calibrate.main, given[1:])
     if given and given[0] == "advise":
         from gpumemprof.verify import command as verify
 

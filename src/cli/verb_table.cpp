@@ -6,15 +6,16 @@
 
 // clang-format off
 #define GMP_VERBS(VERB)                                                                       \
-  VERB(run,      "Run a Python program and record every allocation it makes")                 \
-  VERB(estimate, "Predict a program's GPU memory without a GPU: will it fit?")                \
-  VERB(report,   "Explain where the memory went: peak, sources, waste, failures")             \
-  VERB(view,     "Open a recording in the browser; two recordings are compared")              \
-  VERB(advise,   "Predict what each remedy would save in this run, and its cost")             \
-  VERB(simulate, "Simulate a run under other allocator settings or memory limits")            \
-  VERB(convert,  "Write a recording in another format")                                       \
-  VERB(info,     "Show what a recording is and contains, without analyzing it")               \
-  VERB(demo,     "Report on a real out-of-memory run that ships with gpumemprof")
+  VERB(run,       "Run a Python program and record every allocation it makes")                \
+  VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
+  VERB(calibrate, "Measure convolutions on your GPU, for exact estimates on it")              \
+  VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \
+  VERB(view,      "Open a recording in the browser; two recordings are compared")             \
+  VERB(advise,    "Predict what each remedy would save in this run, and its cost")            \
+  VERB(simulate,  "Simulate a run under other allocator settings or memory limits")           \
+  VERB(convert,   "Write a recording in another format")                                      \
+  VERB(info,      "Show what a recording is and contains, without analyzing it")              \
+  VERB(demo,      "Report on a real out-of-memory run that ships with gpumemprof")
 // clang-format on
 
 namespace gpumemprof::cli {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpumemprof.errors import Error
+from gpumemprof.estimate.calibrate.folder import VARIABLE, check_calibration
 from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
 from gpumemprof.estimate.command.options import HELP, Options, parse
 from gpumemprof.estimate.command.ranks import answer as ranks
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.lists_cards:
             print(card_list.as_json() if options.json else card_list.as_text())
             return 0
+        _use_calibration(options)
         with _ending_together(), tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
             return _answer(options, Path(folder))
     except Error as error:
@@ -72,6 +75,14 @@ def _ending_together() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _use_calibration(options: Options) -> None:
+    """Refuses a wrong file now; the program's process reads it where it is needed."""
+    if options.calibration is not None:
+        path = Path(options.calibration).absolute()
+        check_calibration(path)
+        os.environ[VARIABLE] = str(path)
 
 
 def _answer(options: Options, folder: Path) -> int:

@@ -46,6 +46,7 @@ Options:
   --nnodes N            On so many machines (default: 1)
   --ranks A,B,...       Predict these ranks, or all
   --assume FILE:LINE=N  Take the value computed at this line to be N
+  --calibration FILE    Use what gpumemprof calibrate measured on a card
   --json                Print JSON; the program's own output goes to stderr
   -h, --help            Print this help
 
@@ -71,6 +72,7 @@ class Options:
     fit_bytes: int | None = None
     sweeps: list[SweptFlag] = field(default_factory=list)
     assumed: dict[str, float] = field(default_factory=dict)
+    calibration: str | None = None
     json: bool = False
     per_node: int | None = None
     """Processes on each machine; None: the program is one process."""
@@ -95,6 +97,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--gpus", action="store_true")
     parser.add_argument("--steps", default=str(DEFAULT_STEPS))
     parser.add_argument("--limit", default=str(DEFAULT_SECONDS))
+    parser.add_argument("--calibration")
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--fit")
@@ -134,6 +137,7 @@ def parse(words: Sequence[str]) -> Options | None:
         fit_bytes=None if given.fit is None else parse_size("--fit", given.fit),
         sweeps=[parse_sweep(text) for text in given.sweep],
         assumed=dict(_assumed(parser, text) for text in given.assume),
+        calibration=given.calibration,
         json=given.json,
         **parse_ranks(parser, given),
     )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
+from gpumemprof.errors import InputError
+from gpumemprof.estimate.calibrate import main as calibrate
+from gpumemprof.estimate.calibrate.shapes import drawn
 from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.rules.convolution import cudnn, workspace
 from gpumemprof.estimate.rules.convolution.cudnn import Plan
-from gpumemprof.estimate.rules.convolution.measured import Table, encoded
+from gpumemprof.estimate.rules.convolution.measured import Table, encoded, load_table
 from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution
 from gpumemprof.estimate.rules.convolution.stream_k import corrected_bytes, is_stream_k
 
@@ -113,8 +118,8 @@ def test_a_row_of_measurements_is_read_as_it_was_written() -> None:
 
 def test_a_calibration_is_used_for_its_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     convolution = a_convolution(31)
-    monkeypatch.setattr(workspace, "_calibrated", [])
-    workspace.use_table(Table(ENVIRONMENT, [f"{convolution.key()} f32 31 4096 8192 0"]))
+    table = Table(ENVIRONMENT, [f"{convolution.key()} f32 31 4096 8192 0"])
+    monkeypatch.setattr(workspace, "_calibrations", lambda: (table,))
     found = workspace.workspace(convolution, "forward", A100)
     assert (found.size_bytes, found.certainty) == (4096, "exact")
     assert workspace.workspace(convolution, "forward", H200).size_bytes != 4096
@@ -139,3 +144,23 @@ def test_a_search_for_the_fastest_convolution_is_made_once(monkeypatch: pytest.M
         counts.append(memory.count - before)
     assert counts == [3, 2]
     assert any("cudnn.benchmark" in each.text for each in device.assumptions)
+
+
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("[]")
+    with pytest.raises(InputError, match="not a calibration"):
+        load_table(path)
+
+
+def test_calibrate_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert calibrate.main([]) == 4
+    assert "torch finds none here" in capsys.readouterr().err
+
+
+def test_the_shapes_of_a_calibration_are_the_same_everywhere() -> None:
+    first = list(islice(drawn(), 200))
+    assert first == list(islice(drawn(), 200))
+    assert all(Convolution.named(x.key(), x.setting(), x.batch) == x for x in first)

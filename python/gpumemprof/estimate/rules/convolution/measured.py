@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpumemprof.estimate.calibrate.folder import check_calibration
 from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution, Kind
 
 __all__ = ["Answer", "Table", "encoded", "load_table", "shipped_table"]
@@ -230,5 +231,10 @@ def shipped_table() -> tuple[Table, Table]:
 
 @functools.cache
 def load_table(path: Path) -> Table:
-    """A file that `gpumemprof calibrate` wrote."""
+    """A file that `gpumemprof calibrate` wrote.
+
+    Raises:
+        InputError: it is not such a file.
+    """
+    check_calibration(path)
     return _from_json(path.read_bytes())[0]

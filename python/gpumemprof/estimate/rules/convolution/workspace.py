@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 import torch
 
+from gpumemprof.estimate.calibrate.folder import calibration_files
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.rules.convolution import cudnn, stream_k
-from gpumemprof.estimate.rules.convolution.measured import Table, shipped_table
+from gpumemprof.estimate.rules.convolution.measured import Table, load_table, shipped_table
 from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
 from gpumemprof.estimate.rules.tensors import round_up
 
-__all__ = ["Workspace", "is_native_depthwise", "trial_bytes", "use_table", "workspace"]
+__all__ = ["Workspace", "is_native_depthwise", "trial_bytes", "workspace"]
 
 # Beyond this distance in the table, even the most similar convolution says little.
 FAR = 3.0
@@ -32,18 +33,15 @@ class Workspace:
     measured_on: str = ""  # the card, if it is of another architecture
 
 
-_calibrated: list[Table] = []
-
-
-def use_table(table: Table) -> None:
-    """Prefer the measurements of another card for cards of its architecture."""
-    _calibrated.insert(0, table)
-    workspace.cache_clear()
+@functools.cache
+def _calibrations() -> tuple[Table, ...]:
+    """Measurements of the user's own cards."""
+    return tuple(load_table(path) for path in calibration_files())
 
 
 def table_for(card: Card) -> Table:
     """The measurements of a card of the same architecture, or of the nearest one."""
-    tables = [*_calibrated, shipped_table()[0]]
+    tables = [*_calibrations(), shipped_table()[0]]
     return min(tables, key=lambda each: _architecture_distance(each.capability, card.capability))
 
 

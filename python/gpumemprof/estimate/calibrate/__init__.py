@@ -1,0 +1,1 @@
+"""``gpumemprof calibrate``: measures the workspaces of convolutions on this machine's GPU."""

@@ -14,6 +14,7 @@ from gpumemprof.estimate.cards import DEFAULT, Card, find_card
 from gpumemprof.estimate.command.ranks.options import check_launcher, parse_ranks
 from gpumemprof.estimate.command.sweep_flags import SweptFlag, parse_sweep
 from gpumemprof.estimate.command.units import parse_size
+from gpumemprof.estimate.ranks.world import World, rank_path
 
 __all__ = ["ALL", "DEFAULT_SECONDS", "DEFAULT_STEPS", "HELP", "Options", "parse"]
 
@@ -222,7 +223,15 @@ def _check(parser: CommandParser, options: Options) -> None:
         raise parser.mistake(f"{folder} is no folder; name another file with -o")
     if not os.access(folder, os.W_OK):
         raise parser.mistake(f"{folder} cannot be written to; name another file with -o")
-    if os.path.lexists(options.output) and not options.force:
-        raise parser.mistake(
-            f"{options.output} exists; add -f to replace it, or name another with -o"
-        )
+    for path in output_files(options):
+        if os.path.lexists(path) and not options.force:
+            raise parser.mistake(f"{path} exists; add -f to replace it, or name another with -o")
+
+
+def output_files(options: Options) -> list[Path]:
+    """What -o writes: a file, or one for each rank."""
+    path = Path(options.output or "")
+    if options.per_node is None:
+        return [path]
+    worlds = (World(rank, options.per_node, options.nodes) for rank in options.ranks)
+    return [rank_path(path, world) for world in worlds]

@@ -44,6 +44,7 @@ def first_facts(card: Card, limit_bytes: int, index: int = 0) -> dict[str, str]:
         PREDICTED: "predicted",
         CARD: card.id,
         LIMIT: str(limit_bytes),
+        "device 0": card.name,  # what the head of a report names
         f"device {index}": card.name,
         f"device {index} total_bytes": str(card.total_bytes),
     }

@@ -36,6 +36,8 @@ class Collectives:
         self.mailbox = Mailbox(None)
         self.communicators: set[str] = set()
         """Names of the groups that made a collective on the card: NCCL has buffers for each."""
+        self.reduction = "sum"
+        """Of the call that is being made: the dispatcher passes it in a form that hides it."""
         self._answers: dict[str, Callable[[Any, Arguments], Any]] = {
             "allreduce_": self._all_reduce,
             "allreduce_coalesced_": self._all_reduce,
@@ -85,7 +87,7 @@ class Collectives:
             self._note_group(group, args)
             if not schema.returns:
                 return None
-            work = finished_work(results)
+            work = finished_work(results).boxed()
             return work if len(schema.returns) == 1 else (results, work)
 
         return answer
@@ -98,7 +100,7 @@ class Collectives:
 
     def _all_reduce(self, group: Any, named: Arguments) -> Any:
         for tensor in named["tensors"]:
-            plausible.reduce(tensor, _name_of(named["reduce_op"]), group.size())
+            plausible.reduce(tensor, self.reduction, group.size())
         return named["tensors"]
 
     def _reduce(self, group: Any, named: Arguments) -> Any:
@@ -145,19 +147,19 @@ class Collectives:
         self._flat_copies(lists)
         for output, inputs in zip(outputs, lists):
             plausible.copy(output, inputs[group.rank()])
-            plausible.reduce(output, _name_of(named["reduce_op"]), group.size())
+            plausible.reduce(output, self.reduction, group.size())
         return outputs
 
     def _reduce_scatter_tensor(self, group: Any, named: Arguments) -> Any:
         output = named["output_tensor"]
         plausible.take_part(output, named["input_tensor"], group.rank())
-        plausible.reduce(output, _name_of(named["reduce_op"]), group.size())
+        plausible.reduce(output, self.reduction, group.size())
         return output
 
     def _reduce_scatter_tensors(self, group: Any, named: Arguments) -> Any:
         for output, tensor in zip(named["outputs"], named["inputs"]):
             plausible.take_part(output, tensor, group.rank())
-            plausible.reduce(output, _name_of(named["reduce_op"]), group.size())
+            plausible.reduce(output, self.reduction, group.size())
         return named["outputs"]
 
     def _gather(self, group: Any, named: Arguments) -> Any:
@@ -252,21 +254,12 @@ def _global_rank(group: Any, rank: int) -> int:
     return int(torch.distributed.get_global_rank(group, rank))
 
 
-def _name_of(operation: Any) -> str:
-    """``sum``, ``avg`` and so on, from what the dispatcher passes."""
-    kinds = torch.distributed.ReduceOp
-    try:
-        return str(kinds.unbox(operation).op).rpartition(".")[2].lower()
-    except (AttributeError, RuntimeError, TypeError):
-        return "sum"
-
-
 def finished_work(results: Any) -> Any:
     """Work that is done; DistributedDataParallel takes its gradients from the result."""
     future: Any = torch.futures.Future()
     tensors = list(_tensors(results))
     future.set_result(tensors)
-    return torch._C._distributed_c10d._create_work_from_future(future).boxed()
+    return torch._C._distributed_c10d._create_work_from_future(future)
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:

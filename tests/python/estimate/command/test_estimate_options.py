@@ -86,3 +86,30 @@ def test_a_mistake_is_one_sentence(words: list[str], sentence: str) -> None:
         parse(words)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_ranks_are_chosen() -> None:
+    options = parse(["--nproc", "8", "--nnodes", "128", "train.py"])
+    assert options is not None
+    assert (options.per_node, options.nodes, options.ranks) == (8, 128, [0, 1, 7, 1016, 1023])
+    chosen = parse(["--nproc", "4", "--ranks", "3,1", "-o", "out.gmp", "train.py"])
+    assert chosen is not None
+    assert chosen.ranks == [1, 3]
+    alone = parse(["train.py"])
+    assert alone is not None
+    assert (alone.per_node, alone.ranks) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--nnodes", "2", "train.py"], "--nnodes needs --nproc"),
+        (["--nproc", "0", "train.py"], "--nproc takes a number from 1 to 64, not '0'"),
+        (["--nproc", "4", "--ranks", "4", "train.py"], "--ranks takes numbers from 0 to 3"),
+        (["--nproc", "2", "--fit", "1GiB", "train.py"], "--fit and --nproc cannot be combined"),
+        (["-m", "torch.distributed.run", "train.py"], "name the program itself"),
+    ],
+)
+def test_ranks_that_cannot_be_are_a_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse(words)

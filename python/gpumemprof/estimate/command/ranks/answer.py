@@ -175,7 +175,8 @@ def as_text(options: Options, answers: list[RankAnswer]) -> str:
 def _basis(options: Options, answers: list[RankAnswer]) -> str:
     total = answers[0].world.size
     count = len(answers)
-    which = f"all {total} ranks" if count == total else f"{count} of {total} ranks"
+    which = f"{count} of {total} ranks" if count < total else f"all {total} ranks"
+    which = "one rank" if total == 1 else which
     text = (
         f"Predicted: {which}, each in a process of its own, with --steps {options.steps or 'all'}."
     )

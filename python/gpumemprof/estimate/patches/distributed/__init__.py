@@ -35,7 +35,7 @@ def install(
 
     collectives.mailbox = Mailbox(world)
     stores.install(patcher, world)
-    groups.install(patcher)
+    groups.install(patcher, collectives)
     objects.install(patcher, device, collectives.mailbox)
     processes.install(patcher, world)
     wrappers.install(patcher)

@@ -33,9 +33,6 @@ def install(patcher: Patcher, world: World | None) -> None:
         return None if join else _Ended()
 
     patcher.set(processes, "spawn", spawn)
-    patcher.set(processes.spawn_module, "spawn", spawn) if hasattr(
-        processes, "spawn_module"
-    ) else None
 
 
 class _Ended:

@@ -40,8 +40,8 @@ class Store(torch.distributed.HashStore):  # type: ignore[misc]
             raise CannotEstimate(
                 f"the program waits for the key {missing[0]!r}, which another rank would set in "
                 "the store",
-                "ranks are predicted one by one; skip this where torch.cuda.get_device_name() is "
-                "all that is known of the card, or pass the value on in another way",
+                "pass it on with torch.distributed.broadcast_object_list: ranks that are predicted "
+                "together do exchange objects",
             )
 
 

@@ -98,5 +98,5 @@ class _HostIntegers(TorchDispatchMode):  # type: ignore[misc]
             with outside_modes():
                 return func(*args, **kwargs)
         if func is torch.ops.c10d.broadcast_.default:
-            return args[0], finished_work(args[0])
+            return args[0], finished_work(args[0]).boxed()
         return func(*args, **kwargs)

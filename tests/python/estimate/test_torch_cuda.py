@@ -47,6 +47,8 @@ def test_scripts_run_eagerly(estimate):
 
     model = torch.jit.trace(torch.nn.Linear(4, 4, device="cuda"), torch.ones(2, 4, device="cuda"))
     assert twice(model(torch.ones(2, 4, device="cuda"))).shape == (2, 4)
+    along = torch.func.jvp(torch.special.log_ndtr, *[(torch.ones(3, device="cuda"),)] * 2)
+    assert along[1].shape == (3,)
     stated = {each.text for each in estimate.assumptions if each.kind == "execution"}
     assert stated == {"TorchScript was skipped: the estimate is of the eager program"}
 

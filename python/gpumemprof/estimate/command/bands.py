@@ -24,10 +24,10 @@ class _Unexplained:
 # Everything is exact: what comparisons with a GPU left unexplained.
 _EXACT = _Unexplained(0.001, 0.01, 2 * _MIB)
 # Values were assumed that may decide how much is computed.
-_ASSUMED = _Unexplained(0.005, 0.05, 20 * _MIB)
+_ASSUMED = _Unexplained(0.01, 0.05, 20 * _MIB)
 # A large block may have another size, and takes another gap then, which moves whole segments. Peaks
 # of reserved memory were off by up to 16 % where allocated memory was off by a tenth of a percent.
-_INEXACT = _Unexplained(0.005, 0.16, 20 * _MIB)
+_INEXACT = _Unexplained(0.01, 0.16, 20 * _MIB)
 # It is not known which rules were used.
 _UNKNOWN = _Unexplained(0.05, 0.16, 20 * _MIB)
 # Smaller ones share segments of 2 MiB with others.

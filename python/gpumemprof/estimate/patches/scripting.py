@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -16,9 +17,11 @@ def install(patcher: Patcher, device: Device) -> None:
     def note() -> None:
         device.note("execution", "TorchScript was skipped: the estimate is of the eager program")
 
-    def script(code: Any = None, *_: Any, **__: Any) -> Any:
+    def script(code: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(code, type):  # of a value that scripts use: it takes no memory
             return code
+        if isinstance(code, FunctionType) and code.__module__.startswith("torch."):
+            return real_script(code, *args, **kwargs)  # torch reads the graphs of its own
         note()
         return code
 
@@ -32,7 +35,7 @@ def install(patcher: Patcher, device: Device) -> None:
                 code(*(example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)))
         return code
 
-    patcher.set(torch.jit, "script", script)
+    real_script = patcher.set(torch.jit, "script", script)
     patcher.set(torch.jit, "trace", trace)
     for name in ("freeze", "optimize_for_inference"):
         patcher.set(torch.jit, name, lambda code, *_, **__: code)

@@ -72,7 +72,7 @@ def test_a_large_block_in_doubt_may_move_segments() -> None:
     large = bands(prediction(10 * GIB, certainty={"exact": 9 * GIB, "largest": 1 << 21}))
     assert small == exact
     assert large.reserved.high_bytes > 1.1 * exact.reserved.high_bytes
-    assert large.allocated.high_bytes < 1.01 * exact.allocated.high_bytes
+    assert large.allocated.high_bytes < 1.02 * exact.allocated.high_bytes
 
 
 def test_small_programs_may_be_off_by_a_segment() -> None:

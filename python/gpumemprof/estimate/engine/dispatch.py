@@ -22,6 +22,7 @@ from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.shapes.sparse import SPARSE_FUNCTIONS, may_be_sparse
 from gpumemprof.estimate.engine.values import Values, forget
+from gpumemprof.estimate.rules.known import allocates_results_alone
 from gpumemprof.estimate.rules.table import Call, CompiledRule, chosen, compile_rules
 
 __all__ = ["EstimateMode"]
@@ -88,10 +89,18 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             outputs = self._shapes(op, args, kwargs)
             if op.may_allocate:
                 self.device.births(outputs, op.name)
+                if op.is_in_doubt and _is_on_cuda(args):
+                    self._doubt(op, args, outputs)
         else:
             outputs = self._follow(rule, op, Call(func, op.name, args, kwargs))
         self.values.after(op, args, kwargs, outputs)
         return outputs
+
+    def _doubt(self, op: Operation, args: tuple[Any, ...], outputs: Any) -> None:
+        """Its kernels may allocate as much again as they read and write."""
+        self.device.doubt.on_unknown(_bytes(args) + _bytes(outputs))
+        text = f"{op.name} is taken to allocate its results alone; there is no rule for it"
+        self.device.note("kernel", text)
 
     def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
         device = self.device
@@ -148,6 +157,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def _learn(self, func: Any) -> Operation:
         op = Operation(func, None, self._answer_for(func))
         op.rule = self._rules.get(op.name)
+        op.is_in_doubt = op.rule is None and not allocates_results_alone(func, op.name)
         op.shapes = {} if can_cache(op) else None
         self._operations[func] = op
         return op
@@ -267,6 +277,13 @@ def _device_of(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """The most frequent question of Python code."""
     tensor = args[0]
     return tensor.fake_device if type(tensor) is FakeTensor else NotImplemented
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, FakeTensor):
+        is_counted = value.fake_device.type == "cuda" and value.layout is torch.strided
+        return int(value.numel() * value.element_size()) if is_counted else 0
+    return sum(map(_bytes, value)) if isinstance(value, (list, tuple)) else 0
 
 
 def _is_on_cuda(args: tuple[Any, ...]) -> bool:

@@ -23,6 +23,12 @@ class Doubt:
         self._peak = 0
         self._highest = 0.0
         self._at_peak = dict(self._sums)
+        self._allocated = 0
+        self._unknown = 0
+
+    def on_unknown(self, size_bytes: int) -> None:
+        """A kernel that nobody has recorded may have allocated so much for a moment."""
+        self._unknown = max(self._unknown, self._allocated + size_bytes)
 
     def on_allocation(
         self, address: int, size_bytes: int, certainty: Certainty, allocated_bytes: int
@@ -31,6 +37,7 @@ class Doubt:
         if certainty != "exact":
             self._live[address] = (certainty, size_bytes)
             self._sums[certainty] += size_bytes
+        self._allocated = allocated_bytes
         if allocated_bytes > self._peak:
             self._peak = allocated_bytes
             self._at_peak = dict(self._sums)
@@ -50,4 +57,5 @@ class Doubt:
             "exact": max(0, self._peak - doubtful),
             **self._at_peak,
             "above": max(0, int(self._highest) - self._peak),
+            "unknown": max(0, self._unknown - self._peak),
         }

@@ -19,6 +19,7 @@ class Operation:
         "calls",
         "func",
         "is_empty_factory",
+        "is_in_doubt",
         "may_allocate",
         "name",
         "returns_view",
@@ -41,6 +42,8 @@ class Operation:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
         self.may_allocate = self._may_allocate(schema)
+        # Whether its kernels may allocate more than its results: nobody has looked.
+        self.is_in_doubt = False
         self.is_empty_factory = self.name.startswith(("empty", "new_empty"))
         self.returns_view = any(
             each.alias_info is not None and not each.alias_info.is_write for each in schema.returns

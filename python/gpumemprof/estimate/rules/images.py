@@ -32,6 +32,24 @@ def resize(device: Device, call: Call, outputs: Any) -> None:
         device.temporary(bytes_of(tensor), f"{call.name}: contiguous copy")
 
 
+class Unfold:
+    """Padding is added to a copy."""
+
+    @staticmethod
+    def before(device: Device, call: Call) -> None:
+        tensor = call.args[0]
+        if is_on_card(tensor) and any(call.argument("padding")):
+            call.state["padded"] = device.allocate(bytes_of(tensor), call.name)
+
+    @staticmethod
+    def after(device: Device, call: Call, outputs: Any) -> None:
+        tensor = call.args[0]
+        if is_on_card(tensor) and not tensor.is_contiguous() and "padded" not in call.state:
+            device.temporary(bytes_of(tensor), f"{call.name}: contiguous copy")
+        device.free(call.state.pop("padded", 0))
+
+
+rule("im2col", certainty="fitted")(Unfold)
 copies_inputs("max_pool2d_with_indices", "_adaptive_avg_pool2d", inputs=(0,), accepts=is_packed)
 copies_inputs("max_pool2d_with_indices_backward", inputs=(0, 1), accepts=is_packed)
 copies_inputs("reflection_pad2d", inputs=(0,), after_results=True)

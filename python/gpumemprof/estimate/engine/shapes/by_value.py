@@ -110,7 +110,12 @@ class DataShapes:
         shape = torch.broadcast_shapes(tensor.shape, mask.shape)
         copies = math.prod(shape) // max(1, mask.numel())
         size = self._count(mask, "elements that a mask selects") * copies
-        return tensor.new_empty((size,))
+        places = None
+        if tensor.device.type == "cuda":  # The kernel finds their places first.
+            places = torch.empty((len(shape), size), dtype=torch.int64, device=tensor.device)
+        selected = tensor.new_empty((size,))
+        del places
+        return selected
 
     def _index(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor, indices = args[:2]

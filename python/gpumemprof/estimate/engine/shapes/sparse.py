@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -98,11 +99,10 @@ def _add_to_dense(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) ->
 def _number_of_different(indices: torch.Tensor, shape: Sequence[int]) -> int:
     known = known_value(indices)
     dims, count = indices.shape
-    rooms = 1
-    for size in shape[:dims]:
-        rooms *= size
+    rooms = math.prod(int(size) for size in shape[:dims])
     if known is None:
-        return int(rooms * (1 - (1 - 1 / max(2, rooms)) ** count) + 0.5)  # if they are random
+        different = rooms * (1 - (1 - 1 / max(2, rooms)) ** count)  # if they are random
+        return int(different + 0.5)
     with outside_modes():
         return int(torch.unique(known, dim=1).shape[1])
 

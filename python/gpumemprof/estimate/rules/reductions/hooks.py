@@ -66,6 +66,21 @@ def sums(device: Device, call: Call, outputs: Any) -> None:
     device.free(copy)
 
 
+@rule("count_nonzero", certainty="fitted", hook="births")
+def count(device: Device, call: Call, outputs: Any) -> None:
+    """The elements that are not zero, as integers."""
+    tensor = call.args[0]
+    if not is_on_card(tensor):
+        device.births(outputs, call.name)
+        return
+    mask = 0 if tensor.dtype == torch.bool else device.allocate(tensor.numel(), call.name)
+    device.births(outputs, call.name)
+    integers = device.allocate(tensor.numel() * 8, call.name)
+    take_reduction_memory(device, tensor, reduced_dimensions(call), 8)
+    device.free(integers)
+    device.free(mask)
+
+
 @rule("any", "all", certainty="exact")
 def truth(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(call.args[0]):

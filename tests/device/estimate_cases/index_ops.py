@@ -113,6 +113,12 @@ def index_ops() -> dict[str, Op]:
         "embedding_sparse": by_row(lambda x, i, z: F.embedding(i, x, sparse=True)),
         "segment_sum": segments("sum"),
         "segment_max": segments("max"),
+        **row_products(),
+    }
+
+
+def row_products() -> dict[str, Op]:
+    return {
         "sort_rows": lambda x: lambda: x.sort(0),
         "sort_columns": lambda x: lambda: x.sort(1, descending=True),
         "argsort_stable": lambda x: lambda: x.argsort(dim=0, stable=True),

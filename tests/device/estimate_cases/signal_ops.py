@@ -223,6 +223,12 @@ def image_ops() -> dict[str, Op]:
         "tanh_twice": lambda x: (
             lambda: torch.autograd.grad(x.tanh().sum(), x, create_graph=True)[0]
         ),
+        **double_backward(),
+    }
+
+
+def double_backward() -> dict[str, Op]:
+    return {
         "softmax_twice": lambda x: (
             lambda: torch.autograd.grad(x.softmax(1).square().sum(), x, create_graph=True)[0]
         ),

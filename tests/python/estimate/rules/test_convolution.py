@@ -66,7 +66,7 @@ def test_another_shape_is_derived_from_similar_ones() -> None:
 def test_cudnns_own_answer_is_preferred_to_similar_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cudnn, "ask", lambda *_: Plan(38, 123_456))
     found = workspace.workspace(a_convolution(33, 72), "weight", H200)
-    assert (found.size_bytes, found.certainty) == (123_456, "exact")
+    assert (found.size_bytes, found.certainty) == (123_456, "fitted")
 
 
 def test_measurements_decide_whether_a_product_is_left_to_cublas(

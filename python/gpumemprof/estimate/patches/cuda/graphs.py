@@ -38,8 +38,36 @@ class _RandomStates:
                 self._device.free(address)
 
 
+class _Graph:
+    """torch.cuda.graph(): all captures without a stream of their own share one."""
+
+    default_capture_stream: Any = None
+
+    def __init__(
+        self, cuda_graph: Any, pool: Any = None, stream: Any = None, *_: Any, **__: Any
+    ) -> None:
+        if stream is None and _Graph.default_capture_stream is None:
+            _Graph.default_capture_stream = torch.cuda.Stream()
+        self.capture_stream = stream or _Graph.default_capture_stream
+        self.stream_ctx = torch.cuda.stream(self.capture_stream)
+        self.pool = () if pool is None else (pool,)
+        self.cuda_graph = cuda_graph
+
+    def __enter__(self) -> None:
+        if _collects_garbage():
+            gc.collect()
+        torch.cuda.empty_cache()
+        self.stream_ctx.__enter__()
+        self.cuda_graph.capture_begin(*self.pool)
+
+    def __exit__(self, *details: Any) -> None:
+        self.cuda_graph.capture_end()
+        self.stream_ctx.__exit__(*details)
+
+
 def install(patcher: Patcher, device: Device, pools: Pools) -> None:
     random_states = _RandomStates(device)
+    patcher.set(_Graph, "default_capture_stream", None)
     captures = 0
 
     class CUDAGraph:
@@ -92,38 +120,12 @@ def install(patcher: Patcher, device: Device, pools: Pools) -> None:
         def __del__(self) -> None:
             self.reset()
 
-    class Graph:
-        """torch.cuda.graph(): all captures without a stream of their own share one."""
-
-        default_capture_stream: Any = None
-
-        def __init__(
-            self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, *_: Any, **__: Any
-        ) -> None:
-            if stream is None and Graph.default_capture_stream is None:
-                Graph.default_capture_stream = torch.cuda.Stream()
-            self.capture_stream = stream or Graph.default_capture_stream
-            self.stream_ctx = torch.cuda.stream(self.capture_stream)
-            self.pool = () if pool is None else (pool,)
-            self.cuda_graph = cuda_graph
-
-        def __enter__(self) -> None:
-            if _collects_garbage():
-                gc.collect()
-            torch.cuda.empty_cache()
-            self.stream_ctx.__enter__()
-            self.cuda_graph.capture_begin(*self.pool)
-
-        def __exit__(self, *details: Any) -> None:
-            self.cuda_graph.capture_end()
-            self.stream_ctx.__exit__(*details)
-
     def is_capturing() -> bool:
         return captures > 0
 
     for owner in (torch.cuda, torch.cuda.graphs):
         patcher.set_if_present(owner, "CUDAGraph", CUDAGraph)
-        patcher.set_if_present(owner, "graph", Graph)
+        patcher.set_if_present(owner, "graph", _Graph)
         patcher.set_if_present(owner, "graph_pool_handle", pools.of_user)
         patcher.set_if_present(owner, "is_current_stream_capturing", is_capturing)
     patcher.set(torch._C, "_cuda_isCurrentStreamCapturing", is_capturing)

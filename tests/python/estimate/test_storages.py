@@ -43,6 +43,15 @@ def test_gradients_are_added_in_place_where_autograd_holds_the_last_reference(es
     assert memory.peak_allocated_bytes - before <= 2 * 400 + 4
 
 
+def test_the_bias_of_a_linear_layer_is_added_in_place(estimate, memory):
+    layer = torch.nn.Linear(64, 96, device="cuda")
+    turned = torch.empty(50, 20, 64, device="cuda").transpose(0, 1)
+    layer(turned)  # takes the workspaces, which stay
+    before = len(memory.sizes)
+    result = layer(turned)
+    assert memory.sizes[before:].count(result.nbytes) == 1
+
+
 def test_a_resized_storage_takes_its_new_size(estimate, memory):
     tensor = torch.empty(100, device="cuda")
     tensor.untyped_storage().resize_(0)

@@ -21,7 +21,7 @@ __all__ = ["RandomDraws", "is_random"]
 
 _WORDS = 624  # of the Mersenne twister
 _GROUP = 16  # normal numbers are drawn in groups of so many
-_MOST = 300_000_000  # about two seconds; the initial weights of a larger model are not drawn
+_MOST = 1_000_000_000  # some seconds; the initial weights of a larger model are not drawn
 # torch's state of the generator in words of 64 bits: the seed; how many of the twister's words are
 # left, with a flag; which is next; and the twister's words.
 _LEFT, _NEXT, _FIRST = 1, 2, 3

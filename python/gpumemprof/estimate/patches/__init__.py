@@ -14,6 +14,7 @@ from gpumemprof.estimate.patches import (
     fake_tensors,
     kernels,
     libraries,
+    linear_layers,
     losses,
     native,
     recurrent,
@@ -43,6 +44,7 @@ def install_all(
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
     recurrent.install(patcher)
+    linear_layers.install(patcher, device)
     losses.install(patcher)
     transformer_layers.install(patcher, device)
     compilation.install(patcher, device, modes)

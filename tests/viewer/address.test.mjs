@@ -1,6 +1,7 @@
 // The address restores what was shown, and Back and Forward move through it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { complete, expectExact, inHash, showView, snapshot } from "./support.mjs";
 import { suite, until } from "./suite.mjs";
 
@@ -30,6 +31,8 @@ async function survives(page) {
   await complete(page);
   await page.waitForFunction((wanted) => document.querySelector("nav [aria-selected=true]")?.dataset.view === wanted, before.view);
   await page.waitForTimeout(350);
+  // On a busy machine some parts are drawn later.
+  for (let round = 0; round < 100 && !isDeepStrictEqual(await settings(page), before); round++) await page.waitForTimeout(100);
   assert.deepEqual(await settings(page), before);
   return before;
 }

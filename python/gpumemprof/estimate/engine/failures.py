@@ -90,8 +90,8 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
         return f"{line}: {_shape_is_unknown(name)}; {_what_to_do(name)}"
     if any(each in text for each in _ASKS_DRIVER):
         return (
-            f"{line}: estimate cannot answer what this asks of the CUDA driver; skip it when "
-            "torch.cuda.get_device_name() is all that is known of the card"
+            f"{line}: estimate cannot answer what this asks of the CUDA driver; leave it out "
+            "of the program that is predicted"
         )
     if type(error).__module__.startswith("torch._subclasses") or (
         (isinstance(error, _INTERNAL) or _ABOUT_META in text) and _is_raised_inside(trace)

@@ -119,9 +119,6 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         before, device.index = device.index, index_of(which)
         return before
 
-    def set_device(which: Any) -> None:
-        exchange(which)
-
     def of_device(value: Any) -> Any:
         def answer(which: Any = None, *_: Any, **__: Any) -> Any:
             index_of(which)
@@ -139,9 +136,9 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         "device_count": lambda: device.count,
         "_device_count_nvml": lambda: device.count,
         "current_device": lambda: device.index,
-        "set_device": set_device,
+        "set_device": lambda which: setattr(device, "index", index_of(which)),
         "_exchange_device": exchange,
-        # Of its own: torch.compile has a handler for each of them.
+        # Another function: torch.compile has a handler for each.
         "_maybe_exchange_device": lambda which: exchange(which),
         "synchronize": lambda *_: None,
         "ipc_collect": lambda: None,

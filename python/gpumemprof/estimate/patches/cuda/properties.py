@@ -138,8 +138,7 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         "current_device": lambda: device.index,
         "set_device": lambda which: setattr(device, "index", index_of(which)),
         "_exchange_device": exchange,
-        # Another function: torch.compile has a handler for each.
-        "_maybe_exchange_device": lambda which: exchange(which),
+        "_maybe_exchange_device": lambda which: exchange(which),  # torch.compile tells them apart
         "synchronize": lambda *_: None,
         "ipc_collect": lambda: None,
         "get_device_name": of_device(device.card.name),

@@ -8,7 +8,7 @@
 #define GMP_VERBS(VERB)                                                                       \
   VERB(run,       "Run a Python program and record every allocation it makes")                \
   VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
-  VERB(calibrate, "Measure convolutions on your GPU, for exact estimates on it")              \
+  VERB(calibrate, "Measure convolutions on your GPU, for better estimates")                   \
   VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \
   VERB(view,      "Open a recording in the browser; two recordings are compared")             \
   VERB(advise,    "Predict what each remedy would save in this run, and its cost")            \

@@ -40,7 +40,7 @@ struct ProcessFacts {
   std::string gpumemprof;  // its version, as the next two
   std::string torch;
   std::string python;
-  std::string capture_mode;         // "cuda", "cpu"
+  std::string capture_mode;         // how events reached the recorder: "native"
   std::string settings;             // of the allocator, as the environment gave them
   bool has_forward_stacks = false;  // memory allocated in backward has the stack of its forward
   std::optional<std::uint64_t> pid;

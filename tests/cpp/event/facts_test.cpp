@@ -59,11 +59,11 @@ TEST(Facts, that_are_no_numbers_are_unknown) {
 TEST(Facts, of_the_process_have_names) {
   const RecordingFacts facts(with_facts({{"gpumemprof", "0.2.0"},
                                          {"python", "3.11.2"},
-                                         {"capture", "tracker"},
+                                         {"capture", "native"},
                                          {"forward_stacks", "on"}}));
   EXPECT_EQ(facts.process().gpumemprof, "0.2.0");
   EXPECT_EQ(facts.process().python, "3.11.2");
-  EXPECT_EQ(facts.process().capture_mode, "tracker");
+  EXPECT_EQ(facts.process().capture_mode, "native");
   EXPECT_TRUE(facts.process().has_forward_stacks);
   EXPECT_FALSE(
       RecordingFacts(with_facts({{"forward_stacks", "off"}})).process().has_forward_stacks);

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from gpumemprof.errors import InputError
 
 __all__ = ["VARIABLE", "calibration_files", "calibration_folder", "check_calibration"]
 
+# Shape, setting and batch, and three workspaces; `rules/convolution/measured.py` describes them.
+_ROW = re.compile(r"\S+ \S+ \d+( [cw]?\d+){3}")
 VARIABLE = "GPUMEMPROF_CALIBRATION"
 """The file that ``estimate --calibration`` names, for the process of the program."""
 
@@ -34,7 +37,9 @@ def check_calibration(path: Path) -> None:
     """
     try:
         found = json.loads(path.read_bytes())
-        is_one = len(found["environment"]["capability"]) == 2 and isinstance(found["rows"], list)
+        is_one = len(found["environment"]["capability"]) == 2 and all(
+            _ROW.fullmatch(row) for row in found["rows"]
+        )
     except (ValueError, KeyError, TypeError):
         is_one = False
     if not is_one:

@@ -48,18 +48,19 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         if not re.fullmatch(r"\d+(\.\d+)?", options.limit) or float(options.limit) == 0:
             raise parser.mistake(f"--limit must be a number of seconds, not '{options.limit}'")
-        path = _measure(float(options.limit), options.output, options.force)
-        print(f"Written to {path}")
+        path, count = _measure(float(options.limit), options.output, options.force)
+        print(f"{count:,} convolutions measured, written to {path}")
         return 0
     except Error as error:
         print_message(str(error))
         return _CODES.get(error.code, 70)
     except OSError as error:
-        print_message(f"{error.filename}: {error.strerror}")
+        print_message(f"{error.filename}: {error.strerror}; name another file with -o")
         return _CODES["environment"]
 
 
-def _measure(seconds: float, output: str | None, force: bool) -> Path:
+def _measure(seconds: float, output: str | None, force: bool) -> tuple[Path, int]:
+    """The file, and how many convolutions it has."""
     try:
         import torch
     except ImportError:
@@ -83,7 +84,7 @@ def _measure(seconds: float, output: str | None, force: bool) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(row) for row in rows)
     path.write_text(f'{{"environment": {json.dumps(facts)},\n"rows": [\n{lines}\n]}}\n')
-    return path
+    return path, len(rows)
 
 
 def _file_name(facts: dict[str, Any]) -> str:

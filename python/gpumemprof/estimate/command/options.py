@@ -43,8 +43,9 @@ Options:
                         and predict again with them
   --sweep FLAG=A,B,...  Predict with each value of one of the program's flags;
                         several --sweep try every combination
-  --nproc N             Predict N processes, each with a GPU, as of torchrun
-  --nnodes N            On so many machines (default: 1)
+  --nproc N             Predict N processes per machine, each with a GPU, as
+                        torchrun starts them
+  --nnodes N            Number of machines (default: 1)
   --ranks A,B,...       Predict these ranks, or all
   --assume FILE:LINE=N  Take the value computed at this line to be N
   --calibration FILE    Use what gpumemprof calibrate measured on a card

@@ -22,7 +22,7 @@ from replay import LoggedMemory, Replay
 
 H200 = find_card("h200")
 A100 = find_card("a100-80gb")
-ENVIRONMENT = {"name": "NVIDIA Test", "capability": [8, 0]}
+ENVIRONMENT = {"name": "NVIDIA Test", "capability": [8, 0], "multiprocessors": 108}
 CALL = ["f32[8,64,56,56]", "f32[64,64,3,3]", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
 
 
@@ -125,6 +125,27 @@ def test_a_calibration_is_used_for_its_architecture(monkeypatch: pytest.MonkeyPa
     assert workspace.workspace(convolution, "forward", H200).size_bytes != 4096
 
 
+def test_a_card_with_other_multiprocessors_may_need_another_workspace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    convolution = a_convolution(31)
+    smaller = {**ENVIRONMENT, "multiprocessors": 60}
+    table = Table(smaller, [f"{convolution.key()} f32 31 4096 8192 0"])
+    monkeypatch.setattr(workspace, "_calibrations", lambda: (table,))
+    found = workspace.workspace(convolution, "forward", A100)
+    assert (found.size_bytes, found.certainty) == (4096, "fitted")
+
+
+def test_a_small_calibration_hides_no_other_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = workspace.workspace(a_convolution(), "forward", H200)
+    own = {**ENVIRONMENT, "capability": [9, 0], "multiprocessors": 132}
+    table = Table(own, [f"{a_convolution(31).key()} f32 31 4096 8192 0"])
+    monkeypatch.setattr(workspace, "_calibrations", lambda: (table,))
+    workspace.workspace.cache_clear()
+    assert workspace.workspace(a_convolution(), "forward", H200) == shipped
+    assert workspace.workspace(a_convolution(31), "forward", H200).size_bytes == 4096
+
+
 def test_another_card_is_told_where_its_figures_come_from() -> None:
     replay = Replay()
     device = replay.device(LoggedMemory(), capability=(8, 0))
@@ -146,9 +167,18 @@ def test_a_search_for_the_fastest_convolution_is_made_once(monkeypatch: pytest.M
     assert any("cudnn.benchmark" in each.text for each in device.assumptions)
 
 
-def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"environment": {"capability": [9, 0]}, "rows": [1]}',
+        '{"environment": {"capability": [9, 0]}, "rows": ["a f32 1 2 3"]}',
+    ],
+)
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
-    path.write_text("[]")
+    path.write_text(text)
     with pytest.raises(InputError, match="not a calibration"):
         load_table(path)
 

@@ -151,6 +151,11 @@ class Table:
         return int(major), int(minor)
 
     @property
+    def multiprocessors(self) -> int | None:
+        found = self.environment.get("multiprocessors")
+        return None if found is None else int(found)
+
+    @property
     def card(self) -> str:
         return str(self.environment["name"])
 

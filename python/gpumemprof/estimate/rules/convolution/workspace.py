@@ -16,7 +16,12 @@ from gpumemprof.estimate.calibrate.folder import calibration_files
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.rules.convolution import cudnn, stream_k
-from gpumemprof.estimate.rules.convolution.measured import Table, load_table, shipped_table
+from gpumemprof.estimate.rules.convolution.measured import (
+    Answer,
+    Table,
+    load_table,
+    shipped_table,
+)
 from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
 from gpumemprof.estimate.rules.tensors import round_up
 
@@ -39,10 +44,31 @@ def _calibrations() -> tuple[Table, ...]:
     return tuple(load_table(path) for path in calibration_files())
 
 
-def table_for(card: Card) -> Table:
-    """The measurements of a card of the same architecture, or of the nearest one."""
+def tables_for(card: Card) -> list[Table]:
+    """The measurements of cards of the same architecture, or of the nearest one; own ones first."""
     tables = [*_calibrations(), shipped_table()[0]]
-    return min(tables, key=lambda each: _architecture_distance(each.capability, card.capability))
+    distances = [_architecture_distance(each.capability, card.capability) for each in tables]
+    return [each for each, far in zip(tables, distances) if far == min(distances)]
+
+
+def _measured(convolution: Convolution, kind: Kind, card: Card) -> Workspace | None:
+    """If this very convolution was measured on a card of the same architecture.
+
+    Partial sums depend on the number of multiprocessors: what another card needed is only likely.
+    """
+    for table in tables_for(card):
+        size = table.exact(convolution, kind)
+        if size is not None and table.capability == card.capability:
+            is_alike = table.multiprocessors == card.multiprocessors
+            return Workspace(size, "exact" if is_alike else "fitted")
+    return None
+
+
+def _most_likely(convolution: Convolution, kind: Kind, card: Card) -> tuple[Answer, Table] | None:
+    """What the most similar measured convolutions say, and on which card they were measured."""
+    answers = [(table.likely(convolution, kind), table) for table in tables_for(card)]
+    found = [(answer, table) for answer, table in answers if answer is not None]
+    return min(found, key=lambda each: each[0].distance, default=None)
 
 
 def _architecture_distance(one: tuple[int, int], other: tuple[int, int]) -> float:
@@ -113,18 +139,16 @@ def workspace(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
     """What cuDNN allocates for a convolution on a card."""
     if is_native_depthwise(convolution):
         return Workspace(0, "exact")
-    table = table_for(card)
-    is_same = table.capability == card.capability
-    if is_same and (size := table.exact(convolution, kind)) is not None:
-        return Workspace(size, "exact")
+    if (measured := _measured(convolution, kind, card)) is not None:
+        return measured
     if (size := _half_depthwise_bytes(convolution, kind)) is not None:
         return Workspace(size, "fitted")
     if convolution.is_matrix_product:
-        return _of_product(convolution, kind, card, table)
+        return _of_product(convolution, kind, card)
     plan = cudnn.ask(convolution, kind, card)
     if plan is not None:
         return _of_plan(convolution, kind, plan, card)
-    return _likely(convolution, kind, card, table)
+    return _likely(convolution, kind, card)
 
 
 def _of_plan(convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card) -> Workspace:
@@ -135,22 +159,23 @@ def _of_plan(convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card)
     return Workspace(size, "fitted")
 
 
-def _of_product(convolution: Convolution, kind: Kind, card: Card, table: Table) -> Workspace:
+def _of_product(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
     """cuDNN considers cuBLAS only if there is a GPU: measurements say whether it is taken."""
-    likely = table.likely(convolution, kind)
+    found = _most_likely(convolution, kind, card)
     plan = None
-    if likely is None or likely.has_copies:
+    if found is None or found[0].has_copies:
         plan = cudnn.ask(convolution, kind, card)
     if plan is not None:
-        return Workspace(_of_plan(convolution, kind, plan, card).size_bytes, "fitted")
-    return _likely(convolution, kind, card, table)
+        return _of_plan(convolution, kind, plan, card)
+    return _likely(convolution, kind, card)
 
 
-def _likely(convolution: Convolution, kind: Kind, card: Card, table: Table) -> Workspace:
-    likely = table.likely(convolution, kind)
-    if likely is None:
+def _likely(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
+    found = _most_likely(convolution, kind, card)
+    if found is None:
         size = convolution.copies_bytes() + convolution.weight_elements() * 4
         return Workspace(size, "guess")
+    likely, table = found
     measured_on = "" if table.capability == card.capability else table.card
     is_near = likely.distance <= FAR and not measured_on
     return Workspace(likely.size_bytes, "fitted" if is_near else "guess", measured_on)

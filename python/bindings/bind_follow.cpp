@@ -2,7 +2,7 @@
 
 #include "bindings.h"
 #include "follow/followed_run.h"
-#include "report/json/live_json.h"
+#include "report/live/live_json.h"
 
 namespace gpumemprof::bindings {
 namespace {

@@ -220,7 +220,8 @@ LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps
     report.peak_reserved_bytes = played.peak_reserved_bytes;
     report.ooms = played.counters.ooms;
     report.segment_frees = played.counters.segment_frees + played.counters.segment_unmaps;
-    report.is_exact = played.contradictions + contradictions_ == 0;
+    const bool has_start = poolless_ != nullptr || store_.origin().has_start;
+    report.is_exact = has_start && played.contradictions + contradictions_ == 0;
   }
   report.recent_peak_reserved_bytes = player_ != nullptr ? player_->take_recent_peak_reserved()
                                                          : report.recent_peak_allocated_bytes;

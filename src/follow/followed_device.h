@@ -31,7 +31,10 @@ class FollowedDevice final : private LifetimeListener {
   void add(const Labelling& labelling) { labellings_.push_back(labelling); }
   void add(const PhaseMark& mark) { marks_.push_back(mark); }
 
-  [[nodiscard]] std::uint64_t events() const { return events_; }
+  // Whether the program has used the device, as far as it was recorded.
+  [[nodiscard]] bool has_memory() const {
+    return events_ > 0 || !record_.start_state.segments.empty();
+  }
   // The recent peaks start again.
   LiveDevice report(std::size_t most_sites, std::size_t most_steps);
 

@@ -56,8 +56,9 @@ Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_
   report.pid = process.pid;
   report.rank = process.rank;
   report.world_size = process.world_size;
-  for (const auto& [index, followed] : devices_)
-    report.devices.push_back(followed->report(most_sites, most_steps));
+  for (const auto& [index, followed] : devices_) {
+    if (followed->has_memory()) report.devices.push_back(followed->report(most_sites, most_steps));
+  }
   return report;
 }
 

@@ -51,7 +51,8 @@ struct LiveDevice {
   std::uint64_t recent_peak_reserved_bytes = 0;
   std::uint64_t ooms = 0;
   std::uint64_t segment_frees = 0;
-  bool is_exact = true;  // false: events were lost, or contradict each other
+  bool is_exact =
+      true;  // false: the start is unknown, or events were lost or contradict each other
 
   // Of the card, when it was last sampled.
   std::optional<std::uint64_t> total_bytes;

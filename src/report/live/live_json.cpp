@@ -1,4 +1,4 @@
-#include "report/json/live_json.h"
+#include "report/live/live_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json site_json(const LiveSite& site) {
+Json live_site(const LiveSite& site) {
   return {{"file", text_or_null(site.file)},
           {"line", site.file.empty() ? Json() : Json(site.line)},
           {"function", text_or_null(site.function)},
@@ -19,14 +19,14 @@ Json site_json(const LiveSite& site) {
           {"growth_bytes_per_step", value_or_null(site.growth_bytes_per_step)}};
 }
 
-Json step_json(const LiveStep& step) {
+Json live_step(const LiveStep& step) {
   return {{"step", step.number},
           {"peak_bytes", step.peak_bytes},
           {"floor_bytes", step.floor_bytes},
           {"end_bytes", step.end_bytes}};
 }
 
-Json sources_json(const LiveDevice& device) {
+Json live_sources(const LiveDevice& device) {
   Json sources = Json::object();
   for (const MemorySource source : kMemorySources) {
     const std::uint64_t bytes = device.bytes_by_source[static_cast<std::size_t>(source)];
@@ -36,7 +36,7 @@ Json sources_json(const LiveDevice& device) {
   return sources;
 }
 
-Json device_json(const LiveDevice& device) {
+Json live_device(const LiveDevice& device) {
   Json json = {
       {"device", device.name},
       {"card", text_or_null(device.card)},
@@ -58,12 +58,12 @@ Json device_json(const LiveDevice& device) {
       {"used_bytes", value_or_null(device.used_bytes)},
       {"process_bytes", value_or_null(device.process_bytes)},
       {"other_processes_bytes", value_or_null(device.other_processes_bytes)},
-      {"sources", sources_json(device)},
+      {"sources", live_sources(device)},
       {"labelled_bytes", device.labelled_bytes}};
   json["steps"] = Json::array();
-  for (const LiveStep& step : device.steps) json["steps"].push_back(step_json(step));
+  for (const LiveStep& step : device.steps) json["steps"].push_back(live_step(step));
   json["sites"] = Json::array();
-  for (const LiveSite& site : device.sites) json["sites"].push_back(site_json(site));
+  for (const LiveSite& site : device.sites) json["sites"].push_back(live_site(site));
   return json;
 }
 
@@ -81,7 +81,7 @@ std::string live_json(const LiveReport& report) {
                {"rank", value_or_null(report.rank)},
                {"world_size", value_or_null(report.world_size)},
                {"devices", Json::array()}};
-  for (const LiveDevice& device : report.devices) json["devices"].push_back(device_json(device));
+  for (const LiveDevice& device : report.devices) json["devices"].push_back(live_device(device));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

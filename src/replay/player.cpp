@@ -54,6 +54,7 @@ bool Player::begin_with(const HistoryStart& start) {
       if (block.is_pending) {
         record_.allocations.free_requested_event[allocation.index] = 0;
         record_.allocations.pending_at_start.push_back(allocation);
+        if (listener_ != nullptr) listener_->freed(allocation);
       } else {
         now_.allocated_bytes += block.size_bytes;
       }

@@ -22,7 +22,7 @@ endif()
 nanobind_add_module(_core NB_STATIC NB_SUPPRESS_WARNINGS ${bindings})
 gpumemprof_join_folders(_core ${bindings})
 target_link_libraries(_core PRIVATE gpumemprof_session gpumemprof_report gpumemprof_cli gpumemprof_capture
-                                    gpumemprof_estimate gpumemprof_build_flags)
+                                    gpumemprof_estimate gpumemprof_follow gpumemprof_build_flags)
 # The module lives beside libtorch and its libraries: nothing of ours but its entry may be seen, not even templates of
 # the standard library, which every other library has too.
 file(WRITE "${PROJECT_BINARY_DIR}/exports.map" "{ global: PyInit__core; local: *; };\n")

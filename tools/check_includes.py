@@ -27,7 +27,8 @@ ROOMS: dict[str, list[str]] = {
     "estimate": ["base", "event", "sim", r"capture/capture\.h"],
     "replay": ["base", "event", "store"],
     "analysis": ["base", "event", "store", "replay", "sim"],
-    "report": ["base", "event", "store", "analysis"],
+    "follow": ["base", "event", r"trace/follower\.h", "store", "replay", "analysis"],
+    "report": ["base", "event", "store", "analysis", r"follow/live_report\.h"],
     "session": [
         *("base", "event", "trace", "ingest", "estimate", "sim", "store"),
         *("capture", "replay", "analysis", "report"),
@@ -35,7 +36,7 @@ ROOMS: dict[str, list[str]] = {
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [
         *("base", "event", "session", "report", "cli", "analysis"),
-        "estimate",
+        *("estimate", "follow"),
         r"capture/(capture|counting|hooks/tensor_places)\.h",
     ],
 }

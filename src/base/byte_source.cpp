@@ -53,6 +53,23 @@ Result<std::size_t> FileSource::read(std::span<std::byte> out) {
   }
 }
 
+std::uint64_t FileSource::current_size_bytes() const {
+  struct stat info{};
+  if (::fstat(descriptor_, &info) != 0) return 0;
+  return static_cast<std::uint64_t>(std::max<off_t>(info.st_size, 0));
+}
+
+bool FileSource::is_at_its_path() const {
+  struct stat opened{};
+  struct stat named{};
+  return ::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+void FileSource::move_to(std::uint64_t offset) {
+  ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET);
+}
+
 Result<std::size_t> BufferSource::read(std::span<std::byte> out) {
   const std::size_t take = std::min(out.size(), rest_.size());
   std::copy_n(rest_.begin(), take, out.begin());

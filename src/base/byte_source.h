@@ -30,7 +30,14 @@ class FileSource : public ByteSource {
   ~FileSource() override;
 
   Result<std::size_t> read(std::span<std::byte> out) override;
+  // When it was opened.
   [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
+  // Now, for a file that others write to.
+  [[nodiscard]] std::uint64_t current_size_bytes() const;
+  // Whether the path still names this file: it may have been removed, or replaced by another.
+  [[nodiscard]] bool is_at_its_path() const;
+  // The next byte to read.
+  void move_to(std::uint64_t offset);
 
  private:
   FileSource(int descriptor, std::string path, std::uint64_t size_bytes)

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "event/split_rule.h"
+#include "replay/rows.h"
 
 namespace gpumemprof {
 namespace {
@@ -20,10 +22,12 @@ bool starts_expandable(const EventColumns& events, const AllocatorSettings& sett
 
 }  // namespace
 
-Player::Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode)
+Player::Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode,
+               LifetimeListener* listener)
     : record_(record),
       settings_(settings),
       mode_(mode),
+      listener_(listener),
       expandable_mode_(starts_expandable(record.events, settings)) {
   record_.allocations.clear();
   record_.segments.clear();
@@ -50,6 +54,7 @@ bool Player::begin_with(const HistoryStart& start) {
       if (block.is_pending) {
         record_.allocations.free_requested_event[allocation.index] = 0;
         record_.allocations.pending_at_start.push_back(allocation);
+        if (listener_ != nullptr) listener_->freed(allocation);
       } else {
         now_.allocated_bytes += block.size_bytes;
       }
@@ -66,12 +71,18 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
-bool Player::play() {
-  const EventColumns& events = record_.events;
-  const auto count = static_cast<std::uint32_t>(events.size());
-  for (std::uint32_t event = 0; event < count; ++event) {
+std::uint64_t Player::take_recent_peak_reserved() {
+  return std::max(std::exchange(recent_peak_reserved_, 0), now_.reserved_bytes);
+}
+
+bool Player::play(const EventColumns& events, std::uint32_t first, std::size_t begin,
+                  std::size_t end) {
+  events_ = &events;
+  first_ = first;
+  const auto past = first + static_cast<std::uint32_t>(end);
+  for (auto event = first + static_cast<std::uint32_t>(begin); event != past; ++event) {
     bool agrees = true;
-    switch (events.action[event]) {
+    switch (action(event)) {
       case Action::alloc:
         agrees = alloc(event);
         break;
@@ -109,17 +120,16 @@ std::uint64_t Player::block_size(std::uint32_t block, std::uint64_t requested_by
 }
 
 bool Player::alloc(std::uint32_t event) {
-  const EventColumns& events = record_.events;
-  const std::uint64_t address = events.address[event];
-  std::uint32_t block = blocks_.find(address);
-  if (block == kNoBlock && correct_previous(address)) block = blocks_.find(address);
+  const std::uint64_t at = address(event);
+  std::uint32_t block = blocks_.find(at);
+  if (block == kNoBlock && correct_previous(at)) block = blocks_.find(at);
   if (block == kNoBlock || !blocks_[block].is_free()) return false;
-  const std::uint64_t requested_bytes = events.size_bytes[event];
+  const std::uint64_t requested_bytes = this->size_bytes(event);
   const std::uint64_t size_bytes = block_size(block, requested_bytes);
   if (size_bytes == 0) return false;
   if (!uncertain_.empty()) confirm_previous(block);
-  StartBlock placed{address, size_bytes, requested_bytes, events.stream[event], events.stack[event],
-                    false,   true};
+  const StartBlock placed{
+      at, size_bytes, requested_bytes, events_->stream[event - first_], stack(event), false, true};
   blocks_.take(block, size_bytes, new_allocation(event, placed, blocks_[block].segment));
   now_.allocated_bytes += size_bytes;
   now_.active_bytes += size_bytes;
@@ -143,9 +153,9 @@ bool Player::is_size_of(std::uint32_t block, std::uint64_t size_bytes) const {
 }
 
 bool Player::free_requested(std::uint32_t event) {
-  const std::uint32_t block = blocks_.find(record_.events.address[event]);
+  const std::uint32_t block = blocks_.find(address(event));
   if (block == kNoBlock || blocks_[block].is_free() || blocks_[block].is_pending) return false;
-  if (!is_size_of(block, record_.events.size_bytes[event])) return false;
+  if (!is_size_of(block, size_bytes(event))) return false;
   mark_freed(block, event);
   return true;
 }
@@ -155,41 +165,39 @@ void Player::mark_freed(std::uint32_t block, std::uint32_t event) {
   now_.allocated_bytes -= blocks_[block].size_bytes;
   record_.allocations.free_requested_event[blocks_[block].allocation.index] = event;
   ++result_.counters.frees;
+  if (listener_ != nullptr) listener_->freed(blocks_[block].allocation);
 }
 
 bool Player::free_completed(std::uint32_t event) {
-  const std::uint32_t block = blocks_.find(record_.events.address[event]);
+  const std::uint32_t block = blocks_.find(address(event));
   if (block == kNoBlock || blocks_[block].is_free() || !blocks_[block].is_pending) return false;
-  if (!is_size_of(block, record_.events.size_bytes[event])) return false;
-  const std::uint32_t row = blocks_[block].allocation.index;
+  if (!is_size_of(block, size_bytes(event))) return false;
   now_.active_bytes -= blocks_[block].size_bytes;
-  now_.requested_bytes -= record_.allocations.requested_bytes[row];
-  record_.allocations.free_completed_event[row] = event;
+  end_allocation(blocks_[block].allocation.index, event);
   blocks_.release(block);
   return true;
 }
 
 SegmentState Player::segment_of(std::uint32_t event) const {
-  const EventColumns& events = record_.events;
   SegmentState segment;
   segment.device = record_.device;
-  segment.address = events.address[event];
-  segment.size_bytes = events.size_bytes[event];
-  segment.stream = events.stream[event];
-  segment.pool = events.pool.empty() ? kNoPool : events.pool[event];
-  segment.is_expandable = events.action[event] == Action::segment_map;
+  segment.address = address(event);
+  segment.size_bytes = size_bytes(event);
+  segment.stream = events_->stream[event - first_];
+  segment.pool = events_->pool.empty() ? kNoPool : events_->pool[event - first_];
+  segment.is_expandable = action(event) == Action::segment_map;
   segment.is_small = segment.size_bytes <= kSmallSegmentBytes;
-  segment.stack = events.stack[event];
+  segment.stack = stack(event);
   return segment;
 }
 
 bool Player::segment_event(std::uint32_t event) {
   const SegmentState segment = segment_of(event);
-  const Action action = record_.events.action[event];
-  const bool takes = action == Action::segment_alloc || action == Action::segment_map;
+  const Action kind = action(event);
+  const bool takes = kind == Action::segment_alloc || kind == Action::segment_map;
   if (takes) {
     note_retry(event);
-    const SegmentId row(record_.segments.size());
+    const SegmentId row = next_segment();
     const bool fits = segment.is_expandable
                           ? blocks_.map_pages(segment.address, segment.size_bytes, row)
                           : blocks_.add_segment(segment.address, segment.size_bytes, row);
@@ -198,6 +206,7 @@ bool Player::segment_event(std::uint32_t event) {
     expandable_mode_ = segment.is_expandable;
     now_.reserved_bytes += segment.size_bytes;
     ++(segment.is_expandable ? result_.counters.segment_maps : result_.counters.segment_allocs);
+    recent_peak_reserved_ = std::max(recent_peak_reserved_, now_.reserved_bytes);
     if (now_.reserved_bytes > result_.peak_reserved_bytes) {
       result_.peak_reserved_bytes = now_.reserved_bytes;
       result_.peak_reserved_event = event;
@@ -205,14 +214,15 @@ bool Player::segment_event(std::uint32_t event) {
     return true;
   }
   burst_end_ = event;
-  const bool fits = action == Action::segment_free
+  burst_stack_ = stack(event);
+  const bool fits = kind == Action::segment_free
                         ? blocks_.remove_segment(segment.address, segment.size_bytes)
                         : blocks_.unmap_pages(segment.address, segment.size_bytes);
   if (!fits) return false;
   end_segments(event, segment.address, segment.size_bytes);
   now_.reserved_bytes -= segment.size_bytes;
-  ++(action == Action::segment_free ? result_.counters.segment_frees
-                                    : result_.counters.segment_unmaps);
+  ++(kind == Action::segment_free ? result_.counters.segment_frees
+                                  : result_.counters.segment_unmaps);
   return true;
 }
 
@@ -221,41 +231,58 @@ bool Player::segment_event(std::uint32_t event) {
 // different stack than the request is certainly not a retry.
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
-  const StackId burst = record_.events.stack[burst_end_];
-  const StackId request = record_.events.stack[event];
-  if (burst.is_none() || request.is_none() || burst == request) has_unclear_retries_ = true;
+  const StackId request = stack(event);
+  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
+    has_unclear_retries_ = true;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
                                     SegmentId segment) {
   AllocationColumns& allocations = record_.allocations;
-  const AllocationId row(allocations.size());
-  allocations.address.push_back(block.address);
-  allocations.size_bytes.push_back(block.size_bytes);
-  allocations.requested_bytes.push_back(block.requested_bytes);
-  allocations.alloc_event.push_back(event);
-  allocations.free_requested_event.push_back(kNoEvent);
-  allocations.free_completed_event.push_back(kNoEvent);
-  allocations.stream.push_back(block.stream);
-  allocations.stack.push_back(block.stack);
-  allocations.segment.push_back(segment);
+  const AllocationId row(take_row(free_allocations_, allocations.size()));
+  put(allocations.address, row.index, block.address);
+  put(allocations.size_bytes, row.index, block.size_bytes);
+  put(allocations.requested_bytes, row.index, block.requested_bytes);
+  put(allocations.alloc_event, row.index, event);
+  put(allocations.free_requested_event, row.index, kNoEvent);
+  put(allocations.free_completed_event, row.index, kNoEvent);
+  put(allocations.stream, row.index, block.stream);
+  put(allocations.stack, row.index, block.stack);
+  put(allocations.segment, row.index, segment);
+  if (listener_ != nullptr) listener_->allocated(row);
   return row;
+}
+
+void Player::end_allocation(std::uint32_t row, std::uint32_t event) {
+  now_.requested_bytes -= record_.allocations.requested_bytes[row];
+  record_.allocations.free_completed_event[row] = event;
+  if (listener_ != nullptr) free_allocations_.push_back(row);
+}
+
+SegmentId Player::next_segment() const {
+  return SegmentId(free_segments_.empty() ? record_.segments.size() : free_segments_.back());
 }
 
 SegmentId Player::new_segment(std::uint32_t event, const SegmentState& segment) {
   SegmentColumns& segments = record_.segments;
-  const SegmentId row(segments.size());
-  segments.address.push_back(segment.address);
-  segments.size_bytes.push_back(segment.size_bytes);
-  segments.birth_event.push_back(event);
-  segments.death_event.push_back(kNoEvent);
-  segments.stream.push_back(segment.stream);
-  segments.pool.push_back(segment.pool);
-  segments.is_expandable.push_back(segment.is_expandable ? 1 : 0);
-  segments.is_small.push_back(segment.is_small ? 1 : 0);
-  segments.stack.push_back(segment.stack);
+  const SegmentId row = next_segment();
+  if (!free_segments_.empty()) free_segments_.pop_back();
+  put(segments.address, row.index, segment.address);
+  put(segments.size_bytes, row.index, segment.size_bytes);
+  put(segments.birth_event, row.index, event);
+  put(segments.death_event, row.index, kNoEvent);
+  put(segments.stream, row.index, segment.stream);
+  put(segments.pool, row.index, segment.pool);
+  put(segments.is_expandable, row.index, std::uint8_t{segment.is_expandable});
+  put(segments.is_small, row.index, std::uint8_t{segment.is_small});
+  put(segments.stack, row.index, segment.stack);
   live_segments_[segment.address] = row;
   return row;
+}
+
+void Player::end_segment(std::uint32_t row, std::uint32_t event) {
+  record_.segments.death_event[row] = event;
+  if (listener_ != nullptr) free_segments_.push_back(row);
 }
 
 // Ends the segments that cover the range; a mapped piece that goes only in part lives on as its
@@ -273,7 +300,6 @@ void Player::end_segments(std::uint32_t event, std::uint64_t address, std::uint6
       ++piece;
       continue;
     }
-    segments.death_event[row] = event;
     SegmentState rest{record_.device,
                       piece->first,
                       0,
@@ -291,6 +317,7 @@ void Player::end_segments(std::uint32_t event, std::uint64_t address, std::uint6
       rest.size_bytes = piece_end - end;
       kept.push_back(rest);
     }
+    end_segment(row, event);
     piece = live_segments_.erase(piece);
   }
   // The remainder starts where the whole ends, so that no moment counts it twice.

@@ -11,6 +11,7 @@
 #include "event/allocator_settings.h"
 #include "replay/block_map.h"
 #include "replay/history_start.h"
+#include "replay/lifetime_listener.h"
 #include "replay/replay.h"
 
 namespace gpumemprof {
@@ -19,12 +20,31 @@ class Player {
  public:
   enum class Mode : std::uint8_t { strict, tolerant };
 
-  Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode);
+  // With a listener, rows of allocations and segments that are gone are used again, so that the
+  // tables grow with what is live and not with the length of the run.
+  Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mode,
+         LifetimeListener* listener = nullptr);
 
   // Places the blocks and segments of the start; false where they do not fit together.
   bool begin_with(const HistoryStart& start);
-  // False where strict mode met a contradiction.
-  bool play();
+  // All events of the record. False where strict mode met a contradiction.
+  bool play() { return play(record_.events, 0); }
+  // The next events of a run that is read part by part; `first` is the row of the first of them.
+  bool play(const EventColumns& events, std::uint32_t first) {
+    return play(events, first, 0, events.size());
+  }
+  // The same, of some of them: [begin, end).
+  bool play(const EventColumns& events, std::uint32_t first, std::size_t begin, std::size_t end);
+
+  [[nodiscard]] const MemoryTotals& now() const { return now_; }
+  // The allocation that is live at an address; none if there is none.
+  [[nodiscard]] AllocationId live_at(std::uint64_t address) const {
+    const std::uint32_t block = blocks_.find(address);
+    if (block == kNoBlock || blocks_[block].is_pending) return {};
+    return blocks_[block].allocation;
+  }
+  // The most reserved since the last call.
+  std::uint64_t take_recent_peak_reserved();
 
   [[nodiscard]] bool end_matches(const ListedState& final_state) const;
   // Blocks of the start whose size was only assumed until an event proved it: address and true
@@ -49,7 +69,10 @@ class Player {
   void note_retry(std::uint32_t event);
   [[nodiscard]] std::uint64_t block_size(std::uint32_t block, std::uint64_t requested_bytes) const;
   AllocationId new_allocation(std::uint32_t event, const StartBlock& block, SegmentId segment);
+  void end_allocation(std::uint32_t row, std::uint32_t event);
   SegmentId new_segment(std::uint32_t event, const SegmentState& segment);
+  void end_segment(std::uint32_t row, std::uint32_t event);
+  [[nodiscard]] SegmentId next_segment() const;
   SegmentState segment_of(std::uint32_t event) const;
   void end_segments(std::uint32_t event, std::uint64_t address, std::uint64_t size_bytes);
 
@@ -61,15 +84,32 @@ class Player {
   void repair_free(std::uint32_t event);
   void forget(std::uint32_t block, std::uint32_t event);
 
+  // Columns of the events being played, by row.
+  [[nodiscard]] Action action(std::uint32_t event) const { return events_->action[event - first_]; }
+  [[nodiscard]] std::uint64_t address(std::uint32_t event) const {
+    return events_->address[event - first_];
+  }
+  [[nodiscard]] std::uint64_t size_bytes(std::uint32_t event) const {
+    return events_->size_bytes[event - first_];
+  }
+  [[nodiscard]] StackId stack(std::uint32_t event) const { return events_->stack[event - first_]; }
+
   DeviceRecord& record_;
+  const EventColumns* events_ = nullptr;
+  std::uint32_t first_ = 0;  // row of the first of them
   const AllocatorSettings& settings_;
   Mode mode_;
+  LifetimeListener* listener_;
+  std::vector<std::uint32_t> free_allocations_;  // rows to use again
+  std::vector<std::uint32_t> free_segments_;
   BlockMap blocks_;
   MemoryTotals now_;
   DeviceReplay result_;
+  std::uint64_t recent_peak_reserved_ = 0;
   bool expandable_mode_;
   // A burst of segment_free and segment_unmap events, to distinguish retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
+  StackId burst_stack_;
   bool has_unclear_retries_ = false;
   std::map<std::uint64_t, SegmentId> live_segments_;
   std::vector<AllocationId> uncertain_;  // ascending

@@ -10,7 +10,7 @@ bool Player::contradiction(std::uint32_t event) {
   ++contradictions_;
   last_contradiction_ = event;
   if (mode_ == Mode::strict) return false;
-  switch (record_.events.action[event]) {
+  switch (action(event)) {
     case Action::alloc:
       return repair_alloc(event);
     case Action::free_requested:
@@ -55,9 +55,8 @@ void Player::confirm_previous(std::uint32_t block) {
 
 // Whatever is where the new block goes must have been freed without an event.
 bool Player::repair_alloc(std::uint32_t event) {
-  const EventColumns& events = record_.events;
-  const std::uint64_t address = events.address[event];
-  const std::uint64_t needed = settings_.round_size(events.size_bytes[event]);
+  const std::uint64_t address = this->address(event);
+  const std::uint64_t needed = settings_.round_size(size_bytes(event));
   std::uint32_t block = blocks_.find_containing(address);
   if (block == kNoBlock) {
     SegmentState segment = segment_of(event);
@@ -66,7 +65,7 @@ bool Player::repair_alloc(std::uint32_t event) {
     for (const SegmentState& known : record_.final_state.segments) {
       if (address >= known.address && address - known.address < known.size_bytes) segment = known;
     }
-    const SegmentId row(record_.segments.size());
+    const SegmentId row = next_segment();
     if (!blocks_.add_segment(segment.address, segment.size_bytes, row)) return true;
     new_segment(event, segment);
     now_.reserved_bytes += segment.size_bytes;
@@ -89,9 +88,9 @@ bool Player::repair_alloc(std::uint32_t event) {
 // A completion whose request was left out, a request whose completion was, or a block that replaced
 // another without an event.
 void Player::repair_free(std::uint32_t event) {
-  const std::uint32_t block = blocks_.find(record_.events.address[event]);
+  const std::uint32_t block = blocks_.find(address(event));
   if (block == kNoBlock || blocks_[block].is_free()) return;
-  if (record_.events.action[event] == Action::free_completed) {
+  if (action(event) == Action::free_completed) {
     forget(block, event);
   } else if (!blocks_[block].is_pending) {
     mark_freed(block, event);
@@ -104,10 +103,10 @@ void Player::forget(std::uint32_t block, std::uint32_t event) {
   if (!gone.is_pending) {
     now_.allocated_bytes -= gone.size_bytes;
     record_.allocations.free_requested_event[row] = event;
+    if (listener_ != nullptr) listener_->freed(gone.allocation);
   }
   now_.active_bytes -= gone.size_bytes;
-  now_.requested_bytes -= record_.allocations.requested_bytes[row];
-  record_.allocations.free_completed_event[row] = event;
+  end_allocation(row, event);
   blocks_.release(block);
 }
 

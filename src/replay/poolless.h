@@ -3,10 +3,47 @@
 // requested bytes are all equal.
 #pragma once
 
+#include <vector>
+
+#include "base/flat_map.h"
+#include "replay/lifetime_listener.h"
 #include "replay/replay.h"
 #include "store/store.h"
 
 namespace gpumemprof {
+
+class PoollessPlayer {
+ public:
+  // With a listener, rows of allocations that are gone are used again.
+  explicit PoollessPlayer(DeviceRecord& record, LifetimeListener* listener = nullptr)
+      : allocations_(record.allocations), listener_(listener) {
+    allocations_.clear();
+  }
+
+  // Events [begin, end) of the next ones; `first` is the row of the first of all.
+  void play(const EventColumns& events, std::uint32_t first, std::size_t begin, std::size_t end);
+
+  [[nodiscard]] MemoryTotals now() const;
+  // The allocation that is live at an address; none if there is none.
+  [[nodiscard]] AllocationId live_at(std::uint64_t address) const {
+    const std::uint32_t* row = rows_.find(address);
+    return row == nullptr ? AllocationId() : AllocationId(*row);
+  }
+  [[nodiscard]] const DeviceReplay& result() const { return result_; }
+
+ private:
+  void allocate(const EventColumns& events, std::size_t index, std::uint32_t event);
+  void request_free(std::uint64_t address, std::uint32_t event);
+  void finish(std::uint64_t address, std::uint32_t event);
+  void end(std::uint32_t row, std::uint32_t event);
+
+  AllocationColumns& allocations_;
+  LifetimeListener* listener_;
+  FlatMap<std::uint32_t> rows_;  // address → row of the live allocation there
+  std::vector<std::uint32_t> free_rows_;
+  std::uint64_t live_bytes_ = 0;
+  DeviceReplay result_;
+};
 
 // Fills record.allocations.
 DeviceReplay replay_poolless(DeviceRecord& record);

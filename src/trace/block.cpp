@@ -112,6 +112,11 @@ BlockReader::Outcome BlockReader::broken(std::string reason) {
   return Outcome::damage;
 }
 
+BlockReader::Outcome BlockReader::unfinished(std::string reason) {
+  damage_ = std::move(reason);
+  return Outcome::unfinished;
+}
+
 std::size_t BlockReader::fill(std::uint8_t* to, std::size_t size) {
   std::size_t have = 0;
   while (have < size) {
@@ -132,7 +137,7 @@ BlockReader::Outcome BlockReader::next(Block& block) {
   const std::size_t have = fill(header, kBlockHeaderBytes);
   if (!damage_.empty()) return Outcome::damage;
   if (have == 0) return Outcome::end_of_file;
-  if (have < kBlockHeaderBytes) return broken("the file ends inside a block header");
+  if (have < kBlockHeaderBytes) return unfinished("the file ends inside a block header");
   InBytes in({header, kBlockHeaderBytes});
   const std::span<const std::uint8_t> sync = in.bytes(kSync.size());
   const auto kind = static_cast<BlockKind>(in.byte());
@@ -150,7 +155,7 @@ BlockReader::Outcome BlockReader::next(Block& block) {
   const std::size_t got = fill(stored_.data(), stored_bytes);
   if (!damage_.empty()) return Outcome::damage;
   // A header with a wrong size looks the same as a truncated file; both end here.
-  if (got < stored_bytes) return broken("the file ends inside a block");
+  if (got < stored_bytes) return unfinished("the file ends inside a block");
   if (block_checksum(header, stored_) != expected)
     return broken("a block does not match its checksum");
   if (number != next_number_) return broken("a block is missing");

@@ -65,7 +65,8 @@ struct Block {
 
 class BlockReader {
  public:
-  enum class Outcome : std::uint8_t { block, end_of_file, damage };
+  // unfinished: the source ends inside a block; damage() says where.
+  enum class Outcome : std::uint8_t { block, end_of_file, unfinished, damage };
 
   // The source is positioned after the file header.
   explicit BlockReader(ByteSource& source);
@@ -78,9 +79,12 @@ class BlockReader {
     return offset_;
   }  // of the next block, or of the damaged one
   [[nodiscard]] const std::string& damage() const { return damage_; }
+  // After `unfinished`: the source has been moved back to byte_offset().
+  void resume() { damage_.clear(); }
 
  private:
   Outcome broken(std::string reason);
+  Outcome unfinished(std::string reason);
   // As many bytes as are available, up to size.
   std::size_t fill(std::uint8_t* to, std::size_t size);
   bool unpack(Encoding encoding, std::size_t content_bytes);

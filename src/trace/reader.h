@@ -40,15 +40,12 @@ class TraceReader final : public EventSource {
   [[nodiscard]] int version() const { return version_; }
 
  private:
-  class Delivery;
-
   TraceReader(std::unique_ptr<ByteSource> source, std::uint64_t size_bytes, std::string name,
               Progress progress)
       : source_(std::move(source)),
         size_bytes_(size_bytes),
         name_(std::move(name)),
         progress_(std::move(progress)) {}
-  Status read_file_header();
 
   std::unique_ptr<ByteSource> source_;
   std::uint64_t size_bytes_;

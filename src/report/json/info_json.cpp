@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/json/completeness_json.h"
+#include "report/json/value_or_null.h"
 
 namespace gpumemprof {
 namespace {
@@ -11,11 +12,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 constexpr int kIndent = 2;
-
-template <typename Value>
-Json value_or_null(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json();
-}
 
 Json device_json(const DeviceInfo& device) {
   return {{"device", device.device},

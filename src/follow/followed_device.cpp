@@ -1,0 +1,242 @@
+#include "follow/followed_device.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "replay/history_start.h"
+
+namespace gpumemprof {
+namespace {
+
+MemorySource source_of(LabelKind kind) {
+  switch (kind) {
+    case LabelKind::parameter:
+    case LabelKind::buffer:
+      return MemorySource::parameters;
+    case LabelKind::gradient:
+      return MemorySource::gradients;
+    case LabelKind::optimizer_state:
+      return MemorySource::optimizer_state;
+    case LabelKind::input:
+      break;
+  }
+  return MemorySource::inputs;
+}
+
+// What the code that allocates says, before anything is known about the lifetime.
+MemorySource source_of(CodeKind kind) {
+  switch (kind) {
+    case CodeKind::make_parameters:
+      return MemorySource::parameters;
+    case CodeKind::make_buckets:
+      return MemorySource::communication;
+    case CodeKind::workspace:
+      return MemorySource::workspace;
+    case CodeKind::load_data:
+      return MemorySource::inputs;
+    case CodeKind::forward:
+    case CodeKind::recompute:
+      return MemorySource::activations;
+    case CodeKind::backward:
+    case CodeKind::communicate:
+      return MemorySource::temporaries;
+    case CodeKind::optimizer_step:
+    case CodeKind::optimizer_setup:
+      return MemorySource::optimizer_state;
+    case CodeKind::none:
+    case CodeKind::plain:
+    case CodeKind::constructor:
+    case CodeKind::zero_grad:
+      break;
+  }
+  return MemorySource::unknown;
+}
+
+std::optional<std::uint64_t> known(std::uint64_t bytes) {
+  return bytes == kUnknownBytes ? std::nullopt : std::optional(bytes);
+}
+
+}  // namespace
+
+FollowedDevice::FollowedDevice(DeviceIndex device, const Store& store)
+    : store_(store), sites_(store) {
+  record_.device = device;
+}
+
+FollowedDevice::~FollowedDevice() = default;
+
+void FollowedDevice::add_start(const SegmentState& segment, std::span<const BlockState> blocks) {
+  ListedState& start = record_.start_state;
+  start.segments.push_back(segment);
+  start.blocks.insert(start.blocks.end(), blocks.begin(), blocks.end());
+  start.first_block.push_back(static_cast<std::uint32_t>(start.blocks.size()));
+}
+
+void FollowedDevice::begin() {
+  if (!store_.facts().has_pool()) {
+    poolless_ = std::make_unique<PoollessPlayer>(record_, static_cast<LifetimeListener*>(this));
+    return;
+  }
+  player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
+                                     static_cast<LifetimeListener*>(this));
+  player_->begin_with(listed_history_start(record_.start_state));
+  record_.start_state = ListedState();
+}
+
+void FollowedDevice::add(const EventColumns& events) {
+  if (player_ == nullptr && poolless_ == nullptr) begin();
+  playing_ = &events;
+  std::size_t done = 0;
+  while (done < events.size()) {
+    apply_until(events_ + done);
+    const std::uint64_t next = next_position();
+    const std::size_t end =
+        next < events_ + events.size() ? static_cast<std::size_t>(next - events_) : events.size();
+    play(events, done, end);
+    done = end;
+  }
+  playing_ = nullptr;
+  if (!events.empty() && events.time_ns.back() != kUnknownTime)
+    last_time_ns_ = events.time_ns.back();
+  events_ += events.size();
+}
+
+void FollowedDevice::play(const EventColumns& events, std::size_t begin, std::size_t end) {
+  const auto first = static_cast<std::uint32_t>(events_);
+  if (player_ != nullptr) {
+    player_->play(events, first, begin, end);
+  } else {
+    poolless_->play(events, first, begin, end);
+  }
+}
+
+std::uint64_t FollowedDevice::next_position() const {
+  constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+  return std::min(marks_.empty() ? kNever : marks_.front().before_event,
+                  labellings_.empty() ? kNever : labellings_.front().before_event);
+}
+
+void FollowedDevice::apply_until(std::uint64_t row) {
+  for (; !labellings_.empty() && labellings_.front().before_event <= row; labellings_.pop_front())
+    apply(labellings_.front());
+  for (; !marks_.empty() && marks_.front().before_event <= row; marks_.pop_front()) {
+    if (steps_.take(marks_.front())) sites_.end_step();
+  }
+}
+
+AllocationId FollowedDevice::live_at(std::uint64_t address) const {
+  return player_ != nullptr ? player_->live_at(address) : poolless_->live_at(address);
+}
+
+void FollowedDevice::apply(const Labelling& labelling) {
+  if (labelling.set >= store_.label_set_count()) return;
+  for (const Label& label : store_.label_set(labelling.set)) {
+    const AllocationId row = live_at(label.address);
+    if (row.is_none()) continue;
+    const Detail& detail = details_[row.index];
+    // What a module owns stays its own if it is fed to another as input.
+    if (detail.is_labelled && detail.source == MemorySource::parameters) continue;
+    if (label.kind == LabelKind::input && detail.source != MemorySource::unknown) continue;
+    set_source(row.index, source_of(label.kind), true);
+  }
+}
+
+void FollowedDevice::set_source(std::uint32_t row, MemorySource source, bool is_labelled) {
+  Detail& detail = details_[row];
+  const std::uint64_t bytes = record_.allocations.requested_bytes[row];
+  by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
+  by_source_[static_cast<std::size_t>(source)] += bytes;
+  if (is_labelled && !detail.is_labelled) labelled_bytes_ += bytes;
+  detail.source = source;
+  detail.is_labelled = is_labelled;
+}
+
+MemorySource FollowedDevice::guess(StackId stack) {
+  if (stack.is_none()) return source_of(CodeKind::backward);
+  if (kinds_.size() <= stack.index) kinds_ = code_kinds(store_);
+  return source_of(kinds_[stack.index]);
+}
+
+void FollowedDevice::allocated(AllocationId row) {
+  const AllocationColumns& rows = record_.allocations;
+  const std::uint32_t event = rows.alloc_event[row.index];
+  StackId stack = rows.stack[row.index];
+  const MemorySource source = guess(stack);
+  bool is_backward = false;
+  if (event != kNoEvent && playing_ != nullptr && !playing_->forward_stack.empty()) {
+    const StackId forward = playing_->forward_stack[event - static_cast<std::uint32_t>(events_)];
+    is_backward = !forward.is_none();
+    if (is_backward) stack = forward;
+  }
+  if (details_.size() <= row.index) details_.resize(row.index + 1);
+  details_[row.index] = {sites_.site_of(stack, is_backward), source, false};
+  const std::uint64_t bytes = rows.requested_bytes[row.index];
+  sites_.add(details_[row.index].site, bytes);
+  by_source_[static_cast<std::size_t>(source)] += bytes;
+  allocated_bytes_ += rows.size_bytes[row.index];
+  recent_peak_bytes_ = std::max(recent_peak_bytes_, allocated_bytes_);
+  steps_.note(allocated_bytes_);
+}
+
+void FollowedDevice::freed(AllocationId row) {
+  const AllocationColumns& rows = record_.allocations;
+  const Detail& detail = details_[row.index];
+  const std::uint64_t bytes = rows.requested_bytes[row.index];
+  sites_.remove(detail.site, bytes);
+  by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
+  if (detail.is_labelled) labelled_bytes_ -= bytes;
+  allocated_bytes_ -= rows.size_bytes[row.index];
+  steps_.note(allocated_bytes_);
+}
+
+void FollowedDevice::add(const LostEvents& lost) {
+  if (lost.count != LostEvents::kUnknownCount) lost_events_ += lost.count;
+  ++contradictions_;
+}
+
+MemoryTotals FollowedDevice::totals() const {
+  if (player_ != nullptr) return player_->now();
+  return poolless_ != nullptr ? poolless_->now() : MemoryTotals();
+}
+
+LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps) {
+  LiveDevice report;
+  report.name = store_.device_name(record_.device);
+  const DeviceFacts& facts = store_.facts().device(record_.device);
+  report.card = facts.name;
+  report.has_pool = facts.has_pool;
+  report.events = events_;
+  report.lost_events = lost_events_;
+  report.last_time_ns = last_time_ns_;
+  const MemoryTotals now = totals();
+  report.allocated_bytes = now.allocated_bytes;
+  report.active_bytes = now.active_bytes;
+  report.reserved_bytes = now.reserved_bytes;
+  report.recent_peak_allocated_bytes = std::exchange(recent_peak_bytes_, allocated_bytes_);
+  if (player_ != nullptr || poolless_ != nullptr) {
+    const DeviceReplay played = player_ != nullptr ? player_->summary() : poolless_->result();
+    report.peak_allocated_bytes = played.peak.allocated_bytes;
+    report.peak_reserved_bytes = played.peak_reserved_bytes;
+    report.ooms = played.counters.ooms;
+    report.segment_frees = played.counters.segment_frees + played.counters.segment_unmaps;
+    const bool has_start = poolless_ != nullptr || store_.origin().has_start;
+    report.is_exact = has_start && played.contradictions + contradictions_ == 0;
+  }
+  report.recent_peak_reserved_bytes = player_ != nullptr ? player_->take_recent_peak_reserved()
+                                                         : report.recent_peak_allocated_bytes;
+  report.total_bytes = facts.total_bytes;
+  if (sample_) {
+    if (sample_->total_bytes != kUnknownBytes) report.total_bytes = sample_->total_bytes;
+    report.used_bytes = known(sample_->used_bytes);
+    report.process_bytes = known(sample_->process_bytes);
+    report.other_processes_bytes = known(sample_->other_processes_bytes);
+  }
+  report.bytes_by_source = by_source_;
+  report.labelled_bytes = labelled_bytes_;
+  report.steps = steps_.latest(most_steps);
+  report.sites = sites_.largest(most_sites);
+  return report;
+}
+
+}  // namespace gpumemprof

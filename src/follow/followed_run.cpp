@@ -1,0 +1,65 @@
+#include "follow/followed_run.h"
+
+namespace gpumemprof {
+namespace {
+
+// A recorder that has something to say about its events says so within this time.
+constexpr auto kLongestFlush = std::chrono::milliseconds(600);
+constexpr std::size_t kMostWaiting = std::size_t{1} << 21;
+
+}  // namespace
+
+Result<std::unique_ptr<FollowedRun>> FollowedRun::open(const std::string& path) {
+  std::unique_ptr<FollowedRun> run(new FollowedRun());
+  run->path_ = path;
+  Result<std::unique_ptr<TraceFollower>> follower = TraceFollower::open(path, *run);
+  if (!follower) return follower.error();
+  run->follower_ = std::move(follower).value();
+  return run;
+}
+
+FollowedDevice& FollowedRun::device(DeviceIndex index) {
+  std::unique_ptr<FollowedDevice>& found = devices_[index];
+  if (found == nullptr) found = std::make_unique<FollowedDevice>(index, store_);
+  return *found;
+}
+
+void FollowedRun::add_events(DeviceIndex index, EventColumns&& events) {
+  if (ends_flush_ || waiting_events_ > kMostWaiting) play_waiting();
+  waiting_events_ += events.size();
+  waiting_.emplace_back(index, std::move(events));
+}
+
+void FollowedRun::play_waiting() {
+  for (const auto& [index, events] : waiting_) device(index).add(events);
+  waiting_.clear();
+  waiting_events_ = 0;
+  ends_flush_ = false;
+}
+
+Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_sites,
+                                     std::size_t most_steps) {
+  const std::uint64_t bytes_before = follower_->bytes_read();
+  const Result<TraceFollower::State> state = follower_->read_more(most_bytes);
+  if (!state) return state.error();
+  const auto now = std::chrono::steady_clock::now();
+  if (follower_->bytes_read() != bytes_before) last_growth_ = now;
+  if (ends_flush_ || follower_->ending() || now - last_growth_ > kLongestFlush) play_waiting();
+  LiveReport report;
+  report.path = path_;
+  report.file_bytes = follower_->bytes_read();
+  report.is_behind = state.value() == TraceFollower::State::behind;
+  report.ending = follower_->ending();
+  const ProcessFacts& process = store_.facts().process();
+  report.command = process.command;
+  report.host = process.host;
+  report.pid = process.pid;
+  report.rank = process.rank;
+  report.world_size = process.world_size;
+  for (const auto& [index, followed] : devices_) {
+    if (followed->has_memory()) report.devices.push_back(followed->report(most_sites, most_steps));
+  }
+  return report;
+}
+
+}  // namespace gpumemprof

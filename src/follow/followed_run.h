@@ -1,0 +1,83 @@
+// FollowedRun: a recording that is read while it is written, in memory that does not grow with it.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "event/event_sink.h"
+#include "follow/followed_device.h"
+#include "follow/live_report.h"
+#include "store/store.h"
+#include "trace/follower.h"
+
+namespace gpumemprof {
+
+class FollowedRun final : private EventSink {
+ public:
+  static Result<std::unique_ptr<FollowedRun>> open(const std::string& path);
+
+  // Reads what was written since the last call, at most about `most_bytes` of the file, and says
+  // how the run looks. Fails if the file is damaged, became shorter or was replaced.
+  Result<LiveReport> read(std::uint64_t most_bytes, std::size_t most_sites, std::size_t most_steps);
+
+ private:
+  FollowedRun() = default;
+
+  StringId add_string(std::string_view text) override { return store_.add_string(text); }
+  [[nodiscard]] std::string_view text(StringId id) const override { return store_.text(id); }
+  FrameId add_frame(const Frame& frame) override { return store_.add_frame(frame); }
+  StackId add_stack(StackId caller, FrameId frame) override {
+    return store_.add_stack(caller, frame);
+  }
+  std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
+  std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
+  std::uint32_t add_label_set(std::span<const Label> labels) override {
+    return store_.add_label_set(labels);
+  }
+  void add_module(const ModuleLabel&) override { ends_flush_ = true; }
+  void add_annotation(const Annotation&) override { ends_flush_ = true; }
+  void set_settings(const AllocatorSettings& settings) override { store_.set_settings(settings); }
+  void set_origin(const Origin& origin) override { store_.set_origin(origin); }
+
+  void add_events(DeviceIndex index, EventColumns&& events) override;
+  void add_segment(StateEdge edge, const SegmentState& segment,
+                   std::span<const BlockState> blocks) override {
+    if (edge == StateEdge::start) device(segment.device).add_start(segment, blocks);
+  }
+  void add_lost_events(const LostEvents& lost) override {
+    ends_flush_ = true;
+    device(lost.device).add(lost);
+  }
+  void add_sample(const DeviceSample& sample) override {
+    ends_flush_ = true;
+    device(sample.device).add(sample);
+  }
+  void add_labelling(const Labelling& labelling) override {
+    ends_flush_ = true;
+    device(labelling.device).add(labelling);
+  }
+  void add_phase_mark(const PhaseMark& mark) override {
+    ends_flush_ = true;
+    device(mark.device).add(mark);
+  }
+
+  FollowedDevice& device(DeviceIndex index);
+  void play_waiting();
+
+  std::string path_;
+  Store store_;  // what events refer to
+  std::map<DeviceIndex, std::unique_ptr<FollowedDevice>> devices_;
+  std::unique_ptr<TraceFollower> follower_;
+  // A recorder writes what it knows about events after the events, with each flush: they wait for
+  // it.
+  std::vector<std::pair<DeviceIndex, EventColumns>> waiting_;
+  std::size_t waiting_events_ = 0;
+  bool ends_flush_ = false;  // what belongs to the events that wait has been read
+  std::chrono::steady_clock::time_point last_growth_;
+};
+
+}  // namespace gpumemprof

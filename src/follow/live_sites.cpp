@@ -1,0 +1,97 @@
+#include "follow/live_sites.h"
+
+#include <algorithm>
+
+#include "analysis/code/shown_file.h"
+#include "analysis/code/user_frame.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint32_t kUnknownPart = StackId::kNone - 1;
+constexpr std::size_t kFewestSteps = 8;
+constexpr std::size_t kFewestRises = 3;
+
+}  // namespace
+
+std::uint32_t LiveSites::site_of(StackId stack, bool is_backward) {
+  StackId part = stack;
+  if (!stack.is_none()) {
+    if (user_part_of_.size() <= stack.index) user_part_of_.resize(stack.index + 1, kUnknownPart);
+    std::uint32_t& known = user_part_of_[stack.index];
+    if (known == kUnknownPart) {
+      const StackId python = python_part(store_, stack);
+      known = (python.is_none() ? stack : user_part(store_, python)).index;
+    }
+    part = StackId(known);
+  }
+  const std::uint64_t key = std::uint64_t{part.index} << 1U | (is_backward ? 1U : 0U);
+  if (const std::uint32_t* found = by_key_.find(key)) return *found;
+  const auto site = static_cast<std::uint32_t>(sites_.size());
+  by_key_.insert_or_assign(key, site);
+  sites_.push_back({part, is_backward, 0, 0, 0, {}});
+  return site;
+}
+
+void LiveSites::end_step() {
+  for (Site& site : sites_) {
+    site.floors.push_back(site.low_bytes);
+    if (site.floors.size() > kFloors) site.floors.pop_front();
+    site.low_bytes = site.bytes;
+  }
+}
+
+// It never falls, rises at least three times, and has not stopped.
+std::optional<double> LiveSites::growth(const Site& site) {
+  const std::deque<std::uint64_t>& floors = site.floors;
+  if (floors.size() < kFewestSteps) return std::nullopt;
+  std::size_t rises = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::size_t longest_pause = 1;
+  for (std::size_t step = 1; step < floors.size(); ++step) {
+    if (floors[step] < floors[step - 1]) return std::nullopt;
+    if (floors[step] == floors[step - 1]) continue;
+    if (rises++ == 0) {
+      first = step;
+    } else {
+      longest_pause = std::max(longest_pause, step - last);
+    }
+    last = step;
+  }
+  if (rises < kFewestRises || floors.size() - last > 2 * longest_pause) return std::nullopt;
+  const std::uint64_t grown = floors.back() - floors[first - 1];
+  return static_cast<double>(grown) / static_cast<double>(floors.size() - first);
+}
+
+LiveSite LiveSites::describe(const Site& site, std::string_view program_folder) const {
+  LiveSite shown;
+  shown.is_backward = site.is_backward;
+  shown.bytes = site.bytes;
+  shown.blocks = site.blocks;
+  shown.growth_bytes_per_step = growth(site);
+  if (site.stack.is_none()) return shown;
+  const Frame& frame = store_.frame(store_.stacks().frame(site.stack));
+  shown.file = shown_file(store_.text(frame.file), program_folder);
+  shown.line = frame.line;
+  shown.function = std::string(store_.text(frame.name));
+  return shown;
+}
+
+std::vector<LiveSite> LiveSites::largest(std::size_t most) const {
+  std::vector<const Site*> order;
+  for (const Site& site : sites_) {
+    if (site.blocks > 0) order.push_back(&site);
+  }
+  const std::size_t count = std::min(most, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [](const Site* a, const Site* b) { return a->bytes > b->bytes; });
+  const std::string folder = program_folder(store_);
+  std::vector<LiveSite> shown;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    if (rank < count || growth(*order[rank])) shown.push_back(describe(*order[rank], folder));
+  }
+  return shown;
+}
+
+}  // namespace gpumemprof

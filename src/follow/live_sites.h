@@ -1,0 +1,62 @@
+// LiveSites: what each line of user code holds now, and whether that grows from step to step.
+//
+// Its memory grows with the number of lines that allocate, not with the run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "follow/live_report.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+class LiveSites {
+ public:
+  // The store holds the stacks and must outlive it.
+  explicit LiveSites(const Store& store) : store_(store) {}
+
+  // The site of an allocation: the line of user code in its stack.
+  std::uint32_t site_of(StackId stack, bool is_backward);
+  void add(std::uint32_t site, std::uint64_t bytes) {
+    sites_[site].bytes += bytes;
+    ++sites_[site].blocks;
+  }
+  void remove(std::uint32_t site, std::uint64_t bytes) {
+    Site& changed = sites_[site];
+    changed.bytes -= bytes;
+    --changed.blocks;
+    changed.low_bytes = std::min(changed.low_bytes, changed.bytes);
+  }
+  void end_step();
+
+  // Those that hold the most, and those that grow.
+  [[nodiscard]] std::vector<LiveSite> largest(std::size_t most) const;
+
+ private:
+  // Of so many steps; a slow leak shows only every few of them.
+  static constexpr std::size_t kFloors = 64;
+
+  struct Site {
+    StackId stack;
+    bool is_backward = false;
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    std::uint64_t low_bytes = 0;       // since the step began
+    std::deque<std::uint64_t> floors;  // of the last steps
+  };
+  [[nodiscard]] static std::optional<double> growth(const Site& site);
+  [[nodiscard]] LiveSite describe(const Site& site, std::string_view program_folder) const;
+
+  const Store& store_;
+  std::vector<Site> sites_;
+  FlatMap<std::uint32_t> by_key_;            // user part of the stack, and is_backward → site
+  std::vector<std::uint32_t> user_part_of_;  // by stack; kUnknownPart: not looked up yet
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,85 @@
+// Delivery: one pass through the blocks of a .gmp file, into a sink.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/byte_source.h"
+#include "event/event_sink.h"
+#include "trace/block.h"
+#include "trace/content/annotations.h"
+#include "trace/content/definitions.h"
+#include "trace/content/event_decoder.h"
+#include "trace/content/labels.h"
+#include "trace/content/state.h"
+
+namespace gpumemprof::trace {
+
+// Reads the header of a file and returns its version. Fails if it is not a .gmp file or is newer
+// than this reader; `name` is the file's, for the error.
+Result<int> read_file_header(ByteSource& source, const std::string& name);
+
+class Delivery {
+ public:
+  enum class Outcome : std::uint8_t {
+    more,
+    end_of_file,
+    unfinished,  // the file ends inside a block: it is cut off, or more of it is being written
+    ended,       // the recording was closed
+    damaged,
+  };
+
+  // What the sink's memory grows with, so that a forged file is stopped in time.
+  enum class SinkKeeps : std::uint8_t { events, definitions };
+
+  // The source is positioned after the file header; it and the sink must outlive this.
+  Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes,
+           SinkKeeps keeps = SinkKeeps::events);
+
+  // Delivers the next block.
+  Outcome step();
+  // After `unfinished`, once the source has been moved back to byte_offset().
+  void resume() {
+    cut_.reset();
+    blocks_.resume();
+  }
+  // Delivers the settings and the origin as they are at the end.
+  void finish();
+
+  // Of the next block, or of the one that is damaged or unfinished.
+  [[nodiscard]] std::uint64_t byte_offset() const { return blocks_.byte_offset(); }
+  [[nodiscard]] const std::optional<CutPoint>& cut() const { return cut_; }
+  [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
+
+ private:
+  bool take(const Block& block);
+  bool take_about(const InBytes& content);
+  bool take_events(const InBytes& content);
+  bool take_annotations(const InBytes& content);
+  bool take_end(const InBytes& content);
+  [[nodiscard]] std::uint64_t memory_bytes() const {
+    const std::uint64_t content_bytes = keeps_ == SinkKeeps::events ? content_bytes_ : 0;
+    return content_bytes + definitions_.memory_bytes() + state_.memory_bytes() +
+           labels_.memory_bytes();
+  }
+
+  int version_;
+  EventSink& sink_;
+  BlockReader blocks_;
+  DefinitionMap definitions_;
+  EventDecoder events_;
+  StateDecoder state_;
+  Annotations annotations_;
+  LabelDecoder labels_;
+  Origin origin_;
+  AllocatorSettings settings_;
+  std::optional<CutPoint> cut_;
+  std::optional<Ending> ending_;
+  std::uint64_t ended_events_ = 0;
+  std::uint64_t event_count_ = 0;
+  std::uint64_t content_bytes_ = 0;
+  std::uint64_t limit_bytes_;
+  SinkKeeps keeps_;
+};
+
+}  // namespace gpumemprof::trace

@@ -1,0 +1,218 @@
+// A followed run says at its end what the whole recording says, however its file grew.
+#include "follow/followed_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "session/recording.h"
+
+namespace gpumemprof {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kEverything = ~std::uint64_t{0};
+
+std::string data(const std::string& name) { return GPUMEMPROF_TEST_DATA "/" + name; }
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class GrowingFile {
+ public:
+  explicit GrowingFile(std::string bytes) : bytes_(std::move(bytes)) {
+    path_ = ::testing::TempDir() + "/growing_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".gmp";
+    std::filesystem::remove(path_);
+    grow(16);
+  }
+  ~GrowingFile() { std::filesystem::remove(path_); }
+
+  void grow(std::size_t count) {
+    count = std::min(count, bytes_.size() - written_);
+    std::ofstream(path_, std::ios::binary | std::ios::app)
+        .write(bytes_.data() + written_, static_cast<std::streamsize>(count));
+    written_ += count;
+  }
+  void shrink(std::size_t size) const { std::filesystem::resize_file(path_, size); }
+  [[nodiscard]] bool is_whole() const { return written_ == bytes_.size(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string bytes_;
+  std::string path_;
+  std::size_t written_ = 0;
+};
+
+LiveReport read_whole(const std::string& path) {
+  Result<std::unique_ptr<FollowedRun>> run = FollowedRun::open(path);
+  EXPECT_TRUE(run.ok());
+  Result<LiveReport> report = run.value()->read(kEverything, 20, 20);
+  EXPECT_TRUE(report.ok());
+  return report.value();
+}
+
+class Followed : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Followed, ends_in_the_figures_of_the_whole_recording) {
+  const LiveReport live = read_whole(data(GetParam()));
+  const auto whole = Recording::open(data(GetParam())).value();
+  ASSERT_EQ(live.devices.size(), whole->replays().size());
+  for (std::size_t index = 0; index < live.devices.size(); ++index) {
+    const LiveDevice& device = live.devices[index];
+    const DeviceReplay& replay = whole->replays()[index];
+    const DeviceRecord& record = *whole->store().devices()[index];
+    EXPECT_EQ(device.events, record.events.size());
+    EXPECT_EQ(device.peak_allocated_bytes, replay.peak.allocated_bytes);
+    EXPECT_EQ(device.recent_peak_allocated_bytes, replay.peak.allocated_bytes);
+    EXPECT_EQ(device.peak_reserved_bytes, replay.peak_reserved_bytes);
+    EXPECT_EQ(device.recent_peak_reserved_bytes, replay.peak_reserved_bytes);
+    EXPECT_EQ(device.allocated_bytes, replay.end.totals.allocated_bytes);
+    EXPECT_EQ(device.reserved_bytes, replay.end.totals.reserved_bytes);
+    EXPECT_EQ(device.ooms, replay.counters.ooms);
+    std::uint64_t by_source = 0;
+    for (const std::uint64_t bytes : device.bytes_by_source) by_source += bytes;
+    std::uint64_t requested = 0;
+    for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+      if (record.allocations.is_allocated_at(row, Moment::end()))
+        requested += record.allocations.requested_bytes[row];
+    }
+    EXPECT_EQ(by_source, requested);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recordings, Followed,
+                         ::testing::Values("traces/cpu_training.gmp", "oom/oom_shortage.gmp",
+                                           "oom/oom_limit.gmp", "oom/oom_other_processes.gmp",
+                                           "oom/oom_outside_pool.gmp", "traces/version_2.gmp"));
+
+TEST(FollowedRun, whose_start_is_unknown_is_not_called_exact) {
+  EXPECT_TRUE(read_whole(data("traces/cpu_training.gmp")).devices[0].is_exact);
+  EXPECT_FALSE(read_whole(data("traces/version_2.gmp")).devices[0].is_exact);
+}
+
+TEST(FollowedRun, says_the_same_however_its_file_grows) {
+  const std::string bytes = bytes_of(data("traces/cpu_training.gmp"));
+  const LiveReport whole = read_whole(data("traces/cpu_training.gmp"));
+  std::mt19937 random(7);
+  for (int round = 0; round < 5; ++round) {
+    GrowingFile file(bytes);
+    const auto run = FollowedRun::open(file.path()).value();
+    std::uint64_t most_recent = 0;
+    LiveReport last;
+    while (!last.ending) {
+      file.grow(std::uniform_int_distribution<std::size_t>(1, 3000)(random));
+      const Result<LiveReport> report = run->read(kEverything, 20, 20);
+      ASSERT_TRUE(report.ok());
+      last = report.value();
+      if (!last.devices.empty())
+        most_recent = std::max(most_recent, last.devices[0].recent_peak_allocated_bytes);
+    }
+    ASSERT_TRUE(file.is_whole());
+    EXPECT_EQ(last.devices[0].allocated_bytes, whole.devices[0].allocated_bytes);
+    EXPECT_EQ(last.devices[0].peak_allocated_bytes, whole.devices[0].peak_allocated_bytes);
+    EXPECT_EQ(most_recent, whole.devices[0].peak_allocated_bytes);
+    EXPECT_EQ(last.devices[0].labelled_bytes, whole.devices[0].labelled_bytes);
+    ASSERT_EQ(last.devices[0].steps.size(), whole.devices[0].steps.size());
+    for (std::size_t step = 0; step < whole.devices[0].steps.size(); ++step) {
+      EXPECT_EQ(last.devices[0].steps[step].peak_bytes, whole.devices[0].steps[step].peak_bytes);
+      EXPECT_EQ(last.devices[0].steps[step].floor_bytes, whole.devices[0].steps[step].floor_bytes);
+    }
+  }
+}
+
+TEST(FollowedRun, has_not_ended_before_its_last_byte) {
+  const std::string bytes = bytes_of(data("traces/cpu_training.gmp"));
+  GrowingFile file(bytes);
+  const auto run = FollowedRun::open(file.path()).value();
+  file.grow(bytes.size() - 17);
+  EXPECT_FALSE(run->read(kEverything, 1, 1).value().ending);
+  file.grow(1);
+  EXPECT_TRUE(run->read(kEverything, 1, 1).value().ending);
+}
+
+TEST(FollowedRun, reads_no_more_at_once_than_asked) {
+  const auto run = FollowedRun::open(data("traces/cpu_training.gmp")).value();
+  EXPECT_TRUE(run->read(1, 1, 1).value().is_behind);
+  LiveReport report;
+  for (int reads = 0; reads < 10000 && !report.ending; ++reads) report = run->read(1, 1, 1).value();
+  EXPECT_TRUE(report.ending);
+}
+
+TEST(FollowedRun, that_becomes_shorter_is_refused) {
+  GrowingFile file(bytes_of(data("traces/cpu_training.gmp")));
+  file.grow(3000);
+  const auto run = FollowedRun::open(file.path()).value();
+  ASSERT_TRUE(run->read(kEverything, 1, 1).ok());
+  file.shrink(100);
+  const Result<LiveReport> report = run->read(kEverything, 1, 1);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message, HasSubstr("became shorter"));
+}
+
+TEST(FollowedRun, that_is_removed_is_refused) {
+  GrowingFile file(bytes_of(data("traces/cpu_training.gmp")));
+  file.grow(3000);
+  const auto run = FollowedRun::open(file.path()).value();
+  std::filesystem::remove(file.path());
+  const Result<LiveReport> report = run->read(kEverything, 1, 1);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message, HasSubstr("removed or replaced"));
+}
+
+TEST(FollowedRun, that_is_damaged_is_refused_where_it_is) {
+  std::string bytes = bytes_of(data("traces/cpu_training.gmp"));
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  GrowingFile file(bytes);
+  file.grow(bytes.size());
+  const Result<LiveReport> report = FollowedRun::open(file.path()).value()->read(kEverything, 1, 1);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().where, HasSubstr("byte "));
+}
+
+PhaseMark mark(PhaseMark::Kind kind, std::uint32_t number) { return {0, kind, number, 0}; }
+
+TEST(LiveSteps, of_two_optimizers_end_with_the_last) {
+  LiveSteps steps;
+  for (int step = 0; step < 3; ++step) {
+    for (std::uint32_t optimizer : {0U, 1U}) {
+      steps.note(100 + optimizer);
+      steps.take(mark(PhaseMark::Kind::optimizer_start, optimizer));
+      steps.note(50);
+      steps.take(mark(PhaseMark::Kind::optimizer_end, optimizer));
+    }
+  }
+  const std::vector<LiveStep> shown = steps.latest(10);
+  ASSERT_EQ(shown.size(), 3U);
+  EXPECT_EQ(shown[0].number, 1U);
+  EXPECT_EQ(shown[1].peak_bytes, 101U);
+  EXPECT_EQ(shown[1].floor_bytes, 50U);
+  EXPECT_EQ(shown[2].number, 3U);
+}
+
+TEST(LiveSteps, are_those_that_the_program_marks_if_it_does) {
+  LiveSteps steps;
+  steps.note(10);
+  steps.take(mark(PhaseMark::Kind::step_start, 0));
+  for (std::uint32_t step = 1; step < 4; ++step) {
+    for (int part = 0; part < 100; ++part) {
+      steps.note(100 * step);
+      steps.take(mark(PhaseMark::Kind::optimizer_start, 0));
+      steps.take(mark(PhaseMark::Kind::optimizer_end, 0));
+    }
+    steps.take(mark(PhaseMark::Kind::step_start, step));
+  }
+  const std::vector<LiveStep> shown = steps.latest(10);
+  ASSERT_EQ(shown.size(), 4U);
+  EXPECT_EQ(shown[0].peak_bytes, 100U);
+  EXPECT_EQ(shown[2].peak_bytes, 300U);
+}
+
+}  // namespace
+}  // namespace gpumemprof

@@ -12,8 +12,8 @@ from torchvision.models import wide_resnet50_2
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--batch-size", type=int, default=512, help="to begin with")
-    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--batch-size", type=int, default=256, help="to begin with")
+    parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--size", type=int, default=160)
     parser.add_argument("--classes", type=int, default=100)
     parser.add_argument("--share", type=float, default=0.09)

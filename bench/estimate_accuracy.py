@@ -1,6 +1,7 @@
 """How exact predictions are: `gpumemprof estimate` of whole programs against a GPU's counters.
 
-usage: python bench/estimate_accuracy.py [--set open|blind|blind_two|all] [--only NAME...]
+usage: python bench/estimate_accuracy.py [--set open|blind|blind_two|blind_three|all]
+                                         [--only NAME...]
                                          [--save FILE | --predictions FILE] [--markdown]
 
 The programs are in tests/device/estimate_programs; their truth, the peaks that the allocator
@@ -8,9 +9,9 @@ counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate
 it). For every program the table has both true peaks, the errors of the prediction, whether each
 truth is within its band, and the seconds; then a summary by kind of program and of the whole.
 
-`--save` keeps the predictions. Programs in blind.txt and blind_two.txt are predicted and saved
-before their truth is recorded; `--predictions` compares saved predictions instead of predicting
-again.
+`--save` keeps the predictions. Programs in blind.txt, blind_two.txt and blind_three.txt are
+predicted and saved before their truth is recorded; `--predictions` compares saved predictions
+instead of predicting again.
 """
 
 from __future__ import annotations

@@ -14,6 +14,10 @@
 namespace gpumemprof::long_run {
 namespace {
 
+// Enough steps for all that happens once; rows of events are numbers of 32 bits.
+constexpr std::uint64_t kFewestEvents = 10'000;
+constexpr std::uint64_t kMostEvents = 4'000'000'000;
+
 std::string as_json(const Maximum& maximum) {
   return fmt::format(R"({{"bytes": {}, "event": {}}})", maximum.bytes, maximum.event);
 }
@@ -29,11 +33,11 @@ std::string as_json(const LongStep& step) {
 
 void print(const LongRun& run, double seconds) {
   const TrainingSummary& training = run.training;
-  fmt::print(R"({{"path": "{}", "events": {}, "steps": {}, "evaluations": {}, "allocations": {}, )"
+  fmt::print(R"({{"events": {}, "steps": {}, "evaluations": {}, "allocations": {}, )"
              R"("frees": {}, "peak": {{{}}}, "first_long_step": {}, "second_long_step": {}, )",
-             run.path, run.counts.total(), training.steps, training.evaluations,
-             run.counts.allocations, run.counts.frees, as_json(training.peak),
-             as_json(training.first), as_json(training.second));
+             run.counts.total(), training.steps, training.evaluations, run.counts.allocations,
+             run.counts.frees, as_json(training.peak), as_json(training.first),
+             as_json(training.second));
   fmt::print(
       R"("oom_event": {}, "leak": {{"bytes_per_step": {}, "bytes": {}}}, "parameter_bytes": {}, )"
       R"("size_bytes": {}, "seconds": {:.2f}, "events_per_second": {:.0f}}})"
@@ -48,9 +52,12 @@ int run_command(int argc, const char* const* argv) {
   LongRunOptions options;
   bool has_no_labels = false;
   app.add_option("OUT", options.path, "the file to write")->required();
-  app.add_option("--events", options.events, "about how many events it holds")->required();
+  app.add_option("--events", options.events, "about how many events it holds")
+      ->required()
+      ->check(CLI::Range(kFewestEvents, kMostEvents));
   app.add_option("--seed", options.seed, "another one gives batches of other lengths");
-  app.add_option("--flush-every", options.flush_every, "events between two flushes");
+  app.add_option("--flush-every", options.flush_every, "events between two flushes")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--no-labels", has_no_labels, "as with labels switched off");
   CLI11_PARSE(app, argc, argv);
   options.has_labels = !has_no_labels;

@@ -52,6 +52,7 @@ void Autograd::run_backward(Script& script, const Node& node) {
   const TensorId gradient = tensors_[node.result.index].gradient;
 
   std::vector<TensorId> scratch;
+  scratch.reserve(operation.backward_scratch.size());
   for (const Size size : operation.backward_scratch) scratch.push_back(make(script, size, place));
   for (const TensorId input : operation.inputs) {
     if (operation.passes_gradient) {

@@ -12,6 +12,7 @@
 namespace gpumemprof::long_run {
 
 inline constexpr std::uint64_t kFloatBytes = 4;
+inline constexpr std::uint64_t kIndexBytes = 8;  // of a token in a batch
 
 // Small enough that a leak of a few MiB matters, and deep enough for 3,000 events a step.
 struct Shape {

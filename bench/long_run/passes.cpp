@@ -5,8 +5,6 @@
 namespace gpumemprof::long_run {
 namespace {
 
-constexpr std::uint64_t kIndexBytes = 8;
-
 // GPT.forward(), line by line.
 class ModelTracer {
  public:

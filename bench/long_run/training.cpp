@@ -9,7 +9,6 @@ constexpr std::uint64_t kSequences = 4;  // in a batch
 constexpr std::array<std::uint64_t, 6> kLengths = {128, 192, 256, 320, 384, 448};
 constexpr std::uint64_t kEvaluateEverySteps = 500;
 constexpr std::uint64_t kEvaluationBatches = 4;
-constexpr std::uint64_t kIndexBytes = 8;
 constexpr std::uint64_t kWorkspaceBytes = 8'519'680;
 constexpr std::uint64_t kAbsurdBytes = 512 * kGiB - kMiB;
 // What happens once, at which percent of the run.
@@ -117,6 +116,7 @@ TrainingSummary Training::run() {
     train_step(step);
     do_rarities(step);
     if (step % kEvaluateEverySteps == 0) evaluate();
+    if (!recorder_->writer().status()) break;  // a full disk, say: closing reports it
   }
   summary_.peak = memory_.peak();
   return summary_;

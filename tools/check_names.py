@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from source_functions import blanked
 
-FOLDERS = ("src", "tests/cpp", "python/bindings", "fuzz")
+FOLDERS = ("src", "tests/cpp", "python/bindings", "bench", "fuzz")
 
 OPENS = re.compile(r"namespace \{\s*$")
 NOT_A_NAME = re.compile(r"#|template\b|(?:TEST|TEST_F|TEST_P|INSTANTIATE_\w+|MATCHER\w*)\(")

@@ -146,6 +146,9 @@ class Device:
         if key not in self._persistent:
             self._persistent[key] = self.allocate(size_bytes, op)
 
+    def has_persistent(self, key: object) -> bool:
+        return key in self._persistent
+
     def release_persistent(self, matches: Callable[[Any], bool]) -> None:
         """Free persistent blocks, as torch._C._cuda_clearCublasWorkspaces() does."""
         for key in [key for key in self._persistent if matches(key)]:

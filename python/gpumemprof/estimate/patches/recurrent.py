@@ -7,12 +7,15 @@ from typing import Any, Callable
 
 import torch
 
+from gpumemprof.estimate.engine.shapes.functions import weight_elements
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
 
 aten = torch.ops.aten
 
+# What autocast turns into float16, even if it was asked for bfloat16.
+_CAST = (torch.float32, torch.bfloat16)
 # cuDNN's numbers of the modes.
 _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 
@@ -70,6 +73,35 @@ def _with_cudnn(mode: int, real: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _buffer_of(weights: Any) -> torch.Tensor | None:
+    """The buffer that `flatten_parameters` made; None if the weights do not lie together."""
+    storage = weights[0].untyped_storage()
+    if any(each.untyped_storage()._cdata != storage._cdata for each in weights):
+        return None
+    return torch.empty(0, dtype=weights[0].dtype, device=weights[0].device).set_(storage)
+
+
+def _in_half(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float16) if tensor.dtype in _CAST else tensor
+
+
+def _weights_in_half(weights: Any) -> Any:
+    """Copies in one buffer, as torch makes them at each call (ATen/cudnn/AutocastRNN.cpp)."""
+    if weights[0].dtype not in _CAST:
+        return weights
+    size = (weight_elements(weights),)
+    buffer = torch.zeros(size, dtype=torch.float16, device=weights[0].device)
+    parts = []
+    start = 0
+    for each in weights:
+        part = torch.empty(0, dtype=buffer.dtype, device=buffer.device)
+        # A tensor of its own, not a view: the gradient goes to the weight alone.
+        aten.set_.source_Tensor(part, buffer[start : start + each.numel()].view(each.shape))
+        parts.append(part.copy_(each))
+        start += each.numel()
+    return parts
+
+
 def _states(mode: int, hx: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     return (hx[0], hx[1]) if mode == _MODES["lstm"] else (hx, None)
 
@@ -86,6 +118,15 @@ def _cudnn(
     batch_first: bool,
     batch_sizes: list[int],
 ) -> Any:
+    if torch.is_autocast_enabled("cuda"):
+        with torch.autocast("cuda", enabled=False):
+            return _cudnn(
+                mode,
+                _in_half(data),
+                tuple(map(_in_half, hx)) if isinstance(hx, (tuple, list)) else _in_half(hx),
+                _weights_in_half(weights),
+                *(layers, dropout, train, bidirectional, batch_first, batch_sizes),
+            )
     hidden, cell = _states(mode, hx)
     hidden_size = (cell if cell is not None else hidden).size(-1)
     projected = hidden.size(-1) if hidden.size(-1) != hidden_size else 0
@@ -94,7 +135,7 @@ def _cudnn(
         data,
         list(weights),
         per_layer,
-        None,
+        _buffer_of(weights),
         hidden,
         cell,
         mode,

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import torch
 
-__all__ = ["MADE_OF_OPERATIONS", "SHAPE_FUNCTIONS"]
+__all__ = ["MADE_OF_OPERATIONS", "SHAPE_FUNCTIONS", "weight_elements"]
 
 ShapeFunction = Callable[..., Any]
 SHAPE_FUNCTIONS: dict[str, ShapeFunction] = {}
@@ -99,11 +99,28 @@ def _cudnn_rnn(
 ) -> Any:
     directions = 2 if bidirectional else 1
     width = (proj_size or hidden_size) * directions
-    output = x.new_empty((*x.shape[:-1], width))
+    output = _steps_first(x, width, batch_first and not batch_sizes)
     cell = torch.empty_like(cx) if cx is not None else x.new_empty((0,))
     reserve = torch.empty(1 if train else 0, dtype=torch.uint8, device=x.device)
-    weights = weight_buf if weight_buf is not None else x.new_empty((0,))
+    weights = weight_buf if weight_buf is not None else x.new_empty((weight_elements(weight),))
     return output, torch.empty_like(hx), cell, reserve, weights
+
+
+def _steps_first(x: torch.Tensor, width: int, batch_first: bool) -> torch.Tensor:
+    """cuDNN's results have the steps first; torch turns them around."""
+    if not batch_first:
+        return x.new_empty((*x.shape[:-1], width))
+    return x.new_empty((x.shape[1], x.shape[0], width)).transpose(0, 1)
+
+
+def weight_elements(weights: Sequence[torch.Tensor]) -> int:
+    """Elements of cuDNN's buffer, which has two biases for each gate even if torch has none."""
+    elements: int = sum(each.numel() for each in weights)
+    if any(each.dim() == 1 for each in weights):
+        return elements
+    rows: list[int] = [each.shape[0] for each in weights]
+    gates = max(rows)  # a projection has fewer rows
+    return elements + gates * 2 * (rows.count(gates) // 2)
 
 
 @_shapes("_cudnn_rnn_backward")
@@ -114,22 +131,26 @@ def _cudnn_rnn_backward(
     weight_buf: torch.Tensor,
     hx: torch.Tensor,
     cx: Any,
-    *_: Any,
+    *more: Any,
 ) -> Any:
-    # All gradients of the weights are parts of one buffer.
-    buffer = x.new_empty((sum(each.numel() for each in weight),))
-    grads = []
-    start = 0
-    for each in weight:
-        grads.append(buffer[start : start + each.numel()].view(each.shape))
-        start += each.numel()
-    return torch.empty_like(x), _like(hx), _like(cx), grads
+    batch_first, batch_sizes, mask = more[8], more[12], more[15]
+    grad_x = _steps_first(x, x.shape[-1], batch_first and not batch_sizes)
+    if not mask[3]:
+        grads = [None] * len(weight)
+    elif any(each.dim() == 1 for each in weight):
+        # All gradients of the weights are parts of one buffer.
+        buffer = x.new_empty((sum(each.numel() for each in weight),))
+        parts = buffer.split([each.numel() for each in weight])
+        grads = [part.view(each.shape) for part, each in zip(parts, weight)]
+    else:
+        grads = [torch.empty_like(each) for each in weight]
+    return grad_x, _like(hx), _like(cx), grads
 
 
 @_shapes("_cudnn_rnn_flatten_weight")
 def _cudnn_rnn_flatten_weight(weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> Any:
     """Copies all weights into one buffer and makes them parts of it."""
-    buffer = weights[0].new_empty((sum(each.numel() for each in weights),))
+    buffer = weights[0].new_empty((weight_elements(weights),))
     start = 0
     for each in weights:
         part = buffer[start : start + each.numel()].view(each.shape)

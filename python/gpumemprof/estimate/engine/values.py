@@ -20,12 +20,10 @@ from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
 from gpumemprof.estimate.engine.shapes.shares import Choices, hint_of, note_hints, share_of
 from gpumemprof.estimate.engine.user_lines import asking_line
+from gpumemprof.estimate.engine.value_limits import limits
 
 __all__ = ["Values", "is_assumed", "known_value"]
 
-_MOST_INTEGERS = 1 << 20
-_MOST_FLOATS = 4096  # on the device; nobody branches on weights and activations
-_MOST_FLOATS_ON_CPU = 1 << 18  # there programs prepare their data
 # Indices into more than this are words of a vocabulary, where the first ones end a text.
 _LARGE_RANGE = 1024
 _CPU = torch.device("cpu")
@@ -66,14 +64,19 @@ def _is_on_device(value: Any) -> bool:
     return any(each.fake_device.type != "cpu" for each in _fakes(value))
 
 
-def _is_small(tensor: FakeTensor, most_on_cpu: int = _MOST_FLOATS_ON_CPU) -> bool:
+def _is_small(tensor: FakeTensor) -> bool:
+    return _is_small_anywhere(tensor) or (
+        tensor.fake_device.type == "cpu" and int(tensor.numel()) <= limits.floats_on_cpu
+    )
+
+
+def _is_small_anywhere(tensor: FakeTensor) -> bool:
+    """Also where its values are not the program's data."""
     dtype = tensor.dtype
     count = int(tensor.numel())
     if not dtype.is_floating_point and not dtype.is_complex:
-        return count <= _MOST_INTEGERS
-    if count <= _MOST_FLOATS:
-        return True
-    return count <= most_on_cpu and tensor.fake_device.type == "cpu"
+        return count <= limits.integers
+    return count <= limits.floats
 
 
 class _UnknownValueError(Exception):
@@ -127,7 +130,7 @@ class Values:
         if not any("_known_value" in each.__dict__ for each in written) and (
             not written
             or not _overwrites(op.name)
-            or not all(_is_small(each, _MOST_FLOATS) for each in written)
+            or not all(_is_small_anywhere(each) for each in written)
         ):
             if written:
                 self._draws.note(op, written[0], kwargs.get("generator"))
@@ -136,7 +139,7 @@ class Values:
         before = [each.__dict__.get("_known_value") for each in written]
         if _overwrites(op.name):
             for each in written:
-                if "_known_value" not in each.__dict__ and _is_small(each, _MOST_FLOATS):
+                if "_known_value" not in each.__dict__ and _is_small_anywhere(each):
                     with without_fake_mode():
                         each._known_value = torch.empty(each.shape, dtype=each.dtype)
         is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches.detection import DETECTORS
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
@@ -67,6 +68,10 @@ def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set(kind, "_propagate_tensor_meta_non_cached", propagate)
 
 
+def _detectors(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    DETECTORS[module.__name__](patcher, module, saver.device)
+
+
 _CHANGES: dict[str, Change] = {
     "torch.nn.attention.flex_attention": _flex_attention,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
@@ -75,6 +80,7 @@ _CHANGES: dict[str, Change] = {
     "transformers.utils.import_utils": _transformers,
     "lightning.fabric.utilities.cloud_io": _lightning,
     "lightning_fabric.utilities.cloud_io": _lightning,
+    **dict.fromkeys(DETECTORS, _detectors),
 }
 
 

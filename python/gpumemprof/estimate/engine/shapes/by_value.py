@@ -259,9 +259,22 @@ class DataShapes:
             return packed, torch.tensor(batch_sizes, dtype=torch.int64)
 
     def _nms(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        boxes = args[0]
-        size = self._size("boxes that are kept", [boxes], boxes.shape[0], lambda: boxes.shape[0])
-        return boxes.new_empty((size,), dtype=torch.int64)
+        boxes, scores, threshold = args[:3]
+        known = [known_value(each) for each in (boxes, scores)]
+        kept = None
+        if all(each is not None for each in known):
+            with outside_modes():
+                kept = op.func(*(each.float() for each in known if each is not None), threshold)
+        size = self._size(
+            "boxes that are kept",
+            [boxes, scores],
+            boxes.shape[0],
+            lambda: boxes.shape[0] if kept is None else len(kept),
+        )
+        found = boxes.new_empty((size,), dtype=torch.int64)
+        if kept is not None and len(kept) == size:
+            set_known(found, kept, is_assumed(boxes) or is_assumed(scores))
+        return found
 
 
 def _places(shape: torch.Size, size: int, share: Share | None) -> torch.Tensor:

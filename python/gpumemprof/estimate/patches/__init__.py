@@ -21,7 +21,7 @@ from gpumemprof.estimate.patches import (
     saving,
     scripting,
     threads,
-    transformer_layers,
+    transformer,
 )
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.ranks.collectives import Collectives
@@ -46,7 +46,7 @@ def install_all(
     recurrent.install(patcher)
     linear_layers.install(patcher, device)
     losses.install(patcher)
-    transformer_layers.install(patcher, device)
+    transformer.install(patcher, device)
     compilation.install(patcher, device, modes)
     scripting.install(patcher, device)
     data_loading.install(patcher, modes)

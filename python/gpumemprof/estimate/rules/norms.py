@@ -107,7 +107,10 @@ def layer_norm_backward(device: Device, call: Call, outputs: Any) -> None:
 
 
 copies_inputs("native_layer_norm", "_fused_rms_norm", inputs=(0,))
-copies_inputs("native_layer_norm_backward", "_fused_rms_norm_backward", inputs=(0, 1))
+copies_inputs(
+    "native_layer_norm_backward", "_fused_rms_norm_backward", inputs=(0,), after_results=True
+)
+copies_inputs("native_layer_norm_backward", "_fused_rms_norm_backward", inputs=(1,))
 copies_inputs("cudnn_batch_norm", "native_group_norm", inputs=(0,), accepts=is_packed)
 copies_inputs(
     "cudnn_batch_norm_backward", "native_group_norm_backward", inputs=(0, 1), accepts=is_packed

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
-from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.device import Device, torch_release
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
 
-_CUDA_VERSION = "12.8"  # where the build has none
-_CUDNN_VERSION = 91002
+# Where the build has none.
+_CUDA_VERSION = "12.8"
+_CUDNN_VERSION = 91900
+_CUDNN_VERSION_BEFORE_2_11 = 91002
 
 
 def install(patcher: Patcher, device: Device) -> None:
@@ -208,7 +210,9 @@ def _answer_build(patcher: Patcher) -> None:
         patcher.set(torch.version, "cuda", _CUDA_VERSION)
     patcher.set(torch.backends.cuda, "is_built", lambda: True)
     patcher.set(torch.backends.cudnn, "is_available", lambda: True)
-    patcher.set(torch.backends.cudnn, "version", lambda: _CUDNN_VERSION)
+    if torch.backends.cudnn.version() is None:
+        usual = _CUDNN_VERSION if torch_release() >= (2, 11) else _CUDNN_VERSION_BEFORE_2_11
+        patcher.set(torch.backends.cudnn, "version", lambda: usual)
     patcher.set(torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda)
     # The real one asks the driver, device by device.
     patcher.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())

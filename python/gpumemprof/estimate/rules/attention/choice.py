@@ -154,8 +154,7 @@ def prefers_cudnn(device: Device) -> bool:
         return False
     if os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1":
         return False
-    # Builds without CUDA stand for the default build of their release.
-    found = torch.backends.cudnn.version() if torch.backends.cuda.is_built() else None
+    found = torch.backends.cudnn.version()
     return device.torch_version < (2, 10) or found is None or found > OLDEST_PREFERRED_CUDNN
 
 
@@ -167,15 +166,38 @@ def preferred_kernels(device: Device) -> list[str]:
     return order
 
 
-def chosen_kernel(device: Device, call: Attention) -> str:
-    if call.query.dim() == call.key.dim() == call.value.dim() == 4:
-        conditions = {CUDNN: cudnn_can, FLASH: flash_can, EFFICIENT: efficient_can}
-        for kernel in preferred_kernels(device):
-            if kernel == MATH:
-                break
-            if conditions[kernel](call, device.card.capability):
-                return kernel
-    return MATH
+_ENABLED = (
+    torch.backends.cuda.flash_sdp_enabled,
+    torch.backends.cuda.mem_efficient_sdp_enabled,
+    torch.backends.cuda.cudnn_sdp_enabled,
+)
+
+
+def _gives_packed_to_cudnn() -> bool:
+    return os.environ.get("TORCH_CUDNN_SDPA_NESTED_TENSOR_ENABLED") == "1"
+
+
+def chosen_kernel(device: Device, call: Attention, is_packed: bool = False) -> str:
+    """`is_packed`: of sequences without padding, which cuDNN's is not given by default.
+
+    Raises what torch raises where the program allows only kernels that cannot compute the call.
+    """
+    conditions = {CUDNN: cudnn_can, FLASH: flash_can, EFFICIENT: efficient_can}
+    has_heads = call.query.dim() == call.key.dim() == call.value.dim() == 4
+    for kernel in preferred_kernels(device):
+        if kernel == MATH:
+            if torch.backends.cuda.math_sdp_enabled():
+                return MATH
+        elif is_packed and kernel == CUDNN and not _gives_packed_to_cudnn():
+            continue
+        elif has_heads and conditions[kernel](call, device.card.capability):
+            return kernel
+    if any(is_enabled() for is_enabled in _ENABLED):
+        raise RuntimeError("No available kernel. Aborting execution.")
+    raise RuntimeError(
+        "No viable backend for scaled_dot_product_attention was found. This is likely due to "
+        "turning off both the math kernel and the fused kernels."
+    )
 
 
 def additive_mask(mask: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:

@@ -20,7 +20,15 @@ CUDNN_WORKSPACE_BYTES = 256
 CUDNN_ALIGNMENT = 128
 
 born_in_order("_scaled_dot_product_efficient_attention", order=(0, 1), not_on_card=(2, 3))
-born_in_order("_scaled_dot_product_cudnn_attention", order=(6, 7, 0, 1))
+
+
+@rule("_scaled_dot_product_cudnn_attention", certainty="exact", hook="births")
+def cudnn_births(device: Device, call: Call, outputs: Any) -> None:
+    """The state of the random numbers first; the sums of the rows only for a backward pass."""
+    device.births((outputs[6], outputs[7], outputs[0]), call.name)
+    if not call.argument("compute_log_sumexp", True):
+        device.not_there(outputs[1])
+    device.births(outputs, call.name)
 
 
 @rule("_scaled_dot_product_cudnn_attention", certainty="exact")

@@ -21,14 +21,23 @@ from gpumemprof.estimate.rules.convolution.workspace import (
 from gpumemprof.estimate.rules.copies import free_copies, take_copies
 from gpumemprof.estimate.rules.reductions.hooks import accumulator_bytes, take_reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
-from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card, is_packed
+from gpumemprof.estimate.rules.tensors import (
+    bytes_of,
+    is_channels_last,
+    is_half,
+    is_on_card,
+    is_packed,
+)
 
 __all__: list[str] = []
 
 
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
 def needs_weight_copy(convolution: Convolution, weight: torch.Tensor) -> bool:
     """An input with its channels last, and a weight that has not."""
-    layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    layout = _CHANNELS_LAST.get(weight.dim())
     return (
         convolution.is_channels_last
         and layout is not None
@@ -103,7 +112,17 @@ class Forward:
 class Backward:
     @staticmethod
     def before(device: Device, call: Call) -> None:
-        take_copies(device, call, call.args[:2], is_packed)
+        """The gradient in the layout of the input, which is read for the weight's gradient."""
+        grad, tensor, weight = call.args[:3]
+        if not is_on_card(grad):
+            return
+        has_channels_last = is_channels_last(tensor) or is_channels_last(weight)
+        layout = _CHANNELS_LAST[tensor.dim()] if has_channels_last else torch.contiguous_format
+
+        def accepts(each: torch.Tensor) -> bool:
+            return bool(each.is_contiguous(memory_format=layout))
+
+        take_copies(device, call, (tensor, grad) if call.args[10][1] else (grad,), accepts)
 
     @staticmethod
     def births(device: Device, call: Call, outputs: Any) -> None:

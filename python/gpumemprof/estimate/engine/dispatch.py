@@ -177,6 +177,10 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return self._within_mode(self._attention)
         if name in ("resize_", "resize_as_"):
             return self._resize
+        if name == "_efficientzerotensor":
+            return self._zeros_without_memory
+        if name in ("mul", "div"):
+            return self._product_with_zeros
         if name == "is_pinned":
             return lambda op, args, kwargs: False
         if name == "record_stream":
@@ -209,6 +213,25 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.device.births(outputs, op.name)
         forget(args[0])
         return outputs
+
+    def _zeros_without_memory(
+        self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A tangent that is 0 everywhere has no memory; nor has its product with anything."""
+        zeros = aten.zeros.default(*args, **kwargs)
+        zeros.__dict__["_is_zero"] = True
+        self.device.not_there(zeros)
+        return zeros
+
+    def _product_with_zeros(
+        self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if not any("_is_zero" in getattr(each, "__dict__", ()) for each in args[:2]):
+            return NotImplemented
+        zeros = self._shapes(op, args, kwargs)
+        zeros.__dict__["_is_zero"] = True
+        self.device.not_there(zeros)
+        return zeros
 
     def _attention(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arrives whole only in torch.inference_mode(): elsewhere its own kernel chooses."""

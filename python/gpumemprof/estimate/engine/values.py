@@ -27,6 +27,7 @@ __all__ = ["Values", "is_assumed", "known_value"]
 # Indices into more than this are words of a vocabulary, where the first ones end a text.
 _LARGE_RANGE = 1024
 _CPU = torch.device("cpu")
+_TRACING = torch._C._TorchDispatchModeKey.PROXY
 
 
 def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -95,6 +96,8 @@ class Values:
         """Compute the results of an operation for real, if that is cheap and possible."""
         if self._draws.pending and _is_on_device(outputs):
             self._draws.draw()
+        if torch._C._get_dispatch_mode(_TRACING) is not None:
+            return
         if op.writes:
             self._after_writing(op, args, kwargs, outputs)
             return

@@ -23,6 +23,7 @@ __all__ = ["ShapeCache"]
 _MOST_ENTRIES = 4096  # of one operation
 _LIFTS = ("lift", "lift_fresh", "lift_fresh_copy")  # of real tensors, by their nature
 _META = torch.device("meta")
+_TRACING = torch._C._TorchDispatchModeKey.PROXY
 _PLAIN_TYPES = frozenset(
     (int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 )
@@ -64,6 +65,7 @@ def can_cache(op: Operation) -> bool:
         schema.name.startswith("aten::")
         and op.name not in _NEVER
         and not any(argument.is_out for argument in schema.arguments)
+        and torch.Tag.inplace_view not in op.func.tags  # as unsqueeze_: the argument changes shape
         and torch.Tag.data_dependent_output not in op.func.tags
         and torch.Tag.dynamic_output_shape not in op.func.tags
     )
@@ -80,7 +82,8 @@ class ShapeCache:
 
     def run(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shapes = op.shapes
-        if shapes is None:
+        # What traces the program (make_fx) must see its operations, not how results are made here.
+        if shapes is None or torch._C._get_dispatch_mode(_TRACING) is not None:
             return self._run_fake(op, args, kwargs)
         tensors: list[FakeTensor] = []
         try:

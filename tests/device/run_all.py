@@ -287,6 +287,18 @@ def profiler() -> None:
             print(check["told"], flush=True)
 
 
+def live() -> None:
+    result = ask("live.py")
+    if broken("live", result):
+        return
+    seen = f"{result['events']:,} events in {result['looks']} looks, {result['steps']} steps"
+    row("live: the last look", seen, "torch's counters", not result["wrong"])
+    print("\n".join(result["wrong"]), flush=True)
+    row("live: step, watched / not", f"{result['ratio']:.4f}", "", True)
+    share = result["watcher_share"]
+    row("live: the watcher, of a core", f"{share:.2%}", "<= 10 %", share <= 0.1)
+
+
 TESTS = {
     "exactness": exactness,
     "overhead": overhead,
@@ -302,6 +314,7 @@ TESTS = {
     "fit": fit,
     "pairs": pairs,
     "profiler": profiler,
+    "live": live,
 }
 
 

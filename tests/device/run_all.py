@@ -288,7 +288,7 @@ def profiler() -> None:
 
 
 def live() -> None:
-    result = ask("live.py")
+    result = ask("follow/live.py")
     if broken("live", result):
         return
     seen = f"{result['events']:,} events in {result['looks']} looks, {result['steps']} steps"

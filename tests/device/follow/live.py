@@ -19,7 +19,7 @@ from typing import Any
 
 from gpumemprof import _core
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent.parent
 ROUNDS = 4
 LOOK_SECONDS = 0.25
 PROGRAM = """

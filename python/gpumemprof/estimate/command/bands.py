@@ -49,6 +49,7 @@ _HARMLESS_VALUE = "a floating-point value"
 
 EXACT, FITTED, GUESS, UNKNOWN, ABOVE = "exact", "fitted", "guess", "unknown", "above"
 LARGEST = "largest"
+ABSENT = "absent"
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,17 @@ def bands(prediction: Prediction) -> Bands:
     """The bands of the peaks.
 
     A fitted workspace may be a quarter larger or smaller than its rule says. A guessed one may not
-    be there at all, or be twice as large. What no rule knows can only add to the prediction. Shapes
-    that depend on values, and programs that are run in another way, widen it by a share.
+    be there at all, or be twice as large. What no rule knows can only add to the prediction; what
+    lives on only if an assumption holds can only be missing. Shapes that depend on values, and
+    programs that are run in another way, widen it by a share.
     """
     certainty = prediction.certainty or {}
     fitted = int(certainty.get(FITTED, 0) * _FITTED_SHARE)
     guess = certainty.get(GUESS, 0)
     unknown = certainty.get(UNKNOWN, 0)
-    below = fitted + guess
+    below = fitted + guess + certainty.get(ABSENT, 0)
     # With more than predicted, the peak may be at another moment.
-    above = max(below, certainty.get(ABOVE, 0)) + unknown
+    above = max(fitted + guess, certainty.get(ABOVE, 0)) + unknown
 
     kinds = {assumption.kind for assumption in prediction.assumptions}
     wider = [shares for kind, shares in _SHARES_BY_KIND.items() if kind in kinds]

@@ -196,6 +196,13 @@ class Device:
         if isinstance(tensor, torch.Tensor):
             self._birth(tensor, 0, "")
 
+    def on_assumed(self, tensor: torch.Tensor) -> None:
+        """A tensor that lives on only if an assumption holds."""
+        storage = tensor.untyped_storage()
+        address = self.address_of(storage)
+        if address:
+            self.doubt.on_assumed(address, storage.nbytes())
+
     def address_of(self, storage: torch.UntypedStorage) -> int:
         """Where a storage is; 0 if it has no memory on this device."""
         found = self._live.get(storage._cdata)

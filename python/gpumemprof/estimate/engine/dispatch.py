@@ -10,12 +10,12 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate, as_on_a_gpu, no_shape_function
 from gpumemprof.estimate.engine.fake_mode import FakeMode
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
@@ -56,6 +56,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self._cache = ShapeCache(fake_mode)
         self.device = device
         self.answers = answers
+        answers.on_doubt = device.on_assumed
         self.values = Values()
         self.gradient_sums = GradientSums(device)
         self._plain_types: set[type] = set()
@@ -173,6 +174,10 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return lambda op, args, kwargs: self.answers.equal(args[0], args[1])
         if func is aten.add.Tensor:
             return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
+        if name == "allclose":
+            return self._within_mode(
+                lambda op, args, kwargs: self.answers.item(torch.isclose(*args, **kwargs).all())
+            )
         if name == "scaled_dot_product_attention":
             return self._within_mode(self._attention)
         if name in ("resize_", "resize_as_"):

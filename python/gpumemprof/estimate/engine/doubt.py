@@ -15,12 +15,13 @@ class Doubt:
 
     A fitted block may be a quarter larger; a guessed one twice as large; an operation without a
     rule may need as much again as its results. The real peak may then be at another moment than
-    the predicted one, so the highest possible sum is followed as well.
+    the predicted one, so the highest possible sum is followed as well. A block that exists only if
+    an assumption holds may be absent.
     """
 
     def __init__(self) -> None:
-        self._live: dict[int, tuple[Certainty, int]] = {}
-        self._sums = {"fitted": 0, "guess": 0}
+        self._live: dict[int, tuple[str, int]] = {}
+        self._sums = {"fitted": 0, "guess": 0, "absent": 0}
         self._peak = 0
         self._highest = 0.0
         self._largest = 0.0
@@ -40,6 +41,12 @@ class Doubt:
             self._at_peak = dict(self._sums)
         self._highest = max(self._highest, self._upper(allocated_bytes))
 
+    def on_assumed(self, address: int, size_bytes: int) -> None:
+        """A block that was allocated before lives on only if an assumption holds."""
+        if address not in self._live:
+            self._live[address] = ("absent", size_bytes)
+            self._sums["absent"] += size_bytes
+
     def on_unknown(self, results_bytes: int, allocated_bytes: int) -> None:
         """An operation without a rule ran; its results are among what is live now."""
         self._largest = max(self._largest, results_bytes)
@@ -57,6 +64,7 @@ class Doubt:
     def bytes_by_certainty(self) -> dict[str, int]:
         """At the peak, by the certainty of rules; `above`: by how much it may be higher.
 
+        `absent`: what is there only if assumptions hold.
         `largest`: by how much a single block may differ, at the peak or not.
         """
         doubtful = sum(self._at_peak.values())

@@ -18,7 +18,6 @@ from gpumemprof.errors import Error
 from gpumemprof.estimate import patches
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine import self_check
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.device import Device, Memory, torch_release
 from gpumemprof.estimate.engine.dispatch import EstimateMode
@@ -26,6 +25,7 @@ from gpumemprof.estimate.engine.facts import Facts, OperationFacts
 from gpumemprof.estimate.engine.failures import refusals
 from gpumemprof.estimate.engine.fake_mode import FakeMode, Modes
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.uncaught import UncaughtExceptions
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.ranks.world import World

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["Line", "asking_line", "belongs_to_library", "current_line"]
+__all__ = ["Line", "asking_line", "belongs_to_library", "current_line", "is_passed_through"]
 
 
 class Line(NamedTuple):
@@ -43,6 +43,10 @@ _LIBRARIES = (
         if sysconfig.get_path(key)
     ),
 )
+_PASS_ON = tuple(
+    _TORCH_FOLDER + os.sep + name
+    for name in ("_tensor.py", "_ops.py", "_compile.py", "utils/_contextlib.py", "functional.py")
+)
 _is_library: dict[str, bool] = {}
 
 
@@ -52,6 +56,11 @@ def belongs_to_library(file: str) -> bool:
         known = file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
         known = _is_library[file] = known or file.startswith(_OWN_FOLDER)
     return known
+
+
+def is_passed_through(file: str) -> bool:
+    """Whether a file only passes a question on: this package, or torch's methods of tensors."""
+    return file.startswith((_OWN_FOLDER, "<")) or file.endswith(_PASS_ON)
 
 
 def asking_line() -> Line:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -18,14 +18,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
-from gpumemprof.estimate.engine.shapes.shares import Choices, hint_of, note_hints, share_of
-from gpumemprof.estimate.engine.user_lines import asking_line
+from gpumemprof.estimate.engine.shapes.assumed import ASSUMPTIONS
+from gpumemprof.estimate.engine.shapes.shares import note_hints
 from gpumemprof.estimate.engine.value_limits import limits
 
-__all__ = ["Values", "is_assumed", "known_value"]
+__all__ = ["Values", "is_assumed", "is_usual", "known_value"]
 
-# Indices into more than this are words of a vocabulary, where the first ones end a text.
-_LARGE_RANGE = 1024
 _CPU = torch.device("cpu")
 _TRACING = torch._C._TorchDispatchModeKey.PROXY
 
@@ -43,6 +41,11 @@ def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def is_assumed(tensor: torch.Tensor) -> bool:
     return "_assumed" in tensor.__dict__
+
+
+def is_usual(tensor: torch.Tensor) -> bool:
+    """Whether a condition on unknown values was taken to be as it usually is."""
+    return "_is_usual" in tensor.__dict__
 
 
 def _fakes(value: Any) -> Iterator[FakeTensor]:
@@ -186,6 +189,7 @@ class Values:
                 forget(target)
                 continue
             target._known_value = value
+            target.__dict__.pop("_was_read", None)
             if assumed:
                 target._assumed = True
             else:
@@ -202,7 +206,7 @@ class Values:
         """Whether a value was assumed; if not, what else is known of the results is noted."""
         if not targets:
             return False
-        assume = _ASSUMPTIONS.get(op.name)
+        assume = ASSUMPTIONS.get(op.name)
         if assume is None:
             note_hints(op.name, args, targets[0])
             return False
@@ -212,16 +216,17 @@ class Values:
                     note_hints(op.name, args, target)
                     continue
                 value = assume(args, target, place)
-                if value is not None:
+                if value is None:
+                    note_hints(op.name, args, target)
+                else:
                     target._known_value = value
                     target._assumed = True
         return True
 
 
 def forget(tensor: torch.Tensor) -> None:
-    tensor.__dict__.pop("_known_value", None)
-    tensor.__dict__.pop("_assumed", None)
-    tensor.__dict__.pop("_hint", None)
+    for name in ("_known_value", "_assumed", "_hint", "_was_read", "_is_usual"):
+        tensor.__dict__.pop(name, None)
     if isinstance(tensor, FakeTensor):
         tensor.constant = None
 
@@ -278,113 +283,3 @@ def _real(value: Any) -> tuple[Any, bool]:
             assumed = assumed or also
         return (tuple(found) if isinstance(value, tuple) else found), assumed
     return (_CPU if isinstance(value, torch.device) else value), False
-
-
-# Assumptions about results whose inputs are unknown: of the result at a place among the results
-
-Assume = Callable[[Sequence[Any], FakeTensor, int], "torch.Tensor | None"]
-
-
-def _spread(shape: torch.Size, choices: int, dtype: torch.dtype, first: int = 0) -> torch.Tensor:
-    """Indices that take each choice equally often."""
-    count = shape.numel()
-    start = choices // 2 if choices > _LARGE_RANGE else 0
-    indices = first + torch.arange(start, start + count) % max(1, choices)
-    return indices.to(dtype).reshape(shape)
-
-
-def _size_along(args: Sequence[Any], place: int, default: int | None) -> int:
-    tensor = args[0]
-    dim = args[place] if len(args) > place else default
-    if dim is None:
-        return int(tensor.numel())
-    return int(tensor.shape[dim]) if tensor.dim() else 1
-
-
-def _assume_picked(place: int, default: int | None) -> Assume:
-    """Of the results, the integers are indices along a dimension of the first argument."""
-
-    def assume(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
-        if target.dtype.is_floating_point:
-            return None
-        return _spread(target.shape, _size_along(args, place, default), target.dtype)
-
-    return assume
-
-
-def _assume_order(args: Sequence[Any], target: FakeTensor, place: int) -> torch.Tensor | None:
-    """Sorting finds its input sorted."""
-    if target.dtype != torch.int64 or not target.dim() or (place == 0 and _is_sorted_in(args)):
-        return None
-    dim = next((each for each in args[1:] if type(each) is int), -1)
-    shape = [1] * target.dim()
-    shape[dim] = target.shape[dim]
-    return torch.arange(target.shape[dim]).reshape(shape).expand(target.shape).contiguous()
-
-
-def _is_sorted_in(args: Sequence[Any]) -> bool:
-    """Whether integers were sorted: then the first result has their values, not their places."""
-    return not args[0].dtype.is_floating_point
-
-
-def _assume_all(value: bool) -> Assume:
-    def assume(_: Sequence[Any], target: FakeTensor, __: int) -> torch.Tensor:
-        return torch.full((), value, dtype=target.dtype).expand(target.shape).contiguous()
-
-    return assume
-
-
-# Functions of transformers that look for a reason to go on with a beam search, and find one.
-_FINDS_SOME = ("_check_early_stop_heuristic", "_beam_search_has_unfinished_sequences")
-
-
-def _assume_any(args: Sequence[Any], target: FakeTensor, place: int) -> torch.Tensor | None:
-    return _assume_all(asking_line().function in _FINDS_SOME)(args, target, place)
-
-
-def _assume_count(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
-    """As many conditions hold as where a mask selects elements."""
-    if args[0].dtype != torch.bool or target.dtype.is_floating_point:
-        return None
-    each = args[0].numel() // max(1, target.numel())
-    share = share_of(args[0])
-    if share is not None:
-        each = round(each * share.part)
-    return torch.full(target.shape, each, dtype=target.dtype)
-
-
-def _assume_integers(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:
-    """Numbers that were kept between two integers, as those of levels are, are spread evenly."""
-    note_hints("_to_copy", args, target)
-    choices = hint_of(target)
-    if (
-        not isinstance(choices, Choices)
-        or choices.number > _LARGE_RANGE
-        or target.dtype.is_floating_point
-        or target.dtype == torch.bool
-    ):
-        return None
-    return _spread(target.shape, choices.number, target.dtype, choices.low)
-
-
-_ASSUMPTIONS: dict[str, Assume] = {
-    "argmax": _assume_picked(1, None),
-    "argmin": _assume_picked(1, None),
-    "topk": _assume_picked(2, -1),
-    "max": _assume_picked(1, None),
-    "min": _assume_picked(1, None),
-    "multinomial": _assume_picked(3, -1),
-    "sort": _assume_order,
-    "argsort": _assume_order,
-    "isfinite": _assume_all(True),
-    "isnan": _assume_all(False),
-    "isinf": _assume_all(False),
-    "all": _assume_all(True),
-    "any": _assume_any,
-    "sum": _assume_count,
-    "count_nonzero": _assume_count,
-    "_is_all_true": _assume_all(True),
-    "_is_any_true": _assume_all(False),
-    "allclose": _assume_all(True),
-    "_to_copy": _assume_integers,
-}

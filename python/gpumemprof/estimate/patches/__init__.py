@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.patches import (
     compilation,
     cuda,

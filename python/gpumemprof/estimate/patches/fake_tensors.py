@@ -10,9 +10,9 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.values import forget, is_assumed, known_value, set_known
 from gpumemprof.estimate.patches import deep_copies
 from gpumemprof.estimate.patches.patcher import Patcher

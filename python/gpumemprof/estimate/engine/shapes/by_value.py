@@ -11,10 +11,10 @@ from typing import Any, Callable
 
 import torch
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.shares import Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known

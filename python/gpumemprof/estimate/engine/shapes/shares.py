@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Union
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.shapes.distributions import Folded, Normal, Rectified, Uniform
 
-__all__ = ["Bounds", "Choices", "Share", "hint_of", "note_hints", "share_of"]
+__all__ = ["Bounds", "Choices", "Comparison", "Share", "hint_of", "note_hints", "share_of"]
 
 
 class Share(NamedTuple):
@@ -60,39 +61,37 @@ class Bounds(NamedTuple):
         return Choices(math.floor(self.low), math.floor(self.high))
 
 
-class Uniform(NamedTuple):
-    low: float
-    high: float
+class Comparison(NamedTuple):
+    """Of a condition: an unknown value was asked to be below a number, or above it."""
 
-    def share_below(self, number: float) -> float:
-        width = self.high - self.low
-        return min(1.0, max(0.0, (number - self.low) / width)) if width > 0 else 1.0
+    is_below: bool
+    number: float | None  # None: unknown, too
+    bounds: Bounds | None = None
 
-    def scaled(self, factor: float, summand: float) -> Uniform:
-        ends = sorted((self.low * factor + summand, self.high * factor + summand))
-        return Uniform(ends[0], ends[1])
+    def holds_for(self, value: float) -> bool:
+        if self.number is None:
+            return self.is_below  # What is computed later is taken to be smaller.
+        value = value if self.bounds is None else self.bounds.nearest(value)
+        return value < self.number if self.is_below else value > self.number
 
 
-class Normal(NamedTuple):
-    mean: float
-    deviation: float
+class Quantile(NamedTuple):
+    """A number of a tensor's own, which this part of its elements are below."""
 
-    def share_below(self, number: float) -> float:
-        scaled = (number - self.mean) / (self.deviation or 1.0)
-        return 0.5 * (1 + math.erf(scaled / math.sqrt(2)))
+    part: float
 
-    def scaled(self, factor: float, summand: float) -> Normal:
-        return Normal(self.mean * factor + summand, abs(self.deviation * factor))
 
+Hint = Union[Share, Choices, Bounds, Comparison, Uniform, Normal, Folded, Rectified, Quantile]
 
 BY_CHANCE = "as expected of random numbers"
+BY_RANK = "as the limit is one of these values"
 BALANCED = "if choices are spread evenly"
 FEW_FOUND = "as if a quarter were not background"
 FOREGROUND = 0.25
 
 
-def hint_of(tensor: Any) -> Share | Choices | Bounds | Uniform | Normal | None:
-    found: Share | Choices | Bounds | Uniform | Normal | None = None
+def hint_of(tensor: Any) -> Hint | None:
+    found: Hint | None = None
     if isinstance(tensor, FakeTensor):
         found = tensor.__dict__.get("_hint")
     return found
@@ -101,6 +100,8 @@ def hint_of(tensor: Any) -> Share | Choices | Bounds | Uniform | Normal | None:
 def share_of(mask: torch.Tensor) -> Share | None:
     """None if nothing is known."""
     found = hint_of(mask)
+    if isinstance(found, Rectified):
+        return Share(1 - found.share_below(0.0), BY_CHANCE)
     return found if isinstance(found, Share) else None
 
 
@@ -113,7 +114,7 @@ def note_hints(name: str, args: Sequence[Any], output: FakeTensor) -> None:
             output.__dict__["_hint"] = found
 
 
-Finder = Callable[[Sequence[Any], FakeTensor], "Share | Choices | Bounds | Uniform | Normal | None"]
+Finder = Callable[[Sequence[Any], FakeTensor], "Hint | None"]
 
 
 def _number(value: Any) -> float | None:
@@ -146,18 +147,29 @@ def _normal_in_place(args: Sequence[Any], output: FakeTensor) -> Normal:
 
 
 def _comparison(is_below: bool) -> Finder:
-    def find(args: Sequence[Any], output: FakeTensor) -> Share | None:
+    def find(args: Sequence[Any], output: FakeTensor) -> Share | Comparison | None:
         tensor, other = args[:2]
         hint, number = hint_of(tensor), _number(other)
-        if number is not None and isinstance(hint, (Uniform, Normal)):
+        limit = hint_of(other)
+        if number is not None and isinstance(hint, (Uniform, Normal, Folded, Rectified)):
             below = hint.share_below(number)
             return Share(below if is_below else 1 - below, BY_CHANCE)
+        if isinstance(limit, Quantile) and output.numel() > 1:
+            return Share(limit.part if is_below else 1 - limit.part, BY_RANK)
         if number is not None and isinstance(hint, Choices):
             below = min(1.0, max(0.0, (number - hint.low) / hint.number))
             return Share(below if is_below else 1 - below, BALANCED)
+        if output.numel() == 1 and not _is_integer(tensor):
+            if number is None and _number(tensor) is not None:  # the other way round
+                return _compared(not is_below, _number(tensor), hint_of(other))
+            return _compared(is_below, number, hint)
         return _background(tensor, is_below)
 
     return find
+
+
+def _compared(is_below: bool, number: float | None, hint: Any) -> Comparison:
+    return Comparison(is_below, number, hint if isinstance(hint, Bounds) else None)
 
 
 def _equality(is_equal: bool) -> Finder:
@@ -244,6 +256,26 @@ def _bounded(low: float, high: float | None) -> Finder:
     return lambda args, output: Bounds(low, high)
 
 
+def _wrapped(kind: Any) -> Finder:
+    """abs and relu of random numbers; of others, they are not negative."""
+
+    def find(args: Sequence[Any], output: FakeTensor) -> Any:
+        hint = hint_of(args[0])
+        return kind(hint) if isinstance(hint, (Uniform, Normal)) else Bounds(0.0, None)
+
+    return find
+
+
+def _middle(args: Sequence[Any], output: FakeTensor) -> Any:
+    return Quantile(0.5) if output.numel() == 1 and args[0].numel() > 1 else None
+
+
+def _ranked(args: Sequence[Any], output: FakeTensor) -> Any:
+    if output.numel() != 1 or not args[0].numel():
+        return None
+    return Quantile(args[1] / args[0].numel())
+
+
 def _scaled(args: Sequence[Any], output: FakeTensor) -> Any:
     hint, number = hint_of(args[0]), _number(args[1])
     if isinstance(hint, (Uniform, Normal, Bounds)) and number is not None:
@@ -287,8 +319,11 @@ _FINDERS: dict[str, Finder] = {
     "clamp": _clamped,
     "clamp_min": _clamped,
     "clamp_max": _clamped_above,
-    "abs": _bounded(0.0, None),
-    "relu": _bounded(0.0, None),
+    "abs": _wrapped(Folded),
+    "relu": _wrapped(Rectified),
+    "mean": _middle,
+    "median": _middle,
+    "kthvalue": _ranked,
     "sigmoid": _bounded(0.0, 1.0),
     "_softmax": _bounded(0.0, 1.0),
     "ceil": _rounded,

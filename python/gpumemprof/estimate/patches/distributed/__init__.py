@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.ranks.collectives import Collectives
 from gpumemprof.estimate.ranks.mailbox import Mailbox

@@ -8,8 +8,8 @@ from typing import Any, Callable
 import torch
 from torch.distributed import device_mesh
 
-from gpumemprof.estimate.engine.answers import Answers
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 from typing import Any, Callable
 
 import torch
@@ -11,14 +9,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
-from gpumemprof.estimate.engine.shapes.shares import Bounds, hint_of
-from gpumemprof.estimate.engine.user_lines import Line, asking_line, current_line
-from gpumemprof.estimate.engine.values import is_assumed, known_value
+from gpumemprof.estimate.engine.reading.readings import Reading, Readings
+from gpumemprof.estimate.engine.user_lines import Line, current_line
+from gpumemprof.estimate.engine.values import is_assumed, is_usual, known_value, set_known
 
 __all__ = ["Answers"]
-
-# Lines of libraries whose outcome decides how much memory they take, with what usually happens.
-_USUAL_OUTCOMES = {"if ys > 1e-10:": True}  # torch.optim.LBFGS keeps the step in its history
 
 
 class Answers:
@@ -28,6 +23,13 @@ class Answers:
         """`chosen` has the user's own answers, by "file:line"."""
         self._assumptions = assumptions
         self._chosen = chosen or {}
+        self._readings = Readings(self._doubt)
+        self.on_doubt: Callable[[torch.Tensor], None] = lambda tensor: None
+        """Called with tensors that live on only if what was assumed is true."""
+
+    def _doubt(self, tensor: Any) -> None:
+        if isinstance(tensor, torch.Tensor):
+            self.on_doubt(tensor)
 
     def chosen_at(self, line: Line) -> float | None:
         """The user's answer for a line; the file may be given by its end."""
@@ -42,32 +44,49 @@ class Answers:
     def item(self, tensor: torch.Tensor) -> Any:
         """The only number of a tensor."""
         known = known_value(tensor)
-        line = current_line()
         if known is not None and not is_assumed(tensor):
             return _item(known)
+        line = current_line()
         chosen = self.chosen_at(line)
         if chosen is not None:
             return _as_type(chosen, tensor.dtype)
-        if known is not None:
-            answer = _item(known)
-            self._assumptions.add("value", f"a tensor was read as {answer}", line)
+        if known is None:
+            return self._assumed_number(tensor, line)
+        answer = _item(known)
+        if "_was_read" in tensor.__dict__:
             return answer
-        return self._assumed_number(tensor, line)
+        reading = Reading()
+        if is_usual(tensor):
+            answer = self._readings.usual(answer, reading)
+        else:
+            answer = self._readings.assumed(answer, reading)
+        text = f"a tensor was read as {answer}"
+        if isinstance(answer, float):
+            text = "a floating-point value was computed from assumed ones"
+        self._assumptions.add("value", text, line)
+        return answer
 
     def _assumed_number(self, tensor: torch.Tensor, line: Line) -> Any:
         dtype = tensor.dtype
+        reading = Reading()
         if dtype == torch.bool:
-            answer = line.text.startswith("assert ") or _usual_outcome()
+            answer: Any = self._readings.condition(tensor, reading)
+            answer = answer or line.text.startswith("assert ")
             self._assumptions.add("value", f"a condition was taken to be {answer}", line)
-            return answer
-        if dtype.is_floating_point or dtype.is_complex:
-            # It falls slowly, so that loops which wait for a small value end, and is never 0.
+        elif dtype.is_floating_point or dtype.is_complex:
             text = "a floating-point value was taken to be 1/2, 1/3, 1/4 and so on"
-            number = 1.0 / (1 + self._assumptions.add("value", text, line))
-            hint = hint_of(tensor)
-            return _as_type(hint.nearest(number) if isinstance(hint, Bounds) else number, dtype)
-        self._assumptions.add("value", "an integer was taken to be 0", line)
-        return 0
+            if reading.place.is_in_while:
+                text = "a floating-point value was taken to halve in each round of a loop"
+            self._assumptions.add("value", text, line)
+            answer = _as_type(self._readings.number(tensor, reading), dtype)
+        else:
+            answer = 0
+            self._assumptions.add("value", "an integer was taken to be 0", line)
+        with outside_modes():  # The same tensor has the same value when it is read again.
+            value = torch.full(tensor.shape, answer, dtype=dtype)
+        set_known(tensor, value, assumed=True)
+        tensor.__dict__["_was_read"] = True
+        return _item(value)
 
     def equal(self, left: torch.Tensor, right: torch.Tensor) -> bool:
         if left.shape != right.shape:
@@ -122,18 +141,3 @@ def _as_type(value: float, dtype: torch.dtype) -> Any:
     if dtype.is_complex:
         return complex(value)
     return float(value) if dtype.is_floating_point else int(value)
-
-
-def _usual_outcome() -> bool:
-    """What usually happens at a line of torch or of a library that asks, if that is known."""
-    if asking_line().text.startswith("assert "):
-        return True
-    frame = sys._getframe(3)
-    for _ in range(6):
-        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        if text in _USUAL_OUTCOMES:
-            return _USUAL_OUTCOMES[text]
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return False

@@ -1,0 +1,1 @@
+"""What the program reads from tensors, and in which place of its code."""

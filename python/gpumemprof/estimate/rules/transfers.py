@@ -62,4 +62,16 @@ def _has_same_layout(source: torch.Tensor, target: torch.Tensor) -> bool:
         size == 1 or one == other
         for size, one, other in zip(source.shape, source.stride(), target.stride())
     )
-    return is_alike and torch._prims_common.is_non_overlapping_and_dense(source)
+    return is_alike and _has_no_gaps(source)
+
+
+def _has_no_gaps(tensor: torch.Tensor) -> bool:
+    strides = sorted(
+        (stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1
+    )
+    expected = 1
+    for stride, size in strides:
+        if stride != expected:
+            return False
+        expected *= size
+    return True

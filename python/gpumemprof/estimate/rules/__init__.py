@@ -15,6 +15,7 @@ _FILES = (
     "softmax",
     "norms",
     "losses",
+    "ctc",
     "images",
     "embeddings",
     "foreach",

@@ -1,7 +1,7 @@
 """The sizes of cuDNN's workspaces and reserve spaces for recurrent networks.
 
 cuDNN lays out several buffers in a workspace, each rounded up to 32 bytes; that of training serves
-the forward and the backward pass. The sizes equal what cuDNN 9.19 answers for thousands of them.
+the forward and the backward pass. The sizes are those that cuDNN 9.19 answers.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def forward(device: Device, call: Call, outputs: Any) -> None:
     options = call.args[6:15]
     network = _network(tensor, options)
     is_training = bool(options[6])
-    if network.has_dropout:
+    if network.has_dropout and call.args[15] is None:
         _dropout_states(device, call)
     copy = device.allocate(_copy_bytes(tensor, options[4] and not options[8]), call.name)
     device.births(outputs[:3], call.name)

@@ -25,6 +25,13 @@ def transform(device: Device, call: Call, outputs: Any) -> None:
         device.temporary(bytes_of(call.args[0]), call.name)
 
 
+@rule("abs", "angle", certainty="exact")
+def real_part(device: Device, call: Call, outputs: Any) -> None:
+    """Complex results first, whose real parts are copied."""
+    if is_on_card(outputs) and call.args[0].is_complex():
+        device.temporary(bytes_of(call.args[0]), call.name)
+
+
 @rule("_cdist_backward", certainty="exact")
 def distance_backward(device: Device, call: Call, outputs: Any) -> None:
     """The difference of each pair."""

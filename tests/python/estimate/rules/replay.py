@@ -149,15 +149,17 @@ class Replay:
 
 
 def _are_parts(values: list[Any]) -> bool:
-    """Whether the tensors follow each other in one buffer, as the gradients of cuDNN do."""
+    """Whether the tensors fill one buffer, as the gradients of cuDNN do."""
+    if len(values) < 2 or not all(isinstance(value, torch.Tensor) for value in values):
+        return False
     start = 0
-    for value in values:
-        if not isinstance(value, torch.Tensor) or value.storage_offset() != start:
+    for value in sorted(values, key=torch.Tensor.storage_offset):
+        if value.storage_offset() != start:
             return False
         start += value.numel()
-    return len(values) > 1
+    return True
 
 
 def _in_one_storage(values: list[torch.Tensor]) -> list[torch.Tensor]:
-    whole = values[-1]
+    whole = max(values, key=torch.Tensor.storage_offset)
     return [whole.as_strided(each.shape, each.stride(), each.storage_offset()) for each in values]

@@ -184,9 +184,11 @@ def _use_cudnn_ctc_loss(
         return False
     if log_probs.dtype != torch.float32 or targets.dtype != torch.int32:
         return False
-    longest = log_probs.shape[0]
-    return all(each == longest for each in _lengths(inputs)) and all(
-        0 < each <= 256 for each in _lengths(lengths)
+    if targets.device.type != "cpu" or not targets.is_contiguous():
+        return False
+    steps = _lengths(inputs)
+    return all(each == log_probs.shape[0] for each in steps) and all(
+        target < 256 and target <= most for target, most in zip(_lengths(lengths), steps)
     )
 
 
@@ -216,6 +218,15 @@ def _ctc_loss(
 @_shapes("_ctc_loss_backward")
 def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **__: Any) -> Any:
     return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
+
+
+@_shapes("_softmax_backward_data")
+@_shapes("_log_softmax_backward_data")
+def _softmax_backward(
+    grad: torch.Tensor, output: torch.Tensor, dim: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """Contiguous, whatever the gradient's layout."""
+    return torch.empty(grad.shape, dtype=dtype, device=grad.device)
 
 
 @_shapes("_pin_memory")

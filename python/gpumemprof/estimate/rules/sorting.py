@@ -86,7 +86,7 @@ def largest(device: Device, call: Call, outputs: Any) -> None:
     if not is_on_card(tensor) or tensor.dim() == 0 or not is_on_card(outputs[0]):
         return
     length = tensor.size(call.argument("dim", -1))
-    take_search_memory(device, call, tensor.element_size(), tensor.numel() // length, length)
+    search(device, call, tensor, tensor.numel() // length, length)
     if call.argument("sorted", True) and count > LARGEST_IN_PLACE:
         values, places = bytes_of(outputs[0]), bytes_of(outputs[1])
         held = [device.allocate(size, call.name) for size in (places, values)]
@@ -94,6 +94,13 @@ def largest(device: Device, call: Call, outputs: Any) -> None:
         device.temporary(places, call.name)
         for address in reversed(held):
             device.free(address)
+
+
+def search(device: Device, call: Call, tensor: torch.Tensor, rows: int, length: int) -> None:
+    """A tensor of another layout is copied first."""
+    copy = 0 if tensor.is_contiguous() else device.allocate(bytes_of(tensor), call.name)
+    take_search_memory(device, call, tensor.element_size(), rows, length)
+    device.free(copy)
 
 
 def take_search_memory(device: Device, call: Call, key: int, rows: int, length: int) -> None:
@@ -188,9 +195,9 @@ def sample(device: Device, call: Call, outputs: Any) -> None:
     if outputs.size(-1) == 1:
         take_reduction_memory(device, probabilities, [-1], 2 * INDEX_BYTES)
     else:
-        key = probabilities.element_size()
-        winners = device.allocate(outputs.numel() * key, call.name)
-        take_search_memory(device, call, key, rows, length)
+        size = outputs.numel() * probabilities.element_size()
+        winners = device.allocate(size, call.name)
+        search(device, call, probabilities, rows, length)
         device.free(winners)
     for address in (quotients, *flags):
         device.free(address)
@@ -202,9 +209,9 @@ def check_probabilities(device: Device, call: Call, tensor: Any) -> tuple[int, i
     found = []
     for _ in range(2):  # the largest and the smallest
         found.append(device.allocate(item, call.name))
-        if not tensor.is_contiguous():
-            device.temporary(bytes_of(tensor), call.name)
+        copy = 0 if tensor.is_contiguous() else device.allocate(bytes_of(tensor), call.name)
         take_reduction_memory(device, tensor, None, item)
+        device.free(copy)
         found.append(device.allocate(1, call.name))
     is_valid = device.allocate(1, call.name)
     for address in reversed(found):

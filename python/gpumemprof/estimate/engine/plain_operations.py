@@ -38,6 +38,8 @@ _NAMES = frozenset(
         "scatter_",
         "scatter_add",
         "scatter_add_",
+        "torchvision::_roi_align_backward",
+        "torchvision::_roi_pool_backward",
         "torchvision::roi_align",
         "tril_indices",
         "triu_indices",

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
-from gpumemprof.estimate.patches.detection import DETECTORS
+from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver

@@ -100,5 +100,5 @@ def is_flat(indices: torch.Tensor) -> bool:
 
 
 copies_inputs("embedding", inputs=(1,), accepts=is_flat)
-copies_inputs("embedding_dense_backward", inputs=(1, 0))
+copies_inputs("embedding_dense_backward", inputs=(0, 1))
 born_in_order("_embedding_bag", order=(2, 1, 0))

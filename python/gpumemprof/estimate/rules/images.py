@@ -32,26 +32,48 @@ def resize(device: Device, call: Call, outputs: Any) -> None:
         device.temporary(bytes_of(tensor), f"{call.name}: contiguous copy")
 
 
-class Unfold:
-    """Padding is added to a copy."""
+@rule("im2col", "col2im", certainty="exact", hook="births")
+def unfold(device: Device, call: Call, outputs: Any) -> None:
+    """The result is made with the size of the input first, and never becomes smaller."""
+    tensor = call.args[0]
+    if not is_on_card(tensor) or not is_on_card(outputs):
+        device.births(outputs, call.name)
+        return
+    size = bytes_of(tensor)
+    is_larger = bytes_of(outputs) > size
+    first = 0
+    if is_larger:
+        first = device.allocate(size, call.name)
+    else:
+        device.birth_sized(outputs, size, call.name)
+    copy = 0
+    if not tensor.is_contiguous():
+        copy = device.allocate(size, f"{call.name}: contiguous copy")
+    device.births(outputs, call.name)
+    device.free(first)
+    device.free(copy)
 
-    @staticmethod
-    def before(device: Device, call: Call) -> None:
-        tensor = call.args[0]
-        if is_on_card(tensor) and any(call.argument("padding")):
-            call.state["padded"] = device.allocate(bytes_of(tensor), call.name)
 
-    @staticmethod
-    def after(device: Device, call: Call, outputs: Any) -> None:
-        tensor = call.args[0]
-        if is_on_card(tensor) and not tensor.is_contiguous() and "padded" not in call.state:
-            device.temporary(bytes_of(tensor), f"{call.name}: contiguous copy")
-        device.free(call.state.pop("padded", 0))
+@rule("_adaptive_avg_pool2d_backward", certainty="exact")
+def adaptive_average_backward(device: Device, call: Call, outputs: Any) -> None:
+    grad = call.args[0]
+    if is_on_card(grad) and outputs.is_contiguous() and not grad.is_contiguous():
+        device.temporary(bytes_of(grad), f"{call.name}: contiguous copy")
 
 
-rule("im2col", certainty="fitted")(Unfold)
+@rule("adaptive_max_pool2d", certainty="exact")
+def adaptive_maximum(device: Device, call: Call, outputs: Any) -> None:
+    """The kernel knows rows alone: another layout is copied, in both directions."""
+    tensor = call.args[0]
+    if is_on_card(tensor) and not tensor.is_contiguous():
+        device.held(call.name, *(bytes_of(each) for each in (*outputs, tensor)))
+
+
 copies_inputs("max_pool2d_with_indices", "_adaptive_avg_pool2d", inputs=(0,), accepts=is_packed)
 copies_inputs("max_pool2d_with_indices_backward", inputs=(0, 1), accepts=is_packed)
 copies_inputs("reflection_pad2d", inputs=(0,), after_results=True)
 copies_inputs("upsample_bicubic2d_backward", inputs=(0,), after_results=True)
 copies_inputs("_upsample_bilinear2d_aa_backward", inputs=(0,), after_results=True)
+copies_inputs("avg_pool2d_backward", "reflection_pad2d_backward", inputs=(0,), after_results=True)
+copies_inputs("_upsample_nearest_exact2d_backward", inputs=(0,), after_results=True)
+copies_inputs("adaptive_max_pool2d_backward", inputs=(0, 2, 1), after_results=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.cub import radix_sort_bytes
+from gpumemprof.estimate.rules.cub import radix_sort_bytes, row_scan_bytes
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_on_card
 
@@ -27,7 +28,7 @@ def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
     used = [index for index in indices if index is not None and index.dtype != torch.bool]
     if not is_on_card(target) or not used:
         return
-    count = max(index.numel() for index in used)
+    count = math.prod(torch.broadcast_shapes(*(index.shape for index in used)))
     row = INDEX_BYTES * count
     places = 0
     for number, index in enumerate(used):
@@ -44,9 +45,16 @@ def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
     rows = 1
     for size, index in zip(target.shape, indices):
         rows *= size if index is not None else 1
+    values = call.args[2]
+    copy = 0
+    if is_on_card(values):
+        size = count * target.numel() // rows
+        if values.numel() < size or not values.is_contiguous():
+            copy = device.allocate(size * values.element_size(), call.name)
     bits = max(1, (rows - 1).bit_length())
     size = radix_sort_bytes(count, INDEX_BYTES, INDEX_BYTES, bits)
     device.held(call.name, row, row, row, size)
+    device.free(copy)
     device.free(places)
 
 
@@ -88,3 +96,17 @@ def roll(device: Device, call: Call, outputs: Any) -> None:
         last = rolled
     device.births(outputs, call.name)
     device.free(last)
+
+
+@rule("masked_scatter", certainty="exact")
+def masked_scatter(device: Device, call: Call, outputs: Any) -> None:
+    """The mask is added up to find the place of each element in the source."""
+    source = call.args[2]
+    if not is_on_card(outputs):
+        return
+    count = outputs.numel()
+    places = device.allocate(INDEX_BYTES * count, call.name)
+    device.temporary(row_scan_bytes(count, INDEX_BYTES), call.name)
+    if not source.is_contiguous():
+        device.temporary(bytes_of(source), f"{call.name}: contiguous copy")
+    device.free(places)

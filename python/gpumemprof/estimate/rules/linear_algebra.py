@@ -307,6 +307,9 @@ def eigh(device: Device, call: Call, outputs: Any) -> None:
     device.free(copy)
 
 
+LARGE_EIG = 512
+
+
 @rule("linalg_eig", certainty="fitted", hook="before")
 def eig(device: Device, call: Call) -> None:
     """Computed with copies of the matrix, before the results are there."""
@@ -317,7 +320,9 @@ def eig(device: Device, call: Call) -> None:
     masks = matrix.numel()
     device.held(call.name, size, masks, masks, masks)
     complex_bytes = size if matrix.is_complex() else 2 * size
-    work = matrix.size(-1) * matrix.element_size() * 1004 + 131072
+    rows = matrix.size(-1)
+    more = 131072 if rows < LARGE_EIG else 16 * rows
+    work = matrix.element_size() // 4 * (4 * rows * rows + more)
     device.held(call.name, complex_bytes, size, 0 if matrix.is_complex() else size, work)
 
 

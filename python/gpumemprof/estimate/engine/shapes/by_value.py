@@ -15,6 +15,7 @@ from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.reading.answers import Answers
+from gpumemprof.estimate.engine.shapes.kernel_memory import take_nms_memory, take_unique_memory
 from gpumemprof.estimate.engine.shapes.shares import Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known
@@ -143,15 +144,23 @@ class DataShapes:
             tensor.numel(),
             lambda: len(torch.unique(known)),
         )
-        found = tensor.new_empty((size,))
         if known is not None and not is_assumed(tensor):
             with outside_modes():
                 real = torch.unique(known, return_inverse=True, return_counts=True)
         else:
             real = None
-        inverse = tensor.new_empty(tensor.shape if with_inverse else (0,), dtype=torch.int64)
-        counts = tensor.new_empty((size,) if with_counts else (0,), dtype=torch.int64)
-        results = (found, inverse, counts)
+        room, inverse = size, None
+        held: list[torch.Tensor] = []
+        if tensor.is_cuda and tensor.numel() and tensor.dtype != torch.bool:
+            # The kernel has room for all elements and does not give back what is left.
+            room = tensor.numel()
+            held, inverse = take_unique_memory(tensor, with_inverse)
+        found = tensor.new_empty((room,))[:size]
+        if inverse is None:
+            inverse = tensor.new_empty(tensor.shape if with_inverse else (0,), dtype=torch.int64)
+        counts = tensor.new_empty((room if with_counts else 0,), dtype=torch.int64)
+        results = (found, inverse, counts[:size] if with_counts else counts)
+        del held
         if real is not None:
             for fake, value in zip(results, real):
                 if fake.shape == value.shape:
@@ -174,8 +183,19 @@ class DataShapes:
         shape = list(tensor.shape) if dim is not None else [size]
         if dim is not None:
             shape[dim] = size
-        inverse = tensor.new_empty(tensor.shape if dim is None else (most,), dtype=torch.int64)
-        return tensor.new_empty(shape), inverse, tensor.new_empty((size,), dtype=torch.int64)
+        with_inverse, with_counts = (
+            op_argument(op, args, kwargs, name) for name in ("return_inverse", "return_counts")
+        )
+        inverse_shape = tensor.shape if dim is None else (most,)
+        inverse = tensor.new_empty(inverse_shape if with_inverse else (0,), dtype=torch.int64)
+        if dim is not None:
+            counts = tensor.new_empty((size if with_counts else 0,), dtype=torch.int64)
+            return tensor.new_empty(shape), inverse, counts
+        # The kernel has room for all elements and does not give back what is left.
+        room = most if tensor.is_cuda else size
+        found = tensor.new_empty((room,))[:size]
+        counts = tensor.new_empty((room if with_counts else 0,), dtype=torch.int64)
+        return found, inverse, counts[:size] if with_counts else counts
 
     def _unique_dim(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor, dim = args[:2]
@@ -271,7 +291,9 @@ class DataShapes:
             boxes.shape[0],
             lambda: boxes.shape[0] if kept is None else len(kept),
         )
+        held = take_nms_memory(boxes) if boxes.is_cuda and len(boxes) else []
         found = boxes.new_empty((size,), dtype=torch.int64)
+        del held
         if kept is not None and len(kept) == size:
             set_known(found, kept, is_assumed(boxes) or is_assumed(scores))
         return found

@@ -1,0 +1,1 @@
+"""Libraries of object detection."""

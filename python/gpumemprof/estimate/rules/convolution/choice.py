@@ -2,7 +2,7 @@
 
 cuDNN's heuristics put all algorithms into an order. Without a GPU some are missing, so that another
 one comes first. Decision trees say whether one of the missing ones would be before it; they were
-fitted to cuDNN's choices on an H200 by `tests/device/estimate_choice.py`.
+fitted to cuDNN's choices on an H200 by `tests/device/estimate_cases/conv_choice.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpumemprof.estimate.rules.convolution.gpu_engines import (
 )
 from gpumemprof.estimate.rules.convolution.shape import DTYPE_NAMES, Convolution, Kind
 
-__all__ = ["CAPABILITY", "Choice", "choose", "features"]
+__all__ = ["CAPABILITY", "LEAF", "Choice", "choose", "features", "result_elements"]
 
 CAPABILITY = (9, 0)
 """Of the card that the trees were fitted to."""
@@ -116,7 +116,7 @@ def _leaf(tree: Sequence[Any], row: Sequence[float]) -> tuple[Any, float]:
         node = node + 1 if row[feature] <= limit else above
 
 
-def _result_elements(computed: Computed) -> int:
+def result_elements(computed: Computed) -> int:
     return {
         "forward": computed.output_elements,
         "data": computed.input_elements,
@@ -145,7 +145,7 @@ def choose(
         if name == PRODUCT and is_one_product(computed):
             [sizes] = forest["sizes"]
             parts, _ = _leaf(sizes, row)
-            return int(parts * _result_elements(computed) * SINGLE_BYTES)
+            return int(parts * result_elements(computed) * SINGLE_BYTES)
         return engine_bytes(name, computed)
 
     other = names[1] if len(names) > 1 else LISTED

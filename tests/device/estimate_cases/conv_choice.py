@@ -1,7 +1,7 @@
 """Fit the trees of `rules/data/conv_choice.json.gz`: which algorithm cuDNN takes on a GPU.
 
 Usage: python conv_choice.py CHOICES.json.gz OUT.json.gz
-CHOICES has what cuDNN answered on the card, {"rows": [[convolution, [[engine, bytes], ...]], ...]}: a
+CHOICES has what cuDNN answered on the card, {"rows": [[convolution, [[engine, bytes], ...]]]}: a
 convolution as [batch, inputs, outputs, groups, kernel, stride, padding, dilation, image, is
 transposed, output padding, type, has channels last], and the engines of forward, data and weight
 (null where it was not asked). A third entry, [allows TF32, is deterministic], gives other settings.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
@@ -109,8 +110,7 @@ def main() -> None:
     with gzip.open(source) as file:
         found = samples(json.load(file)["rows"])
     text = json.dumps({kind: forest(found[kind]) for kind in KINDS}, separators=(",", ":"))
-    with open(target, "wb") as out:
-        out.write(gzip.compress(text.encode(), 9, mtime=0))
+    Path(target).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":

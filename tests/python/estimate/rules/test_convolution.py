@@ -12,7 +12,7 @@ from gpumemprof.errors import InputError
 from gpumemprof.estimate.calibrate import main as calibrate
 from gpumemprof.estimate.calibrate.shapes import drawn
 from gpumemprof.estimate.cards import find_card
-from gpumemprof.estimate.rules.convolution import cudnn, workspace
+from gpumemprof.estimate.rules.convolution import choice, cudnn, workspace
 from gpumemprof.estimate.rules.convolution.computed import as_computed
 from gpumemprof.estimate.rules.convolution.cudnn import Plan
 from gpumemprof.estimate.rules.convolution.gpu_engines import engine_bytes, engine_name
@@ -245,3 +245,16 @@ def test_measurements_do_not_hold_for_other_settings(monkeypatch: pytest.MonkeyP
     assert found.certainty != "exact"
     assert asked == [settings]
     assert cudnn.current_settings(torch.bfloat16) == cudnn.DEFAULT_SETTINGS
+
+
+def test_the_band_of_a_guess_covers_the_other_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two algorithms are about as likely: the larger one may raise the peak."""
+    monkeypatch.setattr(cudnn, "ask", lambda *_: Plan(70, 0))
+    unclear = choice.Choice(size_bytes=0, other_bytes=64 << 20, share=0.6)
+    monkeypatch.setattr(choice, "choose", lambda *_: unclear)
+    found = workspace.workspace(a_convolution(33, 72), "weight", H200)
+    assert (found.certainty, found.may_be_bytes) == ("guess", 64 << 20)
+    clear = replace(unclear, share=0.9)
+    monkeypatch.setattr(choice, "choose", lambda *_: clear)
+    workspace.workspace.cache_clear()
+    assert workspace.workspace(a_convolution(33, 72), "weight", H200).certainty == "fitted"

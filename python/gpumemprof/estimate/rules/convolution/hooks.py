@@ -73,6 +73,8 @@ def _take_workspace(
     found = workspace(convolution, kind, device.card, settings)
     _note(device, kind, found)
     certainty, device.certainty = device.certainty, found.certainty
+    if found.may_be_bytes > found.size_bytes:
+        device.may_need(found.may_be_bytes)
     device.temporary(found.size_bytes, f"{call.name}: cuDNN workspace")
     device.certainty = certainty
     device.free(copy)

@@ -40,6 +40,7 @@ class Workspace:
     size_bytes: int
     certainty: Certainty
     measured_on: str = ""  # the card, if it is of another architecture
+    may_be_bytes: int = 0  # of the other likely algorithm, where the size is a guess
 
 
 @functools.cache
@@ -172,7 +173,9 @@ def _chosen(
     chosen = choice.choose(convolution, kind, plan, settings, listed)
     is_clear = chosen.share >= CLEAR_SHARE
     is_alike = abs(chosen.size_bytes - chosen.other_bytes) < ALIKE_BYTES
-    return Workspace(chosen.size_bytes, "fitted" if is_clear or is_alike else "guess")
+    if is_clear or is_alike:
+        return Workspace(chosen.size_bytes, "fitted")
+    return Workspace(chosen.size_bytes, "guess", may_be_bytes=chosen.other_bytes)
 
 
 def _of_plan(convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card) -> Workspace:

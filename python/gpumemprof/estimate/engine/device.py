@@ -172,6 +172,11 @@ class Device:
             for output in outputs:
                 self.births(output, op)
 
+    def may_need(self, size_bytes: int) -> None:
+        """A kernel may take so much at this moment, though it is not expected to."""
+        with self._lock:
+            self.doubt.on_unknown(size_bytes, self.memory.allocated_bytes)
+
     def on_unknown(self, outputs: Any, op: str) -> None:
         """An operation without a rule: what it needs beside its results is in doubt."""
         size = sum(each.nbytes for each in _on_cuda(outputs))

@@ -12,10 +12,12 @@ from gpumemprof.errors import InputError
 from gpumemprof.estimate.calibrate import main as calibrate
 from gpumemprof.estimate.calibrate.shapes import drawn
 from gpumemprof.estimate.cards import find_card
-from gpumemprof.estimate.rules.convolution import cudnn, workspace
+from gpumemprof.estimate.rules.convolution import choice, cudnn, workspace
+from gpumemprof.estimate.rules.convolution.computed import as_computed
 from gpumemprof.estimate.rules.convolution.cudnn import Plan
+from gpumemprof.estimate.rules.convolution.gpu_engines import engine_bytes, engine_name
 from gpumemprof.estimate.rules.convolution.measured import Table, encoded, load_table
-from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution
+from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution, Kind
 from gpumemprof.estimate.rules.convolution.stream_k import corrected_bytes, is_stream_k
 
 from replay import LoggedMemory, Replay
@@ -194,3 +196,65 @@ def test_the_shapes_of_a_calibration_are_the_same_everywhere() -> None:
     first = list(islice(drawn(), 200))
     assert first == list(islice(drawn(), 200))
     assert all(Convolution.named(x.key(), x.setting(), x.batch) == x for x in first)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "engine", "expected"),
+    [
+        ("c32,64,1,5x5,1x1,2x2,1x1,4x4 f32 128", "weight", 18, 28_835_840),
+        ("c72,144,3,11x11,1x1,5x5,1x1,8x8 f32 3", "forward", 3, 33_799_728),
+        ("c3,50,1,9x9,1x1,4x4,1x1,32x32 f32 512", "data", 50, 236_844_544),
+        ("c3,64,1,9x9,1x1,4x4,1x1,96x96 f32-last 48", "data", 50, 147_444_496),
+        ("c256,256,1,3x3,1x1,1x1,1x1,7x7 f32 10", "weight", 17, 12_386_304),
+        ("c32,128,1,5x5,1x1,2x2,1x1,32x32 f32 1", "weight", 17, 30_457_856),
+        ("c128,32,1,3x3,1x1,1x1,1x1,2x2 bf16 20", "data", 7, 1_327_104),
+        ("c384,384,1,1x1,1x1,0x0,1x1,28x28 bf16 32", "weight", 62, 18_874_368),
+        ("c768,768,768,5x5,1x1,2x2,1x1,5x5 f16-last 32", "weight", 16, 19_660_800),
+    ],
+)
+def test_workspaces_of_algorithms_that_only_a_gpu_offers(
+    row: str, kind: Kind, engine: int, expected: int
+) -> None:
+    """As cuDNN 9.19 answered on an H200."""
+    key, setting, batch = row.split()
+    computed = as_computed(Convolution.named(key, setting, int(batch)), kind)
+    assert engine_bytes(engine_name(kind, engine), computed) == expected
+
+
+def test_a_product_that_cudnn_would_leave_to_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded: without a GPU, cuDNN names another algorithm, which would copy both tensors."""
+    plan = Plan(33, 34_242_704, {2: 0})
+    monkeypatch.setattr(cudnn, "ask", lambda *_: plan)
+    product = Convolution.named("c352,1408,1,1x1,1x1,0x0,1x1,9x9", "f16", 63)
+    found = workspace.workspace(product, "weight", H200)
+    assert found.size_bytes == 63 * 352 * 1408 * 4
+
+
+def test_measurements_do_not_hold_for_other_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TF32, cuDNN takes algorithms that need no tensor cores."""
+    asked = []
+
+    def ask(*arguments: object) -> Plan:
+        asked.append(arguments[3])
+        return Plan(70, 0)
+
+    monkeypatch.setattr(cudnn, "ask", ask)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    settings = cudnn.current_settings(torch.float32)
+    found = workspace.workspace(a_convolution(), "forward", H200, settings)
+    assert found.certainty != "exact"
+    assert asked == [settings]
+    assert cudnn.current_settings(torch.bfloat16) == cudnn.DEFAULT_SETTINGS
+
+
+def test_the_band_of_a_guess_covers_the_other_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two algorithms are about as likely: the larger one may raise the peak."""
+    monkeypatch.setattr(cudnn, "ask", lambda *_: Plan(70, 0))
+    unclear = choice.Choice(size_bytes=0, other_bytes=64 << 20, share=0.6)
+    monkeypatch.setattr(choice, "choose", lambda *_: unclear)
+    found = workspace.workspace(a_convolution(33, 72), "weight", H200)
+    assert (found.certainty, found.may_be_bytes) == ("guess", 64 << 20)
+    clear = replace(unclear, share=0.9)
+    monkeypatch.setattr(choice, "choose", lambda *_: clear)
+    workspace.workspace.cache_clear()
+    assert workspace.workspace(a_convolution(33, 72), "weight", H200).certainty == "fitted"

@@ -20,7 +20,7 @@ import torch
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
 
-__all__ = ["Plan", "ask"]
+__all__ = ["DEFAULT_SETTINGS", "Plan", "Settings", "ask", "current_settings"]
 
 FIRST_VERSION = 90800
 # Names and numbers as in cudnn_graph.h.
@@ -53,6 +53,25 @@ class Plan:
     engine: int
     workspace_bytes: int
     knobs: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a program allows cuDNN to do."""
+
+    allows_tf32: bool = True
+    is_deterministic: bool = False
+
+
+DEFAULT_SETTINGS = Settings()
+
+
+def current_settings(dtype: torch.dtype) -> Settings:
+    """Of `torch.backends.cudnn`, as far as they matter for a type."""
+    return Settings(
+        dtype != torch.float32 or bool(torch.backends.cudnn.allow_tf32),
+        bool(torch.backends.cudnn.deterministic),
+    )
 
 
 class RefusedError(Exception):
@@ -228,24 +247,25 @@ def _graph(convolution: Convolution, kind: Kind) -> Descriptor:
     return Descriptor(GRAPH).refer(801, operation).finished()
 
 
-def _is_allowed(notes: Sequence[int], dtype: torch.dtype) -> bool:
+def _is_allowed(notes: Sequence[int], dtype: torch.dtype, settings: Settings) -> bool:
     """Torch skips algorithms that round inputs, and those that a program's settings rule out."""
-    if torch.backends.cudnn.deterministic and NOT_DETERMINISTIC in notes:
+    if settings.is_deterministic and NOT_DETERMINISTIC in notes:
         return False
     if dtype != torch.float32:
         return True
-    return DOWN_CONVERTS not in notes and (
-        torch.backends.cudnn.allow_tf32 or TENSOR_CORE not in notes
-    )
+    return DOWN_CONVERTS not in notes and (settings.allows_tf32 or TENSOR_CORE not in notes)
 
 
-def _plans(graph: Descriptor, card: Card, dtype: torch.dtype, mode: int) -> list[Plan]:
+def _plans(
+    graph: Descriptor, card: Card, dtype: torch.dtype, mode: int, settings: Settings
+) -> list[Plan]:
     heuristics = Descriptor(HEURISTICS).refer(201, graph).choice(200, HEURISTIC_MODE_TYPE, mode)
     found = []
     heuristics.refer(204, _device(card)).finished()
     for config in heuristics.referred(202, ENGINE_CONFIG, MOST_PLANS):
         engine = config.referred(300, ENGINE)[0]
-        if not _is_allowed(engine.values(1303, NOTE_TYPE, ctypes.c_int, 20), dtype):
+        notes = engine.values(1303, NOTE_TYPE, ctypes.c_int, 20)
+        if not _is_allowed(notes, dtype, settings):
             continue
         knobs = {
             knob.values(600, KNOB_TYPE, ctypes.c_int)[0]: knob.values(
@@ -259,14 +279,16 @@ def _plans(graph: Descriptor, card: Card, dtype: torch.dtype, mode: int) -> list
     return found
 
 
-def ask(convolution: Convolution, kind: Kind, card: Card) -> Plan | None:
+def ask(
+    convolution: Convolution, kind: Kind, card: Card, settings: Settings = DEFAULT_SETTINGS
+) -> Plan | None:
     """The algorithm that cuDNN would choose on a card; None if it cannot be asked."""
     if _library() is None or convolution.dtype not in DATA_TYPES:
         return None
     try:
         graph = _graph(convolution, kind)
         for mode in (INSTANT, FALLBACK):
-            if plans := _plans(graph, card, convolution.dtype, mode):
+            if plans := _plans(graph, card, convolution.dtype, mode, settings):
                 return plans[0]
     except RefusedError:
         pass

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.rules.convolution.cudnn import current_settings
 from gpumemprof.estimate.rules.convolution.shape import Convolution, Kind
 from gpumemprof.estimate.rules.convolution.workspace import (
     Workspace,
@@ -77,9 +78,12 @@ def _take_workspace(
         copy = device.allocate(bytes_of(weight), f"{call.name}: copy of the weight")
     if torch.backends.cudnn.benchmark:
         _search(device, call, kind, convolution)
-    found = workspace(convolution, kind, device.card)
+    settings = current_settings(convolution.dtype)
+    found = workspace(convolution, kind, device.card, settings)
     _note(device, kind, found)
     certainty, device.certainty = device.certainty, found.certainty
+    if found.may_be_bytes > found.size_bytes:
+        device.may_need(found.may_be_bytes)
     device.temporary(found.size_bytes, f"{call.name}: cuDNN workspace")
     device.certainty = certainty
     device.free(copy)

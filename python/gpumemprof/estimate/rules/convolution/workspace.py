@@ -15,7 +15,8 @@ import torch
 from gpumemprof.estimate.calibrate.folder import calibration_files
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.engine.certainty import Certainty
-from gpumemprof.estimate.rules.convolution import cudnn, stream_k
+from gpumemprof.estimate.rules.convolution import choice, cudnn, stream_k
+from gpumemprof.estimate.rules.convolution.cudnn import DEFAULT_SETTINGS, Settings
 from gpumemprof.estimate.rules.convolution.measured import (
     Answer,
     Table,
@@ -29,6 +30,9 @@ __all__ = ["Workspace", "is_native_depthwise", "trial_bytes", "workspace"]
 
 # Beyond this distance in the table, even the most similar convolution says little.
 FAR = 3.0
+# Below it, an algorithm that only a GPU offers is about as likely as the other one.
+CLEAR_SHARE = 0.8
+ALIKE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Workspace:
     size_bytes: int
     certainty: Certainty
     measured_on: str = ""  # the card, if it is of another architecture
+    may_be_bytes: int = 0  # of the other likely algorithm, where the size is a guess
 
 
 @functools.cache
@@ -135,39 +140,55 @@ def _half_depthwise_bytes(convolution: Convolution, kind: Kind) -> int | None:
 
 
 @functools.lru_cache(maxsize=16384)
-def workspace(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
+def workspace(
+    convolution: Convolution, kind: Kind, card: Card, settings: Settings = DEFAULT_SETTINGS
+) -> Workspace:
     """What cuDNN allocates for a convolution on a card."""
     if is_native_depthwise(convolution):
         return Workspace(0, "exact")
-    if (measured := _measured(convolution, kind, card)) is not None:
-        return measured
+    if settings == DEFAULT_SETTINGS:  # those of the measurements
+        measured = _measured(convolution, kind, card)
+        if measured is not None:
+            return measured
+    if (plan := cudnn.ask(convolution, kind, card, settings)) is None:
+        return _without_cudnn(convolution, kind, card)
+    if card.capability == choice.CAPABILITY:
+        return _chosen(convolution, kind, plan, card, settings)
+    if convolution.is_matrix_product and _is_left_to_cublas(convolution, kind, card):
+        return _likely(convolution, kind, card)
+    return _of_plan(convolution, kind, plan, card)
+
+
+def _without_cudnn(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
     if (size := _half_depthwise_bytes(convolution, kind)) is not None:
         return Workspace(size, "fitted")
-    if convolution.is_matrix_product:
-        return _of_product(convolution, kind, card)
-    plan = cudnn.ask(convolution, kind, card)
-    if plan is not None:
-        return _of_plan(convolution, kind, plan, card)
     return _likely(convolution, kind, card)
 
 
+def _chosen(
+    convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card, settings: Settings
+) -> Workspace:
+    """A guess where two algorithms are about as likely, and differ."""
+    listed = _of_plan(convolution, kind, plan, card).size_bytes
+    chosen = choice.choose(convolution, kind, plan, settings, listed)
+    is_clear = chosen.share >= CLEAR_SHARE
+    is_alike = abs(chosen.size_bytes - chosen.other_bytes) < ALIKE_BYTES
+    if is_clear or is_alike:
+        return Workspace(chosen.size_bytes, "fitted")
+    return Workspace(chosen.size_bytes, "guess", may_be_bytes=chosen.other_bytes)
+
+
 def _of_plan(convolution: Convolution, kind: Kind, plan: cudnn.Plan, card: Card) -> Workspace:
-    """Fitted: of a hundred answers, about one misses an algorithm that only a GPU can offer."""
     size = plan.workspace_bytes
     if stream_k.is_stream_k(plan):
         size = stream_k.corrected_bytes(convolution, kind, plan, card.multiprocessors)
     return Workspace(size, "fitted")
 
 
-def _of_product(convolution: Convolution, kind: Kind, card: Card) -> Workspace:
+def _is_left_to_cublas(convolution: Convolution, kind: Kind, card: Card) -> bool:
     """cuDNN considers cuBLAS only if there is a GPU: measurements say whether it is taken."""
     found = _most_likely(convolution, kind, card)
-    plan = None
-    if found is None or found[0].has_copies:
-        plan = cudnn.ask(convolution, kind, card)
-    if plan is not None:
-        return _of_plan(convolution, kind, plan, card)
-    return _likely(convolution, kind, card)
+    return found is not None and not found[0].has_copies
 
 
 def _likely(convolution: Convolution, kind: Kind, card: Card) -> Workspace:

@@ -221,3 +221,31 @@ def test_a_compiled_program_keeps_no_intermediate_results(tmp_path: Path) -> Non
     assert "execution" not in {each["kind"] for each in found["assumptions"]}, found["assumptions"]
     # Input, output, its gradient and that of the input; eagerly all eight inputs are kept.
     assert found["verdict"]["peak_allocated_bytes"] < 6 * (4 << 20)
+
+
+GRAPHED = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.GELU()).to("cuda").eval()
+model = torch.compile(model, mode="reduce-overhead")
+taken = []
+with torch.no_grad():
+    for _ in range(4):
+        x = torch.randn(1024, 1024, device="cuda")
+        before = torch.cuda.memory_allocated()
+        y = model(x)
+        taken.append(torch.cuda.memory_allocated() - before)
+        del x, y
+print("taken", *taken)
+"""
+
+
+def test_a_replayed_graph_of_a_compiled_program_allocates_nothing(tmp_path: Path) -> None:
+    (tmp_path / "graphed.py").write_text(GRAPHED)
+    done = estimate(tmp_path, "--gpu", "h200", "--steps", "all", "graphed.py")
+    assert done.returncode == 0, done.stderr
+    said = next(line for line in (done.stdout + done.stderr).splitlines() if "taken" in line)
+    first, second, *replays = (int(each) for each in said.split()[1:])
+    # The result and the state of the random numbers, then the result alone.
+    assert (first, second) == ((4 << 20) + 2 * 512, 4 << 20)
+    assert replays == [0, 0]

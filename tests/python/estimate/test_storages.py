@@ -155,3 +155,24 @@ def test_new_tensors_have_the_default_type_of_the_moment(estimate):
     finally:
         torch.set_default_dtype(torch.float32)
     assert (torch.arange(3, device="cuda") / 2).dtype == torch.float32
+
+
+def test_a_copy_that_nobody_waits_for_is_converted_on_the_device(estimate, memory):
+    numbers = torch.zeros(100)
+    for options, taken in (
+        ({}, [200]),
+        ({"non_blocking": True}, [200, 400]),
+        ({"non_blocking": True, "dtype": torch.float32}, [400]),
+    ):
+        memory.sizes.clear()
+        numbers.to("cuda", **{"dtype": torch.float16, **options})
+        assert memory.sizes == taken
+
+
+def test_a_part_of_a_tensor_is_gathered_before_it_is_sent_to_the_host(estimate, memory):
+    table = torch.empty(10, 30, device="cuda")
+    memory.sizes.clear()
+    table.t().cpu()
+    assert memory.sizes == []
+    table[:, :5].cpu()
+    assert memory.sizes == [200]

@@ -97,6 +97,7 @@ class Device:
         self._adds_in_place = False
         self.first_out_of_memory = ""
         self._is_closed = False
+        self._is_without_memory = False
 
     # Memory
 
@@ -106,7 +107,7 @@ class Device:
 
     def _allocate(self, size_bytes: int, op: str, certainty: Certainty) -> int:
         size = int(size_bytes)
-        if size <= 0:
+        if size <= 0 or self._is_without_memory:
             return 0
         with self._lock:
             address = self.memory.allocate(size, self.stream, self.pool)
@@ -130,6 +131,15 @@ class Device:
     def close(self) -> None:
         """Storages may outlive the estimate, or be inherited by a forked process."""
         self._is_closed = True
+
+    @contextlib.contextmanager
+    def without_memory(self) -> Iterator[None]:
+        """Within, nothing is allocated: what runs has its memory already."""
+        before, self._is_without_memory = self._is_without_memory, True
+        try:
+            yield
+        finally:
+            self._is_without_memory = before
 
     def temporary(self, size_bytes: int, op: str) -> None:
         """A block that a kernel allocates and frees before it returns."""

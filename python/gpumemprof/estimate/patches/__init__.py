@@ -7,7 +7,7 @@ from typing import Any, Callable
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.patches import (
-    compilation,
+    compiler,
     cuda,
     data_loading,
     distributed,
@@ -47,7 +47,7 @@ def install_all(
     linear_layers.install(patcher, device)
     losses.install(patcher)
     transformer.install(patcher, device)
-    compilation.install(patcher, device, modes)
+    compiler.install(patcher, device, modes)
     scripting.install(patcher, device)
     data_loading.install(patcher, modes)
     saver = saving.install(patcher, device, modes)

@@ -30,6 +30,8 @@ def to(device: Device, call: Call, outputs: Any) -> None:
 def _send(device: Device, call: Call, source: Any, target: Any) -> None:
     if is_on_card(source) == is_on_card(target) or not source.numel():
         return
+    if source.layout is not torch.strided or target.layout is not torch.strided:
+        return  # Its parts are sent one by one.
     same_type = source.dtype == target.dtype
     if same_type and _has_same_layout(source, target):
         return
@@ -58,20 +60,13 @@ def _has_same_layout(source: torch.Tensor, target: torch.Tensor) -> bool:
     """Both fill their memory without gaps, with their elements in the same order."""
     if source.shape != target.shape:
         return False
-    is_alike = all(
-        size == 1 or one == other
-        for size, one, other in zip(source.shape, source.stride(), target.stride())
-    )
-    return is_alike and _has_no_gaps(source)
-
-
-def _has_no_gaps(tensor: torch.Tensor) -> bool:
-    strides = sorted(
-        (stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1
-    )
+    if source.is_contiguous():
+        return bool(target.is_contiguous())
+    sides = zip(source.shape, source.stride(), target.stride())
+    steps = sorted((one, other, size) for size, one, other in sides if size != 1)
     expected = 1
-    for stride, size in strides:
-        if stride != expected:
+    for one, other, size in steps:
+        if one != expected or other != expected:
             return False
         expected *= size
     return True

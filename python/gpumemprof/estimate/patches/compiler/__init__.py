@@ -13,14 +13,14 @@ from typing import Any, Callable
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.patches.inductor import Inductor
+from gpumemprof.estimate.patches.compiler.inductor import Inductor
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
 
 _BACKENDS = ("inductor", "aot_eager", "eager")
-# Kernels cannot be timed here, and CUDA graphs of compiled programs are not captured.
-_DROPPED_OPTIONS = ("max_autotune", "triton.cudagraph", "coordinate_descent", "cuda_graphs")
+_DROPPED_OPTIONS = ("max_autotune", "coordinate_descent")  # Kernels cannot be timed here.
+_GRAPHED_MODES = ("reduce-overhead", "max-autotune")
 
 
 def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
@@ -49,7 +49,7 @@ def _is_known(backend: str | Callable[..., Any]) -> bool:
 
 def _without_tuning(arguments: dict[str, Any], device: Device) -> dict[str, Any]:
     kept = dict(arguments)
-    mode = kept.pop("mode", None)
+    mode = kept.get("mode")
     kept.pop("fullgraph", None)  # It only forbids what must be possible here: to give up.
     options = kept.get("options")
     if options:
@@ -58,8 +58,11 @@ def _without_tuning(arguments: dict[str, Any], device: Device) -> dict[str, Any]
             for name, value in options.items()
             if not name.replace("-", "_").startswith(_DROPPED_OPTIONS)
         }
-    if mode not in (None, "default"):
+    if mode not in (None, "default", "reduce-overhead"):
+        kept["mode"] = "reduce-overhead" if mode in _GRAPHED_MODES else "default"
         device.note(
-            "execution", f'torch.compile was followed without mode="{mode}": as mode="default"'
+            "execution",
+            f'torch.compile was followed as mode="{kept["mode"]}", without the timing of '
+            f'mode="{mode}"',
         )
     return kept

@@ -22,6 +22,7 @@ import gpumemprof
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import FakeMode, outside_modes
+from gpumemprof.estimate.patches.compiler import cuda_graph_trees, padding_trials
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["Inductor"]
@@ -70,15 +71,37 @@ class _TimedKernel(_Kernel):
         if self._is_timed:
             return
         self._is_timed = True
-        # A buffer that clears the cache between runs, and copies of what the kernel writes over.
         changed = set(getattr(self._kernel, "mutated_arg_names", None) or ())
-        copies = [
-            arg.untyped_storage().nbytes()
+        changed_bytes = [
+            _extent_bytes(arg)
             for name, arg in zip(self._kernel.fn.arg_names, args)
             if name in changed and isinstance(arg, torch.Tensor) and arg.device.type == "cuda"
         ]
         cache_bytes = torch.cuda.get_device_properties().L2_cache_size
-        self._device.held("timing a kernel", cache_bytes, *copies)
+        for _ in self._kernel.configs:
+            copies = self._copies_on_card(changed_bytes)
+            self._device.held("timing a kernel", *copies)
+            # A buffer that clears the cache between runs, and new copies in each run.
+            self._device.held("timing a kernel", cache_bytes, *copies)
+
+    def _copies_on_card(self, sizes: list[int]) -> list[int]:
+        """What the kernel writes over is copied: to the host, where the peak would grow."""
+        if not getattr(self._kernel, "optimize_mem", False):
+            return sizes
+        memory = self._device.memory
+        left = memory.peak_allocated_bytes - memory.allocated_bytes
+        copies = []
+        for size in sizes:
+            if size <= left:
+                left -= size
+                copies.append(size)
+        return copies
+
+
+def _extent_bytes(tensor: torch.Tensor) -> int:
+    """From the first to the last element."""
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return int((steps + 1) * tensor.element_size())
 
 
 class _OnCpu(TorchDispatchMode):  # type: ignore[misc]
@@ -200,12 +223,13 @@ class Inductor:
                     patcher.set_if_present(owner, "FakeTensor", _CompilersFakeTensor)
         folder = constant_folding.ConstantFolder
         patcher.set(folder, "run", _on_cpu(folder.run))
-        patcher.set_if_present(pad_mm, "get_cached_should_pad", self._pads)
+        padding_trials.install(patcher, self._device, pad_mm)
         variable = optimizer.OptimizerVariable
         patcher.set(variable, "call_method", self._creating_states(variable.call_method))
         wrapper = convert_frame.CatchErrorsWrapper
         patcher.set(wrapper, "__call__", self._trying(wrapper.__call__))
         patcher.set(compile_fx, "_compile_fx_inner", self._compiling(compile_fx._compile_fx_inner))
+        cuda_graph_trees.install(patcher, self._device)
 
     def _use_own_folder(self) -> None:
         name = "TORCHINDUCTOR_CACHE_DIR"
@@ -259,13 +283,6 @@ class Inductor:
             is_user = user.startswith(users) and getattr(module, "__dict__", {}).get(name) is old
             if is_user:
                 self._patcher.set(module, name, new)
-
-    def _pads(self, *_: Any) -> bool:
-        """The compiler times matrix products whose sides are not multiples of 8, or so."""
-        self._device.note(
-            "kernel", "a large matrix product of odd shape was taken to be faster with padding"
-        )
-        return True
 
     def _creating_states(self, call_method: Callable[..., Any]) -> Callable[..., Any]:
         """The states of an optimizer are created while its step is traced, for real."""

@@ -45,6 +45,78 @@ def compressed():
     torch.eye(4, device="cuda").to_sparse_csr()
 
 
+def on_cuda(*shape, dtype=torch.float32):
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def grown_in_place():
+    count = torch.ones(4, dtype=torch.int64, device="cuda")
+    count += 0.5
+
+
+# What an H200 with torch 2.11 said.
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (
+            lambda: on_cuda(4, 4) @ on_cuda(4, 4, dtype=torch.half),
+            RuntimeError,
+            "expected mat1 and mat2 to have the same dtype, but got: float != c10::Half",
+        ),
+        (
+            lambda: torch.nn.Linear(4, 4).cuda()(on_cuda(2, 4, dtype=torch.bfloat16)),
+            RuntimeError,
+            "mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
+        ),
+        (
+            lambda: torch.nn.Linear(4, 4).cuda()(torch.randn(2, 4)),
+            RuntimeError,
+            "Expected all tensors to be on the same device, but got mat1 is on cpu, different from "
+            "other tensors on cuda:0 (when checking argument in method wrapper_CUDA_addmm)",
+        ),
+        (
+            lambda: torch.nn.Conv2d(3, 4, 3)(on_cuda(1, 3, 8, 8)),
+            RuntimeError,
+            "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the "
+            "same",
+        ),
+        (
+            lambda: torch.nn.Conv2d(3, 4, 9).cuda()(on_cuda(1, 3, 8, 8)),
+            RuntimeError,
+            "Calculated padded input size per channel: (8 x 8). Kernel size: (9 x 9). Kernel size "
+            "can't be greater than actual input size",
+        ),
+        (
+            lambda: on_cuda(4, 5) @ on_cuda(4, 5),
+            RuntimeError,
+            "mat1 and mat2 shapes cannot be multiplied (4x5 and 4x5)",
+        ),
+        (
+            lambda: on_cuda(4, 5) + on_cuda(4, 6),
+            RuntimeError,
+            "The size of tensor a (5) must match the size of tensor b (6) at non-singleton "
+            "dimension 1",
+        ),
+        (
+            grown_in_place,
+            RuntimeError,
+            "result type Float can't be cast to the desired output type Long",
+        ),
+        (
+            lambda: torch.nn.functional.cross_entropy(
+                on_cuda(4, 3), torch.zeros(4, dtype=torch.int32, device="cuda")
+            ),
+            NotImplementedError,
+            "\"nll_loss_forward_reduce_cuda_kernel_2d_index\" not implemented for 'Int'",
+        ),
+    ],
+)
+def test_errors_of_the_program_have_the_text_of_the_real_run(estimate, code, kind, text):
+    error = failing(code)
+    assert (type(error), str(error)) == (kind, text)
+    assert explained(error, error.__traceback__) == ""
+
+
 def test_an_error_of_the_program_is_not_explained():
     error = failing(own_error)
     assert explained(error, error.__traceback__) == ""
@@ -83,7 +155,7 @@ def test_what_cannot_be_predicted_names_its_line(estimate, code, part):
 
 def test_a_traceback_has_only_frames_that_a_gpu_would_show(estimate):
     error = failing(two_devices)
-    assert str(error).startswith("Expected all tensors to be on the same device, but found at")
+    assert str(error).startswith("Expected all tensors to be on the same device, but got mat2")
     hide_frames(error)
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     assert files == [__file__] * 2

@@ -19,6 +19,7 @@ from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
+from gpumemprof.estimate.engine.shapes.checks import as_torch_says
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
 from gpumemprof.estimate.engine.shapes.sparse import SPARSE_FUNCTIONS, may_be_sparse
 from gpumemprof.estimate.engine.shapes.sparse_products import sparse_shapes
@@ -265,9 +266,11 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return self._cache.run(op, args, kwargs)
         except _NO_SHAPE as error:
             return self._run_on_zeros(op, args, kwargs, error)
+        except (ValueError, IndexError, AssertionError) as error:
+            raise as_torch_says(op.func, args, kwargs, error) from None
         except RuntimeError as error:  # NotImplementedError is one.
             if not _is_about_missing_kernel(error):
-                raise as_on_a_gpu(error) from None
+                raise as_torch_says(op.func, args, kwargs, as_on_a_gpu(error)) from None
             return self._run_on_zeros(op, args, kwargs, error)
 
     def _run_on_zeros(

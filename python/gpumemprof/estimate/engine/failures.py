@@ -61,6 +61,12 @@ _NOT_SUPPORTED = re.compile(
 # Errors that no program of a user causes in torch's own code for tensors without memory.
 _INTERNAL = (AssertionError, AttributeError, KeyError, NameError, NotImplementedError)
 _ABOUT_META = "cannot be called on meta tensors"
+# What torch's compiled code says of tensors without data, in words of its own.
+_ABOUT_FAKES = (
+    "already associated to a python object of type FakeTensor",
+    "basic_string: construction from null",
+    "only available on CPU",
+)
 # Files of torch that only pass a call on.
 _PASSED_THROUGH = ("torch/_compile.py", "torch/_dynamo/eval_frame.py", "torch/utils/_stats.py")
 
@@ -71,6 +77,8 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
         return str(error)
     if isinstance(error, Error) or not isinstance(error, Exception) or _is_raised_by_user(trace):
         return ""
+    if "is_as_torch_says" in error.__dict__:
+        return ""  # The program would fail on a GPU as well.
     text = str(error)
     line = line_of(trace)
     if any(each in text for each in _READS_DATA):
@@ -93,8 +101,11 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
             f"{line}: estimate cannot answer what this asks of the CUDA driver; leave it out "
             "of the program that is predicted"
         )
-    if type(error).__module__.startswith("torch._subclasses") or (
-        (isinstance(error, _INTERNAL) or _ABOUT_META in text) and _is_raised_inside(trace)
+    is_internal = isinstance(error, _INTERNAL) or _ABOUT_META in text
+    if (
+        type(error).__module__.startswith("torch._subclasses")
+        or any(each in text for each in _ABOUT_FAKES)
+        or (is_internal and _is_raised_inside(trace))
     ):
         what = " ".join([f"{type(error).__name__}:", *text.splitlines()[:1]]).rstrip(": ")
         return (

@@ -27,6 +27,9 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
     _answer_addresses(patcher, device)
     _follow_resized_storages(patcher, device)
     _skip_pinning(patcher)
+    # Memory of a card is always shared; on the host, the tensor is used as it is.
+    patcher.set(FakeTensor, "share_memory_", lambda tensor: tensor)
+    patcher.set(FakeTensor, "is_shared", lambda tensor: True)
     patcher.set(FakeTensor, "__reduce_ex__", _reduce)
     patcher.set(FakeTensor, "__copy__", deep_copies.shallow_copy)
     patcher.set(FakeTensor, "__deepcopy__", deep_copies.deep_copy)

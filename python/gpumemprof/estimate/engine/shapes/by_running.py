@@ -32,6 +32,8 @@ def shapes_by_running(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     try:
         with outside_modes(), torch.no_grad():
             results = func(*tree_map(as_zeros, args), **tree_map(as_zeros, dict(kwargs)))
+            if any(_is_not_strided(each) for each in tree_flatten(results)[0]):
+                return NotImplemented
             shapes = tree_map(_described, results)
     except Exception:  # Whatever the kernel objects to: its shape stays unknown.
         return NotImplemented
@@ -49,6 +51,10 @@ class _Shape:
         self.shape = tensor.shape
         self.stride = tensor.stride()
         self.dtype = tensor.dtype
+
+
+def _is_not_strided(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
 def _described(value: Any) -> Any:

@@ -45,6 +45,7 @@ class DataShapes:
             "bincount": self._bincount,
             "_pack_padded_sequence": self._pack_padded_sequence,
             "torchvision::nms": self._nms,
+            "_to_sparse": self._to_sparse,
         }
 
     def _size(
@@ -131,6 +132,19 @@ class DataShapes:
             found = aten.nonzero.default(each)
             places.extend(aten.select.int(found, 1, dim) for dim in range(each.dim()))
         return aten.index.Tensor(tensor, places)
+
+    def _to_sparse(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The elements that are not zero, of a dense tensor with all of its dimensions sparse."""
+        tensor = args[0]
+        layout = kwargs.get("layout") or torch.sparse_coo
+        is_whole = len(args) == 1 or args[1] in (None, tensor.dim())
+        if tensor.layout != torch.strided or layout != torch.sparse_coo or not is_whole:
+            return NotImplemented
+        places = aten.nonzero.default(tensor)
+        rows = [aten.select.int(places, 1, dim) for dim in range(tensor.dim())]
+        values = aten.index.Tensor(tensor, rows)
+        found = torch.sparse_coo_tensor(places.t(), values, tensor.shape, check_invariants=False)
+        return found._coalesced_(True)
 
     def _unique(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 from gpumemprof.estimate.engine.device import torch_release
 from gpumemprof.estimate.engine.fake_mode import FakeMode, without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
+from gpumemprof.estimate.engine.shapes.checks import check_arguments
 
 __all__ = ["ShapeCache"]
 
@@ -92,9 +93,11 @@ class ShapeCache:
             if kwargs:
                 key = (key, *((name, _key_of((kwargs[name],), tensors, False)) for name in kwargs))
         except _NotCacheableError:
+            check_arguments(op.name, args, kwargs)
             return self._run_fake(op, args, kwargs)
         recipe = shapes.get(key)
         if recipe is None:
+            check_arguments(op.name, args, kwargs)
             outputs = op.func(*args, **kwargs)
             if len(shapes) >= _MOST_ENTRIES:
                 shapes.clear()

@@ -23,7 +23,7 @@ from gpumemprof.estimate.engine.user_lines import asking_line
 
 __all__ = ["Values", "is_assumed", "known_value"]
 
-_MOST_INTEGERS = 1 << 20
+_MOST_INTEGERS = 1 << 22  # such as the masks of a batch of waveforms
 _MOST_FLOATS = 4096  # on the device; nobody branches on weights and activations
 _MOST_FLOATS_ON_CPU = 1 << 18  # there programs prepare their data
 # Indices into more than this are words of a vocabulary, where the first ones end a text.

@@ -9,10 +9,10 @@ __all__ = ["limits", "values_decide"]
 
 
 class _Limits:
-    """So many elements of a tensor, by type and device."""
+    """Numbers of elements, by type and device."""
 
     def __init__(self) -> None:
-        self.integers = 1 << 20
+        self.integers = 1 << 22  # such as the masks of a batch of waveforms
         self.floats = 4096  # on the device; nobody branches on weights and activations
         self.floats_on_cpu = 1 << 18  # there programs prepare their data
 

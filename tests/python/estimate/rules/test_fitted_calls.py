@@ -7,8 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from replay import Replay
 from test_recorded_calls import without_workspaces
+
+from replay import Replay
 
 DATA = Path(__file__).parents[3] / "data" / "estimate" / "fitted_calls.json"
 BLOCK = 512

@@ -18,6 +18,7 @@ from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.kernel_memory import take_nms_memory, take_unique_memory
 from gpumemprof.estimate.engine.shapes.shares import Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
+from gpumemprof.estimate.engine.value_limits import limits
 from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known
 
 __all__ = ["DataShapes"]
@@ -68,6 +69,8 @@ class DataShapes:
                 size = count()
             if any(is_assumed(each) for each in values):
                 text = f"{what}: {size} of at most {most}, if choices are spread evenly"
+                if limits.is_raised:  # Each would be another number.
+                    text = f"{what}: as many as follow from values that were assumed"
                 self._assumptions.add("shape", text, line)
             return size
         if share is not None:

@@ -72,7 +72,28 @@ def _detectors(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     DETECTORS[module.__name__](patcher, module, saver.device)
 
 
+def _hub(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """Where there is no network, it waits half a minute for each of a model's many files."""
+    real = getattr(module, "_http_backoff_base", None)
+    if real is None:
+        return
+    failures: list[str] = []
+
+    def request(*args: Any, **kwargs: Any) -> Any:
+        if failures:
+            kwargs["max_retries"] = 0
+        try:
+            yield from real(*args, **kwargs)
+        except Exception as error:
+            if "Connect" in type(error).__name__:
+                failures.append(str(error))
+            raise
+
+    patcher.set(module, "_http_backoff_base", request)
+
+
 _CHANGES: dict[str, Change] = {
+    "huggingface_hub.utils._http": _hub,
     "torch.nn.attention.flex_attention": _flex_attention,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,

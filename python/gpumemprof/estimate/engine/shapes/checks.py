@@ -52,9 +52,9 @@ def _not_implemented(kernel: str, tensor: torch.Tensor) -> NotImplementedError:
 
 
 def _expect_same(one: Any, other: Any) -> None:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        if one.dtype != other.dtype:
-            raise RuntimeError(f"expected scalar type {_short(one)} but found {_short(other)}")
+    are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    if are_tensors and one.dtype != other.dtype:
+        raise RuntimeError(f"expected scalar type {_short(one)} but found {_short(other)}")
 
 
 def _mm(args: Sequence[Any], _: Mapping[str, Any]) -> None:
@@ -169,7 +169,7 @@ def _multinomial(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: " + _short(tensor)
         )
-    is_replaced = args[2] if len(args) > 2 else kwargs.get("replacement", False)  # noqa: PLR2004
+    is_replaced = args[2] if len(args) > 2 else kwargs.get("replacement", False)
     if not is_replaced and count > tensor.shape[-1]:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
@@ -195,7 +195,7 @@ def _bitwise(kernel: str) -> Check:
 
 def _in_place(args: Sequence[Any], _: Mapping[str, Any]) -> None:
     """A result must fit the type of the tensor that it is written to."""
-    if len(args) < 2 or not isinstance(args[1], (torch.Tensor, int, float, complex)):  # noqa: PLR2004
+    if len(args) < 2 or not isinstance(args[1], (torch.Tensor, int, float, complex)):
         return
     result = torch.result_type(args[0], args[1])
     if not torch.can_cast(result, args[0].dtype):

@@ -15,7 +15,7 @@ _FILES = (
     "softmax",
     "norms",
     "losses",
-    "ctc",
+    "sequences.ctc",
     "images",
     "embeddings",
     "foreach",
@@ -23,7 +23,7 @@ _FILES = (
     "sorting",
     "linear_algebra",
     "transforms",
-    "recurrent",
+    "sequences.recurrent",
     "convolution.hooks",
 )
 

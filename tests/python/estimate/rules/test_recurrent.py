@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpumemprof.estimate.rules.cudnn_recurrent import Network, algorithm
+from gpumemprof.estimate.rules.sequences.cudnn_recurrent import Network, algorithm
 
 from replay import DTYPES, Replay
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
-from gpumemprof.estimate.rules.cudnn_recurrent import Network, algorithm
+from gpumemprof.estimate.rules.sequences.cudnn_recurrent import Network, algorithm
 from gpumemprof.estimate.rules.table import Call, rule
 from gpumemprof.estimate.rules.tensors import bytes_of, is_on_card
 

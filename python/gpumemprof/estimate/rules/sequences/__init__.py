@@ -1,0 +1,1 @@
+"""Kernels that work on sequences: recurrent networks and the CTC loss."""

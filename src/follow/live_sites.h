@@ -39,7 +39,7 @@ class LiveSites {
   [[nodiscard]] std::vector<LiveSite> largest(std::size_t most) const;
 
  private:
-  // Of so many steps; a slow leak shows only every few of them.
+  // A slow leak shows only every few steps.
   static constexpr std::size_t kFloors = 64;
 
   struct Site {

@@ -7,7 +7,7 @@
 namespace gpumemprof {
 namespace {
 
-// Up to so many texts; unused ones are empty.
+// Up to this many texts; unused ones are empty.
 using Texts = std::array<std::string_view, 16>;
 
 struct FileRule {

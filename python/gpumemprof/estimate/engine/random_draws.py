@@ -20,7 +20,7 @@ from gpumemprof.estimate.engine.operation import Operation
 __all__ = ["RandomDraws", "is_random"]
 
 _WORDS = 624  # of the Mersenne twister
-_GROUP = 16  # normal numbers are drawn in groups of so many
+_GROUP = 16  # normal numbers are drawn in groups of this size
 _MOST = 1_000_000_000  # some seconds; the initial weights of a larger model are not drawn
 # torch's state of the generator in words of 64 bits: the seed; how many of the twister's words are
 # left, with a flag; which is next; and the twister's words.

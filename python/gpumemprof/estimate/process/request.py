@@ -20,7 +20,7 @@ class Request:
     limit_bytes: int
     """What PyTorch's pool may grow to."""
     steps: int | None = None
-    """End after so many optimizer steps; None: when the program ends."""
+    """End after this many optimizer steps; None: when the program ends."""
     seconds: float | None = None
     """End after this time."""
     assumed: dict[str, float] = field(default_factory=dict)

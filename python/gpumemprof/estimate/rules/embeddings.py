@@ -23,7 +23,7 @@ __all__: list[str] = []
 LARGEST_UNSORTED = 3072
 INDICES_PER_PARTIAL_SUM = 10
 SUM, MEAN = 0, 1  # torch's numbers of the modes
-FEW_WORDS = 16  # so many times fewer words than indices: sums are added without partial sums
+FEW_WORDS = 16  # with this many times fewer words than indices, sums are added without partial sums
 
 
 @rule("embedding_dense_backward", certainty="fitted", hook="births")

@@ -57,7 +57,7 @@ def channels_last_grid(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _take_shared_sums(device: Device, call: Call, tensor: torch.Tensor, values: int) -> None:
-    """Blocks that share a channel meet in a buffer: so many values for each channel."""
+    """Blocks that share a channel meet in a buffer with this many values for each channel."""
     across, along = channels_last_grid(tensor)
     if along > 1:
         device.held(call.name, values * tensor.size(1) * along * 4, across * 4)

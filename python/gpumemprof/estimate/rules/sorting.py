@@ -71,7 +71,7 @@ def sort_rows(device: Device, call: Call, key: int, rows: int, length: int) -> N
         device.free(numbers)
 
 
-# From so many elements of a row on, several blocks search it; by the number of rows.
+# From this many elements in a row, several blocks search it; by the number of rows.
 SEARCHED_BY_SEVERAL = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 MANY_ROWS = 400
 TOPK_THREADS = 256

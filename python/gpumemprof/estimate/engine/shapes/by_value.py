@@ -317,7 +317,7 @@ class DataShapes:
 
 
 def _places(shape: torch.Size, size: int, share: Share | None) -> torch.Tensor:
-    """Where a mask may be true: at so many places, as even or as far to one end as expected."""
+    """Where a mask may be true: at this many places, as even or as far to one end as expected."""
     count = shape.numel()
     if share is not None and share.where == "first":
         flat = torch.arange(size)

@@ -27,7 +27,7 @@ Change = Callable[[Patcher, ModuleType, Device], None]
 # Focal losses begin with this probability of each class.
 _RARE = -math.log((1 - 0.01) / 0.01)
 _UNTRAINED = "what the detector predicts was taken to be what an untrained one does"
-# Scores are alike where boxes are near each other: waves of so many sizes of an anchor.
+# Scores are alike where boxes are near each other: waves, as long as this many anchors.
 _WAVES = 12
 _SHORTEST, _LONGEST = 0.5, 8.0
 

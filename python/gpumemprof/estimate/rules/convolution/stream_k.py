@@ -30,7 +30,7 @@ TILES = {
 COUNTERS_BYTES = 600  # beside the sums, about
 WITHOUT_GPU_COUNTERS_BYTES = 195
 WITHOUT_GPU = 18  # multiprocessors in the group that cuDNN counts on without a GPU
-# Multiprocessors of an H200 that clusters of so many blocks can use at once.
+# Multiprocessors of an H200 that clusters of this many blocks can use at once.
 H200_MULTIPROCESSORS = 132
 H200_USABLE = {1: 132, 2: 132, 3: 117, 4: 120, 5: 110, 6: 102, 7: 105, 8: 120, 16: 112}
 
@@ -77,7 +77,7 @@ def _product(
 
 
 def corrected_bytes(convolution: Convolution, kind: Kind, plan: Plan, multiprocessors: int) -> int:
-    """The workspace of a plan on a card with so many multiprocessors."""
+    """The workspace of a plan on a card with this number of multiprocessors."""
     tile = TILES[plan.knobs[TILE_SIZE]]
     cluster = plan.knobs[CLUSTER_ROWS], plan.knobs[CLUSTER_COLUMNS]
     blocks = cluster[0] * cluster[1]

@@ -11,6 +11,7 @@ import torch
 __all__ = [
     "bytes_of",
     "divide_up",
+    "fills_its_memory",
     "is_channels_last",
     "is_half",
     "is_on_card",
@@ -56,3 +57,14 @@ def is_packed(tensor: torch.Tensor) -> bool:
 
 def elements(sizes: Iterable[int]) -> int:
     return math.prod(sizes)
+
+
+def fills_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether the elements have neither gaps between them nor any memory in common."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

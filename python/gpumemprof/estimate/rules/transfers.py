@@ -12,7 +12,7 @@ import torch
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.table import Call, rule
-from gpumemprof.estimate.rules.tensors import is_on_card
+from gpumemprof.estimate.rules.tensors import fills_its_memory, is_on_card
 
 __all__: list[str] = []
 
@@ -29,6 +29,8 @@ def to(device: Device, call: Call, outputs: Any) -> None:
 
 def _send(device: Device, call: Call, source: Any, target: Any) -> None:
     if is_on_card(source) == is_on_card(target) or not source.numel():
+        return
+    if source.layout is not torch.strided:  # Its parts are sent one by one.
         return
     same_type = source.dtype == target.dtype
     if same_type and _has_same_layout(source, target):
@@ -62,4 +64,4 @@ def _has_same_layout(source: torch.Tensor, target: torch.Tensor) -> bool:
         size == 1 or one == other
         for size, one, other in zip(source.shape, source.stride(), target.stride())
     )
-    return is_alike and torch._prims_common.is_non_overlapping_and_dense(source)
+    return is_alike and fills_its_memory(source)

@@ -100,3 +100,9 @@ def test_copies_of_any_layout_to_the_card_follow_their_rule(estimate, memory):
     torch.empty(6, 4)[:, ::2].to("cuda")
     torch.empty(6, 4).expand(3, 6, 4).to("cuda", torch.float16, non_blocking=True)
     assert not [each.text for each in estimate.assumptions if "rule failed" in each.text]
+
+
+def test_bags_without_their_padding_have_gradients(estimate):
+    bags = torch.nn.EmbeddingBag(50, 8, mode="mean", sparse=True, padding_idx=0, device="cuda")
+    bags(torch.tensor([[0, 3, 4], [0, 0, 5]], device="cuda")).sum().backward()
+    assert bags.weight.grad._nnz() == 3

@@ -17,6 +17,8 @@ __all__ = ["SPARSE_FUNCTIONS", "may_be_sparse"]
 
 aten = torch.ops.aten
 _SPARSE_ARGUMENT = 9  # of _embedding_bag_backward
+_PADDING_ARGUMENT = 11
+_MEAN = 1  # a mode of EmbeddingBag
 _SORTED_TOGETHER = 4352  # elements, by a block of threads
 _SPARSE_SECOND = ("sparse_mask", "add_")
 
@@ -59,12 +61,19 @@ def _clone(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _embedding_bag_backward(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The row of its bag for each index."""
-    grad, indices, _, bags, _, _, rows = args[:7]
+    """The row of its bag for each index, without padding (ATen/native/EmbeddingBag.cpp)."""
+    grad, indices, _, bags, bag_sizes, _, rows, _, mode = args[:9]
     if bags.numel() != indices.numel():
         values = grad.new_empty((indices.numel(), grad.shape[1]))
     else:
         values = aten.index_select.default(grad, 0, bags)
+        if mode == _MEAN:
+            shares = bag_sizes.to(grad.dtype).reciprocal().unsqueeze(1)
+            values *= aten.index_select.default(shares, 0, bags)
+    padding = args[_PADDING_ARGUMENT] if len(args) > _PADDING_ARGUMENT else -1
+    if padding != -1:
+        is_used = indices != padding
+        indices, values = indices[is_used], values[is_used]
     return _sparse((rows, grad.shape[1]), indices.view(1, -1), values)
 
 

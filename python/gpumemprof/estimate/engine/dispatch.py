@@ -174,7 +174,12 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if func is aten.equal.default:
             return lambda op, args, kwargs: self.answers.equal(args[0], args[1])
         if func is aten.add.Tensor:
-            return lambda op, args, kwargs: self.gradient_sums.add(args, kwargs)
+            sparse_sum = self._within_mode(SPARSE_FUNCTIONS["add"])
+            return lambda op, args, kwargs: (
+                sparse_sum(op, args, kwargs)
+                if may_be_sparse(op, args)
+                else self.gradient_sums.add(args, kwargs)
+            )
         if name == "allclose":
             return self._within_mode(
                 lambda op, args, kwargs: self.answers.item(torch.isclose(*args, **kwargs).all())

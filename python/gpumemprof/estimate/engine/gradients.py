@@ -47,7 +47,7 @@ class GradientSums:
         left, right = args
         if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
             return NotImplemented
-        if left.device.type != "cuda":
+        if left.device.type != "cuda" or left.layout is not torch.strided:
             return NotImplemented
         if self._device.adds_in_place:
             if torch.broadcast_shapes(left.shape, right.shape) != left.shape:

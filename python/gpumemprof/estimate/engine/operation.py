@@ -19,6 +19,7 @@ class Operation:
         "answer",
         "calls",
         "func",
+        "has_out",
         "is_empty_factory",
         "is_unknown",
         "may_allocate",
@@ -42,6 +43,7 @@ class Operation:
             for index, argument in enumerate(schema.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
+        self.has_out = any(argument.is_out for argument in schema.arguments)
         self.may_allocate = self._may_allocate(schema)
         self.is_empty_factory = self.name.startswith(("empty", "new_empty"))
         # Whether it may need memory beside its results that no rule describes.
@@ -56,7 +58,7 @@ class Operation:
         """Whether a result can have a storage that no argument has."""
         if self.name in ("resize_", "set_", "lift", "lift_fresh"):
             return True
-        if any(argument.is_out for argument in schema.arguments):
+        if self.has_out:
             return True
         # An in-place operation or a view shares its argument's storage.
         return not schema.returns or any(

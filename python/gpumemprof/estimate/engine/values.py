@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gpumemprof.estimate.engine import drafts
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
@@ -24,6 +25,9 @@ from gpumemprof.estimate.engine.value_limits import limits
 
 __all__ = ["Values", "is_assumed", "is_usual", "known_value"]
 
+_EXACT_TYPES = frozenset(
+    (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+)
 _CPU = torch.device("cpu")
 _TRACING = torch._C._TorchDispatchModeKey.PROXY
 
@@ -103,9 +107,15 @@ class Values:
             return
         if op.writes:
             self._after_writing(op, args, kwargs, outputs)
+            self._note_drafts(op, args, kwargs)
             return
         if isinstance(outputs, FakeTensor):
             if op.is_empty_factory:
+                if outputs.dtype in _EXACT_TYPES and _is_small(outputs):
+                    drafts.start(outputs)
+                return
+            if op.returns_view and args and "_draft" in getattr(args[0], "__dict__", ()):
+                drafts.follow_view(op, args, kwargs, outputs)
                 return
             if not _is_small(outputs):
                 self._assume(op, args, [outputs])
@@ -135,7 +145,7 @@ class Values:
             note_hints(op.name, args, written[0])
         if not any("_known_value" in each.__dict__ for each in written) and (
             not written
-            or not _overwrites(op.name)
+            or not _overwrites(op)
             or not all(_is_small_anywhere(each) for each in written)
         ):
             if written:
@@ -143,7 +153,7 @@ class Values:
             return
         targets = [*_fakes(outputs), *written]
         before = [each.__dict__.get("_known_value") for each in written]
-        if _overwrites(op.name):
+        if _overwrites(op):
             for each in written:
                 if "_known_value" not in each.__dict__ and _is_small_anywhere(each):
                     with without_fake_mode():
@@ -158,6 +168,12 @@ class Values:
             return
         for each in targets:
             forget(each)
+
+    def _note_drafts(self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        for index, name in op.writes:
+            for each in _fakes(args[index] if index < len(args) else kwargs.get(name)):
+                if "_draft" in each.__dict__:
+                    drafts.note_written(each, known_value(each), is_assumed(each))
 
     def _compute(
         self,
@@ -249,9 +265,9 @@ def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty((), dtype=tensor.dtype).expand(tensor.shape)
 
 
-def _overwrites(name: str) -> bool:
+def _overwrites(op: Operation) -> bool:
     """Operations that write all values whatever was there."""
-    return name in _OVERWRITING
+    return op.name in _OVERWRITING or op.has_out
 
 
 _OVERWRITING = frozenset(("copy_", "fill_", "zero_", "random_", "uniform_", "normal_"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.copies import copies_inputs
 from gpumemprof.estimate.rules.table import Call, rule
@@ -69,6 +71,10 @@ def adaptive_maximum(device: Device, call: Call, outputs: Any) -> None:
         device.held(call.name, *(bytes_of(each) for each in (*outputs, tensor)))
 
 
+def has_no_repeated_elements(tensor: torch.Tensor) -> bool:
+    return 0 not in tensor.stride()
+
+
 copies_inputs("max_pool2d_with_indices", "_adaptive_avg_pool2d", inputs=(0,), accepts=is_packed)
 copies_inputs("max_pool2d_with_indices_backward", inputs=(0, 1), accepts=is_packed)
 copies_inputs("reflection_pad2d", inputs=(0,), after_results=True)
@@ -77,3 +83,8 @@ copies_inputs("_upsample_bilinear2d_aa_backward", inputs=(0,), after_results=Tru
 copies_inputs("avg_pool2d_backward", "reflection_pad2d_backward", inputs=(0,), after_results=True)
 copies_inputs("_upsample_nearest_exact2d_backward", inputs=(0,), after_results=True)
 copies_inputs("adaptive_max_pool2d_backward", inputs=(0, 2, 1), after_results=True)
+# cuDNN's sampler reads an input of any layout, unless it repeats elements, and contiguous grids.
+copies_inputs("cudnn_grid_sampler", inputs=(0,), accepts=has_no_repeated_elements)
+copies_inputs("cudnn_grid_sampler", inputs=(1,))
+copies_inputs("cudnn_grid_sampler_backward", inputs=(0, 2), accepts=has_no_repeated_elements)
+copies_inputs("cudnn_grid_sampler_backward", inputs=(1,))

@@ -160,7 +160,7 @@ def _cudnn_rnn_flatten_weight(weights: Sequence[torch.Tensor], *_: Any, **__: An
 
 
 # Their operations are seen by the engine one by one.
-MADE_OF_OPERATIONS = frozenset(("_cudnn_rnn_flatten_weight",))
+MADE_OF_OPERATIONS = frozenset(("_cudnn_rnn_flatten_weight", "affine_grid_generator"))
 
 
 @_shapes("_cudnn_init_dropout_state")
@@ -232,3 +232,35 @@ def _softmax_backward(
 @_shapes("_pin_memory")
 def _pin_memory(tensor: torch.Tensor, device: Any = None) -> Any:
     return torch.empty_like(tensor)
+
+
+# Sampling at the points of a grid (ATen/native/cudnn/GridSampler.cpp, AffineGridGenerator.cpp)
+
+
+@_shapes("cudnn_grid_sampler")
+def _cudnn_grid_sampler(x: torch.Tensor, grid: torch.Tensor) -> Any:
+    return x.new_empty((*x.shape[:2], *grid.shape[1:3]))
+
+
+@_shapes("cudnn_grid_sampler_backward")
+def _cudnn_grid_sampler_backward(x: torch.Tensor, grid: torch.Tensor, grad: torch.Tensor) -> Any:
+    """cuDNN always computes both gradients."""
+    return x.new_empty(x.shape), grid.new_empty(grid.shape)
+
+
+@_shapes("affine_grid_generator")
+def _affine_grid_generator(theta: torch.Tensor, size: Sequence[int], align_corners: bool) -> Any:
+    """The coordinates of all points, and 1, times each image's matrix."""
+    images, places = size[0], list(size[2:])
+    dims = len(places)
+    points = theta.new_empty((images, *places, dims + 1))
+    for dim, count in enumerate(places):
+        line = torch.linspace(-1, 1, count, dtype=theta.dtype, device=theta.device)
+        if not align_corners:
+            line = line * ((count - 1) / count)
+        shape = [-1 if each == dim else 1 for each in range(dims)]
+        points.select(-1, dims - 1 - dim).copy_(line.view(shape))
+        del line
+    points.select(-1, dims).fill_(1)
+    grid = points.view(images, -1, dims + 1).bmm(theta.transpose(1, 2))
+    return grid.view(images, *places, dims)

@@ -11,19 +11,28 @@ import torch
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.values import known_value
+from gpumemprof.estimate.rules.tensors import divide_up, round_up
 
 __all__ = ["SPARSE_FUNCTIONS", "may_be_sparse"]
 
 aten = torch.ops.aten
 _SPARSE_ARGUMENT = 9  # of _embedding_bag_backward
+_PADDING_ARGUMENT = 11
+_MEAN = 1  # a mode of EmbeddingBag
+_SORTED_TOGETHER = 4352  # elements, by a block of threads
 _SPARSE_SECOND = ("sparse_mask", "add_")
 
 
 def may_be_sparse(op: Operation, args: Sequence[Any]) -> bool:
     if op.name == "_embedding_bag_backward":
         return bool(args[_SPARSE_ARGUMENT])
-    tensor = args[1 if op.name in _SPARSE_SECOND else 0]
-    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo
+    if op.name == "add":
+        return _is_sparse(args[0]) or _is_sparse(args[1])
+    return _is_sparse(args[1 if op.name in _SPARSE_SECOND else 0])
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo
 
 
 def _sparse(
@@ -52,12 +61,19 @@ def _clone(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _embedding_bag_backward(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The row of its bag for each index."""
-    grad, indices, _, bags, _, _, rows = args[:7]
+    """The row of its bag for each index, without padding (ATen/native/EmbeddingBag.cpp)."""
+    grad, indices, _, bags, bag_sizes, _, rows, _, mode = args[:9]
     if bags.numel() != indices.numel():
         values = grad.new_empty((indices.numel(), grad.shape[1]))
     else:
         values = aten.index_select.default(grad, 0, bags)
+        if mode == _MEAN:
+            shares = bag_sizes.to(grad.dtype).reciprocal().unsqueeze(1)
+            values *= aten.index_select.default(shares, 0, bags)
+    padding = args[_PADDING_ARGUMENT] if len(args) > _PADDING_ARGUMENT else -1
+    if padding != -1:
+        is_used = indices != padding
+        indices, values = indices[is_used], values[is_used]
     return _sparse((rows, grad.shape[1]), indices.view(1, -1), values)
 
 
@@ -67,14 +83,24 @@ def _coalesce(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     indices, values = tensor._indices(), tensor._values()
     dims, count = indices.shape
     row = {"dtype": torch.int64, "device": indices.device}
-    numbers = torch.empty(count, **row) if dims > 1 else None
-    order, places = torch.empty(count, **row), torch.empty(count, **row)
-    torch.empty(2 * 8 * count + 511, dtype=torch.uint8, device=indices.device)  # to sort
+    numbers, order, places = [torch.empty(count, **row) for _ in range(3)]
+    for size in (_bytes_to_sort(count), _bytes_to_find_different(count)):
+        torch.empty(size, dtype=torch.uint8, device=indices.device)
     kept = _number_of_different(indices, tensor.shape)
     summed = values.new_empty((kept, *values.shape[1:]))
-    found = order[:kept].view(1, -1) if numbers is None else torch.empty((dims, kept), **row)
-    del places
+    found = numbers[:kept].view(1, -1) if dims == 1 else torch.empty((dims, kept), **row)
+    del numbers, order, places
     return _sparse(tensor.shape, found, summed, is_coalesced=True)
+
+
+def _bytes_to_sort(count: int) -> int:
+    """A second copy of the indices and of their order, and where parts to be merged begin."""
+    parts = 8 * (divide_up(count, _SORTED_TOGETHER) + 1)
+    return 2 * round_up(8 * count, 256) + round_up(parts, 256) + 255
+
+
+def _bytes_to_find_different(count: int) -> int:
+    return 1535 + 256 * (count >> 17)  # as recorded for 8,192 to 245,760 elements
 
 
 def _sparse_mask(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -91,9 +117,32 @@ def _sparse_mask(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 def _add_to_dense(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if args[0].layout is not torch.strided:
         return NotImplemented
-    if args[1]._nnz() and not args[1].is_coalesced():
-        _coalesce(op, args[1:2], {})
+    indices = args[1]._indices()
+    if indices.shape[0] > 1 and not args[1].is_coalesced():
+        torch.empty(indices.shape[1], dtype=torch.int64, device=indices.device)  # as one number
     return args[0]
+
+
+def _add(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The elements of both, one after the other: autograd adds gradients of a table so."""
+    left, right = args[:2]
+    if not _is_sparse(right):
+        return NotImplemented
+    if not _is_sparse(left):
+        return aten.add_.Tensor(aten.clone.default(left), right, **kwargs)
+    for one, other in ((left, right), (right, left)):
+        if not one._nnz():
+            copies = [aten.clone.default(each) for each in (other._indices(), other._values())]
+            return _sparse(left.shape, copies[0], copies[1], other.is_coalesced())
+    dtype = torch.result_type(left._values(), right._values())
+    values = [each._values().to(dtype) for each in (left, right)]
+    if kwargs.get("alpha", 1) != 1:
+        values[1] = values[1] * kwargs["alpha"]
+    indices = aten.cat.default([left._indices(), right._indices()], 1)
+    total = _sparse(left.shape, indices, aten.cat.default(values))
+    if total._nnz() > total.numel():
+        return _coalesce(op, (total,), {})
+    return total
 
 
 def _number_of_different(indices: torch.Tensor, shape: Sequence[int]) -> int:
@@ -111,6 +160,7 @@ SPARSE_FUNCTIONS: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]],
     "clone": _clone,
     "_coalesce": _coalesce,
     "sparse_mask": _sparse_mask,
+    "add": _add,
     "add_": _add_to_dense,
     "_embedding_bag_backward": _embedding_bag_backward,
 }

@@ -76,9 +76,9 @@ class KeptRun {
   std::uint32_t recent_place_ = 0;
 };
 
-// While it exists, the record is a run of its own: rows, segments, labellings and marks are numbered
-// by the events that are kept. With fates, what is live has its death, and the events of those
-// deaths follow the last one.
+// While it exists, the record is a run of its own: rows, segments, labellings and marks are
+// numbered by the events that are kept. With fates, what is live has its death, and the events of
+// those deaths follow the last one.
 class LocalView {
  public:
   explicit LocalView(KeptRun& run, const Fates* fates = nullptr);

@@ -95,7 +95,7 @@ def _show_screen(child: _Child, watcher: Watcher, terminal: ProgramTerminal) -> 
             return len(terminal.lines.last())
 
     terminal.start()
-    frame = Frame(watcher, output=Lines(), quits="close the screen, the program goes on")
+    frame = Frame(watcher, output=Lines(), quits="leave it running")
     LiveScreen(frame, is_over=child.has_ended, interrupt=terminal.interrupt).run()
     if child.has_ended():
         terminal.finish()

@@ -42,16 +42,25 @@ def descendants(pid: int) -> list[int]:
 
 
 def recordings_of(pid: int) -> list[Path]:
-    """The recordings that the process has open, those in chapters by their folder."""
+    """The recordings that the process writes, those in chapters by their folder."""
     found = []
     with contextlib.suppress(OSError):
         for descriptor in (_PROC / str(pid) / "fd").iterdir():
             with contextlib.suppress(OSError):
                 target = descriptor.readlink()
-                if target.suffix == _SUFFIX:
+                if target.suffix == _SUFFIX and _is_for_writing(pid, descriptor.name):
                     is_chapter = target.name.startswith("chapter-")
                     found.append(target.parent if is_chapter else target)
     return sorted(set(found))
+
+
+def _is_for_writing(pid: int, descriptor: str) -> bool:
+    """Not only for reading, as this command itself has it open."""
+    for line in (_PROC / str(pid) / "fdinfo" / descriptor).read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "flags":
+            return int(value, 8) & (os.O_WRONLY | os.O_RDWR) != 0
+    return False
 
 
 def can_be_looked_into(pid: int) -> bool:

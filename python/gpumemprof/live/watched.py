@@ -35,12 +35,12 @@ class RecordingState:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is expected."""
-        return self.name in ("ended", "stopped", "lost", "damaged", "removed", "unreadable")
+        return self.name == "ended" or self.is_bad
 
     @property
     def is_bad(self) -> bool:
         """Whether it ended in a way that nobody wanted, as far as the recording says."""
-        return (self.is_over and self.name != "ended") or "exception" in self.text
+        return self.name in ("crashed", "stopped", "lost", "damaged", "removed", "unreadable")
 
 
 class WatchedRecording:
@@ -80,6 +80,8 @@ class WatchedRecording:
             return
         self._note_rate()
         self._see_state()
+        if self.state.is_over:
+            self.events_per_second = None
 
     @property
     def last_event_seconds(self) -> float | None:
@@ -142,7 +144,8 @@ class WatchedRecording:
         if report["problem"]:
             self._set("stopped", f"the recording stopped: {report['problem']}")
         elif report["ended"] is not None:
-            self._set("ended", _ending(report["ended"]))
+            is_crash = report["ended"].startswith("exception")
+            self._set("crashed" if is_crash else "ended", _ending(report["ended"]))
         elif report["is_behind"]:
             read, size = report["file_bytes"], max(self.size_bytes, 1)
             self._set("reading", f"reading what is there: {min(read * 100 // size, 99)} %")

@@ -26,6 +26,7 @@ _SOURCE_COLORS = {
 _SEVERITY_STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan"}
 _MOST_NOTICES = 4
 _TWO_COLUMNS = 130
+_MOST_STEPS = 100
 
 
 def _line(label: str, *parts: str | Text | tuple[str, str]) -> Text:
@@ -162,22 +163,23 @@ def _steps(row: Row, width: int) -> list[Text]:
     steps: list[dict[str, Any]] = row.device["steps"]
     if not steps:
         return [_line("Steps", "none seen yet")]
-    room = max(1, width - _LABEL - 26)
+    room = max(1, min(_MOST_STEPS, width - _LABEL - 17))
     shown = steps[-room:]
     peaks = [step["peak_bytes"] for step in shown]
     floors = [step["floor_bytes"] for step in shown]
     low, high = min(floors), max(peaks)
     last = steps[-1]["step"]
+    blank = " " * (room - len(shown))
     return [
         _line(
             f"Steps {shown_count(last)}"[:_LABEL],
             sparkline(peaks, low, high, "not bold yellow"),
-            f"  peak  {right(shown_bytes(peaks[-1]), _BYTES)}",
+            f"{blank} peak  {right(shown_bytes(peaks[-1]), _BYTES)}",
         ),
         _line(
             "",
             sparkline(floors, low, high, "not bold blue"),
-            f"  floor {right(shown_bytes(floors[-1]), _BYTES)}",
+            f"{blank} floor {right(shown_bytes(floors[-1]), _BYTES)}",
         ),
     ]
 

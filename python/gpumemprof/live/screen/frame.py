@@ -119,7 +119,7 @@ def _output(frame: Frame, width: int, height: int) -> list[Text]:
     if frame.output is None:
         return []
     room = max(3, height // 4)
-    title = fit("── output of the program ", width).rstrip()
+    title = fit("── output of the program ─", width).rstrip()
     lines = [Text(title + "─" * (width - len(title)), style="bright_black")]
     last = list(frame.output)[-room:]
     lines += [Text(fit(printable(text.expandtabs()), width).rstrip()) for text in last]

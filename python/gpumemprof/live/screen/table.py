@@ -77,11 +77,15 @@ def arranged(rows: list[Row], state: TableState) -> list[Row]:
     words = state.filter.lower().split()
     shown = [row for row in rows if all(word in _text(row) for word in words)]
     column = COLUMNS[state.sort]
-    falls = not column.is_left and column.width > 0
     # Programs that have ended come last, whatever the order.
-    shown.sort(key=column.sorted_by, reverse=falls != state.is_reversed)
+    shown.sort(key=column.sorted_by, reverse=_falls(state))
     shown.sort(key=lambda row: row.recording.state.is_over)
     return shown
+
+
+def _falls(state: TableState) -> bool:
+    column = COLUMNS[state.sort]
+    return (not column.is_left and column.width > 0) != state.is_reversed
 
 
 def _text(row: Row) -> str:
@@ -106,7 +110,7 @@ def table_lines(rows: list[Row], state: TableState, width: int, height: int) -> 
     columns = _widths(width)
     title = Text("  ", style="bold reverse")
     for column, cells in columns:
-        mark = ("▲" if state.is_reversed else "▼") if column is COLUMNS[state.sort] else ""
+        mark = ("▼" if _falls(state) else "▲") if column is COLUMNS[state.sort] else ""
         title.append(_cell(column.title[: cells - len(mark)] + mark, column, cells) + " ")
     title.truncate(width)
     title.pad_right(max(0, width - title.cell_len))

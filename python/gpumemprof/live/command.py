@@ -84,7 +84,7 @@ def _once(watcher: Watcher, options: Options) -> int:
     if options.is_json:
         print(as_json(watcher))
     else:
-        print("\n".join(PlainLines(watcher).lines()))
+        print("\n".join(PlainLines(watcher, is_once=True).lines()))
     return 0
 
 

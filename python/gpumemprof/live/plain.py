@@ -18,11 +18,12 @@ def _card(row: Row) -> str:
     return f"{shown_percent(row.filled)} of the card, {room} headroom; "
 
 
-def _figures(row: Row) -> str:
+def _figures(row: Row, is_once: bool) -> str:
     if not row.device:
         return "no memory yet"
     words = [f"allocated {shown_bytes(row.device['allocated_bytes'])}"]
-    words.append(f"peak since the last line {shown_bytes(row.device['recent_peak_allocated_bytes'])}")
+    since = "peak" if is_once else "peak since the last line"
+    words.append(f"{since} {shown_bytes(row.device['recent_peak_allocated_bytes'])}")
     if row.device["has_pool"]:
         words.append(f"reserved {shown_bytes(row.device['reserved_bytes'])}")
     outside = row.bytes_of("outside_pool_bytes")
@@ -39,18 +40,19 @@ def _figures(row: Row) -> str:
 class PlainLines:
     """One line for each device, and one for each notice, ending or note when it is new."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: Watcher, is_once: bool = False) -> None:
         self._watcher = watcher
+        self._is_once = is_once
         self._said: set[tuple[str, str]] = set()
 
     def lines(self) -> list[str]:
         """The next lines; call once after each look."""
-        clock = time.strftime("%H:%M:%S")
-        found = [f"{clock} {line}" for line in self._new("", self._watcher.why_none())]
+        clock = "" if self._is_once else time.strftime("%H:%M:%S ")
+        found = [f"{clock}{line}" for line in self._new("", self._watcher.why_none())]
         for row in rows(self._watcher.recordings):
             where = " ".join(filter(None, [row.name, row.device.get("device")]))
             if not row.recording.state.is_over or (row.key[0], "over") not in self._said:
-                found.append(f"{clock} {where}: {_figures(row)}")
+                found.append(f"{clock}{where}: {_figures(row, self._is_once)}")
         for recording in self._watcher.recordings:
             name = Row(recording, {}).name
             key = str(recording.path)
@@ -58,7 +60,7 @@ class PlainLines:
             sentences += recording.notes
             if recording.state.is_over or recording.state.name in ("quiet", "reading"):
                 sentences.append(recording.state.text)
-            found += [f"{clock} {name}: {line}" for line in self._new(key, sentences)]
+            found += [f"{clock}{name}: {line}" for line in self._new(key, sentences)]
             if recording.state.is_over:
                 self._said.add((key, "over"))
         return [printable(line) for line in found]

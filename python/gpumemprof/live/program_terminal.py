@@ -141,13 +141,14 @@ class ProgramTerminal:
             self._reader.join()
         sys.stdout.flush()
         self._kept.seek(0)
-        while text := self._kept.read(_PART_BYTES):
-            _write_all(1, text)
         self._set_size()
         before = termios.tcgetattr(0) if os.isatty(0) else None
         try:
+            # The program's terminal has already turned every \n into \r\n.
             if before is not None:
                 tty.setraw(0)
+            while text := self._kept.read(_PART_BYTES):
+                _write_all(1, text)
             self._join()
         finally:
             if before is not None:

@@ -18,7 +18,7 @@ constexpr auto kLeastPause = std::chrono::milliseconds(500);
 constexpr int kPauseFactor = 19;
 constexpr auto kLongestReading = std::chrono::minutes(10);
 // A recorder that has something to write does so within a second.
-constexpr double kQuietSeconds = 5;
+constexpr double kQuietSeconds = 10;
 
 std::uint64_t file_bytes(const std::string& path) {
   std::error_code failed;

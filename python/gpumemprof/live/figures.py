@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os.path
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpumemprof import _core
@@ -13,7 +13,7 @@ from gpumemprof.printable import printable
 __all__ = ["UNKNOWN", "Row", "rows", "shown_bytes", "shown_count", "shown_percent"]
 
 UNKNOWN = "–"
-_MOST_COUNTED = 100_000
+_MOST_IN_FULL = 100_000
 
 
 @dataclass
@@ -40,7 +40,8 @@ class Row:
         command = self.recording.report.get("command")
         if not command:
             return printable(self.recording.path.name)
-        return printable(os.path.basename(command.split()[0]))
+        name = command.split()[0]
+        return "python -c" if name == "-c" else printable(Path(name).name)
 
     @property
     def pid(self) -> int | None:
@@ -132,7 +133,7 @@ def shown_count(count: float | None) -> str:
     """
     if count is None:
         return UNKNOWN
-    if count < _MOST_COUNTED:
+    if count < _MOST_IN_FULL:
         return f"{count:,.0f}"
     for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
         if count < size * 1000 or unit == "G":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 
 from gpumemprof.live.figures import Row, rows, shown_bytes, shown_count, shown_percent
@@ -9,6 +10,8 @@ from gpumemprof.live.watcher import Watcher
 from gpumemprof.printable import printable
 
 __all__ = ["PlainLines"]
+
+_COLUMNS = 80
 
 
 def _card(row: Row) -> str:
@@ -63,7 +66,11 @@ class PlainLines:
             found += [f"{clock}{name}: {line}" for line in self._new(key, sentences)]
             if recording.state.is_over:
                 self._said.add((key, "over"))
-        return [printable(line) for line in found]
+        found = [printable(line) for line in found]
+        if not self._is_once:
+            return found
+        wrapped = [textwrap.wrap(line, _COLUMNS, subsequent_indent="  ") for line in found]
+        return [line for lines in wrapped for line in lines]
 
     def _new(self, key: str, sentences: list[str]) -> list[str]:
         """Those that have not been said, apart from their numbers."""

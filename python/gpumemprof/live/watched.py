@@ -164,14 +164,14 @@ class WatchedRecording:
         if is_here and now - self._asked_at > _QUIET_SECONDS / 2:
             self._asked_at = now
             self._was_written = system_processes.is_written(self.path, self.report["pid"])
-        ago = _ago(self.last_event_seconds)
+        ago = f"last event {_ago(self.last_event_seconds)}" if self.report["devices"] else "no event"
         if is_here and self._was_written is False:
-            self._set("lost", f"killed or lost, last event {ago}")
+            self._set("lost", f"killed or lost, {ago}")
         elif not is_here:
             where = f"its program runs on {self.report['host']}, which cannot be seen from here"
-            self._set("quiet", f"no event lately (the last {ago}); {where}")
+            self._set("quiet", f"nothing written lately, {ago}; {where}")
         else:
-            self._set("recording", f"recording, last event {ago}")
+            self._set("recording", f"recording, {ago}")
 
     def _unchanged_seconds(self) -> float:
         try:

@@ -143,7 +143,8 @@ def test_program_that_is_killed_is_lost_but_one_that_waits_is_not(tmp_path: Path
     def is_quiet() -> bool:
         watched.look(LONG)
         assert not watched.state.is_over
-        return "last event" in watched.state.text
+        steps = [step for device in watched.report.get("devices", []) for step in device["steps"]]
+        return bool(steps) and steps[-1]["step"] == 5 and "last event" in watched.state.text
 
     wait_until(is_quiet)
     os.kill(program.pid, signal.SIGKILL)
@@ -155,7 +156,7 @@ def test_program_that_is_killed_is_lost_but_one_that_waits_is_not(tmp_path: Path
 
     wait_until(is_lost)
     assert "killed or lost, last event" in watched.state.text
-    assert watched.report["devices"][0]["events"] > 0
+    assert watched.report["devices"][0]["steps"][-1]["step"] == 5
 
 
 def test_folder_shows_programs_that_start_later_and_a_pid_its_own(tmp_path: Path) -> None:

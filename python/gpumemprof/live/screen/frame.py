@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ def frame_lines(frame: Frame, width: int, height: int) -> list[Text]:
         selected = next(row for row in shown if row.key == frame.table.selected)
         body += detail_lines(selected, width, room - len(body))
     else:
-        body = [Text(), *_nothing(frame)]
+        body = [Text(), *_nothing(frame, width)]
     body = body[:room] + [Text()] * (room - len(body))
     lines += [*body, *output, _footer(frame, width)]
     for line in lines:
@@ -83,10 +84,14 @@ def frame_lines(frame: Frame, width: int, height: int) -> list[Text]:
     return lines
 
 
-def _nothing(frame: Frame) -> list[Text]:
+def _nothing(frame: Frame, width: int) -> list[Text]:
+    sentences = frame.watcher.why_none()
     if frame.watcher.recordings:
-        return [Text("  no row contains what you typed after /; Esc shows all", style="yellow")]
-    return [Text(f"  {printable(line)}", style="yellow") for line in frame.watcher.why_none()]
+        sentences = ["no row contains what you typed after /; Esc shows all"]
+    lines: list[str] = []
+    for sentence in sentences:
+        lines += textwrap.wrap(printable(sentence), max(1, width - 4))
+    return [Text(f"  {line}", style="yellow") for line in lines]
 
 
 def _header(frame: Frame, width: int) -> Text:

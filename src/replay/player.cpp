@@ -250,7 +250,7 @@ void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
   if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    has_unclear_retries_ = true;
+    ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
@@ -407,7 +407,8 @@ DeviceReplay Player::summary() const {
   }
   // Every out-of-memory error was preceded by a retry.
   result.counters.alloc_retries = result.counters.ooms;
-  if (has_unclear_retries_) result.counters.alloc_retries.reset();
+  result.counters.unclear_retries = unclear_retries_;
+  if (unclear_retries_ > 0) result.counters.alloc_retries.reset();
   result.contradictions = contradictions_;
   return result;
 }

@@ -114,7 +114,7 @@ class Player {
   // A burst of segment_free and segment_unmap events, to distinguish retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
   StackId burst_stack_;
-  bool has_unclear_retries_ = false;
+  std::uint64_t unclear_retries_ = 0;
   std::map<std::uint64_t, SegmentId> live_segments_;
   std::vector<AllocationId> uncertain_;  // ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>> corrections_;

@@ -10,11 +10,10 @@ import contextlib
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 
 from gpumemprof import _core
-from gpumemprof.printable import printable
+from gpumemprof.printable import print_line, printable
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
@@ -31,10 +30,7 @@ def print_message(sentence: str) -> None:
 
 
 def _print(line: str) -> None:
-    # Standard error may be closed or full, or the line may contain text that cannot be encoded.
-    if sys.stderr is not None:  # print() would use standard output instead
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            print(printable(line), file=sys.stderr, flush=True)
+    print_line(printable(line))
 
 
 class OutputFile:

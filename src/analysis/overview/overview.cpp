@@ -67,8 +67,10 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
                                    : complete_run(store, record, phases).why_not.empty();
     for (OomReport& oom : overview.ooms) oom.is_need_known = is_need_known;
   }
-  for (const OomReport& oom : overview.ooms)
+  for (OomReport& oom : overview.ooms) {
     overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
+    blame_growth(oom, overview.growth, overview.oom_whens.back().step);
+  }
   return overview;
 }
 

@@ -24,7 +24,9 @@ METRICS = {
 }
 """What can be watched, and in which unit."""
 
-_FORM = re.compile(r"\s*([A-Za-z_]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?)\s*([A-Za-z%]*)\s*(?:/\s*(\w+))?\s*")
+_FORM = re.compile(
+    r"\s*([A-Za-z_]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?)\s*([A-Za-z%]*)\s*(?:/\s*(\w+))?\s*"
+)
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda value, bound: value < bound,
     "<=": lambda value, bound: value <= bound,

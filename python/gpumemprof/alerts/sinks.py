@@ -18,7 +18,14 @@ from typing import Callable
 from gpumemprof.alerts.rule import Alert
 from gpumemprof.errors import RecordingWarning, UsageError
 
-__all__ = ["BackgroundSink", "Sink", "command_sink", "logging_sink", "warnings_sink", "webhook_sink"]
+__all__ = [
+    "BackgroundSink",
+    "Sink",
+    "command_sink",
+    "logging_sink",
+    "warnings_sink",
+    "webhook_sink",
+]
 
 Sink = Callable[[Alert], object]
 _TIMEOUT_S = 5.0
@@ -93,9 +100,7 @@ class BackgroundSink:
 
     def __call__(self, alert: Alert) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="gpumemprof-alerts", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name="gpumemprof-alerts", daemon=True)
             self._thread.start()
         with contextlib.suppress(queue.Full):  # it is stuck; the program is not to wait for it
             self._waiting.put_nowait(alert)
@@ -120,6 +125,8 @@ class BackgroundSink:
         if self._has_warned:
             return
         self._has_warned = True
-        sentence = f"an alert could not be passed to {self._name}: {error}; further failures are ignored"
+        sentence = (
+            f"an alert could not be passed to {self._name}: {error}; further failures are ignored"
+        )
         with contextlib.suppress(Exception):  # warnings may be errors in this program
             warnings.warn(sentence, RecordingWarning, stacklevel=2)

@@ -72,7 +72,9 @@ class DeviceSource:
         figures = sample.figures
         before, peak, after = figures.before, figures.peak, figures.after
         self._look_at_card(sample)
-        reserved_peak = highest(highest(before.reserved_bytes, peak.reserved_bytes), after.reserved_bytes)
+        reserved_peak = highest(
+            highest(before.reserved_bytes, peak.reserved_bytes), after.reserved_bytes
+        )
         # The pool may have been largest at another moment than when most was allocated.
         if after.most_reserved_bytes != before.most_reserved_bytes:
             reserved_peak = highest(reserved_peak, after.most_reserved_bytes)

@@ -296,7 +296,10 @@ class MemoryTracker:
                 name = f"alert: {alert.message}"
                 _core.capture_mark(name, True)
                 _core.capture_mark(name, False)
-        for sink in [*([own] if own is not None else []), *self._sinks, *self._background]:
+        targets: list[Sink] = [*self._sinks, *self._background]
+        if own is not None:
+            targets.insert(0, own)
+        for sink in targets:
             try:
                 sink(alert)
             except Exception as error:
@@ -352,7 +355,9 @@ class _Figures:
             self._peak_allocated, self._peak_time = peak, reading.unix_s
         self._peak_reserved = highest(self._peak_reserved, reading.reserved_peak)
         headroom = reading.headroom
-        if headroom is not None and (self._least_headroom is None or headroom < self._least_headroom):
+        if headroom is not None and (
+            self._least_headroom is None or headroom < self._least_headroom
+        ):
             self._least_headroom = headroom
         self._current, self._retries = reading.allocated, reading.retries
         self._sum += reading.allocated or 0

@@ -241,7 +241,7 @@ def _stop(recording: ActiveRecording, how: str) -> None:
 
 
 def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None:
-    file = run_closing.OutputFile(recording.path)
+    file = run_closing.OutputFile(run_closing.shown_path(recording.path))
     _stop(recording, how)
     if not recording.summary:
         return

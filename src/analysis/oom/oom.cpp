@@ -107,7 +107,7 @@ class Verdict {
   bool is_in_private_pools(const ByteRange& room) {
     const std::uint64_t kept = oom_.memory.private_pool_bytes;
     // A request inside such a pool may use some of it.
-    const bool is_inside = store_.pool(record_.events.pool[oom_.event]) != PoolId{};
+    const bool is_inside = store_.pool(record_.events.row(oom_.event).pool) != PoolId{};
     if (kept == 0 || is_inside || needed_bytes_ > room.low) return false;
     if (capped_sum(needed_bytes_, kept) <= room.high) return false;
     oom_.cause = OomCause::private_pool;

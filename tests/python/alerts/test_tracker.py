@@ -90,9 +90,7 @@ def test_a_callback_that_fails_is_one_warning_and_not_an_error() -> None:
         raise KeyError("no")
 
     with pytest.warns(gpumemprof.RecordingWarning, match="callback failed"):  # noqa: SIM117
-        with gpumemprof.MemoryTracker(
-            "cpu", interval=30, alerts="allocated>100MiB", callback=fail
-        ):
+        with gpumemprof.MemoryTracker("cpu", interval=30, alerts="allocated>100MiB", callback=fail):
             block(120)
 
 

@@ -26,7 +26,9 @@ def run(
     folder: Path, *words: str, program: str = TRAIN, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(program)
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("GPUMEMPROF")}
+    environment = {
+        key: text for key, text in os.environ.items() if not key.startswith("GPUMEMPROF")
+    }
     return subprocess.run(
         [sys.executable, *(words or ["train.py"])],
         cwd=folder,
@@ -130,7 +132,9 @@ def test_nothing_is_recorded_twice_under_run(tmp_path: Path) -> None:
 
 
 def test_an_out_of_memory_error_is_explained(tmp_path: Path) -> None:
-    program = TRAIN + "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')"
+    program = (
+        TRAIN + "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')"
+    )
     done = run(tmp_path, program=program, GPUMEMPROF="1")
     assert done.returncode == 1
     assert done.stderr.count("In use: ") == 1

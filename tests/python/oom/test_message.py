@@ -9,8 +9,8 @@ GIB = 1 << 30
 TEXT = (
     "CUDA out of memory. Tried to allocate {wanted}. GPU 1 has a total capacity of 139.81 GiB of "
     "which {free} is free. {others}Including non-PyTorch memory, this process has {process} memory "
-    "in use. {allowed}Of the allocated memory {allocated} is allocated by PyTorch, and {unallocated} "
-    "is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting"
+    "in use. {allowed}Of the allocated memory {allocated} is allocated by PyTorch, and "
+    "{unallocated} is reserved by PyTorch but unallocated. If reserved but unallocated memory is"
 )
 
 
@@ -28,7 +28,9 @@ def text(**figures: str) -> str:
 
 
 def test_reads_every_figure() -> None:
-    seen = figures_of(text(others="Process 77 has 3.00 GiB memory in use. ", allowed="5.00 GiB allowed; "))
+    seen = figures_of(
+        text(others="Process 77 has 3.00 GiB memory in use. ", allowed="5.00 GiB allowed; ")
+    )
     assert seen.device == 1
     assert seen.wanted == 6 * GIB
     assert seen.free == GIB
@@ -88,8 +90,8 @@ def test_leaves_other_failures_alone(error: Exception) -> None:
 
 
 def test_survives_an_exception_whose_text_fails() -> None:
-    class Broken(RuntimeError):
+    class BrokenError(RuntimeError):
         def __str__(self) -> str:
             raise ZeroDivisionError
 
-    assert not is_memory_failure(Broken())
+    assert not is_memory_failure(BrokenError())

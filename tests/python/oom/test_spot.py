@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 OPENING = """
 import sys, threading, torch, gpumemprof
-recording = gpumemprof.start("run.gmp", cpu=True)
+recording = gpumemprof.start("run.gmp", cpu=True, overwrite=True)
 kept = torch.empty(50 << 20, dtype=torch.uint8)
 TEXT = ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of "
         "which 1.00 GiB is free. ")
@@ -51,7 +51,8 @@ def test_an_uncaught_failure_ends_the_program_as_always_with_a_page(tmp_path: Pa
 def test_a_caught_failure_costs_one_line(tmp_path: Path) -> None:
     program = """
 try: fail()
-except torch.OutOfMemoryError as error: print(type(error).__name__, str(error) == TEXT, error.args == (TEXT,))
+except torch.OutOfMemoryError as error:
+    print(type(error).__name__, str(error) == TEXT, error.args == (TEXT,))
 print("went on")
 """
     done = run(tmp_path, program)
@@ -158,7 +159,7 @@ sys.excepthook = lambda kind, error, trace: print("mine", kind.__name__)
 @pytest.mark.parametrize(
     "error",
     [
-        "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`')",
+        "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate()`')",
         "MemoryError()",
     ],
 )

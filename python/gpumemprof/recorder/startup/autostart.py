@@ -5,7 +5,7 @@ so it is written for all of them.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: PTH100, PTH118, PTH120, SIM105
+# ruff: noqa: PTH118
 
 import os
 import sys

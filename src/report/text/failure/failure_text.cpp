@@ -43,7 +43,7 @@ class FailurePage {
       paragraph(growth);
     counterfactual();
     remedy();
-    paragraph("Next: gpumemprof report " + quoted(path_));
+    out_ += "  Next: gpumemprof report " + quoted(path_) + "\n";  // to be copied: not wrapped
     text.page = without_last_break(out_);
     return text;
   }

@@ -47,7 +47,6 @@ sys.stdin.read()
 
 @dataclass
 class Case:
-    program: str
     says: str
     """What the page must contain."""
     cause: str | None = None
@@ -61,138 +60,173 @@ class Case:
     holder: bool = False
 
 
+PROGRAMS = {
+    "limit": """
+limit(4 * GIB)
+keep = block(3 * GIB)
+block(2 * GIB)
+""",
+    "gaps": """
+limit(4.25 * GIB)
+bits = [block(5 * MIB) for _ in range(800)]
+bits = bits[::4]
+block(2 * GIB)
+""",
+    "other_process": """
+keep = [block(GIB) for _ in range(3)]
+settle()
+block(6 * GIB)
+""",
+    "outside_pool": """
+free, _ = torch.cuda.mem_get_info()
+assert take_outside(free - 2 * GIB) == 0
+settle()
+block(4 * GIB)
+""",
+    "shortage": """
+free, _ = torch.cuda.mem_get_info()
+keep = [block(free - 3 * GIB)]
+settle()
+block(4 * GIB)
+""",
+    "one_request": """
+keep = [block(MIB * n) for n in range(1, 20)]
+settle()
+block(0.999 * total)
+""",
+    "absurd": """
+block(2 * total)
+""",
+    "graph_pool": """
+limit(4 * GIB)
+static = torch.zeros(MIB, device='cuda')
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    big = block(3 * GIB)
+    big.fill_(1)
+    del big
+block(2 * GIB)
+""",
+    "deferred_frees": """
+limit(4 * GIB)
+side = torch.cuda.Stream()
+big = block(3 * GIB)
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    big.record_stream(side)
+    del big
+    block(2 * GIB)
+""",
+    "leak": """
+limit(3 * GIB)
+kept = []
+for step in range(200):
+    gpumemprof.step()
+    work = block(400 * MIB)
+    kept.append(block(24 * MIB + step * 512))
+    del work
+""",
+    "host_memory": """
+keep = block(GIB)
+torch.empty(1 << 50, dtype=torch.uint8)
+""",
+    "driver": """
+keep = block(GIB)
+assert take_outside(4 * total) != 0
+raise RuntimeError('CUDA error: out of memory')
+""",
+    "caught": """
+limit(4 * GIB)
+size = 16 * GIB
+while True:
+    try:
+        keep = block(size)
+        break
+    except torch.OutOfMemoryError:
+        size //= 2
+print('fits', size)
+""",
+    "second_device": """
+keep = block(GIB)
+torch.empty(MIB, device=f'cuda:{torch.cuda.device_count()}')
+""",
+    "backward": """
+limit(2.8 * GIB)
+x = torch.ones(GIB // 4, device='cuda', requires_grad=True)
+y = x * x
+y.sum().backward()
+""",
+    "optimizer": """
+limit(3.5 * GIB)
+p = torch.nn.Parameter(torch.ones(GIB // 4, device='cuda'))
+optimizer = torch.optim.Adam([p], foreach=False)
+p.grad = torch.ones_like(p)
+optimizer.step()
+""",
+    "thread": """
+limit(2 * GIB)
+thread = threading.Thread(target=lambda: block(3 * GIB))
+thread.start()
+thread.join()
+print('went on')
+""",
+    "started": """
+limit(2 * GIB)
+keep = block(GIB)
+block(1.5 * GIB)
+""",
+    "variable": """
+limit(2 * GIB)
+keep = block(GIB)
+block(1.5 * GIB)
+""",
+    "torchrun": """
+limit(2 * GIB)
+keep = block(GIB)
+block(1.5 * GIB)
+""",
+}
 CASES = {
-    "limit": Case(
-        "limit(4 * GIB)\nkeep = block(3 * GIB)\nblock(2 * GIB)",
-        "a limit on this process refused",
-        "limit",
-    ),
-    "gaps": Case(
-        # Four blocks share a segment; of each four one stays.
-        "limit(4.25 * GIB)\nbits = [block(5 * MIB) for _ in range(800)]\nbits = bits[::4]\nblock(2 * GIB)",
-        "gets past this request",
-        "fragmentation",
-    ),
+    "limit": Case("a limit on this process refused", cause="limit"),
+    "gaps": Case("gets past this request", cause="fragmentation"),
     "other_process": Case(
-        "keep = [block(GIB) for _ in range(3)]\nsettle()\nblock(6 * GIB)",
-        "other processes on the card hold",
-        "other_processes",
-        is_alone=True,
-        holder=True,
+        "other processes on the card hold", cause="other_processes", is_alone=True, holder=True
     ),
-    "outside_pool": Case(
-        "free, _ = torch.cuda.mem_get_info()\nassert take_outside(free - 2 * GIB) == 0\nsettle()\nblock(4 * GIB)",
-        "outside PyTorch's pool",
-        "outside_pool",
-        is_alone=True,
-    ),
-    "shortage": Case(
-        "free, _ = torch.cuda.mem_get_info()\nkeep = [block(free - 3 * GIB)]\nsettle()\nblock(4 * GIB)",
-        "true shortage",
-        "shortage",
-        is_alone=True,
-    ),
-    "one_request": Case(
-        "keep = [block(MIB * n) for n in range(1, 20)]\nsettle()\nblock(0.999 * total)",
-        "one request for",
-        "single_request",
-        is_alone=True,
-    ),
-    "absurd": Case("block(2 * total)", "alone is larger than the card", "larger_than_card"),
-    "graph_pool": Case(
-        "limit(4 * GIB)\nstatic = torch.zeros(MIB, device='cuda')\ngraph = torch.cuda.CUDAGraph()\n"
-        "with torch.cuda.graph(graph):\n    big = block(3 * GIB)\n    big.fill_(1)\n    del big\n"
-        "block(2 * GIB)",
-        "only for a CUDA graph",
-        "private_pool",
-    ),
-    "deferred_frees": Case(
-        "limit(4 * GIB)\nside = torch.cuda.Stream()\nbig = block(3 * GIB)\ngraph = torch.cuda.CUDAGraph()\n"
-        "torch.cuda.synchronize()\n"
-        "with torch.cuda.graph(graph):\n    big.record_stream(side)\n    del big\n    block(2 * GIB)",
-        "a stream still used them",
-        "deferred_frees",
-        raises="",  # torch may raise another error when the capture ends
-    ),
-    "leak": Case(
-        "limit(3 * GIB)\nkept = []\nfor step in range(200):\n    gpumemprof.step()\n"
-        "    work = block(400 * MIB)\n    kept.append(block(24 * MIB + step * 512))\n    del work",
-        "memory kept from step to step",
-        "growth",
-    ),
+    "outside_pool": Case("outside PyTorch's pool", cause="outside_pool", is_alone=True),
+    "shortage": Case("true shortage", cause="shortage", is_alone=True),
+    "one_request": Case("one request for", cause="single_request", is_alone=True),
+    "absurd": Case("alone is larger than the card", cause="larger_than_card"),
+    "graph_pool": Case("only for a CUDA graph", cause="private_pool"),
+    "deferred_frees": Case("a stream still used them", cause="deferred_frees", raises=""),
+    "leak": Case("memory kept from step to step", cause="growth"),
     "host_memory": Case(
-        "keep = block(GIB)\ntorch.empty(1 << 50, dtype=torch.uint8)",
-        "memory outside PyTorch's allocator ran out",
-        raises="can't allocate memory",
+        "memory outside PyTorch's allocator ran out", raises="can't allocate memory"
     ),
     "driver": Case(
-        "keep = block(GIB)\nassert take_outside(4 * total) != 0\nraise RuntimeError('CUDA error: out of memory')",
         "memory outside PyTorch's allocator ran out",
         raises="RuntimeError: CUDA error: out of memory",
     ),
-    "caught": Case(
-        "limit(4 * GIB)\nsize = 16 * GIB\nwhile True:\n    try:\n        keep = block(size)\n        break\n"
-        "    except torch.OutOfMemoryError:\n        size //= 2\nprint('fits', size)",
-        "out of memory: 16.00 GiB requested",
-        "limit",
-        code=0,
-        raises="",
-        pages=0,
-    ),
-    "second_device": Case(
-        "keep = block(GIB)\ntorch.empty(MIB, device=f'cuda:{torch.cuda.device_count()}')",
-        "",
-        raises="invalid device ordinal",
-        pages=0,
-    ),
-    "backward": Case(
-        "limit(2.8 * GIB)\nx = torch.ones(GIB // 4, device='cuda', requires_grad=True)\ny = x * x\ny.sum().backward()",
-        "a limit on this process refused",
-        "limit",
-    ),
-    "optimizer": Case(
-        "limit(3.5 * GIB)\np = torch.nn.Parameter(torch.ones(GIB // 4, device='cuda'))\n"
-        "optimizer = torch.optim.Adam([p], foreach=False)\np.grad = torch.ones_like(p)\noptimizer.step()",
-        "a limit on this process refused",
-        "limit",
-    ),
-    "thread": Case(
-        "limit(2 * GIB)\nthread = threading.Thread(target=lambda: block(3 * GIB))\nthread.start()\n"
-        "thread.join()\nprint('went on')",
-        "a limit on this process refused",
-        "limit",
-        code=0,
-    ),
-    "started": Case(
-        "limit(2 * GIB)\nkeep = block(GIB)\nblock(1.5 * GIB)",
-        "a limit on this process refused",
-        "limit",
-        how="start",
-    ),
-    "variable": Case(
-        "limit(2 * GIB)\nkeep = block(GIB)\nblock(1.5 * GIB)",
-        "a limit on this process refused",
-        "limit",
-        how="variable",
-    ),
-    "torchrun": Case(
-        "limit(2 * GIB)\nkeep = block(GIB)\nblock(1.5 * GIB)",
-        "a limit on this process refused",
-        "limit",
-        pages=2,
-        how="torchrun",
-    ),
+    "caught": Case("out of memory: 16.00 GiB requested", cause="limit", code=0, raises="", pages=0),
+    "second_device": Case("", raises="invalid device ordinal", pages=0),
+    "backward": Case("a limit on this process refused", cause="limit"),
+    "optimizer": Case("a limit on this process refused", cause="limit"),
+    "thread": Case("a limit on this process refused", cause="limit", code=0),
+    "started": Case("a limit on this process refused", cause="limit", how="start"),
+    "variable": Case("a limit on this process refused", cause="limit", how="variable"),
+    "torchrun": Case("a limit on this process refused", cause="limit", pages=2, how="torchrun"),
 }
 
 
-def command(case: Case, folder: Path) -> tuple[list[str], dict[str, str]]:
+def command(name: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+    case = CASES[name]
     environment = {
         key: text for key, text in os.environ.items() if not key.startswith("GPUMEMPROF")
     }
     opening = OPENING
     if case.how == "start":
         opening += "recording = gpumemprof.start('out.gmp')\n"
-    (folder / "train.py").write_text(opening + case.program + "\n")
+    (folder / "train.py").write_text(opening + PROGRAMS[name])
     words = {
         "run": [sys.executable, "-m", "gpumemprof", "run", "-o", "out.gmp", "train.py"],
         "start": [sys.executable, "train.py"],
@@ -238,7 +272,7 @@ def check(name: str, root: Path) -> dict[str, object]:
     case = CASES[name]
     folder = root / name
     folder.mkdir()
-    words, environment = command(case, folder)
+    words, environment = command(name, folder)
     holder = held_elsewhere() if case.holder else None
     start = time.monotonic()
     try:

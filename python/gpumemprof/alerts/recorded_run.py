@@ -21,22 +21,27 @@ def _print(alert: Alert) -> None:
     print_line(f"gpumemprof: alert: {alert.message}")
 
 
+def _start(device: str, conditions: Sequence[str]) -> bool:
+    """Whether to go on with other devices."""
+    try:
+        tracker = MemoryTracker(device, interval=_INTERVAL_S, alerts=conditions, callback=_print)
+        _started.append(tracker.start())
+    except UsageError as error:  # the same on all devices
+        print_line(f"gpumemprof: {error}")
+        return False
+    except Exception as error:
+        print_line(f"gpumemprof: alerts are off on {device}: {error}")
+    return True
+
+
 def follow(conditions: Sequence[str], is_cpu: bool) -> None:
     """Begin as soon as the program uses memory of this kind; nothing here reaches the program."""
 
     def start() -> None:
         devices = ["cpu"] if is_cpu else [f"cuda:{index}" for index in cards.card_indices()]
         for device in devices:
-            try:
-                tracker = MemoryTracker(
-                    device, interval=_INTERVAL_S, alerts=conditions, callback=_print
-                )
-                _started.append(tracker.start())
-            except UsageError as error:
-                print_line(f"gpumemprof: {error}")
+            if not _start(device, conditions):
                 return
-            except Exception as error:
-                print_line(f"gpumemprof: alerts are off on {device}: {error}")
 
     def begin() -> None:
         with contextlib.suppress(Exception):

@@ -116,10 +116,13 @@ class BackgroundSink:
 
     def _run(self) -> None:
         while (alert := self._waiting.get()) is not None:
-            try:
-                self._sink(alert)
-            except Exception as error:
-                self._warn(error)
+            self._pass_on(alert)
+
+    def _pass_on(self, alert: Alert) -> None:
+        try:
+            self._sink(alert)
+        except Exception as error:
+            self._warn(error)
 
     def _warn(self, error: Exception) -> None:
         if self._has_warned:

@@ -52,9 +52,9 @@ class MemoryTracker:
         print(tracker.statistics()["peak_allocated"], tracker.alerts)
 
     An alert fires once each time its condition is crossed, even if only for a moment between two
-    samples: peaks come from the allocator's own events. It fires again only after the value has come
-    back, and not within ``min_alert_interval`` seconds. Alerts are also written into the recordings
-    that are open.
+    samples: peaks come from the allocator's own events. It fires again only after the value has
+    come back, and not within ``min_alert_interval`` seconds. Alerts are also written into the
+    recordings that are open.
 
     Args:
         device: an index, ``"cuda:0"``, ``"cpu"``, a ``torch.device``; None for the current CUDA
@@ -67,7 +67,7 @@ class MemoryTracker:
         logger: log warnings, to a logger or to one of this name.
         webhook: an address that gets each alert as JSON, by HTTP POST.
         command: a command that is run for each alert, with the alert as JSON on its input.
-        timeline_points: how many points the timeline keeps; older ones are joined, with their peaks.
+        timeline_points: how many points the timeline keeps; neighbours are joined with their peaks.
 
     Raises:
         UsageError: a condition or the device makes no sense (also a ``ValueError``).
@@ -300,13 +300,7 @@ class MemoryTracker:
         if own is not None:
             targets.insert(0, own)
         for sink in targets:
-            try:
-                sink(alert)
-            except Exception as error:
-                with contextlib.suppress(Exception):  # warnings may be errors in this program
-                    warnings.warn(
-                        f"an alert's callback failed: {error!r}", RecordingWarning, stacklevel=2
-                    )
+            _pass_on(alert, sink)
 
     def _forget(self) -> None:
         """In a forked child: the threads are the parent's."""
@@ -315,6 +309,14 @@ class MemoryTracker:
         if self._source is not None:
             self._source.forget()
             self._source = None
+
+
+def _pass_on(alert: Alert, sink: Sink) -> None:
+    try:
+        sink(alert)
+    except Exception as error:
+        with contextlib.suppress(Exception):  # warnings may be errors in this program
+            warnings.warn(f"an alert's callback failed: {error!r}", RecordingWarning, stacklevel=2)
 
 
 def _check(condition: Condition, capacity: int | None, device: str) -> None:

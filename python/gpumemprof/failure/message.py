@@ -1,4 +1,4 @@
-"""What an exception's own text says about memory; all that is known if nothing could be analyzed."""
+"""What an exception's own text says about memory: all that is known without an analysis."""
 
 from __future__ import annotations
 

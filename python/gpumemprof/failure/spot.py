@@ -8,8 +8,8 @@ While something is recorded:
   is printed or logged has it, and an exception that is swallowed costs nothing.
 * An exception that nobody catches gets a page: who holds the memory, what is new, what would help.
 
-The exception, its traceback and the exit code stay the program's own. Nothing is allocated on a GPU,
-no stream is waited for, and no exception is kept alive. Whatever goes wrong in here is ignored.
+The exception, its traceback and the exit code stay the program's own. Nothing is allocated on a
+GPU, no stream is waited for, and no exception is kept alive. Whatever goes wrong here is ignored.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -118,7 +119,7 @@ def _recording_path() -> str | None:
     """Where the newest recording goes; None if none is open, or it is a prediction."""
     for recording in reversed(open_recordings.active):
         if recording._simulation is None:
-            return os.path.abspath(recording.path)
+            return str(Path.cwd() / recording.path)
     return None
 
 

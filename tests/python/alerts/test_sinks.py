@@ -56,7 +56,10 @@ def test_a_webhook_is_an_http_address() -> None:
 
 def test_a_command_gets_the_alert(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    program = f"import os,sys;open({str(out)!r},'w').write(sys.stdin.read()+os.environ['GPUMEMPROF_ALERT'])"
+    program = (
+        "import os, sys\n"
+        f"open({str(out)!r}, 'w').write(sys.stdin.read() + os.environ['GPUMEMPROF_ALERT'])"
+    )
     sink = BackgroundSink("it", command_sink([sys.executable, "-c", program]))
     sink(ALERT)
     sink.close(60)

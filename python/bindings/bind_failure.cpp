@@ -17,6 +17,7 @@ struct ExplainedFailure {
   std::string device;
   std::string cause;  // empty: PyTorch's allocator did not fail
   bool is_proven = false;
+  bool is_simulation_skipped = false;
   DeviceIndex device_index = 0;
   std::optional<std::uint64_t> room_bytes;
 };
@@ -34,6 +35,7 @@ Result<ExplainedFailure> explain(const Recording& recording, const FailureOption
   if (failure.oom) {
     explained.cause = oom_cause_name(failure.oom->cause);
     explained.is_proven = failure.oom->is_proven();
+    explained.is_simulation_skipped = failure.oom->is_simulation_skipped;
   }
   explained.room_bytes = room_after(failure);
   return explained;
@@ -82,6 +84,7 @@ void bind_failure(nb::module_& module) {
       .def_ro("device", &ExplainedFailure::device)
       .def_ro("cause", &ExplainedFailure::cause)
       .def_ro("is_proven", &ExplainedFailure::is_proven)
+      .def_ro("is_simulation_skipped", &ExplainedFailure::is_simulation_skipped)
       .def_ro("room_bytes", &ExplainedFailure::room_bytes);
   module.def("explain_failure", explain_failure_of, nb::arg("recording"),
              nb::arg("until_unix_ns").none(), nb::arg("device").none(), nb::arg("error").none(),

@@ -269,7 +269,7 @@ class MemoryTracker:
             source = self._source
             if source is None:
                 return
-            with contextlib.suppress(Exception):  # The program is not to suffer from a bug of ours.
+            with contextlib.suppress(Exception):  # The program must not suffer from it.
                 self._look(source)
 
     def _look(self, source: DeviceSource) -> None:

@@ -42,9 +42,9 @@ def main(text: str) -> None:
         return _core.explain_failure(handle, *arguments, error, seconds, asked["width"])
 
     explained = explain(0)
-    is_last = explained.cause != "fragmentation" and explained.room_bytes is None
+    is_last = not explained.is_simulation_skipped and explained.room_bytes is None
     _say(explained, explained.page, is_last)
-    if explained.cause == "fragmentation":
+    if explained.is_simulation_skipped:
         left = _SHARE * asked["seconds"] - (time.monotonic() - start)
         explained = explain(left)
         _say(explained, explained.page, explained.room_bytes is None)

@@ -35,22 +35,36 @@ std::uint64_t count_ooms(const EventColumns& events, std::uint32_t last) {
   return count;
 }
 
+bool are_alike(const HeldTensor& one, const HeldTensor& other) {
+  if (one.bytes != other.bytes || one.name != other.name) return false;
+  return !one.name.is_none() || one.stack == other.stack;
+}
+
+// Equal ones count as one entry.
+void add_tensor(const HeldTensor& tensor, std::vector<HeldTensor>& largest) {
+  const auto same = std::ranges::find_if(
+      largest, [&](const HeldTensor& other) { return are_alike(tensor, other); });
+  if (same != largest.end()) {
+    ++same->count;
+    return;
+  }
+  const auto is_larger = [](const HeldTensor& a, const HeldTensor& b) { return a.bytes > b.bytes; };
+  largest.insert(std::ranges::upper_bound(largest, tensor, is_larger), tensor);
+  if (largest.size() > kTensorsShown) largest.pop_back();
+}
+
 std::vector<HeldTensor> largest_tensors(const DeviceRecord& record, Moment moment) {
   std::vector<HeldTensor> largest;
   const AllocationColumns& rows = record.allocations;
-  const auto is_larger = [](const HeldTensor& a, const HeldTensor& b) {
-    return a.bytes > b.bytes;
-  };
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (largest.size() == kTensorsShown && rows.size_bytes[row] <= largest.back().bytes) continue;
+    if (largest.size() == kTensorsShown && rows.size_bytes[row] < largest.back().bytes) continue;
     if (!rows.is_allocated_at(row, moment)) continue;
     HeldTensor tensor;
     tensor.bytes = rows.size_bytes[row];
     tensor.stack = rows.stack[row];
     if (row < record.labels.source.size()) tensor.source = record.labels.source[row];
     if (row < record.labels.name.size()) tensor.name = record.labels.name[row];
-    largest.insert(std::ranges::upper_bound(largest, tensor, is_larger), tensor);
-    if (largest.size() > kTensorsShown) largest.pop_back();
+    add_tensor(tensor, largest);
   }
   return largest;
 }

@@ -31,6 +31,7 @@ struct HeldTensor {
   MemorySource source = MemorySource::unknown;
   StackId stack;
   std::uint64_t bytes = 0;
+  std::uint32_t count = 1;  // of this size and name, or allocated by this stack
 };
 
 struct GrownLine {

@@ -30,8 +30,9 @@ std::vector<AllocConf> likely_first(TorchVersion version) {
 JoinedRuns::Answer JoinedRuns::survivors(std::uint32_t event, const sim::MemoryLimit& limit) const {
   Answer answer;
   const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= event;
-  if (!is_known || record_.events.size() > kMostEvents || is_over(deadline_))
-    return answer;
+  if (!is_known || record_.events.size() > kMostEvents) return answer;
+  answer.is_late = is_over(deadline_);
+  if (answer.is_late) return answer;
   const Result<VerifiedRun> verified = verify_run(store_, record_, replay_);
   if (!verified) return answer;
   answer.is_tried = true;

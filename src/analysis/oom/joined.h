@@ -20,6 +20,7 @@ class JoinedRuns {
 
   struct Answer {
     bool is_tried = false;  // false: there is nothing to simulate, or too much
+    bool is_late = false;   // there was no time to try
     bool is_exact = false;  // the simulator reproduces the recording
     std::vector<std::string> surviving_confs;
     std::uint64_t reserved_bytes = 0;  // the most that the first of them reserves

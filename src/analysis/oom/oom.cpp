@@ -87,7 +87,11 @@ class Verdict {
     sim::MemoryLimit limit;
     (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
     JoinedRuns::Answer answer = JoinedRuns(store_, record_, replay_, deadline_).survivors(oom_.event, limit);
-    if (!is_certain && answer.surviving_confs.empty()) return false;
+    oom_.is_simulation_skipped = answer.is_late;
+    if (!is_certain && answer.surviving_confs.empty()) {
+      if (answer.is_late) doubt(OomDoubt::not_tried);
+      return false;
+    }
     oom_.cause = OomCause::fragmentation;
     oom_.surviving_confs = std::move(answer.surviving_confs);
     oom_.surviving_reserved_bytes = answer.reserved_bytes;

@@ -76,6 +76,7 @@ struct OomReport {
   std::optional<std::uint64_t> grown_bytes;  // kept from step to step until then, if it kept growing
   std::vector<std::string> surviving_confs;  // simulated: settings that avoid the failure
   std::uint64_t surviving_reserved_bytes = 0;  // simulated: the most the first of them reserves
+  bool is_simulation_skipped = false;  // for lack of time: it might have found such a setting
   // What the program would still have needed follows from the recording, or it recovered by itself:
   // then advice can name what fits.
   bool is_need_known = false;

@@ -151,7 +151,8 @@ class FailurePage {
   void tensors() {
     std::string text;
     for (const HeldTensor& tensor : failure_.largest) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : "; ", format_bytes(tensor.bytes),
+      const std::string count = tensor.count == 1 ? "" : grouped(tensor.count) + " × ";
+      text += fmt::format("{}{}{} {}", text.empty() ? "" : "; ", count, format_bytes(tensor.bytes),
                           name_of(tensor));
     }
     if (!text.empty()) paragraph("Largest tensors: " + text + ".");

@@ -1,6 +1,6 @@
 """Runs out of memory in many ways and checks what the failing program itself prints. Prints JSON.
 
-Usage: python tests/device/oom_spot.py [--only CASE...]
+Usage: python tests/device/oom/oom_spot.py [--only CASE...]
 
 Each case is a program of its own, recorded by `gpumemprof run`, by `start()` or by GPUMEMPROF=1.
 Checked: the cause named on the page, the exception, the exit code, and that what was caught costs

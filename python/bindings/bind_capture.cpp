@@ -317,6 +317,10 @@ void bind_capture(nb::module_& module) {
   module.def("capture_use_thread_key", capture::use_thread_key);
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
              nb::arg("path"), nb::arg("facts"));
+  module.def(
+      "capture_flush",
+      [](int most_ms) { return capture::flush(std::chrono::milliseconds(most_ms)); },
+      nb::arg("most_ms"), nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(
       "capture_enter_tag",

@@ -57,6 +57,8 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
+    from gpumemprof.alerts.rule import Alert
+    from gpumemprof.alerts.tracker import MemoryTracker
     from gpumemprof.estimate.notebook import Estimate, estimate, estimating
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
@@ -67,11 +69,13 @@ if TYPE_CHECKING:
 
 # Imported on first use, so that programs that only read recordings do not pay for them.
 _LATER = {
+    "Alert": "alerts.rule",
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
     "Estimate": "estimate.notebook",
     "GPUMemoryProfiler": "profile.profiler",
     "MemorySnapshot": "profile.memory_state",
+    "MemoryTracker": "alerts.tracker",
     "OwnAllocations": "profile.result",
     "ProfileResult": "profile.result",
     "ProfiledContext": "profile.profiler",
@@ -100,6 +104,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ActiveRecording",
+    "Alert",
     "Allocation",
     "CPUMemoryProfiler",
     "Counters",
@@ -117,6 +122,7 @@ __all__ = [
     "Label",
     "LiveGroup",
     "MemorySnapshot",
+    "MemoryTracker",
     "MissingFileError",
     "Module",
     "NoCudaError",

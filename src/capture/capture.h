@@ -86,6 +86,9 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 bool watch_exit();
 // Closes everything that is open, for a process that exits without cleaning up.
 void stop_all(const std::string& reason);
+// What happened before the call, and a sample of each card, go to the files as soon as possible.
+// Waits for that, at most this long: release the GIL first. False: it takes longer.
+bool flush(std::chrono::milliseconds most);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);

@@ -94,6 +94,14 @@ def join() -> None:
         _when_memory_is_used(_start_child)
 
 
+def join_by_itself(settings: Settings) -> None:
+    """Record this process and those it forks; no ``gpumemprof run`` has started it."""
+    global _settings
+    _settings = settings
+    _guard()
+    _when_memory_is_used(_start_child)
+
+
 def leave() -> None:
     """This process is about to become another program, which `run` records separately."""
     waiting = getattr(sys.modules.get("_gpumemprof_import_watch"), "waiting", None)
@@ -110,7 +118,7 @@ def _start(
     waits: bool = False,
     simulation: Simulation | None = None,
 ) -> ActiveRecording:
-    return ActiveRecording(
+    recording = ActiveRecording(
         path,
         settings.stacks,
         settings.cpu,
@@ -120,6 +128,11 @@ def _start(
         waits=waits,
         simulation=simulation,
     )
+    if settings.alerts and simulation is None:
+        from gpumemprof.alerts import recorded_run
+
+        recorded_run.follow(settings.alerts, recording.memory == "cpu")
+    return recording
 
 
 def _make_registry() -> str:
@@ -196,7 +209,8 @@ def _start_child() -> None:
         if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
             _report(settings, {"pid": os.getpid(), "path": None})
             return
-        path = _child_path(settings)
+        is_named = settings.announces == os.getpid() and not os.path.lexists(settings.output)
+        path = settings.output if settings.output and is_named else _child_path(settings)
         command = recorded_command(sys.argv, settings.arguments)
         recording = _start(settings, path, command, overwrite=False, waits=True)
         _report(settings, {"pid": os.getpid(), "path": path})
@@ -224,15 +238,21 @@ def _report(settings: Settings, row: ChildReport) -> None:
 
 
 def _stop(recording: ActiveRecording, how: str) -> None:
+    alerts = sys.modules.get("gpumemprof.alerts.recorded_run")
+    if alerts is not None:
+        alerts.stop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordingWarning)
         recording.stop(how)
 
 
 def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None:
+    file = run_closing.OutputFile(run_closing.shown_path(recording.path))
     _stop(recording, how)
     if not recording.summary:
         return
+    if settings.announces == os.getpid() and recording.summary["events"] > 0:
+        run_closing.print_closing(recording, file, {})
     row: ChildReport = {
         "pid": os.getpid(),
         "path": recording.path,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from gpumemprof.alerts.condition import parse as parse_alert
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import UsageError
 from gpumemprof.recorder import processes
@@ -45,6 +46,8 @@ Options:
   --cpu               Record CPU tensors; the default without CUDA
   --record-arguments  Record the values of the program's arguments,
                       not only their names
+  --alert CONDITION   Say when a condition is met, such as "headroom<5%" or
+                      "growth>100MiB/min"; may be given several times
   -h, --help          Print this help
 
 Everything after SCRIPT or MODULE is passed to the program. The exit code is the
@@ -72,6 +75,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--no-labels", action="store_false", dest="labels")
     parser.add_argument("--cpu", action="store_true", default=None)
     parser.add_argument("--record-arguments", action="store_true")
+    parser.add_argument("--alert", action="append", default=[])
     # Both take everything that follows: it belongs to the program, whatever it looks like.
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -103,6 +107,7 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         cpu=given.cpu,
         children=given.children,
         arguments=given.record_arguments,
+        alerts=[parse_alert(text).text for text in given.alert],
     )
     return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
 
@@ -151,6 +156,7 @@ def _interpreter_flags() -> list[str]:
 def _become(options: _Options) -> NoReturn:
     processes.leave()
     environment = dict(os.environ)
+    environment.pop("GPUMEMPROF", None)  # The program is not to be recorded twice.
     options.settings.add_to(environment, os.getpid())
     # A script whose name begins with a dash is still a script.
     script = f"./{options.script}" if options.script.startswith("-") else options.script

@@ -105,6 +105,12 @@ Completeness find_completeness(const Store& store, const std::vector<DeviceExten
   found.reason = ending.reason;
   found.problem = ending.problem;
   add_counts(ending, found);
+  if (!ending.is_closed) {
+    const ProcessFacts& process = store.facts().process();
+    found.host_resident_bytes = process.host_resident_bytes;
+    found.host_available_bytes = process.host_available_bytes;
+    found.host_total_bytes = process.host_total_bytes;
+  }
   if (!found.lost_periods.empty()) {
     found.exact_until_ns = found.lost_periods.front().from_ns;
   } else if (!found.problem.empty()) {

@@ -40,6 +40,17 @@ struct Completeness {
   // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
 
+  // Main memory as last seen, if the recording was not closed.
+  std::optional<std::uint64_t> host_resident_bytes;
+  std::optional<std::uint64_t> host_available_bytes;
+  std::optional<std::uint64_t> host_total_bytes;
+
+  // So little was left that the kernel may have ended the process.
+  [[nodiscard]] bool is_host_memory_low() const {
+    constexpr std::uint64_t kParts = 20;
+    return host_available_bytes && host_total_bytes &&
+           *host_available_bytes < *host_total_bytes / kParts;
+  }
   // Nothing is known to be missing.
   [[nodiscard]] bool is_whole() const {
     return !is_recording || (is_closed && problem.empty() && least_lost == 0 && !was_paused);

@@ -119,6 +119,7 @@ def _start(
         command=command,
         waits=waits,
         simulation=simulation,
+        keep=settings.keep,
     )
 
 

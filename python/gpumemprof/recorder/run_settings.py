@@ -40,6 +40,8 @@ class Settings:
     children: bool = True
     arguments: bool = False
     quiet: bool = False
+    keep: int | None = None
+    """How many bytes of each recording are kept; all if not given."""
     applied: str | None = None
     """A request to change the program; see `gpumemprof.verify.apply`."""
     estimate: str | None = None

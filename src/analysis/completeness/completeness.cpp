@@ -10,10 +10,25 @@ std::int64_t first_time(const DeviceRecord& record) {
   return record.events.empty() ? kUnknownTime : record.events.time_ns[0];
 }
 
+// Rows that only lead from the state before missing chapters to the state after them.
+void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
+  EventCounts bridging;
+  for (const LostEvents& lost : record.lost_events) {
+    if (!lost.is_of_chapters) continue;
+    const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
+    for (std::size_t row = lost.before_event; row < end; ++row)
+      bridging.add(record.events.action[row]);
+  }
+  rows.allocations -= bridging.allocations;
+  rows.frees -= bridging.frees;
+  rows.others -= bridging.others;
+}
+
 EventCounts recorded_events(const Store& store) {
   EventCounts rows;
   for (const auto& record : store.devices()) {
     for (const Action action : record->events.action) rows.add(action);
+    leave_out_bridges(*record, rows);
   }
   // A free of a CPU tensor has two rows but is one event: nothing else happens to it.
   if (store.facts().kind() == DeviceKind::cpu) rows.others = 0;
@@ -56,8 +71,13 @@ void add_lost_periods(const Store& store, Completeness& found) {
       period.to_ns = since(start_ns, std::max(lost.last_time_ns, time_ns));
       period.allocations = lost.allocations;
       period.frees = lost.frees;
+      period.is_summarised = lost.is_bridged;
       if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
+      } else if (lost.is_bridged) {
+        period.events = lost.count;
+        found.summarised +=
+            {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees};
       } else {
         period.events = lost.count;
         found.least_lost += lost.count;
@@ -97,8 +117,10 @@ Completeness find_completeness(const Store& store) {
   found.reason = ending.reason;
   found.problem = ending.problem;
   add_counts(ending, found);
-  if (!found.lost_periods.empty()) {
-    found.exact_until_ns = found.lost_periods.front().from_ns;
+  found.chapters = store.origin().chapters;
+  const auto lost = std::ranges::find(found.lost_periods, false, &LostPeriod::is_summarised);
+  if (lost != found.lost_periods.end()) {
+    found.exact_until_ns = lost->from_ns;
   } else if (!found.problem.empty()) {
     found.exact_until_ns = duration_of(store);
   }

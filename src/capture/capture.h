@@ -34,6 +34,9 @@ struct StartOptions {
   bool with_stacks = true;
   bool waits_for_events = false;  // the file is created when there is an event to write
   bool is_predicted = false;      // by a simulated device
+  // Not 0: the path is a folder of chapters, of which no more than this is kept.
+  std::uint64_t keep_bytes = 0;
+  std::uint64_t chapter_events = 0;  // in each; 0: as many as usual
   Facts facts;
 };
 

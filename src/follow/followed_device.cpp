@@ -76,6 +76,8 @@ void FollowedDevice::add_start(const SegmentState& segment, std::span<const Bloc
 void FollowedDevice::begin() {
   if (!store_.facts().has_pool()) {
     poolless_ = std::make_unique<PoollessPlayer>(record_, static_cast<LifetimeListener*>(this));
+    poolless_->begin_with(record_.start_state);
+    record_.start_state = ListedState();
     return;
   }
   player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
@@ -201,7 +203,7 @@ void FollowedDevice::freed(AllocationId row) {
 
 void FollowedDevice::add(const LostEvents& lost) {
   if (lost.count != LostEvents::kUnknownCount) lost_events_ += lost.count;
-  ++contradictions_;
+  if (!lost.is_bridged) ++contradictions_;
 }
 
 MemoryTotals FollowedDevice::totals() const {

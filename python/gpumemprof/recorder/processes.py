@@ -127,6 +127,7 @@ def _start(
         command=command,
         waits=waits,
         simulation=simulation,
+        keep=settings.keep,
     )
     if settings.alerts and simulation is None:
         from gpumemprof.alerts import recorded_run

@@ -20,7 +20,7 @@ from typing import NoReturn
 from gpumemprof.alerts.condition import parse as parse_alert
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import UsageError
-from gpumemprof.recorder import processes
+from gpumemprof.recorder import kept, processes
 from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 
@@ -39,6 +39,8 @@ Options:
                       run, the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
   --live              Show the program's memory on the terminal while it runs
+  --keep SIZE         Use no more of the disk than SIZE (2GiB): FILE becomes a
+                      folder, and the middle of a long run is only summarised
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
   --no-labels         Do not record which memory holds parameters,
@@ -70,6 +72,7 @@ def _parser() -> CommandParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--live", action="store_true")
+    parser.add_argument("--keep")
     parser.add_argument("--no-children", action="store_false", dest="children")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
@@ -108,6 +111,7 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         children=given.children,
         arguments=given.record_arguments,
         alerts=[parse_alert(text).text for text in given.alert],
+        keep=kept.kept_bytes(given.keep, "--keep") or None,
     )
     return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
 
@@ -130,7 +134,7 @@ def _check(options: _Options) -> str | None:
     if not options.is_module and not Path(options.script).exists():
         return f"{options.script}: no such script"
     path = options.settings.output
-    if Path(path).is_dir():
+    if Path(path).is_dir() and options.settings.keep is None:
         return f"{path} is a folder; name a file with -o"
     if os.path.lexists(path) and not options.settings.force:
         return f"{path} exists; add -f to replace it, or name another with -o"

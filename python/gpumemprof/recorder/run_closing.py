@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpumemprof import _core
 from gpumemprof.printable import print_line, printable
+from gpumemprof.recorder import kept
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
@@ -56,8 +57,12 @@ class OutputFile:
         return "deleted" if now is None else "replaced by another file"
 
     def remove(self) -> None:
-        """Delete it, unless it is another file by now, or a device or a pipe."""
-        if self._look() == self._identity and self._whole_path.is_file():
+        """Delete it, unless it is another by now, or a device or a pipe."""
+        if self._look() != self._identity:
+            return
+        if self._whole_path.is_dir():
+            kept.remove_chapters(self._whole_path)
+        elif self._whole_path.is_file():
             with contextlib.suppress(OSError):
                 self._whole_path.unlink()
 

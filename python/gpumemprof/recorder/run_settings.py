@@ -43,6 +43,8 @@ class Settings:
     quiet: bool = False
     announces: int = 0
     """The process that prints where its recording is; for GPUMEMPROF=1, where no `run` does."""
+    keep: int | None = None
+    """How many bytes of each recording are kept; all if not given."""
     applied: str | None = None
     """A request to change the program; see `gpumemprof.verify.apply`."""
     estimate: str | None = None

@@ -32,6 +32,7 @@ from gpumemprof.errors import (
     Error,
     InputError,
     InternalError,
+    LeakWarning,
     MissingFileError,
     NoCudaError,
     RecordingWarning,
@@ -58,6 +59,9 @@ from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
     from gpumemprof.estimate.notebook import Estimate, estimate, estimating
+    from gpumemprof.holders.expected import Expectation, expect_freed
+    from gpumemprof.holders.leak import Leak
+    from gpumemprof.holders.watch import LeakWatch, watch_leaks
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
     from gpumemprof.profile.result import OwnAllocations, ProfileResult
@@ -70,7 +74,10 @@ _LATER = {
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
     "Estimate": "estimate.notebook",
+    "Expectation": "holders.expected",
     "GPUMemoryProfiler": "profile.profiler",
+    "Leak": "holders.leak",
+    "LeakWatch": "holders.watch",
     "MemorySnapshot": "profile.memory_state",
     "OwnAllocations": "profile.result",
     "ProfileResult": "profile.result",
@@ -79,8 +86,10 @@ _LATER = {
     "default_profiler": "profile.shortcuts",
     "estimate": "estimate",
     "estimating": "estimate.notebook",
+    "expect_freed": "holders.expected",
     "profile_context": "profile.shortcuts",
     "profile_function": "profile.shortcuts",
+    "watch_leaks": "holders.watch",
 }
 
 
@@ -110,11 +119,15 @@ __all__ = [
     "EnvironmentProblem",
     "Error",
     "Estimate",
+    "Expectation",
     "Frame",
     "GPUMemoryProfiler",
     "InputError",
     "InternalError",
     "Label",
+    "Leak",
+    "LeakWarning",
+    "LeakWatch",
     "LiveGroup",
     "MemorySnapshot",
     "MissingFileError",
@@ -137,6 +150,7 @@ __all__ = [
     "demo_path",
     "estimate",
     "estimating",
+    "expect_freed",
     "load",
     "profile_context",
     "profile_function",
@@ -145,4 +159,5 @@ __all__ = [
     "step",
     "stop",
     "tag",
+    "watch_leaks",
 ]

@@ -102,6 +102,14 @@ void stop_all(const std::string& reason) {
   if (Engine* engine = Engine::existing()) engine->stop_all(reason);
 }
 
+void flush(RecordingNumber recording) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->run_and_wait([recording](Drain& drain) {
+    if (Output* output = drain.outputs().find(recording)) output->flush();
+  });
+}
+
 void add_facts(RecordingNumber recording, const Facts& facts) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;

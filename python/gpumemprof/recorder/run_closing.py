@@ -19,7 +19,14 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
 
-__all__ = ["OutputFile", "peaks", "print_closing", "print_message", "read_children"]
+__all__ = [
+    "OutputFile",
+    "peaks",
+    "print_closing",
+    "print_lines",
+    "print_message",
+    "read_children",
+]
 
 _MOST_NAMED = 8
 _COLUMNS = 80
@@ -35,6 +42,12 @@ def _print(line: str) -> None:
     if sys.stderr is not None:  # print() would use standard output instead
         with contextlib.suppress(OSError, ValueError, AttributeError):
             print(printable(line), file=sys.stderr, flush=True)
+
+
+def print_lines(lines: list[str]) -> None:
+    """Print lines that continue a message."""
+    for line in lines:
+        _print(line)
 
 
 class OutputFile:

@@ -40,6 +40,10 @@ class Settings:
     children: bool = True
     arguments: bool = False
     quiet: bool = False
+    leaks: bool = False
+    """Whether to find who holds the memory that grows."""
+    leaks_signal: str = ""
+    """The signal that prints it while the program runs, as ``SIGUSR2``; empty for none."""
     applied: str | None = None
     """A request to change the program; see `gpumemprof.verify.apply`."""
     estimate: str | None = None

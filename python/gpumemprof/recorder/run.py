@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,10 @@ Options:
   --no-labels         Do not record which memory holds parameters,
                       gradients and optimizer state
   --cpu               Record CPU tensors; the default without CUDA
+  --leaks             Find the lines whose memory grows from step to step, and
+                      what in the program holds it; stored in the recording
+  --leaks-signal NAME Print them so far on this signal (default: SIGUSR2, or
+                      none)
   --record-arguments  Record the values of the program's arguments,
                       not only their names
   --alert CONDITION   Say when a condition is met, such as "headroom<5%" or
@@ -77,6 +82,8 @@ def _parser() -> CommandParser:
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
     parser.add_argument("--cpu", action="store_true", default=None)
+    parser.add_argument("--leaks", action="store_true")
+    parser.add_argument("--leaks-signal")
     parser.add_argument("--record-arguments", action="store_true")
     parser.add_argument("--alert", action="append", default=[])
     # Both take everything that follows: it belongs to the program, whatever it looks like.
@@ -112,8 +119,21 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         arguments=given.record_arguments,
         alerts=[parse_alert(text).text for text in given.alert],
         keep=kept.kept_bytes(given.keep, "--keep") or None,
+        leaks=given.leaks,
+        leaks_signal=_leaks_signal(parser, given.leaks, given.leaks_signal),
     )
     return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
+
+
+def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> str:
+    if name is not None and not is_wanted:
+        raise parser.mistake("--leaks-signal needs --leaks")
+    if name is None or name == "none":
+        return "SIGUSR2" if is_wanted and name is None else ""
+    full = name if name.startswith("SIG") else f"SIG{name}"
+    if full not in signal.Signals.__members__:
+        raise parser.mistake(f"--leaks-signal: there is no signal {name}; SIGUSR1 is one")
+    return full
 
 
 def _set_paths(options: _Options, pid: int) -> None:

@@ -19,7 +19,15 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
 
-__all__ = ["OutputFile", "peaks", "print_closing", "print_message", "read_children", "shown_path"]
+__all__ = [
+    "OutputFile",
+    "peaks",
+    "print_closing",
+    "print_lines",
+    "print_message",
+    "read_children",
+    "shown_path",
+]
 
 _MOST_NAMED = 8
 _COLUMNS = 80
@@ -32,6 +40,12 @@ def print_message(sentence: str) -> None:
 
 def _print(line: str) -> None:
     print_line(printable(line))
+
+
+def print_lines(lines: list[str]) -> None:
+    """Print lines that continue a message."""
+    for line in lines:
+        _print(line)
 
 
 class OutputFile:

@@ -8,7 +8,7 @@ namespace gpumemprof::bindings {
 namespace {
 
 // Only the file is read without the GIL: Python objects are not touched meanwhile.
-std::string read_live(FollowedRun& run, std::uint64_t most_bytes, std::size_t most_sites,
+std::string read_more(FollowedRun& run, std::uint64_t most_bytes, std::size_t most_sites,
                       std::size_t most_steps) {
   Result<std::string> json = [&]() -> Result<std::string> {
     const nb::gil_scoped_release release;
@@ -27,7 +27,7 @@ void bind_follow(nb::module_& module) {
              return value_or_raise(FollowedRun::open(path)).release();
            }),
            nb::arg("path"))
-      .def("read", read_live, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"));
+      .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"));
 }
 
 }  // namespace gpumemprof::bindings

@@ -276,3 +276,21 @@ def test_a_value_that_changes_after_its_use_does_not_count_later(estimate):
     rows += 1
     other = torch.zeros(3000, 3000, dtype=torch.bool, device="cuda").logical_or(mask)
     assert other.nonzero().shape[0] == 3000 * 3001 // 2
+
+
+def test_what_a_mask_of_unknown_values_selects_may_be_absent(estimate):
+    scores = weights(50_000, 8)
+    chosen = scores[scores.sum(1) > 0]
+    assert chosen.shape == (50_000, 8)
+    doubled = torch.cat([chosen, chosen], dim=1)
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert found["absent"] >= chosen.nbytes + doubled.nbytes
+    assert found["exact"] >= scores.nbytes
+
+
+def test_values_of_what_was_counted_are_known_through_its_views(estimate):
+    numbers = torch.arange(100, device="cuda")
+    places = torch.nonzero(numbers % 7 == 3)
+    assert places[:4, 0].tolist() == [3, 10, 17, 24]
+    assert (numbers[places[:, 0]] % 7 == 3).all()
+    assert assumed(estimate) == []

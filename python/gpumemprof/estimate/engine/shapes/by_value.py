@@ -30,8 +30,12 @@ _MOST_PLACES = 1 << 18
 class DataShapes:
     """Answers such operations; each function returns NotImplemented where nothing is special."""
 
-    def __init__(self, assumptions: Assumptions, answers: Answers) -> None:
+    def __init__(
+        self, assumptions: Assumptions, answers: Answers, on_most: Callable[[int], None]
+    ) -> None:
+        """`on_most` is told how many were taken where nobody knows how many there are."""
         self._assumptions = assumptions
+        self._on_most = on_most
         self._answers = answers
         self.functions: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]], Any]] = {
             "nonzero": self._nonzero,
@@ -82,6 +86,7 @@ class DataShapes:
             return size
         text = f"{what}: as many as possible ({most})"
         self._assumptions.add("shape", text, line)
+        self._on_most(most)
         return most
 
     def _count(self, mask: torch.Tensor, what: str) -> int:

@@ -294,3 +294,10 @@ def test_values_of_what_was_counted_are_known_through_its_views(estimate):
     assert places[:4, 0].tolist() == [3, 10, 17, 24]
     assert (numbers[places[:, 0]] % 7 == 3).all()
     assert assumed(estimate) == []
+
+
+def test_a_part_without_a_measurement_may_be_absent_or_larger(estimate):
+    classes = (weights(80_000).exp() * 9).to(torch.int64)
+    rows = weights(80_000, 4)[classes > 0]
+    assert rows.shape == (20_000, 4)
+    assert estimate.device.doubt.bytes_by_certainty()["guess"] >= rows.nbytes

@@ -96,7 +96,7 @@ class Device:
         # For tests and comparisons: called with address, size and operation of each allocation.
         self.on_allocation: Callable[[int, int, str], None] | None = None
         self._lock = threading.RLock()  # a storage can die in any thread
-        self._assumed_sizes: set[int] = set()
+        self._assumed_sizes: dict[int, Certainty] = {}
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}  # by storage: its address
         self._persistent: dict[object, int] = {}
         self._adds_in_place = False
@@ -223,13 +223,17 @@ class Device:
         if address:
             self.doubt.on_assumed(address, storage.nbytes())
 
-    def on_most(self, size: int) -> None:
-        """Nobody knows how many there are; so many at most, as were taken.
+    def on_assumed_size(self, size: int, is_most: bool) -> None:
+        """Nobody knows how many there are: as many as possible were taken, or a part of them.
 
-        Tensors with that many rows may be smaller, down to nothing.
+        Tensors with that many rows may be smaller, down to nothing; and larger than a part.
         """
         if size >= _LEAST_ASSUMED_SIZE:
-            self._assumed_sizes.add(size)
+            self._assumed_sizes.setdefault(size, "absent" if is_most else "guess")
+
+    def _certainty_of(self, tensor: torch.Tensor) -> Certainty:
+        found = {self._assumed_sizes.get(size, "exact") for size in tensor.shape}
+        return "guess" if "guess" in found else "absent" if "absent" in found else "exact"
 
     def address_of(self, storage: torch.UntypedStorage) -> int:
         """Where a storage is; 0 if it has no memory on this device."""
@@ -261,10 +265,7 @@ class Device:
         if storage._cdata not in self._live:
             # Shapes are certain, whatever the kernel allocates beside its results.
             if size_bytes is None:
-                is_in_doubt = self._assumed_sizes and not self._assumed_sizes.isdisjoint(
-                    tensor.shape
-                )
-                certainty: Certainty = "absent" if is_in_doubt else "exact"
+                certainty = self._certainty_of(tensor) if self._assumed_sizes else "exact"
                 address = self._allocate(storage.nbytes(), op, certainty)
             else:
                 address = self.allocate(size_bytes, op)

@@ -226,12 +226,12 @@ class Recipes:
         targets: Sequence[FakeTensor],
     ) -> Recipe | None:
         """The recipe of the first result, if all values that it needs are known."""
-        if not can_be_computed(op) or any(_belongs_to_model(each) for each in targets):
+        if not can_be_computed(op) or any(map(_has_no_recipe, targets)):
             return None
         source = _attached(args[0]) if op.returns_view and args else None
         try:
             if source is not None:
-                if _belongs_to_model(args[0]):
+                if _has_no_recipe(args[0]):
                     return None
                 _note_views(op, args, kwargs, targets, source)
                 return recipe_of(targets[0])
@@ -264,7 +264,7 @@ class Recipes:
         self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], written: FakeTensor
     ) -> Recipe | None:
         """The recipe that a tensor, or what it is a view of, has after it is written."""
-        if not can_be_computed(op) or _belongs_to_model(written) or args[0] is not written:
+        if not can_be_computed(op) or _has_no_recipe(written) or args[0] is not written:
             return None
         attached = _attached(written)
         views = attached.views if attached is not None else ()
@@ -363,11 +363,16 @@ def recipe_of(tensor: Any) -> Recipe | None:
 
 
 def _storage_of(tensor: FakeTensor) -> int:
+    """0 for a sparse tensor, which has several."""
+    if tensor.layout is not torch.strided:
+        return 0
     return int(tensor.untyped_storage()._cdata)
 
 
-def _belongs_to_model(tensor: FakeTensor) -> bool:
-    return isinstance(tensor, torch.nn.Parameter)  # Also true of fake ones.
+def _has_no_recipe(tensor: FakeTensor) -> bool:
+    """Whether it belongs to a model, or is not an array of numbers."""
+    # A fake parameter is one, too.
+    return tensor.layout is not torch.strided or isinstance(tensor, torch.nn.Parameter)
 
 
 def _kept_arguments(op: Operation, args: Sequence[Any], used: _Used) -> list[Any]:
@@ -388,7 +393,7 @@ def _kept_names(kwargs: Mapping[str, Any], used: _Used) -> dict[str, Any]:
 def _kept(value: Any, used: _Used) -> Any:
     """An argument for later, without the tensors of the program."""
     if isinstance(value, FakeTensor):
-        if _belongs_to_model(value) or value.layout is not torch.strided:
+        if _has_no_recipe(value):
             raise _NoRecipe
         known = value.__dict__.get("_known_value")
         if known is None:

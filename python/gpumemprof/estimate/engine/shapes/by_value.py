@@ -16,7 +16,7 @@ from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.kernel_memory import take_nms_memory, take_unique_memory
-from gpumemprof.estimate.engine.shapes.shares import BY_CHANCE, Share, share_of
+from gpumemprof.estimate.engine.shapes.shares import BY_CHANCE, FEW_FOUND, Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.value_limits import limits
 from gpumemprof.estimate.engine.values import is_assumed, is_drawn, set_known, wanted_value
@@ -31,11 +31,14 @@ class DataShapes:
     """Answers such operations; each function returns NotImplemented where nothing is special."""
 
     def __init__(
-        self, assumptions: Assumptions, answers: Answers, on_most: Callable[[int], None]
+        self,
+        assumptions: Assumptions,
+        answers: Answers,
+        on_assumed_size: Callable[[int, bool], None],
     ) -> None:
-        """`on_most` is told how many were taken where nobody knows how many there are."""
+        """`on_assumed_size` is told sizes that nobody knows, and whether they are the most."""
         self._assumptions = assumptions
-        self._on_most = on_most
+        self._on_assumed_size = on_assumed_size
         self._answers = answers
         self.functions: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]], Any]] = {
             "nonzero": self._nonzero,
@@ -83,10 +86,12 @@ class DataShapes:
             size = min(most, round(share.part * most))
             text = f"{what}: {size} of at most {most}, {share.reason}"
             self._assumptions.add("shape", text, line)
+            if share.reason == FEW_FOUND:
+                self._on_assumed_size(size, False)
             return size
         text = f"{what}: as many as possible ({most})"
         self._assumptions.add("shape", text, line)
-        self._on_most(most)
+        self._on_assumed_size(most, True)
         return most
 
     def _count(self, mask: torch.Tensor, what: str) -> int:

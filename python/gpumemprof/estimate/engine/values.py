@@ -264,8 +264,10 @@ class Values:
             return self._assume(op, args, targets)
         for target in targets:
             note_hints(op.name, args, target)
-        if recipe.cost > _CHEAP or recipe.is_random or not all(
-            each.dtype in _EXACT_TYPES and _is_small(each) for each in targets
+        if (
+            recipe.cost > _CHEAP
+            or recipe.is_random
+            or not all(each.dtype in _EXACT_TYPES and _is_small(each) for each in targets)
         ):
             return False
         for target in targets:

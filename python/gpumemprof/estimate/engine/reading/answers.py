@@ -11,7 +11,13 @@ from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.reading.readings import Reading, Readings
 from gpumemprof.estimate.engine.user_lines import Line, current_line
-from gpumemprof.estimate.engine.values import is_assumed, is_drawn, is_usual, set_known, wanted_value
+from gpumemprof.estimate.engine.values import (
+    is_assumed,
+    is_drawn,
+    is_usual,
+    set_known,
+    wanted_value,
+)
 
 __all__ = ["Answers"]
 

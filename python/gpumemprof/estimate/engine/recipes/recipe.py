@@ -35,7 +35,7 @@ _SMALL = 1 << 14  # elements that are copied at once
 _CPU = torch.device("cpu")
 
 
-class _NoRecipe(Exception):
+class _NoRecipeError(Exception):
     """A value is unknown, or belongs to a model."""
 
 
@@ -47,7 +47,7 @@ class _Value:
     def __init__(self, tensor: torch.Tensor) -> None:
         is_counted = not tensor.is_inference()
         if tensor.numel() > _MOST_COPIED and not is_counted:
-            raise _NoRecipe
+            raise _NoRecipeError
         if not is_counted or tensor.numel() <= _SMALL:
             with outside_modes(), torch.inference_mode(False):
                 tensor = tensor.clone()
@@ -56,7 +56,7 @@ class _Value:
 
     def get(self) -> torch.Tensor:
         if self._tensor._version != self._version:
-            raise _NoRecipe
+            raise _NoRecipeError
         return self._tensor
 
 
@@ -236,7 +236,7 @@ class Recipes:
                 _note_views(op, args, kwargs, targets, source)
                 return recipe_of(targets[0])
             recipes = self._make(op, args, kwargs, targets)
-        except _NoRecipe:
+        except _NoRecipeError:
             return None
         for target, recipe in zip(targets, recipes):
             _attach(target, recipe)
@@ -277,7 +277,7 @@ class Recipes:
                 kept = [attached.base.recipe, *rest]
             else:
                 kept = [*_kept_arguments(op, args[:1], used), *rest]
-        except _NoRecipe:
+        except _NoRecipeError:
             return None
         used.cost += cost_of(op, args, int(written.numel()))
         if int(written.numel()) > _MOST_ELEMENTS or used.is_too_much():
@@ -394,7 +394,7 @@ def _kept(value: Any, used: _Used) -> Any:
     """An argument for later, without the tensors of the program."""
     if isinstance(value, FakeTensor):
         if _has_no_recipe(value):
-            raise _NoRecipe
+            raise _NoRecipeError
         known = value.__dict__.get("_known_value")
         if known is None:
             known = value.constant
@@ -403,7 +403,7 @@ def _kept(value: Any, used: _Used) -> Any:
             return _Value(known)
         recipe = recipe_of(value)
         if recipe is None:
-            raise _NoRecipe
+            raise _NoRecipeError
         used.add(recipe)
         return recipe
     if isinstance(value, torch.Tensor):

@@ -214,3 +214,15 @@ def test_attention_refuses_the_types_that_torch_refuses(estimate, others, mask):
         real = attend("cpu")
     assert attend("cuda") == real
     assert (real == "computed") == (others is torch.float32 and mask is None)
+
+
+def test_cuda_code_of_the_program_is_refused_before_it_is_compiled(estimate, tmp_path):
+    from torch.utils import cpp_extension
+
+    for code in (
+        lambda: cpp_extension.load_inline("mine", "int f();", "int f() { return 1; }"),
+        lambda: cpp_extension.load("mine", [str(tmp_path / "a.cpp"), str(tmp_path / "b.cu")]),
+    ):
+        error = failing(code)
+        assert isinstance(error, CannotEstimate)
+        assert "the extension mine has CUDA code" in str(error)

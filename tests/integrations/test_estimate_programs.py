@@ -54,6 +54,13 @@ def training(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_steps_are_counted_where_the_program_runs_to_its_end(training: Path) -> None:
+    done = estimate(training, "--json", "--steps", "all", "train.py", "--steps", "4")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["ended"], found["optimizer_steps"]) == ("exit", 4)
+
+
 def test_a_training_program_is_predicted_after_three_steps(training: Path) -> None:
     done = estimate(training, "--json", "-o", "est.gmp", "train.py")
     assert done.returncode == 0, done.stderr

@@ -65,6 +65,10 @@ Result<Overview> Recording::overview(const OverviewOptions& options) const {
   return made;
 }
 
+Result<Failure> Recording::explain(const FailureOptions& options) const {
+  return explain_failure(store_, replays_, phases_, path_, options);
+}
+
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
   if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   Result<WhatIf> made = make_whatif(store_, replays_, path_, options);

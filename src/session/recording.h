@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
+#include "analysis/failure/failure.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -38,6 +39,7 @@ class Recording {
   [[nodiscard]] const std::vector<std::vector<PhaseSpan>>& phases() const { return phases_; }
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
+  [[nodiscard]] Result<Failure> explain(const FailureOptions& options) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
   // `other`: the same program with a different batch size, or nullptr.
   [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},

@@ -57,8 +57,10 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
     const bool is_known = is_need_known(store, record, phases, overview.sources.kind);
     for (OomReport& oom : overview.ooms) oom.is_need_known = is_known;
   }
-  for (const OomReport& oom : overview.ooms)
+  for (OomReport& oom : overview.ooms) {
     overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
+    blame_growth(oom, overview.growth, overview.oom_whens.back().step);
+  }
   return overview;
 }
 

@@ -9,6 +9,9 @@
 namespace gpumemprof {
 namespace {
 
+// Bytes per step: less would take a million steps to matter.
+constexpr double kLeastGrowth = 1024;
+
 using Severity = LiveNotice::Severity;
 
 std::string times(std::uint64_t count) {
@@ -37,7 +40,7 @@ void add_device(const LiveDevice& device, std::vector<LiveNotice>& notices) {
                     times(device.unclear_retries)));
   }
   for (const LiveSite& site : device.sites) {
-    if (!site.growth_bytes_per_step) continue;
+    if (site.growth_bytes_per_step.value_or(0) < kLeastGrowth) continue;
     add(Severity::warning, "growth",
         fmt::format("{} keeps growing: {} per step, on average of the last steps", place(site),
                     format_bytes(static_cast<std::uint64_t>(*site.growth_bytes_per_step))));

@@ -67,13 +67,11 @@ class Row:
 
     def bytes_of(self, name: str) -> int | None:
         """A figure of the device; None if unknown."""
+        # Without a pool, nothing is reserved beyond what is allocated.
+        if name == "reserved_bytes" and not self.device.get("has_pool", True):
+            return None
         value: int | None = self.device.get(name)
         return value
-
-    @property
-    def room_bytes(self) -> int | None:
-        """What the process may take at most: the card, or its own limit."""
-        return self.bytes_of("total_bytes")
 
     @property
     def filled(self) -> float | None:

@@ -172,12 +172,12 @@ def _steps(row: Row, width: int) -> list[Text]:
     blank = " " * (room - len(shown))
     return [
         _line(
-            f"Steps {shown_count(last)}"[:_LABEL],
+            "Steps",
             sparkline(peaks, low, high, "not bold yellow"),
             f"{blank} peak  {right(shown_bytes(peaks[-1]), _BYTES)}",
         ),
         _line(
-            "",
+            f"{right(shown_count(last), _LABEL - 2)}  ",
             sparkline(floors, low, high, "not bold blue"),
             f"{blank} floor {right(shown_bytes(floors[-1]), _BYTES)}",
         ),

@@ -12,7 +12,7 @@ from gpumemprof.printable import printable
 
 __all__ = ["UNKNOWN", "Row", "rows", "shown_bytes", "shown_count", "shown_percent"]
 
-UNKNOWN = "–"
+UNKNOWN = "\u2013"
 _MOST_IN_FULL = 100_000
 
 
@@ -108,8 +108,8 @@ def rows(recordings: list[WatchedRecording]) -> list[Row]:
 def shown_bytes(size_bytes: float | None) -> str:
     """As everywhere else in gpumemprof.
 
-    >>> shown_bytes(None)
-    '–'
+    >>> shown_bytes(3 << 20)
+    '3.00 MiB'
     """
     return UNKNOWN if size_bytes is None else _core.format_bytes(int(size_bytes))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gpumemprof.live.figures import Row, shown_bytes, shown_count, shown_percent
+from gpumemprof.live.figures import UNKNOWN, Row, shown_bytes, shown_count, shown_percent
 from gpumemprof.live.screen.shapes import fit, load_style, right
 
 __all__ = ["COLUMNS", "TableState", "arranged", "table_lines"]
@@ -50,7 +50,7 @@ def _by_bytes(name: str) -> Callable[[Row], float]:
 
 COLUMNS = (
     Column("PROGRAM", "N", 0, lambda row: (row.program, _number(row.rank)), lambda row: row.name),
-    Column("DEVICE", "D", 6, lambda row: row.device.get("device", ""), lambda row: row.device.get("device", "–"), is_left=True),
+    Column("DEVICE", "D", 6, lambda row: row.device.get("device", ""), lambda row: row.device.get("device", UNKNOWN), is_left=True),
     Column("CARD", "C", 7, lambda row: _number(row.filled), lambda row: shown_percent(row.filled)),
     Column("HEADROOM", "H", 8, lambda row: _number(row.headroom_bytes), lambda row: shown_bytes(row.headroom_bytes)),
     Column("ALLOC", "M", 8, _by_bytes("allocated_bytes"), _bytes("allocated_bytes")),

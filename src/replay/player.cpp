@@ -71,6 +71,23 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
+void Player::keep_rows(const std::vector<bool>& is_kept) {
+  AllocationColumns& rows = record_.allocations;
+  const Column<std::uint32_t> places = keep_only(rows, is_kept);
+  for (std::uint32_t row = 0; row < places.size(); ++row) {
+    const std::uint32_t place = places[row];
+    if (place == AllocationId::kNone || rows.free_completed_event[place] != kNoEvent) continue;
+    const std::uint32_t block = blocks_.find(rows.address[place]);
+    if (block != kNoBlock && blocks_[block].allocation == AllocationId(row))
+      blocks_[block].allocation = AllocationId(place);
+  }
+  std::vector<AllocationId> uncertain;
+  for (const AllocationId row : uncertain_) {
+    if (places[row.index] != AllocationId::kNone) uncertain.emplace_back(places[row.index]);
+  }
+  uncertain_ = std::move(uncertain);
+}
+
 std::uint64_t Player::take_recent_peak_reserved() {
   return std::max(std::exchange(recent_peak_reserved_, 0), now_.reserved_bytes);
 }

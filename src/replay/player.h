@@ -43,6 +43,10 @@ class Player {
     if (block == kNoBlock || blocks_[block].is_pending) return {};
     return blocks_[block].allocation;
   }
+  // Forgets the rows of allocations that are gone and not kept; the others move up, in order.
+  void keep_rows(const std::vector<bool>& is_kept);
+  // What the first segment of the run is, if the events that show it come later.
+  void start_expandable(bool is_expandable) { expandable_mode_ = is_expandable; }
   // The most reserved since the last call.
   std::uint64_t take_recent_peak_reserved();
 

@@ -22,13 +22,18 @@ std::uint64_t above(std::uint64_t bytes, std::uint64_t bound) {
 class Verdict {
  public:
   Verdict(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-          OomReport& oom)
-      : store_(store), record_(record), replay_(replay), oom_(oom) {}
+          const std::vector<DeviceSample>& samples, HistoryPart part, OomReport& oom)
+      : store_(store),
+        record_(record),
+        replay_(replay),
+        samples_(samples),
+        part_(part),
+        oom_(oom) {}
 
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
     if (!is_known) doubt(OomDoubt::history);
-    card_ = card_at(store_, record_, oom_);
+    card_ = card_at(store_, record_, samples_, oom_);
     oom_.card_bytes = card_.total_bytes;
     oom_.other_processes_bytes = card_.others_bytes;
     oom_.outside_bytes = card_.outside_bytes;
@@ -38,7 +43,7 @@ class Verdict {
       return;
     }
     needed_bytes_ = capped_sum(oom_.in_use_bytes(), oom_.wanted_bytes);
-    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, oom_)) {
+    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, part_, oom_)) {
       oom_.limit = limit->bytes;
       oom_.is_limit_stated = limit->is_stated;
     }
@@ -83,7 +88,9 @@ class Verdict {
     const std::uint64_t bytes = is_certain ? room.low : room.high;
     sim::MemoryLimit limit;
     (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
-    JoinedRuns::Answer answer = JoinedRuns(store_, record_, replay_).survivors(oom_.event, limit);
+    JoinedRuns::Answer answer;
+    if (part_ == HistoryPart::whole)
+      answer = JoinedRuns(store_, record_, replay_).survivors(oom_.event, limit);
     if (!is_certain && answer.surviving_confs.empty()) return false;
     oom_.cause = OomCause::fragmentation;
     oom_.surviving_confs = std::move(answer.surviving_confs);
@@ -155,6 +162,8 @@ class Verdict {
   const Store& store_;
   const DeviceRecord& record_;
   const DeviceReplay& replay_;
+  const std::vector<DeviceSample>& samples_;
+  HistoryPart part_;
   OomReport& oom_;
   CardState card_;
   std::uint64_t needed_bytes_ = 0;
@@ -215,15 +224,23 @@ std::string_view oom_doubt_name(OomDoubt doubt) {
   return "not_tried";
 }
 
+OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part) {
+  OomReport report = read_oom(store, record, event);
+  Verdict(store, record, replay, samples, part, report).find();
+  return report;
+}
+
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit) {
   const EventColumns& events = record.events;
+  std::vector<DeviceSample> samples = store.samples();
+  std::erase_if(samples,
+                [&](const DeviceSample& sample) { return sample.device != record.device; });
   std::vector<OomReport> reports;
   for (std::uint32_t event = 0; event < events.size() && reports.size() < limit; ++event) {
     if (events.action[event] != Action::oom) continue;
-    OomReport report = read_oom(store, record, event);
-    Verdict(store, record, replay, report).find();
-    reports.push_back(std::move(report));
+    reports.push_back(oom_at(store, record, replay, samples, event, HistoryPart::whole));
   }
   return reports;
 }

@@ -170,16 +170,13 @@ class WatchedRecording:
         if is_here and now - self._asked_at > _QUIET_SECONDS / 2:
             self._asked_at = now
             self._was_written = system_processes.is_written(self.path, self.report["pid"])
-        ago = (
-            f"last event {_ago(self.last_event_seconds)}" if self.report["devices"] else "no event"
-        )
+        has_events = bool(self.report["devices"])
+        ago = f"last event {_ago(self.last_event_seconds)}" if has_events else "no event"
         if is_here and self._was_written is False:
             self._set("lost", f"killed or lost, {ago}")
         elif is_here and (room := self._room_bytes()) < _LEAST_ROOM_BYTES:
-            full = (
-                f"the disk is full ({_core.format_bytes(room)} left), so nothing more is recorded"
-            )
-            self._set("stopped", f"{full}, {ago}; the program goes on")
+            full = f"the disk is full ({_core.format_bytes(room)} left)"
+            self._set("stopped", f"{full}, so nothing more is recorded, {ago}; the program goes on")
         elif not is_here:
             where = f"its program runs on {self.report['host']}, which cannot be seen from here"
             self._set("quiet", f"nothing written lately, {ago}; {where}")
@@ -213,9 +210,7 @@ class WatchedRecording:
         if not self.path.exists():
             self._set("removed", "the recording was removed; these are its last figures")
         elif "shorter" in error.message or "replaced" in error.message:
-            self.notes = [
-                f"{self.path.name} was replaced while it was watched: this is the new one"
-            ]
+            self.notes = [f"{self.path.name} was replaced while watched: this is the new one"]
             self.report = {}
             self._counts.clear()
             self._set("starting", "a new recording under the same name")

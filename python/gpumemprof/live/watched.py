@@ -25,6 +25,7 @@ _QUIET_SECONDS = 2.0
 _RATE_SECONDS = 1.0
 # A block that is to be written needs more than this.
 _LEAST_ROOM_BYTES = 1 << 16
+_INTERRUPTED = "exception: KeyboardInterrupt"
 _PEAKS = ("recent_peak_allocated_bytes", "recent_peak_reserved_bytes", "recent_peak_used_bytes")
 
 
@@ -150,7 +151,7 @@ class WatchedRecording:
         if report["problem"]:
             self._set("stopped", f"the recording stopped: {report['problem']}")
         elif report["ended"] is not None:
-            is_crash = report["ended"].startswith("exception")
+            is_crash = report["ended"].startswith("exception") and report["ended"] != _INTERRUPTED
             self._set("crashed" if is_crash else "ended", _ending(report["ended"]))
         elif report["is_behind"]:
             read, size = report["file_bytes"], max(self.size_bytes, 1)
@@ -220,6 +221,8 @@ class WatchedRecording:
 
 def _ending(reason: str) -> str:
     kind, _, detail = reason.partition(": ")
+    if reason == _INTERRUPTED:
+        return "ended: interrupted (Ctrl-C)"
     if kind == "exception":
         return f"ended by an exception: {detail}"
     if reason == "stop":

@@ -269,8 +269,7 @@ bool Player::segment_event(std::uint32_t event) {
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
-  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    ++unclear_retries_;
+  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request) ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,

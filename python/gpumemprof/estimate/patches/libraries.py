@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
+from gpumemprof.estimate.patches.exporting import change_inductor, change_onnx
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
@@ -56,6 +57,14 @@ def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
 
 
+def _onnx(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_onnx(patcher, module, saver.device)
+
+
+def _ahead_of_time(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_inductor(patcher, module)
+
+
 def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     """DTensor finds shapes with fake tensors of its own, which must not count as the program's."""
     kind = module.ShardingPropagator
@@ -95,6 +104,8 @@ def _hub(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
 _CHANGES: dict[str, Change] = {
     "huggingface_hub.utils._http": _hub,
     "torch.nn.attention.flex_attention": _flex_attention,
+    "torch.onnx": _onnx,
+    "torch._inductor": _ahead_of_time,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,

@@ -4,6 +4,7 @@
 // One thread fills it; afterwards any number may read it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,6 +46,12 @@ struct DeviceRecord {
   // Made by analysis/sources:
   AllocationLabels labels;
 };
+
+// Whether events are missing, and with them what became of the memory.
+inline bool loses_state(const DeviceRecord& record) {
+  return std::ranges::any_of(record.lost_events,
+                             [](const LostEvents& lost) { return !lost.is_bridged; });
+}
 
 class Store final : public EventSink {
  public:

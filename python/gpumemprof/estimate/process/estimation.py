@@ -70,9 +70,9 @@ class Estimation:
                 "another release, or report this with that line"
             )
             raise
-        if self._request.steps is not None:
-            self._steps = StepLimit(self._request.steps, self._on_step, self._on_last_step)
-            self._steps.start()
+        most = sys.maxsize if self._request.steps is None else self._request.steps
+        self._steps = StepLimit(most, self._on_step, self._on_last_step)
+        self._steps.start()
         return found
 
     def closing(self) -> None:

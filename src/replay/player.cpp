@@ -71,19 +71,20 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
-void Player::keep_rows(const std::vector<bool>& is_kept) {
+void Player::keep_rows(const std::vector<std::uint32_t>& kept) {
   AllocationColumns& rows = record_.allocations;
-  const Column<std::uint32_t> places = keep_only(rows, is_kept);
-  for (std::uint32_t row = 0; row < places.size(); ++row) {
-    const std::uint32_t place = places[row];
-    if (place == AllocationId::kNone || rows.free_completed_event[place] != kNoEvent) continue;
-    const std::uint32_t block = blocks_.find(rows.address[place]);
-    if (block != kNoBlock && blocks_[block].allocation == AllocationId(row))
-      blocks_[block].allocation = AllocationId(place);
+  keep_only(rows, kept);
+  for (std::uint32_t row = 0; row < kept.size(); ++row) {
+    if (rows.free_completed_event[row] != kNoEvent) continue;
+    const std::uint32_t block = blocks_.find(rows.address[row]);
+    if (block != kNoBlock && blocks_[block].allocation == AllocationId(kept[row]))
+      blocks_[block].allocation = AllocationId(row);
   }
   std::vector<AllocationId> uncertain;
-  for (const AllocationId row : uncertain_) {
-    if (places[row.index] != AllocationId::kNone) uncertain.emplace_back(places[row.index]);
+  for (const AllocationId old : uncertain_) {
+    const auto place = std::lower_bound(kept.begin(), kept.end(), old.index);
+    if (place != kept.end() && *place == old.index)
+      uncertain.emplace_back(static_cast<std::size_t>(place - kept.begin()));
   }
   uncertain_ = std::move(uncertain);
 }
@@ -268,8 +269,7 @@ bool Player::segment_event(std::uint32_t event) {
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
-  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    ++unclear_retries_;
+  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request) ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,

@@ -43,8 +43,8 @@ class Player {
     if (block == kNoBlock || blocks_[block].is_pending) return {};
     return blocks_[block].allocation;
   }
-  // Forgets the rows of allocations that are gone and not kept; the others move up, in order.
-  void keep_rows(const std::vector<bool>& is_kept);
+  // Forgets all rows but these, in order: those of allocations that are gone. The rest moves up.
+  void keep_rows(const std::vector<std::uint32_t>& kept);
   // What the first segment of the run is, if the events that show it come later.
   void start_expandable(bool is_expandable) { expandable_mode_ = is_expandable; }
   // The same, if it was freed and a stream still uses it too.

@@ -69,8 +69,7 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
       period.from_event = lost.before_event;
       period.to_event = std::max(lost.end_event, lost.before_event);
       period.from_ns = since(device.first_time_ns, lost.first_time_ns);
-      period.to_ns =
-          since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
+      period.to_ns = since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
       period.allocations = lost.allocations;
       period.frees = lost.frees;
       period.is_summarised = lost.is_bridged;

@@ -27,7 +27,13 @@ void bind_follow(nb::module_& module) {
              return value_or_raise(FollowedRun::open(path)).release();
            }),
            nb::arg("path"))
-      .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"));
+      .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"))
+      .def(
+          "report",
+          [](FollowedRun& run, std::size_t most_sites, std::size_t most_steps) {
+            return live_json(run.report(most_sites, most_steps));
+          },
+          nb::arg("most_sites"), nb::arg("most_steps"));
 }
 
 }  // namespace gpumemprof::bindings

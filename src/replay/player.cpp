@@ -71,6 +71,23 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
+void Player::keep_rows(const std::vector<bool>& is_kept) {
+  AllocationColumns& rows = record_.allocations;
+  const Column<std::uint32_t> places = keep_only(rows, is_kept);
+  for (std::uint32_t row = 0; row < places.size(); ++row) {
+    const std::uint32_t place = places[row];
+    if (place == AllocationId::kNone || rows.free_completed_event[place] != kNoEvent) continue;
+    const std::uint32_t block = blocks_.find(rows.address[place]);
+    if (block != kNoBlock && blocks_[block].allocation == AllocationId(row))
+      blocks_[block].allocation = AllocationId(place);
+  }
+  std::vector<AllocationId> uncertain;
+  for (const AllocationId row : uncertain_) {
+    if (places[row.index] != AllocationId::kNone) uncertain.emplace_back(places[row.index]);
+  }
+  uncertain_ = std::move(uncertain);
+}
+
 std::uint64_t Player::take_recent_peak_reserved() {
   return std::max(std::exchange(recent_peak_reserved_, 0), now_.reserved_bytes);
 }
@@ -233,7 +250,7 @@ void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
   if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    has_unclear_retries_ = true;
+    ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
@@ -390,7 +407,8 @@ DeviceReplay Player::summary() const {
   }
   // Every out-of-memory error was preceded by a retry.
   result.counters.alloc_retries = result.counters.ooms;
-  if (has_unclear_retries_) result.counters.alloc_retries.reset();
+  result.counters.unclear_retries = unclear_retries_;
+  if (unclear_retries_ > 0) result.counters.alloc_retries.reset();
   result.contradictions = contradictions_;
   return result;
 }

@@ -43,6 +43,10 @@ class Player {
     if (block == kNoBlock || blocks_[block].is_pending) return {};
     return blocks_[block].allocation;
   }
+  // Forgets the rows of allocations that are gone and not kept; the others move up, in order.
+  void keep_rows(const std::vector<bool>& is_kept);
+  // What the first segment of the run is, if the events that show it come later.
+  void start_expandable(bool is_expandable) { expandable_mode_ = is_expandable; }
   // The most reserved since the last call.
   std::uint64_t take_recent_peak_reserved();
 
@@ -110,7 +114,7 @@ class Player {
   // A burst of segment_free and segment_unmap events, to distinguish retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
   StackId burst_stack_;
-  bool has_unclear_retries_ = false;
+  std::uint64_t unclear_retries_ = 0;
   std::map<std::uint64_t, SegmentId> live_segments_;
   std::vector<AllocationId> uncertain_;  // ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>> corrections_;

@@ -31,6 +31,17 @@ void PoollessPlayer::play(const EventColumns& events, std::uint32_t first, std::
 
 MemoryTotals PoollessPlayer::now() const { return totals_of(live_bytes_); }
 
+void PoollessPlayer::keep_rows(const std::vector<bool>& is_kept) {
+  const Column<std::uint32_t> places = keep_only(allocations_, is_kept);
+  for (std::uint32_t row = 0; row < places.size(); ++row) {
+    const std::uint32_t place = places[row];
+    if (place == AllocationId::kNone || allocations_.free_completed_event[place] != kNoEvent)
+      continue;
+    std::uint32_t* known = rows_.find(allocations_.address[place]);
+    if (known != nullptr && *known == row) *known = place;
+  }
+}
+
 void PoollessPlayer::allocate(const EventColumns& events, std::size_t index, std::uint32_t event) {
   const std::uint64_t address = events.address[index];
   // Its free is missing: it ended when another allocation took its address.

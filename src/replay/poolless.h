@@ -24,6 +24,8 @@ class PoollessPlayer {
   void play(const EventColumns& events, std::uint32_t first, std::size_t begin, std::size_t end);
 
   [[nodiscard]] MemoryTotals now() const;
+  // Forgets the rows of allocations that are gone and not kept; the others move up, in order.
+  void keep_rows(const std::vector<bool>& is_kept);
   // The allocation that is live at an address; none if there is none.
   [[nodiscard]] AllocationId live_at(std::uint64_t address) const {
     const std::uint32_t* row = rows_.find(address);

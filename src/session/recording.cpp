@@ -118,11 +118,11 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
   return writer.value()->close("simulated");
 }
 
-std::optional<Error> Recording::cut() const {
-  const std::optional<CutPoint>& cut = store_.origin().cut;
+std::optional<Error> cut_in(const Origin& origin, const std::string& path) {
+  const std::optional<CutPoint>& cut = origin.cut;
   if (!cut) return std::nullopt;
   return Error{
-      ErrorCode::bad_input, cut->reason, path_ + ", byte " + std::to_string(cut->byte_offset),
+      ErrorCode::bad_input, cut->reason, path + ", byte " + std::to_string(cut->byte_offset),
       "what came before it is reported; for the rest, copy the file again or record again"};
 }
 

@@ -19,6 +19,9 @@
 
 namespace gpumemprof {
 
+// A sentence where a file was cut off; nothing where it is complete.
+std::optional<Error> cut_in(const Origin& origin, const std::string& path);
+
 class Recording {
  public:
   static Result<std::shared_ptr<const Recording>> open(const std::string& path,
@@ -45,7 +48,7 @@ class Recording {
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;
   // A sentence where the file was cut off; nothing where it is complete.
-  [[nodiscard]] std::optional<Error> cut() const;
+  [[nodiscard]] std::optional<Error> cut() const { return cut_in(store_.origin(), path_); }
 
  private:
   Recording() = default;

@@ -148,7 +148,7 @@ def _guard() -> None:
         return
     _is_guarded = True
     # Registered before anything in the program, so it runs after all of it.
-    atexit.register(_end)
+    atexit.register(_end_at_exit)
     os.register_at_fork(after_in_child=_after_fork)
     leave_at_once = os._exit
 
@@ -172,6 +172,12 @@ def _end(how: str = "exit") -> None:
     if ends is not None and os.getpid() == _process:
         with contextlib.suppress(Exception):
             ends(how)
+
+
+def _end_at_exit() -> None:
+    # Python notes here an exception that nobody caught.
+    kind = getattr(sys, "last_type", None)
+    _end("exit" if kind is None else f"exception: {kind.__name__}")
 
 
 def _after_fork() -> None:

@@ -38,6 +38,7 @@ Options:
   -o, --output FILE   Write to FILE (default: SCRIPT.PID.gmp; in a distributed
                       run, the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
+  --live              Show the program's memory on the terminal while it runs
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
   --no-labels         Do not record which memory holds parameters,
@@ -61,12 +62,14 @@ class _Options:
     arguments: list[str]
     output: str | None
     settings: Settings
+    is_live: bool
 
 
 def _parser() -> CommandParser:
     parser = CommandParser("gpumemprof run", _HELP)
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
+    parser.add_argument("--live", action="store_true")
     parser.add_argument("--no-children", action="store_false", dest="children")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
@@ -106,10 +109,10 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         arguments=given.record_arguments,
         alerts=[parse_alert(text).text for text in given.alert],
     )
-    return _Options(program[0], is_module, program[1:], given.output, settings)
+    return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
 
 
-def _set_paths(options: _Options) -> None:
+def _set_paths(options: _Options, pid: int) -> None:
     suffix = rank_suffix()
     settings = options.settings
     if options.output is not None:
@@ -118,7 +121,7 @@ def _set_paths(options: _Options) -> None:
         settings.output = str(path.with_name(f"{path.stem}{suffix}{path.suffix}"))
     else:
         base = Path(options.script if options.is_module else Path(options.script).stem)
-        settings.output = f"{base}{suffix}.{os.getpid()}.gmp"
+        settings.output = f"{base}{suffix}.{pid}.gmp"
     settings.children_base = str(Path.cwd() / base)
 
 
@@ -185,7 +188,7 @@ def main(
         if options is None:
             print(_HELP, end="")
             return 0
-        _set_paths(options)
+        _set_paths(options, os.getpid())
         if (problem := _check(options)) is not None:
             raise parser.mistake(problem)
     except UsageError as mistake:
@@ -196,4 +199,21 @@ def main(
     settings.children &= not is_quiet
     words = [options.script, *options.arguments]
     settings.command = recorded_command(words, settings.arguments)
+    if options.is_live:
+        return _watch(options)
     _become(options)
+
+
+def _watch(options: _Options) -> int:
+    """Run the program in a child process, and show its memory meanwhile."""
+    from gpumemprof.live import program
+
+    def become() -> NoReturn:
+        _set_paths(options, os.getpid())
+        _become(options)
+
+    def output_of(pid: int) -> str:
+        _set_paths(options, pid)
+        return options.settings.output
+
+    return program.run(become, output_of)

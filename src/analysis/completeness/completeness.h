@@ -57,6 +57,17 @@ struct Completeness {
   }
 };
 
+// How much of a device's history a recording holds.
+struct DeviceExtent {
+  DeviceIndex device = 0;
+  EventCounts rows;
+  std::int64_t first_time_ns = kUnknownTime;
+  std::int64_t last_time_ns = kUnknownTime;
+  std::vector<LostEvents> lost_events;
+};
+
 Completeness find_completeness(const Store& store);
+// The same if the store does not hold the events.
+Completeness find_completeness(const Store& store, const std::vector<DeviceExtent>& devices);
 
 }  // namespace gpumemprof

@@ -22,13 +22,20 @@ std::uint64_t above(std::uint64_t bytes, std::uint64_t bound) {
 class Verdict {
  public:
   Verdict(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+          const std::vector<DeviceSample>& samples, HistoryPart part,
           const SimulationDeadline& deadline, OomReport& oom)
-      : store_(store), record_(record), replay_(replay), deadline_(deadline), oom_(oom) {}
+      : store_(store),
+        record_(record),
+        replay_(replay),
+        samples_(samples),
+        part_(part),
+        deadline_(deadline),
+        oom_(oom) {}
 
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
     if (!is_known) doubt(OomDoubt::history);
-    card_ = card_at(store_, record_, oom_);
+    card_ = card_at(store_, record_, samples_, oom_);
     oom_.card_bytes = card_.total_bytes;
     oom_.other_processes_bytes = card_.others_bytes;
     oom_.outside_bytes = card_.outside_bytes;
@@ -38,7 +45,7 @@ class Verdict {
       return;
     }
     needed_bytes_ = capped_sum(oom_.in_use_bytes(), oom_.wanted_bytes);
-    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, oom_)) {
+    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, part_, oom_)) {
       oom_.limit = limit->bytes;
       oom_.is_limit_stated = limit->is_stated;
     }
@@ -51,7 +58,8 @@ class Verdict {
           ByteRange{above(needed_bytes_, room->high), above(needed_bytes_, room->low)};
     }
     binds_limit_ ? blame_limit() : blame_card();
-    if (room) blame_request(*room);
+    // A window does not show what was requested before it.
+    if (room && part_ == HistoryPart::whole) blame_request(*room);
   }
 
  private:
@@ -86,7 +94,9 @@ class Verdict {
     const std::uint64_t bytes = is_certain ? room.low : room.high;
     sim::MemoryLimit limit;
     (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
-    JoinedRuns::Answer answer = JoinedRuns(store_, record_, replay_, deadline_).survivors(oom_.event, limit);
+    JoinedRuns::Answer answer;
+    if (part_ == HistoryPart::whole)
+      answer = JoinedRuns(store_, record_, replay_, deadline_).survivors(oom_.event, limit);
     oom_.is_simulation_skipped = answer.is_late;
     if (!is_certain && answer.surviving_confs.empty()) {
       if (answer.is_late) doubt(OomDoubt::not_tried);
@@ -207,6 +217,8 @@ class Verdict {
   const Store& store_;
   const DeviceRecord& record_;
   const DeviceReplay& replay_;
+  const std::vector<DeviceSample>& samples_;
+  HistoryPart part_;
   const SimulationDeadline& deadline_;
   OomReport& oom_;
   CardState card_;
@@ -226,6 +238,13 @@ OomReport read_oom(const Store& store, const DeviceRecord& record, std::uint32_t
     if (share.stream == events.stream[event]) report.largest_free_bytes = share.largest_free_bytes;
   }
   return report;
+}
+
+std::vector<DeviceSample> samples_of(const Store& store, const DeviceRecord& record) {
+  std::vector<DeviceSample> samples = store.samples();
+  std::erase_if(samples,
+                [&](const DeviceSample& sample) { return sample.device != record.device; });
+  return samples;
 }
 
 }  // namespace
@@ -276,22 +295,30 @@ std::string_view oom_doubt_name(OomDoubt doubt) {
   return "not_tried";
 }
 
+OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 const SimulationDeadline& deadline) {
+  OomReport report = read_oom(store, record, event);
+  Verdict(store, record, replay, samples, part, deadline, report).find();
+  return report;
+}
+
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit) {
   const EventColumns& events = record.events;
+  const std::vector<DeviceSample> samples = samples_of(store, record);
   std::vector<OomReport> reports;
   for (std::uint32_t event = 0; event < events.size() && reports.size() < limit; ++event) {
     if (events.action[event] != Action::oom) continue;
-    reports.push_back(find_oom_at(store, record, replay, event));
+    reports.push_back(oom_at(store, record, replay, samples, event, HistoryPart::whole));
   }
   return reports;
 }
 
 OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                       std::uint32_t event, const SimulationDeadline& deadline) {
-  OomReport report = read_oom(store, record, event);
-  Verdict(store, record, replay, deadline, report).find();
-  return report;
+  return oom_at(store, record, replay, samples_of(store, record), event, HistoryPart::whole,
+                deadline);
 }
 
 void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step) {

@@ -87,11 +87,20 @@ struct OomReport {
   }
 };
 
+using SimulationDeadline = std::optional<std::chrono::steady_clock::time_point>;
+
+// Whether a record holds the whole run or a window of it: what would have to be simulated from the
+// first event on is then not tried.
+enum class HistoryPart : std::uint8_t { whole, window };
+// `samples`: of the device, numbered like the record's events.
+OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 const SimulationDeadline& deadline = {});
+
 // At most the first `limit` of them: each is a sweep over the whole history.
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit);
 
-using SimulationDeadline = std::optional<std::chrono::steady_clock::time_point>;
 // The one at this event. No simulation starts after the deadline.
 OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                       std::uint32_t event, const SimulationDeadline& deadline = {});

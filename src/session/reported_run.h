@@ -1,0 +1,30 @@
+// ReportedRun: any recording, for a report. A short one is read whole; a long one in windows, so
+// that memory does not grow with it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "session/recording.h"
+#include "windows/windowed_run.h"
+
+namespace gpumemprof {
+
+class ReportedRun {
+ public:
+  static Result<std::unique_ptr<ReportedRun>> open(const std::string& path,
+                                                   const OpenOptions& options = {});
+
+  [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {});
+  [[nodiscard]] const Store& store() const;
+  // A sentence where the file was cut off; nothing where it is complete.
+  [[nodiscard]] std::optional<Error> cut() const { return cut_in(store().origin(), path_); }
+  [[nodiscard]] bool is_windowed() const { return windowed_ != nullptr; }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const Recording> whole_;
+  std::unique_ptr<WindowedRun> windowed_;
+};
+
+}  // namespace gpumemprof

@@ -85,7 +85,8 @@ def main() -> None:
         threading.Thread(target=drain, args=(terminal, is_done), daemon=True).start()
         time.sleep(3)  # It starts; that is no cost of watching.
         started = cpu_seconds(pid)
-        written, took = grow(options.recording, growing, options.rate * size / events, options.seconds)
+        speed = options.rate * size / events
+        written, took = grow(options.recording, growing, speed, options.seconds)
         time.sleep(LAST_LOOK_SECONDS)
         used = cpu_seconds(pid) - started
         os.write(terminal, b"q" if not options.json else b"\x03")

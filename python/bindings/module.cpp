@@ -20,4 +20,5 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_estimate(module);
   gpumemprof::bindings::bind_failure(module);
   gpumemprof::bindings::bind_follow(module);
+  gpumemprof::bindings::bind_frames(module);
 }

@@ -32,6 +32,7 @@ from gpumemprof.errors import (
     Error,
     InputError,
     InternalError,
+    LeakWarning,
     MissingFileError,
     NoCudaError,
     RecordingWarning,
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from gpumemprof.alerts.rule import Alert
     from gpumemprof.alerts.tracker import MemoryTracker
     from gpumemprof.estimate.notebook import Estimate, estimate, estimating
+    from gpumemprof.holders.expected import Expectation, expect_freed
+    from gpumemprof.holders.leak import Leak
+    from gpumemprof.holders.watch import LeakWatch, watch_leaks
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
     from gpumemprof.profile.result import OwnAllocations, ProfileResult
@@ -73,7 +77,10 @@ _LATER = {
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
     "Estimate": "estimate.notebook",
+    "Expectation": "holders.expected",
     "GPUMemoryProfiler": "profile.profiler",
+    "Leak": "holders.leak",
+    "LeakWatch": "holders.watch",
     "MemorySnapshot": "profile.memory_state",
     "MemoryTracker": "alerts.tracker",
     "OwnAllocations": "profile.result",
@@ -83,8 +90,10 @@ _LATER = {
     "default_profiler": "profile.shortcuts",
     "estimate": "estimate",
     "estimating": "estimate.notebook",
+    "expect_freed": "holders.expected",
     "profile_context": "profile.shortcuts",
     "profile_function": "profile.shortcuts",
+    "watch_leaks": "holders.watch",
 }
 
 
@@ -115,11 +124,15 @@ __all__ = [
     "EnvironmentProblem",
     "Error",
     "Estimate",
+    "Expectation",
     "Frame",
     "GPUMemoryProfiler",
     "InputError",
     "InternalError",
     "Label",
+    "Leak",
+    "LeakWarning",
+    "LeakWatch",
     "LiveGroup",
     "MemorySnapshot",
     "MemoryTracker",
@@ -143,6 +156,7 @@ __all__ = [
     "demo_path",
     "estimate",
     "estimating",
+    "expect_freed",
     "load",
     "profile_context",
     "profile_function",
@@ -151,4 +165,5 @@ __all__ = [
     "step",
     "stop",
     "tag",
+    "watch_leaks",
 ]

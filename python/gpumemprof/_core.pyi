@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from gpumemprof.recorder.summary import RecordingSummary
 
@@ -33,6 +33,25 @@ class FollowedRun:
     def __init__(self, path: str) -> None: ...
     def read(self, most_bytes: int, most_sites: int, most_steps: int) -> str: ...
     def report(self, most_sites: int, most_steps: int) -> str: ...
+    def kept_sites(self, most_sites: int, most_blocks: int) -> list[KeptSiteRow]: ...
+
+class KeptSiteRow(TypedDict):
+    """A line of user code whose memory stays and becomes more."""
+
+    device: int
+    file: str | None
+    line: int
+    function: str | None
+    is_backward: bool
+    bytes: int
+    blocks: int
+    growth_bytes_per_step: float | None
+    old_bytes: int
+    old_blocks: int
+    places: list[tuple[int, int]]
+
+def instance_dict(instance: object) -> dict[str, Any] | None: ...
+def frame_values(frame: object, variables: int) -> list[tuple[int, Any]]: ...
 
 class AllocationRow:
     """One allocation; times are Unix nanoseconds."""
@@ -142,10 +161,13 @@ def capture_start(
     waits_for_events: bool,
     facts: dict[str, str],
     is_predicted: bool = False,
+    keep_bytes: int = 0,
+    chapter_events: int = 0,
 ) -> int: ...
 def capture_stop(recording: int, reason: str) -> RecordingSummary: ...
 def capture_watch_exit() -> bool: ...
 def capture_stop_all(reason: str) -> None: ...
+def capture_flush(recording: int) -> None: ...
 def capture_is_recording() -> bool: ...
 def capture_add_facts(recording: int, facts: dict[str, str]) -> None: ...
 def capture_set_settings(recording: int, text: str, major: int, minor: int) -> bool: ...

@@ -116,6 +116,14 @@ bool flush(std::chrono::milliseconds most) {
   return done.wait_for(most) == std::future_status::ready;
 }
 
+void flush(RecordingNumber recording) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return;
+  engine->run_and_wait([recording](Drain& drain) {
+    if (Output* output = drain.outputs().find(recording)) output->flush();
+  });
+}
+
 void add_facts(RecordingNumber recording, const Facts& facts) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, kActionCount> kActionNames = {
     "alloc",        "free_requested", "free_completed", "segment_alloc",
     "segment_free", "segment_map",    "segment_unmap",  "snapshot",
-    "oom",          "annotate",       "other"};
+    "oom",          "annotate",       "other",          "placed"};
 
 // Keeps an optional column empty until the first row that has a value for it.
 template <typename T>

@@ -76,6 +76,8 @@ void FollowedDevice::add_start(const SegmentState& segment, std::span<const Bloc
 void FollowedDevice::begin() {
   if (!store_.facts().has_pool()) {
     poolless_ = std::make_unique<PoollessPlayer>(record_, static_cast<LifetimeListener*>(this));
+    poolless_->begin_with(record_.start_state);
+    record_.start_state = ListedState();
     return;
   }
   player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
@@ -123,7 +125,9 @@ void FollowedDevice::apply_until(std::uint64_t row) {
   for (; !labellings_.empty() && labellings_.front().before_event <= row; labellings_.pop_front())
     apply(labellings_.front());
   for (; !marks_.empty() && marks_.front().before_event <= row; marks_.pop_front()) {
-    if (steps_.take(marks_.front())) sites_.end_step();
+    if (!steps_.take(marks_.front())) continue;
+    sites_.end_step();
+    step_start_event_ = marks_.front().before_event;
   }
   for (; !samples_.empty() && samples_.front().before_event <= row; samples_.pop_front())
     apply(samples_.front());
@@ -179,7 +183,7 @@ void FollowedDevice::allocated(AllocationId row) {
     if (is_backward) stack = forward;
   }
   if (details_.size() <= row.index) details_.resize(row.index + 1);
-  details_[row.index] = {sites_.site_of(stack, is_backward), source, false};
+  details_[row.index] = {sites_.site_of(stack, is_backward), source, false, true};
   const std::uint64_t bytes = rows.requested_bytes[row.index];
   sites_.add(details_[row.index].site, bytes);
   by_source_[static_cast<std::size_t>(source)] += bytes;
@@ -190,7 +194,8 @@ void FollowedDevice::allocated(AllocationId row) {
 
 void FollowedDevice::freed(AllocationId row) {
   const AllocationColumns& rows = record_.allocations;
-  const Detail& detail = details_[row.index];
+  Detail& detail = details_[row.index];
+  detail.is_live = false;
   const std::uint64_t bytes = rows.requested_bytes[row.index];
   sites_.remove(detail.site, bytes);
   by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
@@ -201,7 +206,7 @@ void FollowedDevice::freed(AllocationId row) {
 
 void FollowedDevice::add(const LostEvents& lost) {
   if (lost.count != LostEvents::kUnknownCount) lost_events_ += lost.count;
-  ++contradictions_;
+  if (!lost.is_bridged) ++contradictions_;
 }
 
 MemoryTotals FollowedDevice::totals() const {

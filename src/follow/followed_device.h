@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/code/code_kind.h"
+#include "follow/kept_site.h"
 #include "follow/live_report.h"
 #include "follow/live_sites.h"
 #include "follow/live_steps.h"
@@ -37,6 +38,9 @@ class FollowedDevice final : private LifetimeListener {
   }
   // The recent peaks start again.
   LiveDevice report(std::size_t most_sites, std::size_t most_steps);
+  // The sites whose memory grows or has accumulated, most bytes first.
+  [[nodiscard]] std::vector<KeptSite> kept_sites(std::size_t most_sites,
+                                                 std::size_t most_blocks) const;
 
  private:
   // What is known about a live allocation beyond its row.
@@ -44,6 +48,7 @@ class FollowedDevice final : private LifetimeListener {
     std::uint32_t site = 0;
     MemorySource source = MemorySource::unknown;
     bool is_labelled = false;
+    bool is_live = false;
   };
 
   void allocated(AllocationId row) override;
@@ -68,6 +73,7 @@ class FollowedDevice final : private LifetimeListener {
   const EventColumns* playing_ = nullptr;
   std::uint64_t events_ = 0;
   std::uint64_t lost_events_ = 0;
+  std::uint64_t step_start_event_ = 0;  // the first of the step that is running
   std::uint64_t contradictions_ = 0;
   std::int64_t last_time_ns_ = kUnknownTime;
   std::optional<DeviceSample> sample_;

@@ -1,5 +1,9 @@
 #include "follow/followed_run.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
 #include "follow/live_notices.h"
 
 namespace gpumemprof {
@@ -37,6 +41,16 @@ void FollowedRun::play_waiting() {
   waiting_.clear();
   waiting_events_ = 0;
   ends_flush_ = false;
+}
+
+std::vector<KeptSite> FollowedRun::kept_sites(std::size_t most_sites, std::size_t most_blocks) {
+  play_waiting();
+  std::vector<KeptSite> found;
+  for (const auto& [index, followed] : devices_)
+    std::ranges::move(followed->kept_sites(most_sites, most_blocks), std::back_inserter(found));
+  std::ranges::stable_sort(found, std::ranges::greater(), &KeptSite::bytes);
+  if (found.size() > most_sites) found.resize(most_sites);
+  return found;
 }
 
 Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_sites,

@@ -10,6 +10,7 @@
 
 #include "event/event_sink.h"
 #include "follow/followed_device.h"
+#include "follow/kept_site.h"
 #include "follow/live_report.h"
 #include "store/store.h"
 #include "trace/follower.h"
@@ -25,6 +26,9 @@ class FollowedRun final : private EventSink {
   Result<LiveReport> read(std::uint64_t most_bytes, std::size_t most_sites, std::size_t most_steps);
   // How it looks as far as it has been read, for one that can no longer be read.
   LiveReport report(std::size_t most_sites, std::size_t most_steps);
+  // Of what was read: the sites whose memory grows or has accumulated, most bytes first, and where
+  // some of their blocks are. Call when the file was written to its end.
+  std::vector<KeptSite> kept_sites(std::size_t most_sites, std::size_t most_blocks);
 
  private:
   FollowedRun() = default;

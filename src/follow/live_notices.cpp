@@ -1,7 +1,5 @@
 #include "follow/live_notices.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/bytes.h"
@@ -9,15 +7,18 @@
 namespace gpumemprof {
 namespace {
 
+// Bytes per step: less would take a million steps to matter.
+constexpr double kLeastGrowth = 1024;
+
 using Severity = LiveNotice::Severity;
 
 std::string times(std::uint64_t count) {
-  return count == 1 ? "once" : fmt::format("{} times", count);
+  return count == 1 ? "once" : std::to_string(count) + " times";
 }
 
 std::string place(const LiveSite& site) {
   if (site.file.empty()) return "memory without a stack";
-  return fmt::format("{}{}:{}", site.is_backward ? "the backward of " : "", site.file, site.line);
+  return (site.is_backward ? "the backward of " : "") + site.file + ":" + std::to_string(site.line);
 }
 
 void add_device(const LiveDevice& device, std::vector<LiveNotice>& notices) {
@@ -32,19 +33,19 @@ void add_device(const LiveDevice& device, std::vector<LiveNotice>& notices) {
         "the pool was full and was emptied " + times(*device.retries) + ", which is slow");
   } else if (!device.retries) {
     add(Severity::warning, "retries",
-        fmt::format("the pool was emptied {} before it took more: it was full, or the program "
-                    "called empty_cache()",
-                    times(device.unclear_retries)));
+        "the pool was emptied " + times(device.unclear_retries) +
+            " before it took more: it was full, or the program called empty_cache()");
   }
   for (const LiveSite& site : device.sites) {
-    if (!site.growth_bytes_per_step) continue;
+    if (site.growth_bytes_per_step.value_or(0) < kLeastGrowth) continue;
     add(Severity::warning, "growth",
-        fmt::format("{} keeps growing: {} per step, on average of the last steps", place(site),
-                    format_bytes(static_cast<std::uint64_t>(*site.growth_bytes_per_step))));
+        place(site) + " keeps growing: " +
+            format_bytes(static_cast<std::uint64_t>(*site.growth_bytes_per_step)) +
+            " per step, on average of the last steps");
   }
   if (device.lost_events > 0) {
     add(Severity::warning, "lost_events",
-        fmt::format("{} events were lost: figures after that are not exact", device.lost_events));
+        std::to_string(device.lost_events) + " events were lost: figures after that are not exact");
   }
 }
 

@@ -1,6 +1,7 @@
 // Rows of a table whose gone rows may be used again.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,39 +28,31 @@ void put(Column<T>& column, std::size_t row, T value) {
   }
 }
 
-// Rows of a column that are kept move up.
+// Rows that are kept, in order, move up.
 template <typename T>
-void keep_only(Column<T>& column, const std::vector<bool>& is_kept) {
-  std::size_t kept = 0;
-  for (std::size_t row = 0; row < column.size(); ++row) {
-    if (is_kept[row]) column[kept++] = column[row];
-  }
-  column.truncate(kept);
+void keep_only(Column<T>& column, const std::vector<std::uint32_t>& kept) {
+  for (std::size_t row = 0; row < kept.size(); ++row) column[row] = column[kept[row]];
+  column.truncate(kept.size());
 }
 
-// The same for all columns; returns by old row the new one, or AllocationId::kNone.
-inline Column<std::uint32_t> keep_only(AllocationColumns& rows, const std::vector<bool>& is_kept) {
-  Column<std::uint32_t> places;
-  places.reserve(rows.size());
-  std::uint32_t kept = 0;
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    places.push_unchecked(is_kept[row] ? kept++ : AllocationId::kNone);
+inline void keep_only(AllocationColumns& rows, const std::vector<std::uint32_t>& kept) {
   std::size_t pending = 0;
   for (const AllocationId row : rows.pending_at_start.span()) {
-    if (places[row.index] != AllocationId::kNone)
-      rows.pending_at_start[pending++] = AllocationId(places[row.index]);
+    const auto place = std::lower_bound(kept.begin(), kept.end(), row.index);
+    if (place != kept.end() && *place == row.index)
+      rows.pending_at_start[pending++] =
+          AllocationId(static_cast<std::size_t>(place - kept.begin()));
   }
   rows.pending_at_start.truncate(pending);
-  keep_only(rows.address, is_kept);
-  keep_only(rows.size_bytes, is_kept);
-  keep_only(rows.requested_bytes, is_kept);
-  keep_only(rows.alloc_event, is_kept);
-  keep_only(rows.free_requested_event, is_kept);
-  keep_only(rows.free_completed_event, is_kept);
-  keep_only(rows.stream, is_kept);
-  keep_only(rows.stack, is_kept);
-  keep_only(rows.segment, is_kept);
-  return places;
+  keep_only(rows.address, kept);
+  keep_only(rows.size_bytes, kept);
+  keep_only(rows.requested_bytes, kept);
+  keep_only(rows.alloc_event, kept);
+  keep_only(rows.free_requested_event, kept);
+  keep_only(rows.free_completed_event, kept);
+  keep_only(rows.stream, kept);
+  keep_only(rows.stack, kept);
+  keep_only(rows.segment, kept);
 }
 
 }  // namespace gpumemprof

@@ -1,7 +1,5 @@
 #include "session/growing_view.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -45,8 +43,8 @@ Clock::time_point time_of_change(const std::string& path) {
 GrowingView::GrowingView(std::vector<std::shared_ptr<const Recording>> recordings) {
   for (const std::shared_ptr<const Recording>& recording : recordings) {
     const std::uint64_t size = file_bytes(recording->path());
-    files_.push_back({recording, is_closed_recording(*recording), size,
-                      time_of_change(recording->path())});
+    files_.push_back(
+        {recording, is_closed_recording(*recording), size, time_of_change(recording->path())});
     // It may have grown while it was read.
     if (Clock::now() - files_.back().changed < kLongestReading) files_.back().size_bytes = 0;
     seen_bytes_.push_back(size);
@@ -127,13 +125,14 @@ std::string GrowingView::state_json() const {
   std::string files;
   for (const File& file : files_) {
     const std::chrono::duration<double> unchanged = Clock::now() - file.changed;
-    const char* state = file.is_closed                        ? "ended"
+    const char* state = file.is_closed                      ? "ended"
                         : unchanged.count() > kQuietSeconds ? "quiet"
-                                                              : "recording";
-    files += fmt::format(R"({}{{"state":"{}","unchanged_seconds":{:.1f}}})",
-                         files.empty() ? "" : ",", state, std::max(0.0, unchanged.count()));
+                                                            : "recording";
+    if (!files.empty()) files += ',';
+    files += std::string(R"({"state":")") + state + R"(","unchanged_seconds":)" +
+             std::to_string(std::max(0LL, static_cast<long long>(unchanged.count()))) + "}";
   }
-  return fmt::format(R"({{"generation":{},"files":[{}]}})", generation_, files);
+  return R"({"generation":)" + std::to_string(generation_) + R"(,"files":[)" + files + "]}";
 }
 
 }  // namespace gpumemprof

@@ -33,7 +33,7 @@ class GrowingView {
 
   // The View of that generation; the newest if that one is gone, or none is named.
   [[nodiscard]] std::shared_ptr<const View> view(std::optional<std::uint64_t> generation) const;
-  // {"generation":3,"files":[{"state":"recording","unchanged_seconds":0.4}]}: cheap enough to be
+  // {"generation":3,"files":[{"state":"recording","unchanged_seconds":0}]}: cheap enough to be
   // asked every second. The states are recording, quiet (not closed, but nothing was written
   // lately) and ended.
   [[nodiscard]] std::string state_json() const;

@@ -67,15 +67,21 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
       if (!source) return source.error();
       return source.value()->deliver(sink);
     };
-    try {
-      run->windowed_ = std::make_unique<WindowedRun>(path, deliver, *sizes);
-      const Result<bool> surveyed = run->windowed_->survey();
-      if (!surveyed) return surveyed.error();
-      if (surveyed.value()) return run;
-    } catch (const std::bad_alloc&) {
-      return out_of_memory(path);
+    run->windowed_ = std::make_unique<WindowedRun>(path, deliver, *sizes);
+    run->has_index_ = !forced_window();
+    auto index = std::make_unique<RunIndex>();
+    const IndexState state = run->has_index_ ? read_index(path, *index) : IndexState::missing;
+    if (state == IndexState::stale)
+      run->note_ = index_path(path) + " belongs to another recording or version: it is made again";
+    if (state == IndexState::good) {
+      run->index_ = std::move(index);
+      return run;
     }
+    const Result<bool> surveyed = run->survey();
+    if (!surveyed) return surveyed.error();
+    if (surveyed.value()) return run;
     run->windowed_.reset();
+    run->note_.clear();
   }
   Result<std::shared_ptr<const Recording>> whole = Recording::open(path, options);
   if (!whole) return whole.error();
@@ -83,15 +89,57 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
   return run;
 }
 
-Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
-  if (whole_) return whole_->overview(options);
+Result<bool> ReportedRun::survey() {
   try {
-    return windowed_->overview(options);
+    is_surveyed_ = true;
+    return windowed_->survey();
   } catch (const std::bad_alloc&) {
     return out_of_memory(path_);
   }
 }
 
-const Store& ReportedRun::store() const { return whole_ ? whole_->store() : windowed_->store(); }
+Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
+  if (whole_) return whole_->overview(options);
+  if (index_ && options.at.kind != AskedMoment::Kind::event) return from_index(options);
+  if (!is_surveyed_) {
+    const Result<bool> surveyed = survey();
+    if (!surveyed) return surveyed.error();
+  }
+  try {
+    Result<Overview> made = windowed_->overview(options);
+    const bool is_all = made && !options.device && options.at.kind == AskedMoment::Kind::peak;
+    // A recording that goes on would have another index with every report.
+    const std::optional<Ending>& ending = windowed_->store().origin().ending;
+    const bool is_closed = ending && ending->is_closed;
+    if (!is_all || !is_closed || !has_index_ || index_) return made;
+    const Status written =
+        write_index(path_, windowed_->store(), made.value(), windowed_->at_end());
+    if (!written)
+      note_ = "no index was written beside it, so the next report takes as long: " +
+              written.error().sentence();
+    return made;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(path_);
+  }
+}
+
+Result<Overview> ReportedRun::from_index(const OverviewOptions& options) const {
+  Overview overview = index_->at_peak;
+  if (options.at.kind == AskedMoment::Kind::end)
+    overview = overview_at_end(std::move(overview), index_->at_end);
+  if (!options.device) return overview;
+  std::string known;
+  for (const DeviceOverview& device : overview.devices)
+    known += (known.empty() ? "" : ", ") + device.name;
+  std::erase_if(overview.devices,
+                [&](const DeviceOverview& device) { return device.device != *options.device; });
+  if (overview.devices.empty()) return no_such_device(path_, *options.device, known);
+  return overview;
+}
+
+const Store& ReportedRun::store() const {
+  if (whole_) return whole_->store();
+  return is_surveyed_ || !index_ ? windowed_->store() : *index_->store;
+}
 
 }  // namespace gpumemprof

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "session/recording.h"
+#include "session/run_index.h"
 #include "windows/windowed_run.h"
 
 namespace gpumemprof {
@@ -19,12 +20,20 @@ class ReportedRun {
   [[nodiscard]] const Store& store() const;
   // A sentence where the file was cut off; nothing where it is complete.
   [[nodiscard]] std::optional<Error> cut() const { return cut_in(store().origin(), path_); }
-  [[nodiscard]] bool is_windowed() const { return windowed_ != nullptr; }
+  // What the user should know about the index beside the recording; mostly empty.
+  [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
+  Result<Overview> from_index(const OverviewOptions& options) const;
+  Result<bool> survey();
+
   std::string path_;
   std::shared_ptr<const Recording> whole_;
   std::unique_ptr<WindowedRun> windowed_;
+  std::unique_ptr<RunIndex> index_;
+  bool has_index_ = true;
+  bool is_surveyed_ = false;
+  std::string note_;
 };
 
 }  // namespace gpumemprof

@@ -10,9 +10,9 @@ namespace {
 template <typename T>
 void insert_in_order(std::vector<T>& said, const T& one) {
   // A recorder writes them in order; a damaged file may not.
-  const auto place = std::upper_bound(
-      said.begin(), said.end(), one,
-      [](const T& a, const T& b) { return a.before_event < b.before_event; });
+  const auto place = std::upper_bound(said.begin(), said.end(), one, [](const T& a, const T& b) {
+    return a.before_event < b.before_event;
+  });
   said.insert(place, one);
 }
 
@@ -80,7 +80,8 @@ void DevicePass::add(const PhaseMark& mark) {
 
 // Whole steps, so that the analyses see what became of what the last one leaves.
 std::uint32_t DevicePass::look() const {
-  return std::max(sizes_.least_look(), std::min(2 * longest_step_, 2 * sizes_.events));
+  constexpr std::uint32_t kFarthest = 2'000'000;
+  return std::max(sizes_.least_look(), std::min(2 * longest_step_, kFarthest));
 }
 
 void DevicePass::complete(std::uint32_t before_event) {
@@ -113,12 +114,13 @@ void DevicePass::show(const Window& window) {
   if (window.is_last) return;
   const std::uint32_t behind = window.end - std::min(window.end, look());
   // A step without end must not keep everything.
-  const std::uint32_t farthest = window.end - std::min(window.end, 4 * sizes_.events);
+  const std::uint32_t farthest = window.end - std::min(window.end, 2 * sizes_.events + look());
   const std::uint32_t begin = std::max(std::min(behind, visitor_.needed_from()), farthest);
-  run_.condense(sizes_.head(), begin, visitor_.always_kept(), [&](const std::vector<bool>& kept) {
-    if (player_) player_->keep_rows(kept);
-    if (poolless_) poolless_->keep_rows(kept);
-  });
+  run_.condense(sizes_.head(), begin, visitor_.always_kept(),
+                [&](const std::vector<std::uint32_t>& kept) {
+                  if (player_) player_->keep_rows(kept);
+                  if (poolless_) poolless_->keep_rows(kept);
+                });
 }
 
 void DevicePass::finish() {

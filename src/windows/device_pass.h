@@ -80,10 +80,10 @@ class DevicePass {
   KeptRun run_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<PoollessPlayer> poolless_;
-  bool fits_ = true;              // the start
-  std::uint32_t complete_ = 0;    // events of which all is known
-  std::uint32_t next_ = 0;        // the first of the next window
-  std::uint32_t last_mark_ = 0;   // where the last step ended
+  bool fits_ = true;             // the start
+  std::uint32_t complete_ = 0;   // events of which all is known
+  std::uint32_t next_ = 0;       // the first of the next window
+  std::uint32_t last_mark_ = 0;  // where the last step ended
   std::uint32_t longest_step_ = 0;
 };
 

@@ -27,8 +27,7 @@ void KeptRun::append(const EventColumns& events) {
   events_ += static_cast<std::uint32_t>(events.size());
 }
 
-std::uint32_t KeptRun::place_of(std::uint32_t number) const {
-  if (number >= recent_ && number < events_) return recent_place_ + (number - recent_);
+std::uint32_t KeptRun::place_in_gap(std::uint32_t number) const {
   return static_cast<std::uint32_t>(std::lower_bound(numbers_.begin(), numbers_.end(), number) -
                                     numbers_.begin());
 }
@@ -36,55 +35,66 @@ std::uint32_t KeptRun::place_of(std::uint32_t number) const {
 void KeptRun::condense(std::uint32_t head, std::uint32_t begin, std::uint32_t always,
                        const KeepRows& keep_rows) {
   if (begin <= std::max(head, recent_)) return;
-  AllocationColumns& rows = record_.allocations;
-  std::vector<bool> is_row_kept(rows.size());
+  const AllocationColumns& rows = record_.allocations;
   const std::uint32_t first_place = place_of(head);
   const std::uint32_t end_place = place_of(begin);
-  std::vector<bool> is_event_kept(end_place - first_place);
+  std::vector<std::uint32_t> kept_rows;
+  std::vector<std::uint32_t> places;  // of events between the two that are kept
   const auto keep = [&](std::uint32_t number) {
     if (number < head || number >= begin) return;
     const std::uint32_t place = place_of(number);
-    if (place < end_place && numbers_[place] == number) is_event_kept[place - first_place] = true;
+    if (place < end_place && numbers_[place] == number) places.push_back(place);
   };
-  for (std::size_t row = 0; row < rows.size(); ++row) {
+  for (std::uint32_t row = 0; row < rows.size(); ++row) {
     const std::uint32_t birth = rows.alloc_event[row];
     const bool is_old = birth == kNoEvent || birth < head;
-    is_row_kept[row] = is_old || rows.free_completed_event[row] >= begin;
-    if (!is_row_kept[row]) continue;
+    if (!is_old && rows.free_completed_event[row] < begin) continue;
+    kept_rows.push_back(row);
     keep(birth);
     keep(rows.free_requested_event[row]);
     keep(rows.free_completed_event[row]);
   }
-  if (always != kNoEvent) keep(always);
-  std::vector<bool> is_kept(numbers_.size(), true);
-  for (std::uint32_t place = first_place; place < end_place; ++place)
-    is_kept[place] = is_event_kept[place - first_place];
-  keep_only(numbers_, is_kept);
-  EventColumns& events = record_.events;
-  const auto keep_optional = [&](auto& column) {
-    if (!column.empty()) keep_only(column, is_kept);
-  };
-  keep_only(events.action, is_kept);
-  keep_only(events.address, is_kept);
-  keep_only(events.size_bytes, is_kept);
-  keep_only(events.stream, is_kept);
-  keep_only(events.time_ns, is_kept);
-  keep_only(events.stack, is_kept);
-  keep_optional(events.compile_context);
-  keep_optional(events.user_metadata);
-  keep_optional(events.pool);
-  keep_optional(events.forward_stack);
-  keep_optional(events.module);
+  keep(always);
+  std::ranges::sort(places);
+  places.erase(std::ranges::unique(places).begin(), places.end());
+  keep_events(places, first_place, end_place);
   AllocationLabels& labels = record_.labels;
   if (labels.source.size() == rows.size()) {
-    keep_only(labels.source, is_row_kept);
-    keep_only(labels.flags, is_row_kept);
-    if (!labels.name.empty()) keep_only(labels.name, is_row_kept);
+    keep_only(labels.source, kept_rows);
+    keep_only(labels.flags, kept_rows);
+    if (!labels.name.empty()) keep_only(labels.name, kept_rows);
   }
-  keep_rows(is_row_kept);
+  keep_rows(kept_rows);
   keep_positions(head, begin);
+  head_ = head;
   recent_ = begin;
   recent_place_ = static_cast<std::uint32_t>(numbers_.size() - (events_ - begin));
+}
+
+// Of events [first, end), those at these places.
+void KeptRun::keep_events(const std::vector<std::uint32_t>& places, std::uint32_t first,
+                          std::uint32_t end) {
+  const auto keep = [&](auto& column) {
+    if (column.empty()) return;
+    std::size_t at = first;
+    for (const std::uint32_t place : places) column[at++] = column[place];
+    const std::size_t rest = column.size() - end;
+    std::copy(column.begin() + end, column.end(), column.begin() + at);
+    column.truncate(at + rest);
+  };
+  EventColumns& events = record_.events;
+  keep(numbers_);
+  keep(events.action);
+  keep(events.address);
+  keep(events.size_bytes);
+  keep(events.stream);
+  keep(events.time_ns);
+  keep(events.stack);
+  keep(events.compile_context);
+  keep(events.user_metadata);
+  keep(events.pool);
+  keep(events.forward_stack);
+  keep(events.module);
 }
 
 // Labels that were said last still hold.

@@ -49,12 +49,15 @@ class KeptRun {
   [[nodiscard]] std::uint32_t recent() const { return recent_; }
 
   // Among those kept: the first event that is not before event `number` of the run.
-  [[nodiscard]] std::uint32_t place_of(std::uint32_t number) const;
+  [[nodiscard]] std::uint32_t place_of(std::uint32_t number) const {
+    if (number >= recent_ && number < events_) return recent_place_ + (number - recent_);
+    return number < head_ ? number : place_in_gap(number);
+  }
   [[nodiscard]] std::uint32_t number_at(std::size_t place) const { return numbers_[place]; }
 
   // Forgets events [head, begin) but for the births and deaths of the allocations that live on or
   // are older than `head`, and those of `always`. `keep_rows` tells the player.
-  using KeepRows = std::function<void(const std::vector<bool>& is_kept)>;
+  using KeepRows = std::function<void(const std::vector<std::uint32_t>& kept)>;
   void condense(std::uint32_t head, std::uint32_t begin, std::uint32_t always,
                 const KeepRows& keep_rows);
 
@@ -67,18 +70,22 @@ class KeptRun {
  private:
   friend class LocalView;
 
+  [[nodiscard]] std::uint32_t place_in_gap(std::uint32_t number) const;
+  void keep_events(const std::vector<std::uint32_t>& places, std::uint32_t first,
+                   std::uint32_t end);
   void keep_positions(std::uint32_t head, std::uint32_t begin);
 
   DeviceRecord record_;
   Column<std::uint32_t> numbers_;  // of the events that are kept
   std::uint32_t events_ = 0;
+  std::uint32_t head_ = 0;  // all events before this one are kept
   std::uint32_t recent_ = 0;
   std::uint32_t recent_place_ = 0;
 };
 
-// While it exists, the record is a run of its own: rows, segments, labellings and marks are numbered
-// by the events that are kept. With fates, what is live has its death, and the events of those
-// deaths follow the last one.
+// While it exists, the record is a run of its own: rows, segments, labellings and marks are
+// numbered by the events that are kept. With fates, what is live has its death, and the events of
+// those deaths follow the last one.
 class LocalView {
  public:
   explicit LocalView(KeptRun& run, const Fates* fates = nullptr);

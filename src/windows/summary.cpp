@@ -20,7 +20,7 @@ Moment moment_after(const KeptRun& run, std::uint32_t event) {
 
 }  // namespace
 
-Summary::Summary(const Store& store, const Survey::Result& survey, const AskedMoment& asked)
+Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked)
     : store_(store), survey_(survey), sweep_(survey.events, survey.has_labels, SourcesOptions()) {
   overview_.device = survey.extent.device;
   overview_.name = store.device_name(survey.extent.device);
@@ -34,17 +34,19 @@ Summary::Summary(const Store& store, const Survey::Result& survey, const AskedMo
   overview_.sources.has_stacks = survey.has_stacks;
   overview_.sources.kind = survey.kind;
   overview_.sources.peak_event = survey.replay.peak_event;
-  overview_.sources.spans = survey.spans;
+  overview_.sources.spans = std::move(survey.spans);
+  if (!overview_.sources.spans.empty())
+    overview_.sources.steps.reserve(overview_.sources.spans.back().step + 2);
 }
 
 // The phases of the run, as far as its events are kept.
 std::vector<PhaseSpan> Summary::spans_of(const KeptRun& run, std::size_t events) const {
-  const std::vector<PhaseSpan>& spans = survey_.spans;
+  const std::vector<PhaseSpan>& spans = overview_.sources.spans;
   std::vector<PhaseSpan> found;
   std::size_t place = 0;
   while (place < events) {
-    const auto after = std::ranges::upper_bound(spans, run.number_at(place), {},
-                                                &PhaseSpan::first_event);
+    const auto after =
+        std::ranges::upper_bound(spans, run.number_at(place), {}, &PhaseSpan::first_event);
     if (after == spans.begin()) {
       place = after == spans.end() ? events : run.place_of(after->first_event);
       continue;
@@ -104,8 +106,11 @@ void Summary::visit(KeptRun& run, const Window& window) {
               overview_.sources);
   look_at_moments(run, record, window);
   look_at_ooms(run, record, spans, window);
+  // As many as a report shows.
+  constexpr std::size_t kStepsShown = 1000;
+  sweep_.fold(kStepsShown, overview_.sources);
   if (!window.is_last) return;
-  Sweep::finish(overview_.sources);
+  sweep_.finish(overview_.sources);
   for (SourceFigure& figure : overview_.sources.figures) {
     if (figure.bytes_at_peak == 0) figure.provenance = figure.max_provenance;
   }
@@ -117,7 +122,7 @@ void Summary::visit(KeptRun& run, const Window& window) {
 
 When Summary::when(const KeptRun& run, std::uint32_t event) const {
   if (event == kNoEvent) return {};
-  return when_at(store_, overview_.device, survey_.spans, event,
+  return when_at(store_, overview_.device, overview_.sources.spans, event,
                  run.record().events.time_ns[run.place_of(event)], survey_.extent.first_time_ns);
 }
 
@@ -126,8 +131,7 @@ void Summary::look_at_moments(const KeptRun& run, const DeviceRecord& record,
   const std::uint32_t peak = survey_.replay.peak_event;
   if (is_inside(peak, window)) {
     overview_.peak_when = when(run, peak);
-    find_sources_at_peak(store_, record, record.labels, moment_after(run, peak),
-                         overview_.sources);
+    find_sources_at_peak(store_, record, record.labels, moment_after(run, peak), overview_.sources);
   }
   std::optional<Moment> asked;
   switch (overview_.asked.kind) {
@@ -144,13 +148,8 @@ void Summary::look_at_moments(const KeptRun& run, const DeviceRecord& record,
       overview_.asked_when = when(run, overview_.asked.event);
       break;
   }
-  if (asked) {
-    look_at_moment(store_, record, *asked, overview_);
-    for (PinnedSegment& pinned : overview_.pins.segments) {
-      if (pinned.pin_event != kNoEvent) pinned.pin_event = run.number_at(pinned.pin_event);
-    }
-    join_tags();
-  }
+  if (asked) look(run, record, *asked, overview_);
+  if (window.is_last) look(run, record, Moment::end(), at_end_);
   if (!overview_.card_usage) return;
   const std::uint32_t sampled = overview_.card_usage->before_event;
   const std::uint32_t before = sampled == 0 ? kNoEvent : sampled - 1;
@@ -158,10 +157,19 @@ void Summary::look_at_moments(const KeptRun& run, const DeviceRecord& record,
     look_into_pool(record, moment_after(run, before), *overview_.card_usage);
 }
 
+void Summary::look(const KeptRun& run, const DeviceRecord& record, Moment moment,
+                   DeviceOverview& into) {
+  look_at_moment(store_, record, moment, into);
+  for (PinnedSegment& pinned : into.pins.segments) {
+    if (pinned.pin_event != kNoEvent) pinned.pin_event = run.number_at(pinned.pin_event);
+  }
+  join_tags(into);
+}
+
 // What is live under a tag is of the moment, the rest of the whole run.
-void Summary::join_tags() {
+void Summary::join_tags(DeviceOverview& overview) const {
   std::unordered_map<std::uint32_t, TagFigures> live;
-  for (const TagFigures& figures : overview_.tags.tags) live.emplace(figures.tag.index, figures);
+  for (const TagFigures& figures : overview.tags.tags) live.emplace(figures.tag.index, figures);
   std::vector<TagFigures> tags = survey_.tags;
   for (TagFigures& figures : tags) {
     const auto found = live.find(figures.tag.index);
@@ -170,7 +178,7 @@ void Summary::join_tags() {
     figures.blocks = found->second.blocks;
   }
   std::ranges::stable_sort(tags, std::ranges::greater(), &TagFigures::bytes_max);
-  overview_.tags.tags = std::move(tags);
+  overview.tags.tags = std::move(tags);
 }
 
 std::vector<DeviceSample> Summary::samples_of(const KeptRun& run) const {
@@ -181,10 +189,11 @@ std::vector<DeviceSample> Summary::samples_of(const KeptRun& run) const {
 
 void Summary::look_at_ooms(const KeptRun& run, const DeviceRecord& record,
                            const std::vector<PhaseSpan>& spans, const Window& window) {
-  for (const std::uint32_t event : survey_.ooms) {
+  for (std::size_t index = 0; index < survey_.ooms.size(); ++index) {
+    const std::uint32_t event = survey_.ooms[index];
     if (!is_inside(event, window)) continue;
     OomReport oom = oom_at(store_, record, survey_.replay, samples_of(run), run.place_of(event),
-                           HistoryPart::window);
+                           HistoryPart::window, survey_.before_ooms[index]);
     oom.event = event;
     oom.is_need_known = is_need_known(store_, record, spans, survey_.kind);
     overview_.oom_whens.push_back(when(run, event));

@@ -11,13 +11,16 @@ namespace gpumemprof {
 class Summary final : public WindowVisitor {
  public:
   // All must outlive it.
-  Summary(const Store& store, const Survey::Result& survey, const AskedMoment& asked);
+  // The spans of the survey are here until it ends.
+  Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked);
 
   void visit(KeptRun& run, const Window& window) override;
   [[nodiscard]] std::uint32_t always_kept() const override { return survey_.first_backward; }
 
   // After the last window.
   [[nodiscard]] DeviceOverview& overview() { return overview_; }
+  // What is live at the end, as a report about the end shows it.
+  [[nodiscard]] DeviceOverview& at_end() { return at_end_; }
 
  private:
   [[nodiscard]] std::vector<PhaseSpan> spans_of(const KeptRun& run, std::size_t events) const;
@@ -27,13 +30,15 @@ class Summary final : public WindowVisitor {
   void look_at_moments(const KeptRun& run, const DeviceRecord& record, const Window& window);
   void look_at_ooms(const KeptRun& run, const DeviceRecord& record,
                     const std::vector<PhaseSpan>& spans, const Window& window);
-  void join_tags();
+  void look(const KeptRun& run, const DeviceRecord& record, Moment moment, DeviceOverview& into);
+  void join_tags(DeviceOverview& overview) const;
   [[nodiscard]] When when(const KeptRun& run, std::uint32_t event) const;
   [[nodiscard]] std::vector<DeviceSample> samples_of(const KeptRun& run) const;
 
   const Store& store_;
   const Survey::Result& survey_;
   DeviceOverview overview_;
+  DeviceOverview at_end_;
   Sweep sweep_;
 };
 

@@ -172,8 +172,7 @@ void Survey::follow_tags(const LocalView& view, const Window& window) {
       ++result_.tags[place->second].allocations;
       changes.push_back({view.birth(row), place->second, bytes});
     }
-    if (is_inside(view.death(row)))
-      changes.push_back({view.death(row), place->second, -bytes});
+    if (is_inside(view.death(row))) changes.push_back({view.death(row), place->second, -bytes});
   }
   std::ranges::sort(changes, {}, &Change::event);
   for (const Change& change : changes) {

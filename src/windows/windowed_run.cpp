@@ -23,10 +23,7 @@ class WindowedRun::Pass final : public EventSink {
   }
   std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
   std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
-  std::uint32_t add_label_set(std::span<const Label> labels) override {
-    if (order_ == Order::first) store_.add_label_set(labels);
-    return label_sets_++;
-  }
+  std::uint32_t add_label_set(std::span<const Label> labels) override;
   void add_module(const ModuleLabel& module) override {
     ends_flush_ = true;
     if (order_ == Order::first) store_.add_module(module);
@@ -57,6 +54,9 @@ class WindowedRun::Pass final : public EventSink {
   }
   void add_labelling(const Labelling& labelling) override {
     ends_flush_ = true;
+    ++labellings_;
+    if (!run_.is_surveyed_ && labelling.set < run_.last_use_.size())
+      run_.last_use_[labelling.set] = labellings_;
     pass(labelling.device).add(labelling);
   }
   void add_phase_mark(const PhaseMark& mark) override {
@@ -73,6 +73,7 @@ class WindowedRun::Pass final : public EventSink {
 
  private:
   DevicePass& pass(DeviceIndex device);
+  void forget_label_sets();
 
   WindowedRun& run_;
   Store& store_;
@@ -81,8 +82,48 @@ class WindowedRun::Pass final : public EventSink {
   std::map<DeviceIndex, std::unique_ptr<DevicePass>> passes_;
   std::vector<DeviceSample> samples_;  // that no survey has yet
   std::uint32_t label_sets_ = 0;
+  std::uint64_t labellings_ = 0;
+  std::uint64_t labels_ = 0;  // that were added since sets were last forgotten
   bool ends_flush_ = false;
 };
+
+// A set of labels belongs to a step: there are as many as steps. The survey only asks whether they
+// are those of training; later, a set is forgotten after its last use.
+std::uint32_t WindowedRun::Pass::add_label_set(std::span<const Label> labels) {
+  constexpr std::uint64_t kManyLabels = 1U << 18U;
+  const std::uint32_t row = label_sets_++;
+  if (!run_.is_surveyed_) {
+    const auto trains = [](const Label& label) {
+      return label.kind == LabelKind::gradient || label.kind == LabelKind::optimizer_state;
+    };
+    const auto found = std::ranges::find_if(labels, trains);
+    const std::size_t first =
+        found == labels.end() ? 0 : static_cast<std::size_t>(found - labels.begin());
+    if (order_ == Order::first)
+      store_.add_label_set(labels.subspan(first, std::min<std::size_t>(labels.size(), 1)));
+    run_.last_use_.push_back(0);
+    return row;
+  }
+  store_.put_label_set(row, labels);
+  labels_ += labels.size();
+  if (labels_ > kManyLabels) {
+    labels_ = 0;
+    forget_label_sets();
+  }
+  return row;
+}
+
+void WindowedRun::Pass::forget_label_sets() {
+  std::vector<bool> is_kept(store_.label_set_count());
+  for (std::size_t set = 0; set < is_kept.size(); ++set)
+    is_kept[set] = set < label_sets_ && run_.last_use_[set] > labellings_;
+  for (const auto& [device, known] : passes_) {
+    for (const Labelling& labelling : known->run().record().labellings) {
+      if (labelling.set < is_kept.size()) is_kept[labelling.set] = true;
+    }
+  }
+  store_.keep_label_sets(is_kept);
+}
 
 DevicePass& WindowedRun::Pass::pass(DeviceIndex device) {
   std::unique_ptr<DevicePass>& known = passes_[device];
@@ -105,7 +146,8 @@ void WindowedRun::Pass::hand_over_samples() {
 }
 
 void WindowedRun::Pass::add_events(DeviceIndex device, EventColumns&& events) {
-  // The longest flush of a recorder, with room; only a recording without labels and samples gets that far.
+  // The longest flush of a recorder, with room; only a recording without labels and samples gets
+  // that far.
   constexpr std::uint32_t kMostOfFlush = 1U << 18U;
   if (!samples_.empty()) hand_over_samples();
   if (ends_flush_) {
@@ -133,6 +175,7 @@ Result<bool> WindowedRun::survey() {
 
 Result<bool> WindowedRun::survey(Order order) {
   surveys_.clear();
+  last_use_.clear();
   Pass pass(*this, order, [this](DeviceIndex device) -> WindowVisitor& {
     std::unique_ptr<Survey>& survey = surveys_[device];
     survey = std::make_unique<Survey>(device, store_);
@@ -166,7 +209,7 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
   overview.path = path_;
   std::vector<DeviceExtent> extents;
   std::string known_devices;
-  std::map<DeviceIndex, std::unique_ptr<Summary>> summaries;
+  std::vector<DeviceIndex> asked;
   for (const auto& [device, survey] : surveys_) {
     const Survey::Result& found = survey->result();
     extents.push_back(found.extent);
@@ -177,14 +220,15 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
     if (options.device && *options.device != device) continue;
     if (options.at.kind == AskedMoment::Kind::event && options.at.event >= found.events)
       return no_such_event(path_, store_.device_name(device), options.at.event, found.events);
-    summaries.emplace(device, std::make_unique<Summary>(store_, found, options.at));
+    asked.push_back(device);
   }
-  if (options.device && summaries.empty()) {
-    return Error{ErrorCode::usage,
-                 "there is no device " + std::to_string(*options.device) + " in it", path_,
-                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
-  }
+  if (options.device && asked.empty()) return no_such_device(path_, *options.device, known_devices);
+  std::map<DeviceIndex, std::unique_ptr<Summary>> summaries;
+  for (const DeviceIndex device : asked)
+    summaries.emplace(device,
+                      std::make_unique<Summary>(store_, surveys_[device]->result(), options.at));
   is_surveyed_ = true;
+  at_end_ = Overview();
   class Nobody final : public WindowVisitor {
     void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
   } nobody;
@@ -195,8 +239,11 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
   const Status delivered = deliver_(pass);
   if (!delivered) return delivered.error();
   pass.finish();
-  for (auto& [device, summary] : summaries)
+  for (auto& [device, summary] : summaries) {
+    surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
     overview.devices.push_back(std::move(summary->overview()));
+    at_end_.devices.push_back(std::move(summary->at_end()));
+  }
   overview.completeness = find_completeness(store_, extents);
   return overview;
 }

@@ -31,6 +31,8 @@ class WindowedRun {
   Result<bool> survey();
   // The second pass.
   Result<Overview> overview(const OverviewOptions& options);
+  // The last overview, about the end instead.
+  [[nodiscard]] Overview& at_end() { return at_end_; }
 
   // What events refer to; no events.
   [[nodiscard]] const Store& store() const { return store_; }
@@ -47,7 +49,9 @@ class WindowedRun {
   Store store_;
   std::map<DeviceIndex, std::unique_ptr<Survey>> surveys_;
   std::map<DeviceIndex, bool> starts_expandable_;
+  std::vector<std::uint64_t> last_use_;  // by set of labels: the last labelling that uses it
   bool is_surveyed_ = false;
+  Overview at_end_;
 };
 
 }  // namespace gpumemprof

@@ -12,7 +12,7 @@ from gpumemprof.printable import printable
 
 __all__ = ["UNKNOWN", "Row", "rows", "shown_bytes", "shown_count", "shown_percent"]
 
-UNKNOWN = "–"
+UNKNOWN = "\u2013"
 _MOST_IN_FULL = 100_000
 
 
@@ -67,13 +67,11 @@ class Row:
 
     def bytes_of(self, name: str) -> int | None:
         """A figure of the device; None if unknown."""
+        # Without a pool, nothing is reserved beyond what is allocated.
+        if name == "reserved_bytes" and not self.device.get("has_pool", True):
+            return None
         value: int | None = self.device.get(name)
         return value
-
-    @property
-    def room_bytes(self) -> int | None:
-        """What the process may take at most: the card, or its own limit."""
-        return self.bytes_of("total_bytes")
 
     @property
     def filled(self) -> float | None:
@@ -110,8 +108,8 @@ def rows(recordings: list[WatchedRecording]) -> list[Row]:
 def shown_bytes(size_bytes: float | None) -> str:
     """As everywhere else in gpumemprof.
 
-    >>> shown_bytes(None)
-    '–'
+    >>> shown_bytes(3 << 20)
+    '3.00 MiB'
     """
     return UNKNOWN if size_bytes is None else _core.format_bytes(int(size_bytes))
 

@@ -61,7 +61,7 @@ class PlainLines:
             key = str(recording.path)
             sentences = [_sentence(notice) for notice in recording.report.get("notices", [])]
             sentences += recording.notes
-            if recording.state.is_over or recording.state.name in ("quiet", "reading"):
+            if recording.state.text != "recording":
                 sentences.append(recording.state.text)
             found += [f"{clock}{name}: {line}" for line in self._new(key, sentences)]
             if recording.state.is_over:

@@ -73,7 +73,7 @@ class ProgramTerminal:
 
     def __init__(self) -> None:
         self.lines = OutputLines()
-        self._kept = tempfile.TemporaryFile(prefix="gpumemprof-")
+        self._kept = tempfile.TemporaryFile(prefix="gpumemprof-")  # noqa: SIM115 - until the end
         self._master, self._slave = pty.openpty()
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(self._slave, termios.TCSANOW, termios.tcgetattr(0))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 __all__ = ["descendants", "is_running", "is_started_by_run", "is_written", "recordings_of"]
 
 _PROC = Path("/proc")
 _SUFFIX = ".gmp"
+_KEPT_SECONDS = 1.0
+_written: tuple[float, set[Path]] = (float("-inf"), set())
 
 
 def is_running(pid: int) -> bool:
@@ -84,11 +87,18 @@ def is_written(path: Path, pid: int | None) -> bool | None:
         is_hidden = not can_be_looked_into(pid)
     if is_hidden:
         return None
-    return any(
-        whole in recordings_of(int(entry.name))
-        for entry in _PROC.iterdir()
-        if entry.name.isdecimal()
-    )
+    return whole in _written_by_anyone()
+
+
+def _written_by_anyone() -> set[Path]:
+    """What all processes write; many recordings may ask at once, so an answer is kept a while."""
+    global _written
+    asked_at, found = _written
+    if time.monotonic() - asked_at > _KEPT_SECONDS:
+        numbers = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
+        found = {path for number in numbers for path in recordings_of(number)}
+        _written = time.monotonic(), found
+    return found
 
 
 def is_started_by_run(pid: int) -> bool:

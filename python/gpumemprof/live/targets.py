@@ -22,6 +22,7 @@ class Target:
     """One word of the command line."""
 
     name: str
+
     @property
     def grows(self) -> bool:
         """Whether recordings may come that are not there yet."""

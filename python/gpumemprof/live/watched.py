@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import time
 from collections import deque
@@ -22,6 +23,9 @@ _CHUNK_BYTES = 1 << 21
 # The recorder writes at least this often if anything happens.
 _QUIET_SECONDS = 2.0
 _RATE_SECONDS = 1.0
+# A block that is to be written needs more than this.
+_LEAST_ROOM_BYTES = 1 << 16
+_INTERRUPTED = "exception: KeyboardInterrupt"
 _PEAKS = ("recent_peak_allocated_bytes", "recent_peak_reserved_bytes", "recent_peak_used_bytes")
 
 
@@ -69,7 +73,7 @@ class WatchedRecording:
 
     def look(self, most_seconds: float) -> None:
         """Read what is new, and see what has become of the program."""
-        if self.state.is_over and self.state.name != "lost":
+        if self.state.is_over and self.state.name not in ("lost", "stopped"):
             return
         try:
             if self._run is None and not self._open():
@@ -77,6 +81,9 @@ class WatchedRecording:
             self._read(time.monotonic() + most_seconds)
         except Error as error:
             self._fail(error)
+            return
+        except OSError as error:  # It was removed at this very moment.
+            self._fail(Error(error.strerror or "it cannot be read", "bad_input", str(self.path)))
             return
         self._note_rate()
         self._see_state()
@@ -144,7 +151,7 @@ class WatchedRecording:
         if report["problem"]:
             self._set("stopped", f"the recording stopped: {report['problem']}")
         elif report["ended"] is not None:
-            is_crash = report["ended"].startswith("exception")
+            is_crash = report["ended"].startswith("exception") and report["ended"] != _INTERRUPTED
             self._set("crashed" if is_crash else "ended", _ending(report["ended"]))
         elif report["is_behind"]:
             read, size = report["file_bytes"], max(self.size_bytes, 1)
@@ -164,14 +171,26 @@ class WatchedRecording:
         if is_here and now - self._asked_at > _QUIET_SECONDS / 2:
             self._asked_at = now
             self._was_written = system_processes.is_written(self.path, self.report["pid"])
-        ago = f"last event {_ago(self.last_event_seconds)}" if self.report["devices"] else "no event"
+        has_events = bool(self.report["devices"])
+        ago = f"last event {_ago(self.last_event_seconds)}" if has_events else "no event"
         if is_here and self._was_written is False:
             self._set("lost", f"killed or lost, {ago}")
+        elif is_here and (room := self._room_bytes()) < _LEAST_ROOM_BYTES:
+            full = f"the disk is full ({_core.format_bytes(room)} left)"
+            self._set("stopped", f"{full}, so nothing more is recorded, {ago}; the program goes on")
         elif not is_here:
             where = f"its program runs on {self.report['host']}, which cannot be seen from here"
             self._set("quiet", f"nothing written lately, {ago}; {where}")
         else:
             self._set("recording", f"recording, {ago}")
+
+    def _room_bytes(self) -> int:
+        """On the disk of the recording; plenty if it does not say."""
+        try:
+            disk = os.statvfs(self.path)
+        except OSError:
+            return _LEAST_ROOM_BYTES
+        return disk.f_bavail * disk.f_frsize
 
     def _unchanged_seconds(self) -> float:
         try:
@@ -192,7 +211,7 @@ class WatchedRecording:
         if not self.path.exists():
             self._set("removed", "the recording was removed; these are its last figures")
         elif "shorter" in error.message or "replaced" in error.message:
-            self.notes = [f"{self.path.name} was replaced while it was watched: this is the new one"]
+            self.notes = [f"{self.path.name} was replaced while watched: this is the new one"]
             self.report = {}
             self._counts.clear()
             self._set("starting", "a new recording under the same name")
@@ -202,6 +221,8 @@ class WatchedRecording:
 
 def _ending(reason: str) -> str:
     kind, _, detail = reason.partition(": ")
+    if reason == _INTERRUPTED:
+        return "ended: interrupted (Ctrl-C)"
     if kind == "exception":
         return f"ended by an exception: {detail}"
     if reason == "stop":

@@ -42,9 +42,9 @@ class Watcher:
         if self._searched_at is None or now - self._searched_at >= _SEARCH_SECONDS:
             self._searched_at = now
             self._search()
-        running = [one for one in self.recordings if not one.state.is_over] or [None]
+        running = sum(1 for one in self.recordings if not one.state.is_over)
         for recording in self.recordings:
-            recording.look(most_seconds / len(running))
+            recording.look(most_seconds / max(1, running))
 
     @property
     def is_behind(self) -> bool:

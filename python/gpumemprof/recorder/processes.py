@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
@@ -26,6 +26,9 @@ from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_com
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
+
+if TYPE_CHECKING:
+    from gpumemprof.holders.leaks_of_run import LeaksOfRun
 
 __all__ = ["begin", "join", "leave"]
 
@@ -81,7 +84,8 @@ def begin() -> None:
         settings.add_to(environment, 0)
         os.environ.update(environment)
     file = run_closing.OutputFile(settings.output)
-    _set_end(functools.partial(_end_program, recording, file, settings))
+    leaks = _watch_leaks(recording, settings, settings.leaks_signal)
+    _set_end(functools.partial(_end_program, recording, file, settings, leaks))
     _guard()
 
 
@@ -127,12 +131,23 @@ def _start(
         command=command,
         waits=waits,
         simulation=simulation,
+        keep=settings.keep,
     )
     if settings.alerts and simulation is None:
         from gpumemprof.alerts import recorded_run
 
         recorded_run.follow(settings.alerts, recording.memory == "cpu")
     return recording
+
+
+def _watch_leaks(
+    recording: ActiveRecording, settings: Settings, signal_name: str = ""
+) -> LeaksOfRun | None:
+    if not settings.leaks:
+        return None
+    from gpumemprof.holders.leaks_of_run import LeaksOfRun
+
+    return LeaksOfRun(recording, signal_name)
 
 
 def _make_registry() -> str:
@@ -214,7 +229,8 @@ def _start_child() -> None:
         command = recorded_command(sys.argv, settings.arguments)
         recording = _start(settings, path, command, overwrite=False, waits=True)
         _report(settings, {"pid": os.getpid(), "path": path})
-        _set_end(functools.partial(_end_child, recording, settings))
+        leaks = _watch_leaks(recording, settings)
+        _set_end(functools.partial(_end_child, recording, settings, leaks))
 
 
 def _child_path(settings: Settings) -> str:
@@ -246,8 +262,12 @@ def _stop(recording: ActiveRecording, how: str) -> None:
         recording.stop(how)
 
 
-def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None:
+def _end_child(
+    recording: ActiveRecording, settings: Settings, leaks: LeaksOfRun | None, how: str
+) -> None:
     file = run_closing.OutputFile(run_closing.shown_path(recording.path))
+    if leaks is not None:
+        leaks.finish()
     _stop(recording, how)
     if not recording.summary:
         return
@@ -266,11 +286,19 @@ def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None
 
 
 def _end_program(
-    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings, how: str
+    recording: ActiveRecording,
+    file: run_closing.OutputFile,
+    settings: Settings,
+    leaks: LeaksOfRun | None,
+    how: str,
 ) -> None:
+    if leaks is not None:
+        leaks.finish()
     _stop(recording, how)
     children = run_closing.read_children(settings.registry)
     if settings.registry:
         Path(settings.registry).unlink(missing_ok=True)
     if not settings.quiet:
         run_closing.print_closing(recording, file, children)
+        if leaks is not None:
+            leaks.print_found()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import NoReturn
 from gpumemprof.alerts.condition import parse as parse_alert
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import UsageError
-from gpumemprof.recorder import processes
+from gpumemprof.recorder import kept, processes
 from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 
@@ -39,11 +40,17 @@ Options:
                       run, the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
   --live              Show the program's memory on the terminal while it runs
+  --keep SIZE         Use no more of the disk than SIZE (2GiB): FILE becomes a
+                      folder, and the middle of a long run is only summarised
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
   --no-labels         Do not record which memory holds parameters,
                       gradients and optimizer state
   --cpu               Record CPU tensors; the default without CUDA
+  --leaks             Find the lines whose memory grows from step to step, and
+                      what in the program holds it; stored in the recording
+  --leaks-signal NAME Print them so far on this signal (default: SIGUSR2, or
+                      none)
   --record-arguments  Record the values of the program's arguments,
                       not only their names
   --alert CONDITION   Say when a condition is met, such as "headroom<5%" or
@@ -70,10 +77,13 @@ def _parser() -> CommandParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--live", action="store_true")
+    parser.add_argument("--keep")
     parser.add_argument("--no-children", action="store_false", dest="children")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
     parser.add_argument("--cpu", action="store_true", default=None)
+    parser.add_argument("--leaks", action="store_true")
+    parser.add_argument("--leaks-signal")
     parser.add_argument("--record-arguments", action="store_true")
     parser.add_argument("--alert", action="append", default=[])
     # Both take everything that follows: it belongs to the program, whatever it looks like.
@@ -108,8 +118,22 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         children=given.children,
         arguments=given.record_arguments,
         alerts=[parse_alert(text).text for text in given.alert],
+        keep=kept.kept_bytes(given.keep, "--keep") or None,
+        leaks=given.leaks,
+        leaks_signal=_leaks_signal(parser, given.leaks, given.leaks_signal),
     )
     return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
+
+
+def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> str:
+    if name is not None and not is_wanted:
+        raise parser.mistake("--leaks-signal needs --leaks")
+    if name is None or name == "none":
+        return "SIGUSR2" if is_wanted and name is None else ""
+    full = name if name.startswith("SIG") else f"SIG{name}"
+    if full not in signal.Signals.__members__:
+        raise parser.mistake(f"--leaks-signal: there is no signal {name}; SIGUSR1 is one")
+    return full
 
 
 def _set_paths(options: _Options, pid: int) -> None:
@@ -130,7 +154,7 @@ def _check(options: _Options) -> str | None:
     if not options.is_module and not Path(options.script).exists():
         return f"{options.script}: no such script"
     path = options.settings.output
-    if Path(path).is_dir():
+    if Path(path).is_dir() and options.settings.keep is None:
         return f"{path} is a folder; name a file with -o"
     if os.path.lexists(path) and not options.settings.force:
         return f"{path} exists; add -f to replace it, or name another with -o"

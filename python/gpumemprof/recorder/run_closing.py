@@ -14,11 +14,20 @@ from pathlib import Path
 
 from gpumemprof import _core
 from gpumemprof.printable import print_line, printable
+from gpumemprof.recorder import kept
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
 
-__all__ = ["OutputFile", "peaks", "print_closing", "print_message", "read_children", "shown_path"]
+__all__ = [
+    "OutputFile",
+    "peaks",
+    "print_closing",
+    "print_lines",
+    "print_message",
+    "read_children",
+    "shown_path",
+]
 
 _MOST_NAMED = 8
 _COLUMNS = 80
@@ -31,6 +40,12 @@ def print_message(sentence: str) -> None:
 
 def _print(line: str) -> None:
     print_line(printable(line))
+
+
+def print_lines(lines: list[str]) -> None:
+    """Print lines that continue a message."""
+    for line in lines:
+        _print(line)
 
 
 class OutputFile:
@@ -56,8 +71,12 @@ class OutputFile:
         return "deleted" if now is None else "replaced by another file"
 
     def remove(self) -> None:
-        """Delete it, unless it is another file by now, or a device or a pipe."""
-        if self._look() == self._identity and self._whole_path.is_file():
+        """Delete it, unless it is another by now, or a device or a pipe."""
+        if self._look() != self._identity:
+            return
+        if self._whole_path.is_dir():
+            kept.remove_chapters(self._whole_path)
+        elif self._whole_path.is_file():
             with contextlib.suppress(OSError):
                 self._whole_path.unlink()
 

@@ -43,6 +43,12 @@ class Settings:
     quiet: bool = False
     announces: int = 0
     """The process that prints where its recording is; for GPUMEMPROF=1, where no `run` does."""
+    keep: int | None = None
+    """How many bytes of each recording are kept; all if not given."""
+    leaks: bool = False
+    """Whether to find who holds the memory that grows."""
+    leaks_signal: str = ""
+    """The signal that prints it while the program runs, as ``SIGUSR2``; empty for none."""
     applied: str | None = None
     """A request to change the program; see `gpumemprof.verify.apply`."""
     estimate: str | None = None

@@ -5,6 +5,20 @@
 namespace gpumemprof {
 namespace {
 
+// Rows that only lead from the state before missing chapters to the state after them.
+void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
+  EventCounts bridging;
+  for (const LostEvents& lost : record.lost_events) {
+    if (!lost.is_of_chapters) continue;
+    const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
+    for (std::size_t row = lost.before_event; row < end; ++row)
+      bridging.add(record.events.action[row]);
+  }
+  rows.allocations -= bridging.allocations;
+  rows.frees -= bridging.frees;
+  rows.others -= bridging.others;
+}
+
 EventCounts recorded_events(const Store& store, const std::vector<DeviceExtent>& devices) {
   EventCounts rows;
   for (const DeviceExtent& device : devices) rows += device.rows;
@@ -29,6 +43,7 @@ DeviceExtent extent_of(const DeviceRecord& record) {
   DeviceExtent extent;
   extent.device = record.device;
   for (const Action action : record.events.action) extent.rows.add(action);
+  leave_out_bridges(record, extent.rows);
   extent.lost_events = record.lost_events;
   for (LostEvents& lost : extent.lost_events) lost.first_time_ns = time_of(record, lost);
   if (record.events.empty()) return extent;
@@ -54,12 +69,16 @@ void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devic
       period.from_event = lost.before_event;
       period.to_event = std::max(lost.end_event, lost.before_event);
       period.from_ns = since(device.first_time_ns, lost.first_time_ns);
-      period.to_ns =
-          since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
+      period.to_ns = since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
       period.allocations = lost.allocations;
       period.frees = lost.frees;
+      period.is_summarised = lost.is_bridged;
       if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
+      } else if (lost.is_bridged) {
+        period.events = lost.count;
+        found.summarised +=
+            {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees};
       } else {
         period.events = lost.count;
         found.least_lost += lost.count;
@@ -111,8 +130,10 @@ Completeness find_completeness(const Store& store, const std::vector<DeviceExten
     found.host_available_bytes = process.host_available_bytes;
     found.host_total_bytes = process.host_total_bytes;
   }
-  if (!found.lost_periods.empty()) {
-    found.exact_until_ns = found.lost_periods.front().from_ns;
+  found.chapters = store.origin().chapters;
+  const auto lost = std::ranges::find(found.lost_periods, false, &LostPeriod::is_summarised);
+  if (lost != found.lost_periods.end()) {
+    found.exact_until_ns = lost->from_ns;
   } else if (!found.problem.empty()) {
     found.exact_until_ns = duration_of(devices);
   }

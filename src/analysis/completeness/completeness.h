@@ -21,6 +21,8 @@ struct LostPeriod {
   std::optional<std::uint64_t> events;  // unknown: recording was paused
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
+  // Chapters of a long recording were removed, not lost: figures after it are exact.
+  bool is_summarised = false;
 };
 
 struct Completeness {
@@ -36,6 +38,9 @@ struct Completeness {
   std::uint64_t least_lost = 0;  // known to be lost, even if `lost` is not known
   std::uint64_t inferred_frees = 0;
   bool was_paused = false;
+  // A long recording: what is only summarised, because its chapters were removed.
+  EventCounts summarised;
+  std::vector<ChapterFigures> chapters;  // those and the others, in order; none: it is one file
   std::vector<LostPeriod> lost_periods;  // in order of time
   // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
@@ -53,7 +58,8 @@ struct Completeness {
   }
   // Nothing is known to be missing.
   [[nodiscard]] bool is_whole() const {
-    return !is_recording || (is_closed && problem.empty() && least_lost == 0 && !was_paused);
+    return !is_recording || (is_closed && problem.empty() && least_lost == 0 && !was_paused &&
+                             summarised.total() == 0);
   }
 };
 

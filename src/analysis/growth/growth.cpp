@@ -108,8 +108,7 @@ Growth GrowthSum::finish(const StepFloors& floors, const GrowthOptions& options)
 bool GrowthSum::is_grown(const DeviceRecord& record, std::size_t row, Lifetime life,
                          const StepFloors& floors, FloorCursor& cursor) {
   // What was live before the first step is not growth.
-  if (growing_.empty() || life.birth == kNoEvent ||
-      life.birth < floors.steps.front().first_event)
+  if (growing_.empty() || life.birth == kNoEvent || life.birth < floors.steps.front().first_event)
     return false;
   // What the last step leaves live sees no floor.
   const bool is_kept = cursor.sees_any(life.birth, life.death) || life.death >= floors.end_of_work;
@@ -141,7 +140,6 @@ std::uint64_t GrowthSum::site_of(const DeviceRecord& record, std::size_t row) {
 void GrowthSum::settle(std::size_t before_floor) {
   for (auto& [key, series] : series_) series.settle(before_floor);
 }
-
 
 void GrowthSum::describe(const StepFloors& floors, Growth& growth) const {
   const std::size_t count = floors.steps.size();

@@ -32,6 +32,9 @@ class Verdict {
         deadline_(deadline),
         oom_(oom) {}
 
+  // Requests that the record no longer holds.
+  void count_earlier(std::uint64_t requests) { earlier_requests_ = requests; }
+
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
     if (!is_known) doubt(OomDoubt::history);
@@ -58,8 +61,7 @@ class Verdict {
           ByteRange{above(needed_bytes_, room->high), above(needed_bytes_, room->low)};
     }
     binds_limit_ ? blame_limit() : blame_card();
-    // A window does not show what was requested before it.
-    if (room && part_ == HistoryPart::whole) blame_request(*room);
+    if (room) blame_request(*room);
   }
 
  private:
@@ -141,10 +143,10 @@ class Verdict {
 
   // A request out of all proportion to what the program asked for before: a wrong shape, perhaps.
   void blame_request(const ByteRange& room) {
-    constexpr std::size_t kFewest = 8;
+    constexpr std::uint64_t kFewest = 8;
     constexpr std::uint64_t kTimes = 8;
     const AllocationColumns& rows = record_.allocations;
-    std::size_t count = 0;
+    std::uint64_t count = earlier_requests_;
     for (std::size_t row = 0; row < rows.size(); ++row) {
       if (rows.alloc_event[row] != kNoEvent && rows.alloc_event[row] > oom_.event) continue;
       oom_.largest_earlier_bytes = std::max(oom_.largest_earlier_bytes, rows.requested_bytes[row]);
@@ -223,6 +225,7 @@ class Verdict {
   OomReport& oom_;
   CardState card_;
   std::uint64_t needed_bytes_ = 0;
+  std::uint64_t earlier_requests_ = 0;
   bool binds_limit_ = false;
 };
 
@@ -240,10 +243,9 @@ OomReport read_oom(const Store& store, const DeviceRecord& record, std::uint32_t
   return report;
 }
 
-std::vector<DeviceSample> samples_of(const Store& store, const DeviceRecord& record) {
+std::vector<DeviceSample> samples_of(const Store& store, DeviceIndex device) {
   std::vector<DeviceSample> samples = store.samples();
-  std::erase_if(samples,
-                [&](const DeviceSample& sample) { return sample.device != record.device; });
+  std::erase_if(samples, [&](const DeviceSample& sample) { return sample.device != device; });
   return samples;
 }
 
@@ -297,16 +299,19 @@ std::string_view oom_doubt_name(OomDoubt doubt) {
 
 OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                  const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
-                 const SimulationDeadline& deadline) {
+                 EarlierRequests earlier) {
   OomReport report = read_oom(store, record, event);
-  Verdict(store, record, replay, samples, part, deadline, report).find();
+  report.largest_earlier_bytes = earlier.largest_bytes;
+  Verdict verdict(store, record, replay, samples, part, {}, report);
+  verdict.count_earlier(earlier.count);
+  verdict.find();
   return report;
 }
 
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit) {
   const EventColumns& events = record.events;
-  const std::vector<DeviceSample> samples = samples_of(store, record);
+  const std::vector<DeviceSample> samples = samples_of(store, record.device);
   std::vector<OomReport> reports;
   for (std::uint32_t event = 0; event < events.size() && reports.size() < limit; ++event) {
     if (events.action[event] != Action::oom) continue;
@@ -317,8 +322,10 @@ std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
 
 OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                       std::uint32_t event, const SimulationDeadline& deadline) {
-  return oom_at(store, record, replay, samples_of(store, record), event, HistoryPart::whole,
-                deadline);
+  OomReport report = read_oom(store, record, event);
+  const std::vector<DeviceSample> samples = samples_of(store, record.device);
+  Verdict(store, record, replay, samples, HistoryPart::whole, deadline, report).find();
+  return report;
 }
 
 void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step) {

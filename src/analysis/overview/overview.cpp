@@ -91,6 +91,11 @@ Error no_such_event(const std::string& path, const std::string& device, std::uin
           range + "; name another one, or --at end"};
 }
 
+Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known) {
+  return {ErrorCode::usage, "there is no device " + std::to_string(device) + " in it", path,
+          known.empty() ? "it holds no device" : "it holds " + known};
+}
+
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
                                const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
                                const OverviewOptions& options) {
@@ -112,9 +117,7 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
         overview_of(store, record, replays[index], phases[index], options.at));
   }
   if (options.device && overview.devices.empty()) {
-    return Error{ErrorCode::usage,
-                 "there is no device " + std::to_string(*options.device) + " in it", overview.path,
-                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
+    return no_such_device(overview.path, *options.device, known_devices);
   }
   return overview;
 }

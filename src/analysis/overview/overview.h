@@ -87,6 +87,9 @@ bool is_need_known(const Store& store, const DeviceRecord& record,
 Error no_such_event(const std::string& path, const std::string& device, std::uint32_t event,
                     std::uint64_t events);
 
+// `known`: the names of those that exist.
+Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known);
+
 inline constexpr std::size_t kOomsShown = 3;
 
 // `phases` are those of each device, as find_phases() returns them; the records must have labels.

@@ -158,7 +158,7 @@ DeviceSources find_sources(const Store& store, const DeviceRecord& record,
   Sweep sweep(record.events.size(), labels.has_recorded, options);
   sweep.start(record, labels, sources);
   sweep.pass({record, labels, 0, record.events.size(), 0}, sources);
-  Sweep::finish(sources);
+  sweep.finish(sources);
   find_sources_at_peak(store, record, labels, peak_moment(replay), sources);
   place_peak(sources);
   return sources;

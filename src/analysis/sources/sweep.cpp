@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 namespace gpumemprof {
 namespace {
@@ -30,8 +31,38 @@ void Sweep::pass(const SweptPart& part, DeviceSources& sources) {
 }
 
 void Sweep::finish(DeviceSources& sources) {
-  forget_unneeded(sources);
-  sum_up_steps(sources);
+  forget_unneeded(sources, sources.phases.size());
+  sum_up_steps(sources.phases.size(), sources);
+}
+
+void Sweep::fold(std::size_t ends, DeviceSources& sources) {
+  std::vector<PhaseFigures>& phases = sources.phases;
+  if (phases.size() - summed_ < ends) return;
+  // A phase changes until one of the next step says whether a backward followed it.
+  std::size_t end = phases.size();
+  while (end > summed_ && phases[end - 1].phase == Phase::other) --end;
+  while (end > summed_ && end > 0 && phases[end - 1].step == phases.back().step) --end;
+  if (end == 0 || end <= summed_) return;
+  const std::uint32_t last_step = phases[end - 1].step;
+  while (end > summed_ && phases[end - 1].step == last_step) --end;
+  forget_unneeded(sources, end);
+  sum_up_steps(end, sources);
+  std::vector<StepFigures>& steps = sources.steps;
+  if (steps.size() <= 2 * ends) return;
+  const auto largest = std::ranges::max_element(steps, {}, &StepFigures::peak_bytes);
+  std::size_t kept = 0;  // phases
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    StepFigures& step = steps[index];
+    const bool is_middle = index >= ends && index + ends < steps.size();
+    if (is_middle && steps.begin() + static_cast<std::ptrdiff_t>(index) != largest)
+      step.phase_count = 0;
+    const std::size_t first = std::exchange(step.first_phase, static_cast<std::uint32_t>(kept));
+    for (std::uint32_t row = 0; row < step.phase_count; ++row) phases[kept++] = phases[first + row];
+  }
+  const std::size_t shift = summed_ - kept;
+  phases.erase(phases.begin() + static_cast<std::ptrdiff_t>(kept),
+               phases.begin() + static_cast<std::ptrdiff_t>(summed_));
+  summed_ -= shift;
 }
 
 void Sweep::add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row) {
@@ -162,16 +193,18 @@ void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
 }
 
 // What a forward holds at its end is saved for backward only if one follows.
-void Sweep::forget_unneeded(DeviceSources& sources) {
+void Sweep::forget_unneeded(DeviceSources& sources, std::size_t end) {
   bool goes_backward = false;
-  for (PhaseFigures& phase : std::views::reverse(sources.phases)) {
-    if (phase.phase == Phase::forward && !goes_backward) phase.saved_for_backward_bytes.reset();
+  for (std::size_t row = sources.phases.size(); row-- > 0;) {
+    PhaseFigures& phase = sources.phases[row];
+    if (row < end && phase.phase == Phase::forward && !goes_backward)
+      phase.saved_for_backward_bytes.reset();
     if (phase.phase != Phase::other) goes_backward = phase.phase == Phase::backward;
   }
 }
 
-void Sweep::sum_up_steps(DeviceSources& sources) {
-  for (std::uint32_t row = 0; row < sources.phases.size(); ++row) {
+void Sweep::sum_up_steps(std::size_t end, DeviceSources& sources) {
+  for (std::uint32_t row = static_cast<std::uint32_t>(summed_); row < end; ++row) {
     const PhaseFigures& phase = sources.phases[row];
     if (sources.steps.empty() || sources.steps.back().step != phase.step) {
       StepFigures step;
@@ -192,6 +225,7 @@ void Sweep::sum_up_steps(DeviceSources& sources) {
     step.saved_for_backward_bytes =
         std::max(step.saved_for_backward_bytes, phase.saved_for_backward_bytes.value_or(0));
   }
+  summed_ = end;
 }
 
 }  // namespace gpumemprof

@@ -29,8 +29,11 @@ class Sweep {
   // What was live before the first event. The report's spans are those up to the end of the part.
   void start(const DeviceRecord& record, const AllocationLabels& labels, DeviceSources& sources);
   void pass(const SweptPart& part, DeviceSources& sources);
+  // Between two parts, so that memory does not grow with the phases: of steps in the middle of a
+  // long run, but for the largest one, only the step itself is kept. Each end keeps `ends` steps.
+  void fold(std::size_t ends, DeviceSources& sources);
   // After the last part.
-  static void finish(DeviceSources& sources);
+  void finish(DeviceSources& sources);
 
  private:
   void sort_lifetimes(const SweptPart& part);
@@ -40,8 +43,9 @@ class Sweep {
   void note_phase(std::uint32_t event, PhaseFigures& phase) const;
   void raise_maximum(SourceFigure& figure, std::uint64_t bytes, std::uint32_t event,
                      std::uint64_t inferred) const;
-  static void forget_unneeded(DeviceSources& sources);
-  static void sum_up_steps(DeviceSources& sources);
+  static void forget_unneeded(DeviceSources& sources, std::size_t end);
+  // Phases up to this row.
+  void sum_up_steps(std::size_t end, DeviceSources& sources);
   void add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);
   void remove(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);
 
@@ -56,6 +60,7 @@ class Sweep {
   std::array<std::uint64_t, kMemorySourceCount> inferred_{};  // live rows that no label names
   std::uint64_t allocated_ = 0;
   std::size_t span_ = 0;    // the next one to enter
+  std::size_t summed_ = 0;  // phases that are part of a step already
   std::size_t bucket_ = 0;  // of the series, counted from 1
   std::uint64_t bucket_peak_ = 0;
 };

@@ -67,6 +67,7 @@ class ReportRun {
     if (!run) return fail(run.error());
     const Result<Overview> overview = run.value()->overview(options_);
     progress.reset();
+    if (!run.value()->note().empty()) print_error(run.value()->note());
     if (!overview) return fail(overview.error());
     const Store& store = run.value()->store();
     if (flags_.is_json) {

@@ -1,5 +1,6 @@
 // FlushedRun: a loaded recording, delivered again as a recorder writes it: some events of a device,
-// then what is said about them, and so on. The state at the start is listed, as in a live recording.
+// then what is said about them, and so on. The state at the start is listed, as in a live
+// recording.
 #pragma once
 
 #include <map>

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -13,10 +15,12 @@
 namespace gpumemprof {
 namespace {
 
+// Of the tests, or of a folder that someone wants to compare.
 std::vector<std::string> recordings() {
+  const char* const folder = std::getenv("GPUMEMPROF_WINDOW_DATA");
   std::vector<std::string> found;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(GPUMEMPROF_TEST_DATA)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           folder == nullptr ? GPUMEMPROF_TEST_DATA : folder)) {
     const std::string path = entry.path().string();
     if (path.ends_with(".gmp") || path.ends_with(".pickle.gz")) found.push_back(path);
   }
@@ -68,17 +72,16 @@ TEST_P(WindowedRecordings, HaveTheReportOfTheWholeRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Data, WindowedRecordings, testing::ValuesIn(recordings()),
-                         [](const testing::TestParamInfo<std::string>& info) {
-                           const std::filesystem::path path(info.param);
-                           std::string name =
-                               path.parent_path().filename().string() + "_" + path.stem().string();
-                           for (char& letter : name) {
-                             if (std::isalnum(static_cast<unsigned char>(letter)) == 0)
-                               letter = '_';
-                           }
-                           return name;
-                         });
+std::string name_of(const testing::TestParamInfo<std::string>& parameter) {
+  const std::filesystem::path path(parameter.param);
+  std::string name = path.parent_path().filename().string() + "_" + path.stem().string();
+  for (char& letter : name) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Data, WindowedRecordings, testing::ValuesIn(recordings()), name_of);
 
 }  // namespace
 }  // namespace gpumemprof

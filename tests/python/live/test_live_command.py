@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -13,7 +14,6 @@ from typing import Any
 
 import pytest
 from conftest import Command
-
 from live.growing import DATA, PROGRAM, TRAINING, GrowingFile
 
 RECORDING_KEYS = {
@@ -108,21 +108,16 @@ def test_run_live_ends_by_the_signal_that_killed_the_program(tmp_path: Path) -> 
 
 
 def run_on_terminal(folder: Path, *words: str) -> tuple[str, int]:
-    """All that the command writes to a terminal of 80 columns, and its exit code."""
+    """All that Python writes to a terminal of 80 columns, and its exit code."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
         os.environ.update(TERM="xterm-256color", COLUMNS="80", LINES="24")
-        os.execv(sys.executable, [sys.executable, "-m", "gpumemprof", *words])
+        os.execv(sys.executable, [sys.executable, *words])
     printed = b""
-    while True:
-        try:
-            part = os.read(terminal, 1 << 16)
-        except OSError:
-            break
-        if not part:
-            break
-        printed += part
+    with contextlib.suppress(OSError):  # This is how Linux says that the other end was closed.
+        while part := os.read(terminal, 1 << 16):
+            printed += part
     _, status = os.waitpid(pid, 0)
     return printed.decode(errors="replace"), os.waitstatus_to_exitcode(status)
 
@@ -131,7 +126,7 @@ def test_run_live_on_a_terminal_shows_the_screen_and_then_all_output(tmp_path: P
     pytest.importorskip("textual")
     (tmp_path / "train.py").write_text(PROGRAM)
     printed, code = run_on_terminal(
-        tmp_path, "run", "--live", "--cpu", "train.py", "100", "end", "5"
+        tmp_path, "-m", "gpumemprof", "run", "--live", "--cpu", "train.py", "100", "end", "5"
     )
     assert code == 5
     assert "output of the program" in printed
@@ -147,19 +142,8 @@ def test_without_textual_lines_are_printed_and_one_sentence_says_why(tmp_path: P
         "importlib.util.find_spec = lambda n, *a: None if n == 'textual' else found(n, *a)\n"
         "from gpumemprof.__main__ import main\n"
     )
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.environ["TERM"] = "xterm"
-        program += "sys.exit(main(['live', 'run.gmp']))"
-        os.execv(sys.executable, [sys.executable, "-c", program])
-    printed = b""
-    while True:
-        try:
-            printed += os.read(terminal, 1 << 16)
-        except OSError:
-            break
-    os.waitpid(pid, 0)
-    text = printed.decode()
+    program += "sys.exit(main(['live', 'run.gmp']))"
+    text, code = run_on_terminal(tmp_path, "-c", program)
+    assert code == 0
     assert text.count('pip install "gpumemprof[live]"') == 1
     assert "allocated" in text

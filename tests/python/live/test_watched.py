@@ -10,7 +10,6 @@ import pytest
 from gpumemprof.live.targets import find_target
 from gpumemprof.live.watched import WatchedRecording
 from gpumemprof.live.watcher import Watcher
-
 from live.growing import TRAINING, GrowingFile, start_program, wait_until
 
 LONG = 60.0

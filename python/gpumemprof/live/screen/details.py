@@ -87,9 +87,11 @@ def _title(row: Row, width: int) -> Text:
 
 def _notices(row: Row, width: int) -> list[Text]:
     found = [(note, "yellow") for note in row.recording.notes]
-    for notice in row.recording.report.get("notices", []):
-        if notice["device"] in (None, row.device.get("device")):
-            found.append((notice["text"], _SEVERITY_STYLES[notice["severity"]]))
+    found += [
+        (notice["text"], _SEVERITY_STYLES[notice["severity"]])
+        for notice in row.recording.report.get("notices", [])
+        if notice["device"] in (None, row.device.get("device"))
+    ]
     lines = []
     for text, style in found[:_MOST_NOTICES]:
         line = Text("! " + fit(printable(text), width - 2).rstrip(), style=style)
@@ -172,12 +174,12 @@ def _steps(row: Row, width: int) -> list[Text]:
     blank = " " * (room - len(shown))
     return [
         _line(
-            f"Steps {shown_count(last)}"[:_LABEL],
+            "Steps",
             sparkline(peaks, low, high, "not bold yellow"),
             f"{blank} peak  {right(shown_bytes(peaks[-1]), _BYTES)}",
         ),
         _line(
-            "",
+            f"{right(shown_count(last), _LABEL - 2)}  ",
             sparkline(floors, low, high, "not bold blue"),
             f"{blank} floor {right(shown_bytes(floors[-1]), _BYTES)}",
         ),
@@ -192,7 +194,7 @@ def _sources(row: Row, width: int, most: int) -> list[Text]:
         return [_line("Sources", "nothing is allocated")][:most]
     name_width = 16
     room = max(4, min(60, width - _LABEL - name_width - _BYTES - 8))
-    lines = []
+    lines: list[Text] = []
     for name, value in sources[: max(0, most)]:
         shown = name.replace("_", " ")
         style = _SOURCE_COLORS.get(name, "white")

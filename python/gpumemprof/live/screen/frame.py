@@ -33,7 +33,7 @@ CARD       the share of the card that all processes have taken: measured once a
 HEADROOM   what the pool can still take from the card
 Peak now   the highest moment since the last refresh, exact: no sample
 Lines      the lines of your code that hold the most; ▲ keeps growing
-A short – stands for what is not known."""
+A short dash stands for what is not known."""
 _KEYS = (("↑↓", "select"), ("< >", "sort"), ("/", "filter"), ("?", "help"), ("q", "quit"))
 
 

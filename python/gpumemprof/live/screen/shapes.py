@@ -42,20 +42,25 @@ def sparkline(values: Sequence[float], low: float, high: float, style: str) -> T
     return drawn
 
 
+def _resized(text: str, width: int) -> str:
+    resized: str = set_cell_size(text, width)
+    return resized
+
+
 def fit(text: str, width: int) -> str:
     """Exactly `width` cells: filled up, or cut with an ellipsis."""
     if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+        return _resized(text, width)
+    return _resized(text, width - 1) + "…" if width > 0 else ""
 
 
 def fit_start(text: str, width: int) -> str:
     """The same, but what is cut is the beginning: of a path, the end matters."""
     if cell_len(text) <= width:
-        return set_cell_size(text, width)
+        return _resized(text, width)
     while text and cell_len(text) > width - 1:
         text = text[1:]
-    return set_cell_size("…" + text, width) if width > 0 else ""
+    return _resized("…" + text, width) if width > 0 else ""
 
 
 def right(text: str, width: int) -> str:

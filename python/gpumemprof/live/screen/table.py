@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gpumemprof.live.figures import Row, shown_bytes, shown_count, shown_percent
+from gpumemprof.live.figures import UNKNOWN, Row, shown_bytes, shown_count, shown_percent
 from gpumemprof.live.screen.shapes import fit, load_style, right
 
 __all__ = ["COLUMNS", "TableState", "arranged", "table_lines"]
@@ -48,17 +48,42 @@ def _by_bytes(name: str) -> Callable[[Row], float]:
     return lambda row: _number(row.bytes_of(name))
 
 
+def _device(row: Row) -> str:
+    return str(row.device.get("device", UNKNOWN))
+
+
+def _state(row: Row) -> str:
+    return row.recording.state.name
+
+
+def _rate(row: Row) -> float | None:
+    return row.recording.events_per_second
+
+
 COLUMNS = (
     Column("PROGRAM", "N", 0, lambda row: (row.program, _number(row.rank)), lambda row: row.name),
-    Column("DEVICE", "D", 6, lambda row: row.device.get("device", ""), lambda row: row.device.get("device", "–"), is_left=True),
+    Column("DEVICE", "D", 6, _device, _device, is_left=True),
     Column("CARD", "C", 7, lambda row: _number(row.filled), lambda row: shown_percent(row.filled)),
-    Column("HEADROOM", "H", 8, lambda row: _number(row.headroom_bytes), lambda row: shown_bytes(row.headroom_bytes)),
+    Column(
+        "HEADROOM",
+        "H",
+        8,
+        lambda row: _number(row.headroom_bytes),
+        lambda row: shown_bytes(row.headroom_bytes),
+    ),
     Column("ALLOC", "M", 8, _by_bytes("allocated_bytes"), _bytes("allocated_bytes")),
     Column("PEAK", "P", 8, _by_bytes("peak_allocated_bytes"), _bytes("peak_allocated_bytes")),
     Column("RESERVED", "R", 8, _by_bytes("reserved_bytes"), _bytes("reserved_bytes"), 100),
     Column("STEP", "S", 6, lambda row: _number(row.step), lambda row: shown_count(row.step)),
-    Column("EVENTS/S", "E", 8, lambda row: _number(row.recording.events_per_second), lambda row: shown_count(row.recording.events_per_second), 100),
-    Column("STATE", "T", 9, lambda row: row.recording.state.name, lambda row: row.recording.state.name, is_left=True),
+    Column(
+        "EVENTS/S",
+        "E",
+        8,
+        lambda row: _number(_rate(row)),
+        lambda row: shown_count(_rate(row)),
+        100,
+    ),
+    Column("STATE", "T", 9, _state, _state, is_left=True),
 )
 
 

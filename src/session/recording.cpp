@@ -65,6 +65,12 @@ Result<Overview> Recording::overview(const OverviewOptions& options) const {
   return made;
 }
 
+Result<LeaksReport> Recording::leaks(const LeaksOptions& options) const {
+  Result<LeaksReport> made = find_leaks(store_, replays_, phases_, path_, options);
+  if (made) made.value().completeness = find_completeness(store_);
+  return made;
+}
+
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
   if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   Result<WhatIf> made = make_whatif(store_, replays_, path_, options);

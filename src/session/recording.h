@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
+#include "analysis/leaks/leaks.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -35,6 +36,7 @@ class Recording {
   [[nodiscard]] const std::vector<std::vector<PhaseSpan>>& phases() const { return phases_; }
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
+  [[nodiscard]] Result<LeaksReport> leaks(const LeaksOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
   // `other`: the same program with a different batch size, or nullptr.
   [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
+#include "analysis/code/allocation_site.h"
 #include "analysis/code/user_frame.h"
 #include "analysis/growth/site_series.h"
 #include "analysis/growth/step_floors.h"
@@ -11,22 +11,15 @@
 namespace gpumemprof {
 namespace {
 
-// The line of user code that made an allocation: the stack that ends there, and whether the line's
-// backward made it.
-struct Site {
-  StackId stack;
-  bool is_backward = false;
-
-  [[nodiscard]] std::uint64_t key() const {
-    return std::uint64_t{stack.index} << 1U | (is_backward ? 1U : 0U);
-  }
-};
-
 class GrowthFinder {
  public:
   GrowthFinder(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
                const GrowthOptions& options)
-      : store_(store), record_(record), options_(options), floors_(find_floors(record, spans)) {}
+      : store_(store),
+        record_(record),
+        options_(options),
+        floors_(find_floors(record, spans)),
+        sites_(store, record) {}
 
   Growth run() {
     Growth growth;
@@ -53,24 +46,6 @@ class GrowthFinder {
   }
 
  private:
-  [[nodiscard]] Site site_of(std::size_t row) {
-    StackId stack = record_.allocations.stack[row];
-    bool is_backward = false;
-    const std::uint32_t birth = record_.allocations.alloc_event[row];
-    const Column<StackId>& forward = record_.events.forward_stack;
-    if (birth < forward.size() && !forward[birth].is_none()) {
-      stack = forward[birth];
-      is_backward = true;
-    }
-    if (stack.is_none()) return {stack, is_backward};
-    const auto [known, is_new] = site_of_stack_.try_emplace(stack.index, StackId());
-    if (is_new) {
-      const StackId python = python_part(store_, stack);
-      known->second = python.is_none() ? stack : user_part(store_, python);
-    }
-    return {known->second, is_backward};
-  }
-
   // What was live before the first step is not growth.
   [[nodiscard]] bool is_of_steps(std::size_t row) const {
     const std::uint32_t birth = record_.allocations.alloc_event[row];
@@ -87,7 +62,7 @@ class GrowthFinder {
       if (!cursor.sees_any(birth, death)) continue;
       const FloorRange seen = floors_.seen_by(birth, death);
       if (seen.first >= seen.end) continue;
-      series_[site_of(row).key()].add(seen, rows.requested_bytes[row]);
+      series_[sites_.of(row).key()].add(seen, rows.requested_bytes[row]);
     }
   }
 
@@ -163,7 +138,7 @@ class GrowthFinder {
       const std::uint32_t death = rows.free_requested_event[row];
       // What the last step leaves live sees no floor.
       const bool is_kept = cursor.sees_any(birth, death) || death >= floors_.end_of_work;
-      if (is_kept && growing_.contains(site_of(row).key())) growth.rows.push_back(row);
+      if (is_kept && growing_.contains(sites_.of(row).key())) growth.rows.push_back(row);
     }
   }
 
@@ -171,7 +146,7 @@ class GrowthFinder {
   const DeviceRecord& record_;
   GrowthOptions options_;
   StepFloors floors_;
-  std::unordered_map<std::uint32_t, StackId> site_of_stack_;
+  AllocationSites sites_;
   std::map<std::uint64_t, SiteSeries> series_;   // by site
   std::map<std::uint64_t, SiteGrowth> growing_;  // likewise
 };

@@ -28,9 +28,12 @@ class AllocationSites {
   [[nodiscard]] AllocationSite of(std::size_t row);
 
  private:
+  [[nodiscard]] bool runs_in_backward(StackId stack);
+
   const Store& store_;
   const DeviceRecord& record_;
   std::vector<std::uint32_t> user_part_of_;  // by stack; kUnknownPart: not looked up yet
+  std::vector<std::uint8_t> in_backward_;    // by stack, likewise
 };
 
 }  // namespace gpumemprof

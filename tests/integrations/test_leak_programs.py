@@ -1,4 +1,4 @@
-"""All programs of tests/leaks, also those that are slow and those that the rules were not made with."""
+"""All programs of tests/leaks: also the slow ones, and those written after the rules."""
 
 from __future__ import annotations
 

@@ -207,9 +207,7 @@ def main() -> int:
     print(f"{'CPU seconds':28} {seconds:.0f}")
     if errors:
         worst = max(errors, key=lambda name: errors[name])
-        print(
-            f"{'steps to out of memory':28} {len(errors)} programs, worst {errors[worst]:.3f} ({worst})"
-        )
+        print(f"{'steps to oom, worst error':28} {errors[worst]:.3f} of {len(errors)} ({worst})")
     is_good = (
         max(errors.values(), default=0) <= MOST_ERROR
         and (figures["recall"] or 0) >= LEAST_RECALL

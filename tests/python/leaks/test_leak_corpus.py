@@ -1,4 +1,4 @@
-"""The programs of tests/leaks are recorded and judged: leaks are found, healthy programs are not."""
+"""The programs of tests/leaks are recorded and judged: leaks are found, and nothing else."""
 
 from __future__ import annotations
 

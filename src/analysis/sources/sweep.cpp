@@ -193,11 +193,11 @@ void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
 }
 
 // What a forward holds at its end is saved for backward only if one follows.
-void Sweep::forget_unneeded(DeviceSources& sources, std::size_t end) {
+void Sweep::forget_unneeded(DeviceSources& sources, std::size_t end) const {
   bool goes_backward = false;
   for (std::size_t row = sources.phases.size(); row-- > 0;) {
     PhaseFigures& phase = sources.phases[row];
-    if (row < end && phase.phase == Phase::forward && !goes_backward)
+    if (row >= summed_ && row < end && phase.phase == Phase::forward && !goes_backward)
       phase.saved_for_backward_bytes.reset();
     if (phase.phase != Phase::other) goes_backward = phase.phase == Phase::backward;
   }

@@ -43,7 +43,7 @@ class Sweep {
   void note_phase(std::uint32_t event, PhaseFigures& phase) const;
   void raise_maximum(SourceFigure& figure, std::uint64_t bytes, std::uint32_t event,
                      std::uint64_t inferred) const;
-  static void forget_unneeded(DeviceSources& sources, std::size_t end);
+  void forget_unneeded(DeviceSources& sources, std::size_t end) const;
   // Phases up to this row.
   void sum_up_steps(std::size_t end, DeviceSources& sources);
   void add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);

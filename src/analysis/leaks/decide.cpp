@@ -85,9 +85,9 @@ class Decider {
   }
 
   [[nodiscard]] static MemorySource main_source(const SiteFloors& site) {
-    const auto most = std::max_element(
-        site.live_bytes.begin(), site.live_bytes.end(),
-        [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most =
+        std::max_element(site.live_bytes.begin(), site.live_bytes.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     return most == site.live_bytes.end() ? MemorySource::unknown : most->first;
   }
 
@@ -144,9 +144,9 @@ class Decider {
     decision_.outside_bytes_per_floor = growth_per_floor(
         [](const DeviceFloor& floor) { return floor.outside_bytes; }, kLeastOutsideGrowth);
     if (decision_.outside_bytes_per_floor > 0) raise_to(LeakVerdict::outside_pool);
-    const double reserved = growth_per_floor(
-        [](const DeviceFloor& floor) { return floor.reserved_bytes; },
-        std::max(kLeastPoolGrowth, last.reserved_bytes / 20));
+    const double reserved =
+        growth_per_floor([](const DeviceFloor& floor) { return floor.reserved_bytes; },
+                         std::max(kLeastPoolGrowth, last.reserved_bytes / 20));
     const double allocated =
         growth_per_floor([](const DeviceFloor& floor) { return floor.peak_bytes; }, 1);
     decision_.reserved_bytes_per_floor = reserved;

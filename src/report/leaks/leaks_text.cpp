@@ -49,7 +49,9 @@ class LeaksWriter : private text::Page {
                               text::counted(device.leaks.size() - shown, "more line")),
                   2);
       if (device.suppressed > 0)
-        paragraph(text::counted(device.suppressed, "line") + " that grows or grow: suppressed.", 2);
+        paragraph(text::counted(device.suppressed, "growing line is", "growing lines are") +
+                      " suppressed.",
+                  2);
     }
     if (report_.devices.empty()) line("The recording holds no device.");
     line("\nNext: " + next());

@@ -27,11 +27,11 @@ bool is_called_by_backward(const Store& store, StackId stack) {
 
 }  // namespace
 
-AllocationSite AllocationSites::of(std::size_t row) {
-  StackId stack = record_.allocations.stack[row];
+AllocationSite AllocationSites::of(const DeviceRecord& record, std::size_t row) {
+  StackId stack = record.allocations.stack[row];
   bool is_backward = false;
-  const std::uint32_t birth = record_.allocations.alloc_event[row];
-  const Column<StackId>& forward = record_.events.forward_stack;
+  const std::uint32_t birth = record.allocations.alloc_event[row];
+  const Column<StackId>& forward = record.events.forward_stack;
   if (birth < forward.size() && !forward[birth].is_none() && !runs_in_backward(stack)) {
     stack = forward[birth];
     is_backward = true;

@@ -20,18 +20,16 @@ struct AllocationSite {
   }
 };
 
-// Finds the sites of a device's allocations; both must outlive it.
+// Finds the sites of allocations; the store must outlive it.
 class AllocationSites {
  public:
-  AllocationSites(const Store& store, const DeviceRecord& record)
-      : store_(store), record_(record) {}
-  [[nodiscard]] AllocationSite of(std::size_t row);
+  explicit AllocationSites(const Store& store) : store_(store) {}
+  [[nodiscard]] AllocationSite of(const DeviceRecord& record, std::size_t row);
 
  private:
   [[nodiscard]] bool runs_in_backward(StackId stack);
 
   const Store& store_;
-  const DeviceRecord& record_;
   std::vector<std::uint32_t> user_part_of_;  // by stack; kUnknownPart: not looked up yet
   std::vector<std::uint8_t> in_backward_;    // by stack, likewise
 };

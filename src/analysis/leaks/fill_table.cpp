@@ -44,7 +44,7 @@ class TableFiller {
         record_(record),
         floors_(floors),
         kinds_(code_kinds(store)),
-        sites_(store, record),
+        sites_(store),
         collections_(find_collections(store, record)) {}
 
   FloorTable run() {
@@ -70,7 +70,7 @@ class TableFiller {
   }
 
   SiteFloors& site_of(std::size_t row) {
-    const AllocationSite site = sites_.of(row);
+    const AllocationSite site = sites_.of(record_, row);
     if (const std::uint32_t* known = rows_of_sites_.find(site.key())) return table_.sites[*known];
     rows_of_sites_.insert_or_assign(site.key(), static_cast<std::uint32_t>(table_.sites.size()));
     table_.sites.push_back({site.stack, site.is_backward, {}, {}, 0, 0});

@@ -146,13 +146,13 @@ class LeakFinder {
       since[key.key()] = each.trend.first_floor == 0 ? 0 : before;
       found[key.key()];
     }
-    AllocationSites sites(store_, record_);
+    AllocationSites sites(store_);
     const AllocationColumns& rows = record_.allocations;
     for (std::uint32_t row = 0; row < rows.size(); ++row) {
       const std::uint32_t birth = rows.alloc_event[row];
       if (birth == kNoEvent || birth >= floors_.end_of_work) continue;
       if (rows.free_requested_event[row] < floors_.end_of_work) continue;
-      const std::uint64_t key = sites.of(row).key();
+      const std::uint64_t key = sites.of(record_, row).key();
       const auto begin = since.find(key);
       if (begin == since.end() || birth < begin->second) continue;
       add_row(found[key], row);

@@ -297,7 +297,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   if (!asked_peak) at["live"] = live_json(store, device.live, top);
   json["at"] = at;
   json["growth"] = growth_json(device.growth, store);
-  json["leaks"] = leaks_summary_json(device.leaks, store);
+  json["leaks"] = device.leaks ? leaks_summary_json(*device.leaks, store) : nullptr;
   json["oom_reports"] = ooms_json(store, device);
   json["gap"] = card_usage_json(store, device.card_usage);
   json["source_series"] = series_json(device.sources);

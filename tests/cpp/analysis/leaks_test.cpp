@@ -14,7 +14,7 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::uint64_t kLeaked = 256 * kKiB;
+constexpr std::uint64_t kKeptBytes = 256 * kKiB;
 
 // Trains one weight; `each` runs at the end of every step.
 class TrainingRun : public RunBuilder {
@@ -35,7 +35,7 @@ class TrainingRun : public RunBuilder {
   }
 
   StackId keeping() { return stack({"<module>@/train/train.py", "keep@/train/log.py"}); }
-  void keep(std::uint64_t bytes = kLeaked) { kept.push_back(alloc(bytes, keeping())); }
+  void keep(std::uint64_t bytes = kKeptBytes) { kept.push_back(alloc(bytes, keeping())); }
   void drop() {
     free(kept.front(), keeping());
     kept.pop_front();
@@ -62,7 +62,7 @@ TEST(Leaks, what_every_step_keeps_is_found_with_its_line_pace_and_age) {
   const LeakSite& leak = found.leaks.front();
   EXPECT_EQ(run.store().text(run.store().frame(run.store().stacks().frame(leak.stack)).file),
             "/train/log.py");
-  EXPECT_NEAR(leak.bytes_per_step, kLeaked, 1);
+  EXPECT_NEAR(leak.bytes_per_step, kKeptBytes, 1);
   EXPECT_NEAR(leak.blocks_per_step, 1, 0.1);
   EXPECT_LE(leak.first_step, 3U);
   EXPECT_GE(leak.oldest_age_steps, 13U);
@@ -75,7 +75,7 @@ TEST(Leaks, a_slow_leak_and_a_late_one_are_found) {
     if (step % 3 == 0) run.keep();
   });
   ASSERT_EQ(slow.verdict(), LeakVerdict::leak);
-  EXPECT_NEAR(slow.leaks().bytes_per_step, kLeaked / 3.0, kLeaked * 0.02);
+  EXPECT_NEAR(slow.leaks().bytes_per_step, kKeptBytes / 3.0, kKeptBytes * 0.02);
   const TrainingRun late(27, [](TrainingRun& run, int step) {
     if (step > 12) run.keep();
   });
@@ -85,7 +85,7 @@ TEST(Leaks, a_slow_leak_and_a_late_one_are_found) {
 
 TEST(Leaks, a_tensor_that_is_replaced_by_a_larger_one_leaks_unless_everything_grows) {
   const auto grow = [](TrainingRun& run, int step) {
-    run.replace(static_cast<std::uint64_t>(step) * kLeaked);
+    run.replace(static_cast<std::uint64_t>(step) * kKeptBytes);
   };
   EXPECT_EQ(TrainingRun(16, grow).verdict(), LeakVerdict::leak);
   const TrainingRun longer(16, grow,
@@ -106,7 +106,7 @@ TEST(Leaks, buffers_that_are_bounded_do_not_leak) {
   });
   EXPECT_EQ(cleared.verdict(), LeakVerdict::clean);
   const TrainingRun lengths(30, [](TrainingRun& run, int step) {
-    run.replace(static_cast<std::uint64_t>(1 + step * 7 % 11) * kLeaked);
+    run.replace(static_cast<std::uint64_t>(1 + step * 7 % 11) * kKeptBytes);
   });
   EXPECT_EQ(lengths.verdict(), LeakVerdict::clean);
 }
@@ -118,7 +118,7 @@ TEST(Leaks, what_is_freed_in_part_and_grows_all_the_same_leaks) {
     for (int freed = 0; freed < 3; ++freed) trained.drop();
   });
   ASSERT_EQ(run.verdict(), LeakVerdict::leak);
-  EXPECT_NEAR(run.leaks().bytes_per_step, kLeaked * 2.0 / 5.0, kLeaked * 0.05);
+  EXPECT_NEAR(run.leaks().bytes_per_step, kKeptBytes * 2.0 / 5.0, kKeptBytes * 0.05);
 }
 
 TEST(Leaks, little_memory_and_few_steps_say_nothing) {
@@ -146,7 +146,7 @@ TEST(Leaks, steps_to_out_of_memory_follow_from_the_limit) {
   LeaksOptions options;
   EXPECT_FALSE(run.leaks(options).steps_to_oom);
   const std::uint64_t peak = run.replay().peak.allocated_bytes;
-  options.memory_limit_bytes = peak + 100 * kLeaked;
+  options.memory_limit_bytes = peak + 100 * kKeptBytes;
   const std::optional<StepsLeft> left = run.leaks(options).steps_to_oom;
   ASSERT_TRUE(left);
   EXPECT_NEAR(left->steps, 100, 5);
@@ -200,7 +200,7 @@ TEST(Leaks, what_only_the_garbage_collector_frees_are_cycles) {
     FloorTable table = table_of(40, [](DeviceFloor&, std::size_t) {});
     table.sites.emplace_back();
     for (std::size_t floor = 2; floor < 40; ++floor)
-      table.sites.back().add({floor, (floor / 8 + 1) * 8}, kLeaked, is_collected);
+      table.sites.back().add({floor, (floor / 8 + 1) * 8}, kKeptBytes, is_collected);
     EXPECT_EQ(decide(table, {}).verdict, is_collected ? LeakVerdict::cycles : LeakVerdict::clean);
   }
 }
@@ -239,7 +239,7 @@ TEST(Leaks, requests_of_a_server_are_compared_like_steps) {
     for (int number = 0; number < 15; ++number) {
       const std::size_t input = run.alloc(kMiB, request);
       const std::size_t hidden = run.alloc(2 * kMiB, answer);
-      const std::size_t output = run.alloc(kLeaked, answer);
+      const std::size_t output = run.alloc(kKeptBytes, answer);
       run.free(hidden, answer);
       run.free(input, request);
       if (!keeps) run.free(output, request);

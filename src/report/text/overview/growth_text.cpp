@@ -42,8 +42,10 @@ std::string growth_sentence(const Growth& growth, const Store& store) {
       growth.last_step, whence(growth, store));
 }
 
-std::string growth_verdict(const Growth& growth, const DeviceLeaks& leaks, const Store& store) {
-  switch (leaks.verdict) {
+std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks>& leaks,
+                           const Store& store) {
+  if (!leaks) return growth_sentence(growth, store);
+  switch (leaks->verdict) {
     case LeakVerdict::too_short:
       return growth_sentence(growth, store);
     case LeakVerdict::clean:
@@ -57,7 +59,7 @@ std::string growth_verdict(const Growth& growth, const DeviceLeaks& leaks, const
     case LeakVerdict::cycles:
       break;
   }
-  return sentence_of(leak_verdict_sentence(leaks, store));
+  return sentence_of(leak_verdict_sentence(*leaks, store));
 }
 
 }  // namespace gpumemprof::text

@@ -13,6 +13,7 @@ std::string growth_sentence(const Growth& growth, const Store& store);
 
 // The same with the verdict about leaks: growth that is none is left out, and what grows without
 // steps, outside of the pool or in cycles is named.
-std::string growth_verdict(const Growth& growth, const DeviceLeaks& leaks, const Store& store);
+std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks>& leaks,
+                           const Store& store);
 
 }  // namespace gpumemprof::text

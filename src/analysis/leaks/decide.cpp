@@ -73,9 +73,9 @@ class Decider {
       return GrowthReason::training_state;
     if (source == MemorySource::optimizer_state && live(source) <= kMostStates * parameters)
       return GrowthReason::training_state;
-    if (!trends_[index].is_replaced) return GrowthReason::none;
-    if (options_.is_inference && source == MemorySource::kv_cache)
+    if (options_.is_inference && source == MemorySource::kv_cache && frees_most_blocks(site))
       return GrowthReason::one_sequence;
+    if (!trends_[index].is_replaced) return GrowthReason::none;
     return follows_inputs(index) ? GrowthReason::longer_inputs : GrowthReason::none;
   }
 
@@ -85,10 +85,23 @@ class Decider {
   }
 
   [[nodiscard]] static MemorySource main_source(const SiteFloors& site) {
-    const auto most = std::max_element(
-        site.live_bytes.begin(), site.live_bytes.end(),
-        [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most =
+        std::max_element(site.live_bytes.begin(), site.live_bytes.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     return most == site.live_bytes.end() ? MemorySource::unknown : most->first;
+  }
+
+  // Its blocks come and go, and each is larger than the one it replaces.
+  [[nodiscard]] bool frees_most_blocks(const SiteFloors& site) const {
+    std::int64_t born = 0;
+    std::int64_t freed = 0;
+    for (const auto& [floor, change] : site.changes) {
+      if (floor >= table_.floors.size()) break;
+      born += change.born_blocks;
+      freed += change.freed_blocks;
+    }
+    constexpr std::int64_t kParts = 5;
+    return kParts * freed >= (kParts - 1) * born;
   }
 
   // Whether most of what other lines allocate grows along: the inputs become longer.
@@ -144,9 +157,9 @@ class Decider {
     decision_.outside_bytes_per_floor = growth_per_floor(
         [](const DeviceFloor& floor) { return floor.outside_bytes; }, kLeastOutsideGrowth);
     if (decision_.outside_bytes_per_floor > 0) raise_to(LeakVerdict::outside_pool);
-    const double reserved = growth_per_floor(
-        [](const DeviceFloor& floor) { return floor.reserved_bytes; },
-        std::max(kLeastPoolGrowth, last.reserved_bytes / 20));
+    const double reserved =
+        growth_per_floor([](const DeviceFloor& floor) { return floor.reserved_bytes; },
+                         std::max(kLeastPoolGrowth, last.reserved_bytes / 20));
     const double allocated =
         growth_per_floor([](const DeviceFloor& floor) { return floor.peak_bytes; }, 1);
     decision_.reserved_bytes_per_floor = reserved;

@@ -13,7 +13,7 @@ namespace gpumemprof {
 
 // In order of weight: where a run shows several, the last counts.
 enum class LeakVerdict : std::uint8_t {
-  too_short,      // too few repetitions to tell
+  too_short,  // too few repetitions to tell
   clean,
   warm_up,        // it grew, and stopped
   fragmentation,  // reserved memory grows, allocated memory does not

@@ -32,9 +32,8 @@ Collections find_collections(const Store& store, const DeviceRecord& record) {
 }
 
 bool is_in(const Collections& collections, std::uint32_t event) {
-  const auto after =
-      std::upper_bound(collections.begin(), collections.end(),
-                       std::pair{event, std::numeric_limits<std::uint32_t>::max()});
+  const auto after = std::upper_bound(collections.begin(), collections.end(),
+                                      std::pair{event, std::numeric_limits<std::uint32_t>::max()});
   return after != collections.begin() && event < std::prev(after)->second;
 }
 
@@ -91,8 +90,8 @@ class TableFiller {
       const bool is_of_steps = birth != kNoEvent && birth >= floors_.steps.front().first_event;
       if (!is_of_steps && !is_live_at_last) continue;
       const std::uint64_t bytes = rows.requested_bytes[row] & (kUnknownBytes >> 8U);
-      const MemorySource source = is_live_at_last ? likely_source(record_, row, kinds_)
-                                                  : MemorySource::unknown;
+      const MemorySource source =
+          is_live_at_last ? likely_source(record_, row, kinds_) : MemorySource::unknown;
       if (is_live_at_last) table_.live_bytes[source] += bytes;
       if (!is_of_steps) continue;
       SiteFloors& site = site_of(row);
@@ -167,8 +166,7 @@ class TableFiller {
         const bool has_change = change < changes.size() && changes[change].first < end;
         const bool has_sample = sample < samples.size() && samples[sample]->before_event <= end;
         if (!has_change && !has_sample) break;
-        if (has_sample &&
-            (!has_change || samples[sample]->before_event <= changes[change].first)) {
+        if (has_sample && (!has_change || samples[sample]->before_event <= changes[change].first)) {
           const auto process = static_cast<std::int64_t>(samples[sample++]->process_bytes);
           if (process >= reserved)
             floor.outside_bytes = static_cast<std::uint64_t>(process - reserved);

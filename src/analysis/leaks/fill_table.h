@@ -1,8 +1,8 @@
 // Fills a FloorTable from a whole recording of one device.
 #pragma once
 
-#include "analysis/leaks/floor_table.h"
 #include "analysis/code/code_kind.h"
+#include "analysis/leaks/floor_table.h"
 #include "store/store.h"
 
 namespace gpumemprof {

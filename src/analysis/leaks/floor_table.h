@@ -30,7 +30,7 @@ struct FloorChange {
 struct SiteFloors {
   StackId stack;             // that ends at the line of user code; none: no stack was recorded
   bool is_backward = false;  // allocated by the backward of this line
-  std::map<std::uint32_t, FloorChange> changes;  // by floor; few floors change anything
+  std::map<std::uint32_t, FloorChange> changes;     // by floor; few floors change anything
   std::map<MemorySource, std::int64_t> live_bytes;  // at the last floor
   // All it allocated, also what saw no floor, in the first half of the floors and in the second.
   std::uint64_t made_early_bytes = 0;
@@ -53,7 +53,7 @@ struct DeviceFloor {
 struct FloorTable {
   std::vector<DeviceFloor> floors;
   std::vector<SiteFloors> sites;
-  std::uint64_t most_bytes = 0;                       // live at any moment
+  std::uint64_t most_bytes = 0;                      // live at any moment
   std::map<MemorySource, std::uint64_t> live_bytes;  // of all lines at the last floor
 };
 

@@ -205,7 +205,8 @@ class LeakFinder {
     evidence.stack = site.stack;
     if (rows.blocks > 0) {
       leak.first_step = std::max(leak.first_step, step_of(rows.oldest_birth));
-      leak.oldest_age_steps = found_.last_step - std::min(found_.last_step, step_of(rows.oldest_birth));
+      leak.oldest_age_steps =
+          found_.last_step - std::min(found_.last_step, step_of(rows.oldest_birth));
       leak.source = most_of(rows.by_source);
       leak.source_provenance =
           rows.measured_blocks == rows.blocks ? Provenance::measured : Provenance::inferred;
@@ -230,8 +231,8 @@ class LeakFinder {
 
   // One line of code may be reached in several ways.
   void join(const LeakSite& leak) {
-    const auto same = std::find_if(
-        found_.leaks.begin(), found_.leaks.end(), [&](const LeakSite& other) {
+    const auto same =
+        std::find_if(found_.leaks.begin(), found_.leaks.end(), [&](const LeakSite& other) {
           if (leak.stack.is_none() || other.stack.is_none()) return leak.stack == other.stack;
           return store_.stacks().frame(other.stack) == store_.stacks().frame(leak.stack) &&
                  other.is_backward == leak.is_backward;
@@ -281,8 +282,8 @@ class LeakFinder {
     }
     if (facts.memory_fraction_at_end.value_or(facts.memory_fraction.value_or(1)) < 1) {
       const double fraction = facts.memory_fraction_at_end.value_or(*facts.memory_fraction);
-      limit = std::min(limit, static_cast<std::uint64_t>(
-                                  fraction * static_cast<double>(*facts.total_bytes)));
+      limit = std::min(
+          limit, static_cast<std::uint64_t>(fraction * static_cast<double>(*facts.total_bytes)));
     }
     return limit;
   }
@@ -293,7 +294,8 @@ class LeakFinder {
     if (!most || found_.bytes_per_step <= 0) return;
     const std::size_t count = table_.floors.size();
     std::uint64_t peak = 0;
-    for (std::size_t index = count - std::min<std::size_t>(count, std::max<std::size_t>(4, count / 4));
+    for (std::size_t index =
+             count - std::min<std::size_t>(count, std::max<std::size_t>(4, count / 4));
          index < count; ++index)
       peak = std::max(peak, table_.floors[index].peak_bytes);
     // Blocks are larger than what was requested.
@@ -306,8 +308,7 @@ class LeakFinder {
     const auto limit_bytes = static_cast<double>(*most);
     const double used = static_cast<double>(peak) * rounding;
     double error = 0;
-    for (const GrowingSite& each : decision_.leaks)
-      error = std::max(error, 2 * each.trend.error);
+    for (const GrowingSite& each : decision_.leaks) error = std::max(error, 2 * each.trend.error);
     constexpr double kLeastError = 0.05;
     error = std::max(error, kLeastError);
     StepsLeft left;

@@ -66,10 +66,10 @@ struct DeviceLeaks {
   double bytes_per_step = 0;           // of all leaks
   double reserved_bytes_per_step = 0;  // growth of the pool
   double outside_bytes_per_step = 0;   // growth outside of the pool
-  FrameId line;  // the innermost line of user code that leads to nearly all of it
-  std::vector<LeakSite> leaks;         // or, of cycles, the lines that make them; most first
-  std::uint32_t suppressed = 0;        // lines that grow and were suppressed
-  std::uint64_t stopped_bytes = 0;     // that grew and stopped
+  FrameId line;                  // the innermost line of user code that leads to nearly all of it
+  std::vector<LeakSite> leaks;   // or, of cycles, the lines that make them; most first
+  std::uint32_t suppressed = 0;  // lines that grow and were suppressed
+  std::uint64_t stopped_bytes = 0;  // that grew and stopped
   std::optional<StepsLeft> steps_to_oom;
   // Why growth that was seen is no leak, a sentence each.
   std::vector<std::string> notes;

@@ -126,9 +126,9 @@ class RepetitionFinder {
       if (begins.size() < fewest || !spans_the_run(begins) || !does_work(begins)) continue;
       const std::uint32_t depth = depth_of_user_line(StackId(stack));
       const bool is_better = best == nullptr || depth < best_depth ||
-                             (depth == best_depth && (begins.size() > best->size() ||
-                                                      (begins.size() == best->size() &&
-                                                       begins.front() < best->front())));
+                             (depth == best_depth &&
+                              (begins.size() > best->size() ||
+                               (begins.size() == best->size() && begins.front() < best->front())));
       if (!is_better) continue;
       best = &begins;
       best_stack = StackId(stack);
@@ -160,9 +160,8 @@ class RepetitionFinder {
       const std::uint32_t end = index + 1 < begins.size()
                                     ? begins[index + 1]
                                     : static_cast<std::uint32_t>(record_.events.size());
-      const auto next =
-          std::lower_bound(frees_young_.begin(), frees_young_.end(),
-                           std::pair<std::uint32_t, std::uint32_t>{begins[index], 0});
+      const auto next = std::lower_bound(frees_young_.begin(), frees_young_.end(),
+                                         std::pair<std::uint32_t, std::uint32_t>{begins[index], 0});
       if (next != frees_young_.end() && next->second < end) ++working;
     }
     return 2 * working >= begins.size();

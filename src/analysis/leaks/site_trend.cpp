@@ -13,8 +13,8 @@ constexpr std::size_t kFewestRises = 3;
 constexpr std::uint32_t kShortestSpan = 6;  // floors from the first rise to the last
 // Inputs of varying length are sometimes in ascending order by chance.
 constexpr std::size_t kFewestRisesOfReplaced = 6;
-constexpr std::int64_t kMostFalls = 20;     // one part in this many may be freed
-constexpr double kSlowingDown = 3;          // a cache filling up: the second half adds less
+constexpr std::int64_t kMostFalls = 20;      // one part in this many may be freed
+constexpr double kSlowingDown = 3;           // a cache filling up: the second half adds less
 constexpr std::uint32_t kFewestValleys = 4;  // of memory that grows and is partly freed again
 constexpr std::uint32_t kLongerThanBefore = 2;
 
@@ -82,8 +82,8 @@ void measure(SiteTrend& trend, const std::vector<Point>& rises, std::int64_t sta
   trend.first_floor = rises.front().floor;
   trend.last_floor = rises.back().floor;
   trend.rises = static_cast<std::uint32_t>(rises.size());
-  trend.grown_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(
-      0, rises.back().bytes - start));
+  trend.grown_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, rises.back().bytes - start));
   const double span = std::max(1U, trend.last_floor - trend.first_floor);
   const auto between = static_cast<double>(rises.back().bytes - rises.front().bytes);
   trend.bytes_per_floor = between / span;
@@ -114,8 +114,8 @@ bool grows_steadily(SiteTrend& trend, const Walk& walk, std::size_t floors) {
 bool grows_from_valley_to_valley(SiteTrend& trend, const Walk& walk, std::size_t floors) {
   std::vector<Point> valleys;
   for (std::size_t index = 0; index < walk.falls.size(); ++index) {
-    const bool is_last_of_fall = index + 1 == walk.falls.size() ||
-                                 walk.falls[index + 1].bytes > walk.falls[index].bytes;
+    const bool is_last_of_fall =
+        index + 1 == walk.falls.size() || walk.falls[index + 1].bytes > walk.falls[index].bytes;
     if (is_last_of_fall) valleys.push_back(walk.falls[index]);
   }
   if (valleys.size() < kFewestValleys) return false;
@@ -138,8 +138,8 @@ void find_swing(SiteTrend& trend, const Walk& walk) {
   }
   trend.swing_bytes = static_cast<std::uint64_t>(swing);
   constexpr std::int64_t kParts = 10;
-  trend.is_collected = kParts * walk.collected_bytes >= (kParts - 2) * walk.fallen_bytes &&
-                       walk.collected_bytes > 0;
+  trend.is_collected =
+      kParts * walk.collected_bytes >= (kParts - 2) * walk.fallen_bytes && walk.collected_bytes > 0;
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 namespace gpumemprof {
 
 enum class Trend : std::uint8_t {
-  flat,        // or too little to speak of
-  stopped,     // it grew after the first steps, and no longer does
-  up_and_down, // it grows and is freed again
+  flat,         // or too little to speak of
+  stopped,      // it grew after the first steps, and no longer does
+  up_and_down,  // it grows and is freed again
   growing,
 };
 

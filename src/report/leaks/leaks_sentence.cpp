@@ -26,12 +26,12 @@ std::string compared(const DeviceLeaks& device, const Store& store) {
 std::string steps_left(const DeviceLeaks& device) {
   if (!device.steps_to_oom) return {};
   const StepsLeft& left = *device.steps_to_oom;
-  return fmt::format(
-      " Out of memory in about {} more {}s ({} to {}, predicted, with {}).",
-      grouped(static_cast<std::uint64_t>(std::llround(left.steps))),
-      repetition_name(device.repetition),
-      grouped(static_cast<std::uint64_t>(std::llround(left.low))),
-      grouped(static_cast<std::uint64_t>(std::llround(left.high))), format_bytes(left.limit_bytes));
+  return fmt::format(" Out of memory in about {} more {}s ({} to {}, predicted, with {}).",
+                     grouped(static_cast<std::uint64_t>(std::llround(left.steps))),
+                     repetition_name(device.repetition),
+                     grouped(static_cast<std::uint64_t>(std::llround(left.low))),
+                     grouped(static_cast<std::uint64_t>(std::llround(left.high))),
+                     format_bytes(left.limit_bytes));
 }
 
 }  // namespace
@@ -57,7 +57,8 @@ std::string leak_verdict_sentence(const DeviceLeaks& device, const Store& store)
           per_step(device.reserved_bytes_per_step, device));
     case LeakVerdict::outside_pool:
       return fmt::format(
-          "memory outside of PyTorch's pool grows by {}: no tensor holds it (communicators, graphs, "
+          "memory outside of PyTorch's pool grows by {}: no tensor holds it (communicators, "
+          "graphs, "
           "libraries, other code).",
           per_step(device.outside_bytes_per_step, device));
     case LeakVerdict::cycles:

@@ -49,7 +49,9 @@ class LeaksWriter : private text::Page {
                               text::counted(device.leaks.size() - shown, "more line")),
                   2);
       if (device.suppressed > 0)
-        paragraph(text::counted(device.suppressed, "line") + " that grows or grow: suppressed.", 2);
+        paragraph(text::counted(device.suppressed, "growing line is", "growing lines are") +
+                      " suppressed.",
+                  2);
     }
     if (report_.devices.empty()) line("The recording holds no device.");
     line("\nNext: " + next());
@@ -65,8 +67,9 @@ class LeaksWriter : private text::Page {
                   (frame.is_none() ? std::string("code without a recorded stack")
                                    : text::place(store_, frame, style_.width - 4)),
               2);
-    std::string rate = leak.bytes_per_step > 0 ? bytes_text(leak.bytes_per_step) + " " + each(device)
-                                               : "freed only by the garbage collector";
+    std::string rate = leak.bytes_per_step > 0
+                           ? bytes_text(leak.bytes_per_step) + " " + each(device)
+                           : "freed only by the garbage collector";
     if (leak.blocks_per_step > 0 && leak.bytes_per_step > 0)
       rate += fmt::format(" in {} {}", count_text(leak.blocks_per_step),
                           count_text(leak.blocks_per_step) == "1" ? "block" : "blocks");
@@ -84,8 +87,9 @@ class LeaksWriter : private text::Page {
   }
 
   [[nodiscard]] std::string what(const LeakSite& leak) const {
-    std::string text = fmt::format("what it is: {} ({})", memory_source_info(leak.source).display_name,
-                                   provenance_name(leak.source_provenance));
+    std::string text =
+        fmt::format("what it is: {} ({})", memory_source_info(leak.source).display_name,
+                    provenance_name(leak.source_provenance));
     if (!store_.text(leak.module).empty())
       text += ", module " + printable(std::string(store_.text(leak.module)));
     if (!store_.text(leak.tag).empty())

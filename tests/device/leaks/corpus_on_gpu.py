@@ -1,6 +1,6 @@
 """Leaking and healthy programs of tests/leaks on a GPU: prints one line of JSON.
 
-python tests/device/leaks.py
+python tests/device/leaks/corpus_on_gpu.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-CORPUS = Path(__file__).resolve().parents[1] / "leaks"
+CORPUS = Path(__file__).resolve().parents[2] / "leaks"
 PROGRAMS = [
     "leaking/containers/detached_outputs_in_list",
     "leaking/containers/concatenated_history",

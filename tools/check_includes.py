@@ -33,10 +33,11 @@ ROOMS: dict[str, list[str]] = {
     "replay": ["base", "event", "store"],
     "analysis": ["base", "event", "store", "replay", "sim"],
     "follow": ["base", "event", r"trace/follower\.h", "store", "replay", "analysis"],
+    "windows": ["base", "event", "store", "replay", "analysis"],
     "report": ["base", "event", "store", "analysis", r"follow/live_report\.h"],
     "session": [
         *("base", "event", "trace", "ingest", "estimate", "sim", "store"),
-        *("capture", "replay", "analysis", "report"),
+        *("capture", "replay", "analysis", "windows", "report"),
     ],
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [

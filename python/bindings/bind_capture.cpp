@@ -290,6 +290,8 @@ void bind_capture(nb::module_& module) {
   module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
+  module.def("capture_flush", &capture::flush, nb::arg("recording"),
+             nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_is_recording", capture::is_recording);
   module.def(
       "capture_add_facts",
@@ -321,6 +323,10 @@ void bind_capture(nb::module_& module) {
   module.def("capture_use_thread_key", capture::use_thread_key);
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
              nb::arg("path"), nb::arg("facts"));
+  module.def(
+      "capture_flush",
+      [](int most_ms) { return capture::flush(std::chrono::milliseconds(most_ms)); },
+      nb::arg("most_ms"), nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(
       "capture_enter_tag",

@@ -19,6 +19,39 @@ std::string read_more(FollowedRun& run, std::uint64_t most_bytes, std::size_t mo
   return value_or_raise(std::move(json));
 }
 
+nb::object text_or_none(const std::string& text) {
+  return text.empty() ? nb::none() : nb::object(to_str(text));
+}
+
+nb::list kept_sites(FollowedRun& run, std::size_t most_sites, std::size_t most_blocks) {
+  const std::vector<KeptSite> sites = [&] {
+    const nb::gil_scoped_release release;
+    return run.kept_sites(most_sites, most_blocks);
+  }();
+  nb::list found;
+  for (const KeptSite& kept : sites) {
+    nb::dict row;
+    row["device"] = kept.device;
+    row["file"] = text_or_none(kept.site.file);
+    row["line"] = kept.site.line;
+    row["function"] = text_or_none(kept.site.function);
+    row["is_backward"] = kept.site.is_backward;
+    row["bytes"] = kept.bytes;
+    row["blocks"] = kept.site.blocks;
+    row["growth_bytes_per_step"] = kept.site.growth_bytes_per_step
+                                       ? nb::object(nb::float_(*kept.site.growth_bytes_per_step))
+                                       : nb::none();
+    row["old_bytes"] = kept.old_bytes;
+    row["old_blocks"] = kept.old_blocks;
+    nb::list places;
+    for (const KeptBlock& block : kept.blocks)
+      places.append(nb::make_tuple(block.address, block.bytes));
+    row["places"] = places;
+    found.append(row);
+  }
+  return found;
+}
+
 }  // namespace
 
 void bind_follow(nb::module_& module) {
@@ -27,7 +60,14 @@ void bind_follow(nb::module_& module) {
              return value_or_raise(FollowedRun::open(path)).release();
            }),
            nb::arg("path"))
-      .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"));
+      .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"))
+      .def(
+          "report",
+          [](FollowedRun& run, std::size_t most_sites, std::size_t most_steps) {
+            return live_json(run.report(most_sites, most_steps));
+          },
+          nb::arg("most_sites"), nb::arg("most_steps"))
+      .def("kept_sites", kept_sites, nb::arg("most_sites"), nb::arg("most_blocks"));
 }
 
 }  // namespace gpumemprof::bindings

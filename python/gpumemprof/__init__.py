@@ -32,6 +32,7 @@ from gpumemprof.errors import (
     Error,
     InputError,
     InternalError,
+    LeakWarning,
     MissingFileError,
     NoCudaError,
     RecordingWarning,
@@ -57,7 +58,12 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
+    from gpumemprof.alerts.rule import Alert
+    from gpumemprof.alerts.tracker import MemoryTracker
     from gpumemprof.estimate.notebook import Estimate, estimate, estimating
+    from gpumemprof.holders.expected import Expectation, expect_freed
+    from gpumemprof.holders.leak import Leak
+    from gpumemprof.holders.watch import LeakWatch, watch_leaks
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
     from gpumemprof.profile.result import OwnAllocations, ProfileResult
@@ -67,11 +73,16 @@ if TYPE_CHECKING:
 
 # Imported on first use, so that programs that only read recordings do not pay for them.
 _LATER = {
+    "Alert": "alerts.rule",
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
     "Estimate": "estimate.notebook",
+    "Expectation": "holders.expected",
     "GPUMemoryProfiler": "profile.profiler",
+    "Leak": "holders.leak",
+    "LeakWatch": "holders.watch",
     "MemorySnapshot": "profile.memory_state",
+    "MemoryTracker": "alerts.tracker",
     "OwnAllocations": "profile.result",
     "ProfileResult": "profile.result",
     "ProfiledContext": "profile.profiler",
@@ -79,8 +90,10 @@ _LATER = {
     "default_profiler": "profile.shortcuts",
     "estimate": "estimate",
     "estimating": "estimate.notebook",
+    "expect_freed": "holders.expected",
     "profile_context": "profile.shortcuts",
     "profile_function": "profile.shortcuts",
+    "watch_leaks": "holders.watch",
 }
 
 
@@ -100,6 +113,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ActiveRecording",
+    "Alert",
     "Allocation",
     "CPUMemoryProfiler",
     "Counters",
@@ -110,13 +124,18 @@ __all__ = [
     "EnvironmentProblem",
     "Error",
     "Estimate",
+    "Expectation",
     "Frame",
     "GPUMemoryProfiler",
     "InputError",
     "InternalError",
     "Label",
+    "Leak",
+    "LeakWarning",
+    "LeakWatch",
     "LiveGroup",
     "MemorySnapshot",
+    "MemoryTracker",
     "MissingFileError",
     "Module",
     "NoCudaError",
@@ -137,6 +156,7 @@ __all__ = [
     "demo_path",
     "estimate",
     "estimating",
+    "expect_freed",
     "load",
     "profile_context",
     "profile_function",
@@ -145,4 +165,5 @@ __all__ = [
     "step",
     "stop",
     "tag",
+    "watch_leaks",
 ]

@@ -12,6 +12,7 @@ __all__ = [
     "Error",
     "InputError",
     "InternalError",
+    "LeakWarning",
     "MissingFileError",
     "NoCudaError",
     "RecordingWarning",
@@ -125,6 +126,15 @@ class RecordingWarning(UserWarning):
     ::
 
         warnings.simplefilter("ignore", gpumemprof.RecordingWarning)
+    """
+
+
+class LeakWarning(UserWarning):
+    """Memory is still held that should have been freed, or more and more of it is.
+
+    ::
+
+        warnings.simplefilter("error", gpumemprof.LeakWarning)  # let a test fail
     """
 
 

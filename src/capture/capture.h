@@ -89,6 +89,12 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 bool watch_exit();
 // Closes everything that is open, for a process that exits without cleaning up.
 void stop_all(const std::string& reason);
+// What happened before the call, and a sample of each card, go to the files as soon as possible.
+// Waits for that, at most this long: release the GIL first. False: it takes longer.
+bool flush(std::chrono::milliseconds most);
+// Everything that happened before the call can be read from the file when it returns. Waits for the
+// drain thread: release the GIL first.
+void flush(RecordingNumber recording);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);
@@ -225,5 +231,13 @@ void forget_module(std::uint64_t address);
 // with Python's own answer, the second switches it on. The code must live as long as the process.
 std::vector<std::uintptr_t> own_modules(std::uintptr_t call_code);
 void follow_modules(std::uintptr_t call_code);
+
+// The values of the variables of a Python frame object, 0 where there is none: in the order of its
+// code object (locals, cells, free variables), then what its calculations hold, if that is known.
+// Up to Python 3.12, asking a frame for its locals makes it keep a dict of them, and so keeps alive
+// what the program drops later; this leaves the frame as it is. Call with the GIL held. Fails where
+// Python keeps them elsewhere.
+Result<std::vector<std::uintptr_t>> frame_values(std::uintptr_t frame_object,
+                                                 std::size_t variables);
 
 }  // namespace gpumemprof::capture

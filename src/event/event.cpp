@@ -108,6 +108,23 @@ void EventColumns::clear() {
   module.clear();
 }
 
+void EventColumns::truncate(std::size_t size) {
+  const auto cut = [&](auto& column) {
+    if (column.size() > size) column.truncate(size);
+  };
+  cut(action);
+  cut(address);
+  cut(size_bytes);
+  cut(stream);
+  cut(time_ns);
+  cut(stack);
+  cut(compile_context);
+  cut(user_metadata);
+  cut(pool);
+  cut(forward_stack);
+  cut(module);
+}
+
 void EventColumns::shrink_to_fit() {
   action.shrink_to_fit();
   address.shrink_to_fit();

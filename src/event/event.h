@@ -92,6 +92,8 @@ struct EventColumns {
   void shrink_to_fit();
   // Keeps its capacity.
   void clear();
+  // The same for the events from this row on.
+  void truncate(std::size_t size);
 };
 
 }  // namespace gpumemprof

@@ -78,6 +78,10 @@ LiveSite LiveSites::describe(const Site& site, std::string_view program_folder) 
   return shown;
 }
 
+LiveSite LiveSites::describe(std::uint32_t site) const {
+  return describe(sites_[site], program_folder(store_));
+}
+
 std::vector<LiveSite> LiveSites::largest(std::size_t most) const {
   std::vector<const Site*> order;
   for (const Site& site : sites_) {

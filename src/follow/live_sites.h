@@ -37,6 +37,10 @@ class LiveSites {
 
   // Those that hold the most, and those that grow.
   [[nodiscard]] std::vector<LiveSite> largest(std::size_t most) const;
+  [[nodiscard]] LiveSite describe(std::uint32_t site) const;
+  [[nodiscard]] bool is_growing(std::uint32_t site) const {
+    return growth(sites_[site]).has_value();
+  }
 
  private:
   // A slow leak shows only every few steps.

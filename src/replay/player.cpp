@@ -71,6 +71,24 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
+void Player::keep_rows(const std::vector<std::uint32_t>& kept) {
+  AllocationColumns& rows = record_.allocations;
+  keep_only(rows, kept);
+  for (std::uint32_t row = 0; row < kept.size(); ++row) {
+    if (rows.free_completed_event[row] != kNoEvent) continue;
+    const std::uint32_t block = blocks_.find(rows.address[row]);
+    if (block != kNoBlock && blocks_[block].allocation == AllocationId(kept[row]))
+      blocks_[block].allocation = AllocationId(row);
+  }
+  std::vector<AllocationId> uncertain;
+  for (const AllocationId old : uncertain_) {
+    const auto place = std::lower_bound(kept.begin(), kept.end(), old.index);
+    if (place != kept.end() && *place == old.index)
+      uncertain.emplace_back(static_cast<std::size_t>(place - kept.begin()));
+  }
+  uncertain_ = std::move(uncertain);
+}
+
 std::uint64_t Player::take_recent_peak_reserved() {
   return std::max(std::exchange(recent_peak_reserved_, 0), now_.reserved_bytes);
 }
@@ -251,8 +269,7 @@ bool Player::segment_event(std::uint32_t event) {
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
-  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    has_unclear_retries_ = true;
+  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request) ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
@@ -409,7 +426,8 @@ DeviceReplay Player::summary() const {
   }
   // Every out-of-memory error was preceded by a retry.
   result.counters.alloc_retries = result.counters.ooms;
-  if (has_unclear_retries_) result.counters.alloc_retries.reset();
+  result.counters.unclear_retries = unclear_retries_;
+  if (unclear_retries_ > 0) result.counters.alloc_retries.reset();
   result.contradictions = contradictions_;
   return result;
 }

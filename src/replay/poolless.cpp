@@ -33,6 +33,15 @@ void PoollessPlayer::play(const EventColumns& events, std::uint32_t first, std::
 
 MemoryTotals PoollessPlayer::now() const { return totals_of(live_bytes_); }
 
+void PoollessPlayer::keep_rows(const std::vector<std::uint32_t>& kept) {
+  keep_only(allocations_, kept);
+  for (std::uint32_t row = 0; row < kept.size(); ++row) {
+    if (allocations_.free_completed_event[row] != kNoEvent) continue;
+    std::uint32_t* known = rows_.find(allocations_.address[row]);
+    if (known != nullptr && *known == kept[row]) *known = row;
+  }
+}
+
 void PoollessPlayer::allocate(const EventColumns& events, std::size_t index, std::uint32_t event) {
   const std::uint64_t address = events.address[index];
   // Its free is missing: it ended when another allocation took its address.

@@ -26,6 +26,8 @@ class PoollessPlayer {
   void play(const EventColumns& events, std::uint32_t first, std::size_t begin, std::size_t end);
 
   [[nodiscard]] MemoryTotals now() const;
+  // Forgets all rows but these, in order: those of allocations that are gone. The rest moves up.
+  void keep_rows(const std::vector<std::uint32_t>& kept);
   // The allocation that is live at an address; none if there is none.
   [[nodiscard]] AllocationId live_at(std::uint64_t address) const {
     const std::uint32_t* row = rows_.find(address);

@@ -14,6 +14,17 @@ __all__ = ["step", "tag"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.Lock()
 _steps = 0
+_listeners: list[Callable[[], None]] = []
+
+
+def listen(callback: Callable[[], None]) -> None:
+    """Call back at every `step`, once its marks are made."""
+    _listeners.append(callback)
+
+
+def stop_listening(callback: Callable[[], None]) -> None:
+    if callback in _listeners:
+        _listeners.remove(callback)
 
 
 def step() -> None:
@@ -34,6 +45,8 @@ def step() -> None:
         _core.capture_mark(f"step {number - 1}", False)
     _core.capture_mark(f"step {number}", True)
     _core.capture_mark_phase(_core.PhaseMark.step_start, number)
+    for callback in tuple(_listeners):
+        callback()
 
 
 class tag:  # noqa: N801 - reads as a noun in a with statement

@@ -14,6 +14,7 @@ from typing import Union
 
 from gpumemprof import _core, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
+from gpumemprof.failure import spot
 from gpumemprof.read.recording import load
 from gpumemprof.recorder import kept, open_recordings
 from gpumemprof.recorder.run_settings import recorded_command
@@ -203,6 +204,8 @@ class ActiveRecording:
             if self._has_labels:
                 self._is_watching = True
                 hooks.watch()
+            if self._simulation is None:
+                spot.watch()
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")

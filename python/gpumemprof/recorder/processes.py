@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from gpumemprof.errors import Error, RecordingWarning
 from gpumemprof.recorder import run_closing
@@ -26,6 +26,9 @@ from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_com
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
 from gpumemprof.torch_calls import readiness
+
+if TYPE_CHECKING:
+    from gpumemprof.holders.leaks_of_run import LeaksOfRun
 
 __all__ = ["begin", "join", "leave"]
 
@@ -81,7 +84,8 @@ def begin() -> None:
         settings.add_to(environment, 0)
         os.environ.update(environment)
     file = run_closing.OutputFile(settings.output)
-    _set_end(functools.partial(_end_program, recording, file, settings))
+    leaks = _watch_leaks(recording, settings, settings.leaks_signal)
+    _set_end(functools.partial(_end_program, recording, file, settings, leaks))
     _guard()
 
 
@@ -92,6 +96,14 @@ def join() -> None:
     if _settings is not None:
         _guard()
         _when_memory_is_used(_start_child)
+
+
+def join_by_itself(settings: Settings) -> None:
+    """Record this process and those it forks; no ``gpumemprof run`` has started it."""
+    global _settings
+    _settings = settings
+    _guard()
+    _when_memory_is_used(_start_child)
 
 
 def leave() -> None:
@@ -110,7 +122,7 @@ def _start(
     waits: bool = False,
     simulation: Simulation | None = None,
 ) -> ActiveRecording:
-    return ActiveRecording(
+    recording = ActiveRecording(
         path,
         settings.stacks,
         settings.cpu,
@@ -121,6 +133,21 @@ def _start(
         simulation=simulation,
         keep=settings.keep,
     )
+    if settings.alerts and simulation is None:
+        from gpumemprof.alerts import recorded_run
+
+        recorded_run.follow(settings.alerts, recording.memory == "cpu")
+    return recording
+
+
+def _watch_leaks(
+    recording: ActiveRecording, settings: Settings, signal_name: str = ""
+) -> LeaksOfRun | None:
+    if not settings.leaks:
+        return None
+    from gpumemprof.holders.leaks_of_run import LeaksOfRun
+
+    return LeaksOfRun(recording, signal_name)
 
 
 def _make_registry() -> str:
@@ -136,7 +163,7 @@ def _guard() -> None:
         return
     _is_guarded = True
     # Registered before anything in the program, so it runs after all of it.
-    atexit.register(_end)
+    atexit.register(_end_at_exit)
     os.register_at_fork(after_in_child=_after_fork)
     leave_at_once = os._exit
 
@@ -160,6 +187,12 @@ def _end(how: str = "exit") -> None:
     if ends is not None and os.getpid() == _process:
         with contextlib.suppress(Exception):
             ends(how)
+
+
+def _end_at_exit() -> None:
+    # Python notes here an exception that nobody caught.
+    kind = getattr(sys, "last_type", None)
+    _end("exit" if kind is None else f"exception: {kind.__name__}")
 
 
 def _after_fork() -> None:
@@ -191,11 +224,13 @@ def _start_child() -> None:
         if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
             _report(settings, {"pid": os.getpid(), "path": None})
             return
-        path = _child_path(settings)
+        is_named = settings.announces == os.getpid() and not os.path.lexists(settings.output)
+        path = settings.output if settings.output and is_named else _child_path(settings)
         command = recorded_command(sys.argv, settings.arguments)
         recording = _start(settings, path, command, overwrite=False, waits=True)
         _report(settings, {"pid": os.getpid(), "path": path})
-        _set_end(functools.partial(_end_child, recording, settings))
+        leaks = _watch_leaks(recording, settings)
+        _set_end(functools.partial(_end_child, recording, settings, leaks))
 
 
 def _child_path(settings: Settings) -> str:
@@ -219,15 +254,25 @@ def _report(settings: Settings, row: ChildReport) -> None:
 
 
 def _stop(recording: ActiveRecording, how: str) -> None:
+    alerts = sys.modules.get("gpumemprof.alerts.recorded_run")
+    if alerts is not None:
+        alerts.stop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordingWarning)
         recording.stop(how)
 
 
-def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None:
+def _end_child(
+    recording: ActiveRecording, settings: Settings, leaks: LeaksOfRun | None, how: str
+) -> None:
+    file = run_closing.OutputFile(run_closing.shown_path(recording.path))
+    if leaks is not None:
+        leaks.finish()
     _stop(recording, how)
     if not recording.summary:
         return
+    if settings.announces == os.getpid() and recording.summary["events"] > 0:
+        run_closing.print_closing(recording, file, {})
     row: ChildReport = {
         "pid": os.getpid(),
         "path": recording.path,
@@ -241,11 +286,19 @@ def _end_child(recording: ActiveRecording, settings: Settings, how: str) -> None
 
 
 def _end_program(
-    recording: ActiveRecording, file: run_closing.OutputFile, settings: Settings, how: str
+    recording: ActiveRecording,
+    file: run_closing.OutputFile,
+    settings: Settings,
+    leaks: LeaksOfRun | None,
+    how: str,
 ) -> None:
+    if leaks is not None:
+        leaks.finish()
     _stop(recording, how)
     children = run_closing.read_children(settings.registry)
     if settings.registry:
         Path(settings.registry).unlink(missing_ok=True)
     if not settings.quiet:
         run_closing.print_closing(recording, file, children)
+        if leaks is not None:
+            leaks.print_found()

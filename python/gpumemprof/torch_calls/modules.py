@@ -14,6 +14,7 @@ __all__ = [
     "called_modules",
     "follow_modules",
     "is_in_backward",
+    "is_module",
     "live_modules",
     "two_nodes",
     "watch_forward",
@@ -77,6 +78,13 @@ def live_modules() -> list[Any]:
     module_type = torch.nn.Module
     # Check the type itself: isinstance() would call into proxies, which may do anything.
     return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
+
+
+def is_module(thing: Any) -> bool:
+    """Whether it is a module, whatever it says itself."""
+    import torch
+
+    return issubclass(type(thing), torch.nn.Module)
 
 
 def is_in_backward() -> bool:

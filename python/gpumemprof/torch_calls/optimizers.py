@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from gpumemprof import _core
 
-__all__ = ["watch_optimizers"]
+__all__ = ["after_steps", "watch_optimizers"]
 
 
 def watch_optimizers(
@@ -46,3 +46,17 @@ def watch_optimizers(
         register_optimizer_step_pre_hook(step_pre_hook),
         register_optimizer_step_post_hook(step_post_hook),
     ]
+
+
+def after_steps(callback: Callable[[], None]) -> Any:
+    """Call back after every optimizer's step; returns a handle that removes the hook."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    is_compiling = torch.compiler.is_compiling
+
+    def step_post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_compiling():
+            callback()
+
+    return register_optimizer_step_post_hook(step_post_hook)

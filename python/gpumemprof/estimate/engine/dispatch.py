@@ -61,7 +61,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.values = Values()
         self.gradient_sums = GradientSums(device)
         self._plain_types: set[type] = set()
-        self._data_shapes = DataShapes(device.assumptions, answers)
+        self._data_shapes = DataShapes(device.assumptions, answers, device.on_assumed_size)
         self._rules = compile_rules(device)
         self.collectives = Collectives(device)
         self._operations: dict[Any, Operation] = {}

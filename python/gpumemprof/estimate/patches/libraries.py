@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
 from gpumemprof.estimate.patches.flex_attention import flex_attention
@@ -92,8 +95,39 @@ def _hub(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set(module, "_http_backoff_base", request)
 
 
+def _extensions(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """To compile a kernel takes minutes, and its functions could not be called here."""
+
+    def refuse_kernels(function: Any, sources: str) -> Any:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def compile_extension(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs).arguments
+            found = given.get(sources) or ()
+            found = [found] if isinstance(found, str) else found
+            has_kernels = sources == "cuda_sources" or any(
+                str(each).endswith((".cu", ".cuh")) for each in found
+            )
+            if found and has_kernels and given.get("is_python_module", True):
+                raise CannotEstimate(
+                    f"the extension {given.get('name')} has CUDA code, which needs a GPU to run",
+                    "compute the same with torch's operations for the estimate, or make it an "
+                    "operation of torch.library with a shape (register_fake)",
+                )
+            return function(*args, **kwargs)
+
+        return compile_extension
+
+    for name, sources in (("load", "sources"), ("load_inline", "cuda_sources")):
+        real = getattr(module, name, None)
+        if real is not None:
+            patcher.set(module, name, refuse_kernels(real, sources))
+
+
 _CHANGES: dict[str, Change] = {
     "huggingface_hub.utils._http": _hub,
+    "torch.utils.cpp_extension": _extensions,
     "torch.nn.attention.flex_attention": _flex_attention,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,

@@ -60,9 +60,9 @@ class Estimation:
         except Error as error:
             self._refuse(str(error))
             raise
-        if self._request.steps is not None:
-            self._steps = StepLimit(self._request.steps, self._on_step, self._on_last_step)
-            self._steps.start()
+        most = sys.maxsize if self._request.steps is None else self._request.steps
+        self._steps = StepLimit(most, self._on_step, self._on_last_step)
+        self._steps.start()
         return found
 
     def end(self) -> dict[str, str]:

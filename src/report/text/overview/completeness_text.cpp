@@ -26,6 +26,14 @@ std::string what_it_means(const Completeness& found) {
 
 std::string were(std::uint64_t count) { return count == 1 ? "was" : "were"; }
 
+std::string host_memory_sentence(const Completeness& found) {
+  return fmt::format(
+      "When last seen, only {} of {} main memory were available, and this process held {}: the "
+      "kernel may have ended it (dmesg or journalctl -k says \"Out of memory: Killed process\").",
+      format_bytes(*found.host_available_bytes), format_bytes(*found.host_total_bytes),
+      format_bytes(found.host_resident_bytes.value_or(0)));
+}
+
 // "1–3, 8, 21–25"
 std::string ranges(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -85,6 +93,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
     sentences.emplace_back(
         "The recording was not closed: the program was killed, or is still running. What it did in "
         "its last moments (about 0.4 s) is missing.");
+    if (found.is_host_memory_low()) sentences.push_back(host_memory_sentence(found));
   }
   if (!found.problem.empty()) {
     std::string text = fmt::format("Recording stopped early: {}.", found.problem);

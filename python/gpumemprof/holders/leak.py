@@ -1,0 +1,103 @@
+"""A line of the program whose memory grows from step to step, and who holds that memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpumemprof import _core
+from gpumemprof.holders.found import Holders
+
+__all__ = ["Leak", "Site", "leak_at", "site_of"]
+
+Site = tuple[int, str, int, str, bool]
+
+
+def site_of(row: _core.KeptSiteRow) -> Site:
+    """What tells a site from others."""
+    return (
+        row["device"],
+        row["file"] or "",
+        row["line"],
+        row["function"] or "",
+        row["is_backward"],
+    )
+
+
+@dataclass
+class Leak:
+    """One such line, as it was when it was found."""
+
+    file: str
+    """Empty if it is not known where the memory was allocated."""
+    line: int
+    function: str
+    is_backward: bool
+    """Whether it was allocated by the backward of this line."""
+    bytes: int
+    """What the line holds, in bytes as requested."""
+    blocks: int
+    growth_bytes_per_step: float | None
+    """None: it accumulated, but did not grow lately."""
+    device: int = 0
+    holders: Holders = field(default_factory=Holders)
+
+    @property
+    def site(self) -> Site:
+        """What tells it from others."""
+        return (self.device, self.file, self.line, self.function, self.is_backward)
+
+    @property
+    def held_by(self) -> str:
+        """The chain that leads to most of the memory, as text."""
+        return self.holders.text()
+
+    @property
+    def where(self) -> str:
+        """The line, as ``train.py:41 train()``."""
+        if not self.file:
+            return "a place that is not known"
+        text = f"{self.file}:{self.line} {self.function}"
+        text = text if text.endswith(">") else f"{text}()"
+        return f"the backward of {text}" if self.is_backward else text
+
+    def growth_text(self) -> str:
+        """How much there is, and how fast it grows."""
+        count = f"{self.blocks:,} block" + ("" if self.blocks == 1 else "s")
+        now = f"{_core.format_bytes(self.bytes)} in {count}"
+        if self.growth_bytes_per_step is None:
+            return now
+        return f"{_core.format_bytes(round(self.growth_bytes_per_step))} a step, {now} now"
+
+    def __str__(self) -> str:
+        return f"memory grows at {self.where}: {self.growth_text()}; held by {self.held_by}"
+
+    def row(self) -> dict[str, Any]:
+        """As a recording stores it."""
+        holders = self.holders
+        site = {"file": self.file or None, "line": self.line, "function": self.function or None}
+        return {
+            "site": {**site, "is_backward": self.is_backward},
+            "chain": holders.chains[0].parts() if holders.chains else [],
+            "text": self.held_by,
+            "others": [str(chain) for chain in holders.chains[1:]],
+            "bytes": self.bytes,
+            "blocks": self.blocks,
+            "grows": self.growth_bytes_per_step is not None,
+            "looked_at": holders.blocks,
+            "held": holders.held_blocks,
+        }
+
+
+def leak_at(row: _core.KeptSiteRow) -> Leak:
+    """A leak whose holders are not known yet."""
+    return Leak(
+        row["file"] or "",
+        row["line"],
+        row["function"] or "",
+        row["is_backward"],
+        row["bytes"],
+        row["blocks"],
+        row["growth_bytes_per_step"],
+        row["device"],
+    )

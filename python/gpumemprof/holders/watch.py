@@ -1,0 +1,230 @@
+"""``watch_leaks``: says which lines keep more memory in every training step, and who holds it.
+
+After some steps (10, 16, 26, 42, … and later about every half minute), what the recorder wrote
+since is read, by a thread of its own once it is much. A line whose memory never falls back from
+step to step is reported once, with its holders, at the end of a step. In all other steps this costs
+a call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Callable
+
+from gpumemprof import _core
+from gpumemprof.errors import LeakWarning, RecordingWarning
+from gpumemprof.holders.followed import FollowedRecording
+from gpumemprof.holders.leak import Leak, Site, leak_at, site_of
+from gpumemprof.holders.search import find_holders, no_collection
+from gpumemprof.hooks import steps
+from gpumemprof.recorder import open_recordings
+from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.torch_calls import readiness
+from gpumemprof.torch_calls.optimizers import after_steps
+
+__all__ = ["LeakWatch", "watch_leaks"]
+
+_FIRST_LOOK = 10
+_LAST_COUNTED = 320
+_SECONDS_BETWEEN = 30.0
+_MOST_BYTES_IN_STEP = 1 << 20
+_MOST_LEAKS = 100
+_MOST_AT_END = 8
+
+
+class LeakWatch:
+    """Watches one recording; made by `watch_leaks`."""
+
+    def __init__(
+        self,
+        recording: ActiveRecording,
+        is_own: bool = False,
+        on_leak: Callable[[Leak], None] | None = None,
+        most_candidates: int = 0,
+    ) -> None:
+        """Use `watch_leaks`.
+
+        Args:
+            recording: of this process.
+            is_own: end the recording and delete its file at the end.
+            on_leak: instead of a warning.
+            most_candidates: for so many lines that keep memory of several steps, but do not grow,
+                the holders are looked up too: what garbage collection frees is gone later.
+        """
+        self.leaks: list[Leak] = []
+        """What was found so far, in the order it was found."""
+        self.candidates: list[Leak] = []
+        self._most_candidates = most_candidates
+        self._recording, self._is_own, self._on_leak = recording, is_own, on_leak
+        self._followed = FollowedRecording(recording)
+        self._steps = 0
+        self._next_step = _FIRST_LOOK
+        self._next_time = float("inf")
+        self._rows: list[_core.KeptSiteRow] | None = None  # to be reported at the next step
+        self._reported: set[Site] = set()
+        self._is_on = True
+        self._is_inside = False
+        self._lock = threading.Lock()  # one look at a time
+        self._handle: object = None
+        steps.listen(self._after_step)
+        readiness.when_imported(self._install)
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _install(self) -> None:
+        if self._is_on:
+            self._handle = after_steps(self._after_step)
+
+    def _forget(self) -> None:
+        """In a forked child: the recording is the parent's."""
+        self._is_on = False
+
+    def _after_step(self) -> None:
+        self._steps += 1
+        is_time = self._steps >= self._next_step or time.monotonic() >= self._next_time
+        if self._rows is None and not is_time:
+            return
+        if not self._is_on or self._is_inside:
+            return
+        self._is_inside = True
+        try:
+            with no_collection():
+                self._look()
+        finally:
+            self._is_inside = False
+
+    def _look(self) -> None:
+        if self._rows is not None:
+            self._report_one()
+            return
+        self._plan()
+        if self._followed.unread_bytes() <= _MOST_BYTES_IN_STEP:
+            self._read()
+            self._report_one()
+            return
+        with contextlib.suppress(RuntimeError):  # There may be too many threads.
+            thread = threading.Thread(target=self._read, name="gpumemprof leaks", daemon=True)
+            thread.start()
+
+    def _plan(self) -> None:
+        """When to look next."""
+        if self._steps < _LAST_COUNTED:
+            self._next_step = self._steps + max(1, 5 * self._steps // 8)
+        else:
+            self._next_step = 1 << 62
+            self._next_time = time.monotonic() + _SECONDS_BETWEEN
+
+    def _read(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            rows = self._followed.look()
+            new = [row for row in rows if self._is_of_interest(row)]
+            # What grows comes first.
+            new.sort(key=lambda row: row["growth_bytes_per_step"] is None)
+            self._rows = new or None
+        finally:
+            self._lock.release()
+
+    def _is_of_interest(self, row: _core.KeptSiteRow) -> bool:
+        site = site_of(row)
+        if row["growth_bytes_per_step"] is not None:
+            return site not in self._reported
+        is_known = any(site == leak.site for leak in self.candidates)
+        return not is_known and len(self.candidates) < self._most_candidates
+
+    def _report_one(self) -> None:
+        """One search in a step; the rest waits for the following ones."""
+        if not self._rows:
+            return
+        row, self._rows = self._rows[0], self._rows[1:] or None
+        if not self._is_of_interest(row) or len(self.leaks) >= _MOST_LEAKS:
+            return
+        leak = leak_at(row)
+        leak.holders = find_holders(row["places"])
+        if leak.growth_bytes_per_step is None:
+            self.candidates.append(leak)
+            return
+        self._reported.add(leak.site)
+        self.leaks.append(leak)
+        if self._on_leak is not None:
+            self._on_leak(leak)
+        else:
+            warnings.warn(str(leak), LeakWarning, stacklevel=2)
+
+    def look_again(self) -> list[Leak]:
+        """All lines that keep memory now, whether they still grow or only accumulated it."""
+        found = []
+        with no_collection():
+            with self._lock:
+                rows = self._followed.look()
+            rows.sort(key=lambda row: row["growth_bytes_per_step"] is None)
+            for row in rows[:_MOST_AT_END]:
+                leak = leak_at(row)
+                leak.holders = find_holders(row["places"])
+                found.append(leak)
+        return found
+
+    def stop(self) -> list[Leak]:
+        """Stop watching; returns what was found. A recording that was started for it ends, too.
+
+        >>> watch.stop()  # doctest: +SKIP
+        []
+        """
+        if self._is_on:
+            self._is_on = False
+            steps.stop_listening(self._after_step)
+            if self._handle is not None:
+                self._handle.remove()  # type: ignore[attr-defined]
+            with self._lock:
+                pass  # a look that is going on
+            if self._is_own:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RecordingWarning)
+                    self._recording.stop()
+                Path(self._recording.path).unlink(missing_ok=True)
+        return self.leaks
+
+    def __enter__(self) -> LeakWatch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def watch_leaks(
+    *, on_leak: Callable[[Leak], None] | None = None, cpu: bool | None = None
+) -> LeakWatch:
+    """Watch the training steps that follow: a warning names each line whose memory keeps growing.
+
+    ::
+
+        with gpumemprof.watch_leaks() as watch:
+            train()
+        for leak in watch.leaks:
+            print(leak.where, leak.growth_bytes_per_step, leak.held_by)
+
+    Steps end with an optimizer's step or with `gpumemprof.step`. A recording that is open is used;
+    otherwise one is made in the folder for temporary files, and deleted by ``stop()``.
+
+    Args:
+        on_leak: is called with each leak, instead of a `LeakWarning`.
+        cpu: watch CPU tensors instead of CUDA memory; the default if there is no CUDA.
+    """
+    with open_recordings.lock:
+        if open_recordings.active:
+            return LeakWatch(open_recordings.active[-1], False, on_leak)
+    descriptor, path = tempfile.mkstemp(prefix="gpumemprof-", suffix=".gmp")
+    os.close(descriptor)
+    return LeakWatch(ActiveRecording(path, True, cpu, True), True, on_leak)

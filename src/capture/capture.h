@@ -91,7 +91,7 @@ bool watch_exit();
 void stop_all(const std::string& reason);
 // What happened before the call, and a sample of each card, go to the files as soon as possible.
 // Waits for that, at most this long: release the GIL first. False: it takes longer.
-bool flush(std::chrono::milliseconds most);
+bool flush_all(std::chrono::milliseconds most);
 // Everything that happened before the call can be read from the file when it returns. Waits for the
 // drain thread: release the GIL first.
 void flush_recording(RecordingNumber recording);

@@ -1,6 +1,6 @@
 """How exact predictions are: `gpumemprof estimate` of whole programs against a GPU's counters.
 
-usage: python bench/estimate_accuracy.py [--set open|blind|blind_two|blind_three|all]
+usage: python bench/estimate_accuracy.py [--set open|blind|...|blind_four|all]
                                          [--only NAME...]
                                          [--save FILE | --predictions FILE] [--markdown]
 
@@ -9,7 +9,7 @@ counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate
 it). For every program the table has both true peaks, the errors of the prediction, whether each
 truth is within its band, and the seconds; then a summary by kind of program and of the whole.
 
-`--save` keeps the predictions. Programs in blind.txt, blind_two.txt and blind_three.txt are
+`--save` keeps the predictions. Programs of the blind sets (blind.txt and so on) are
 predicted and saved before their truth is recorded; `--predictions` compares saved predictions
 instead of predicting again.
 """

@@ -23,15 +23,21 @@ ROOMS: dict[str, list[str]] = {
     "ingest": ["base", "event"],
     "sim": ["base", "event"],
     "store": ["base", "event"],
-    "capture": ["base", "event", r"trace/writer\.h"],
+    "capture": [
+        *("base", "event", r"trace/writer\.h"),
+        # What is live at the start of a chapter is what its readers would find by playing it.
+        *(r"trace/chapters/(chapter_folder|summary)\.h", r"store/store\.h"),
+        r"replay/(history_start|lifetime_listener|player|poolless)\.h",
+    ],
     "estimate": ["base", "event", "sim", r"capture/capture\.h"],
     "replay": ["base", "event", "store"],
     "analysis": ["base", "event", "store", "replay", "sim"],
     "follow": ["base", "event", r"trace/follower\.h", "store", "replay", "analysis"],
+    "windows": ["base", "event", "store", "replay", "analysis"],
     "report": ["base", "event", "store", "analysis", r"follow/live_report\.h"],
     "session": [
         *("base", "event", "trace", "ingest", "estimate", "sim", "store"),
-        *("capture", "replay", "analysis", "report"),
+        *("capture", "replay", "analysis", "windows", "report"),
     ],
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [
@@ -47,6 +53,10 @@ FOLDERS: dict[str, list[str]] = {
     "capture/stacks": [r"capture/(device_slot|foreign_memory|record)\.h"],
     "capture/ledger": [r"capture/(device_slot|ticks)\.h"],
     "capture/output": ["capture/stacks", r"capture/(capture|device_slot|record)\.h"],
+    "capture/output/chapters": [
+        *("capture/output", "capture/stacks"),
+        r"capture/(capture|device_slot|record)\.h",
+    ],
     "capture/stream": [
         *("capture/stacks", "capture/ledger", "capture/output"),
         r"capture/(capture|device_slot|record|ticks)\.h",

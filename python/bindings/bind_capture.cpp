@@ -31,7 +31,8 @@ void check(const Status& status) {
 }
 
 int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
-          bool waits_for_events, const nb::dict& facts, bool is_predicted) {
+          bool waits_for_events, const nb::dict& facts, bool is_predicted, std::uint64_t keep_bytes,
+          std::uint64_t chapter_events) {
   capture::StartOptions options;
   options.path = to_text(path);
   options.memory = is_cpu ? capture::MemoryKind::cpu : capture::MemoryKind::cuda;
@@ -40,6 +41,8 @@ int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
   options.waits_for_events = waits_for_events;
   options.facts = to_facts(facts);
   options.is_predicted = is_predicted;
+  options.keep_bytes = keep_bytes;
+  options.chapter_events = chapter_events;
   Result<capture::RecordingNumber> number = [&] {
     const nb::gil_scoped_release no_gil;
     return capture::start(options);
@@ -281,12 +284,13 @@ void describe_with(const nb::object& describer) {
 void bind_capture(nb::module_& module) {
   module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
              nb::arg("with_stacks"), nb::arg("waits_for_events"), nb::arg("facts"),
-             nb::arg("is_predicted") = false);
+             nb::arg("is_predicted") = false, nb::arg("keep_bytes") = 0,
+             nb::arg("chapter_events") = 0);
   module.def("capture_watch_exit", &capture::watch_exit);
   module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
-  module.def("capture_flush", &capture::flush, nb::arg("recording"),
+  module.def("capture_flush_recording", &capture::flush_recording, nb::arg("recording"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_is_recording", capture::is_recording);
   module.def(
@@ -319,6 +323,10 @@ void bind_capture(nb::module_& module) {
   module.def("capture_use_thread_key", capture::use_thread_key);
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
              nb::arg("path"), nb::arg("facts"));
+  module.def(
+      "capture_flush",
+      [](int most_ms) { return capture::flush(std::chrono::milliseconds(most_ms)); },
+      nb::arg("most_ms"), nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(
       "capture_enter_tag",

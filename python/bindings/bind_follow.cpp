@@ -61,6 +61,12 @@ void bind_follow(nb::module_& module) {
            }),
            nb::arg("path"))
       .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"))
+      .def(
+          "report",
+          [](FollowedRun& run, std::size_t most_sites, std::size_t most_steps) {
+            return live_json(run.report(most_sites, most_steps));
+          },
+          nb::arg("most_sites"), nb::arg("most_steps"))
       .def("kept_sites", kept_sites, nb::arg("most_sites"), nb::arg("most_blocks"));
 }
 

@@ -54,6 +54,7 @@ void bind_cli(nb::module_& module);
 void bind_capture(nb::module_& module);
 void bind_counting(nb::module_& module);
 void bind_estimate(nb::module_& module);
+void bind_failure(nb::module_& module);
 void bind_follow(nb::module_& module);
 void bind_frames(nb::module_& module);
 

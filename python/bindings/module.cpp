@@ -18,6 +18,7 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_capture(module);
   gpumemprof::bindings::bind_counting(module);
   gpumemprof::bindings::bind_estimate(module);
+  gpumemprof::bindings::bind_failure(module);
   gpumemprof::bindings::bind_follow(module);
   gpumemprof::bindings::bind_frames(module);
 }

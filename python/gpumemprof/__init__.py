@@ -58,6 +58,8 @@ from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
+    from gpumemprof.alerts.rule import Alert
+    from gpumemprof.alerts.tracker import MemoryTracker
     from gpumemprof.estimate.notebook import Estimate, estimate, estimating
     from gpumemprof.holders.expected import Expectation, expect_freed
     from gpumemprof.holders.leak import Leak
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 
 # Imported on first use, so that programs that only read recordings do not pay for them.
 _LATER = {
+    "Alert": "alerts.rule",
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
     "Estimate": "estimate.notebook",
@@ -79,6 +82,7 @@ _LATER = {
     "Leak": "holders.leak",
     "LeakWatch": "holders.watch",
     "MemorySnapshot": "profile.memory_state",
+    "MemoryTracker": "alerts.tracker",
     "OwnAllocations": "profile.result",
     "ProfileResult": "profile.result",
     "ProfiledContext": "profile.profiler",
@@ -109,6 +113,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ActiveRecording",
+    "Alert",
     "Allocation",
     "CPUMemoryProfiler",
     "Counters",
@@ -130,6 +135,7 @@ __all__ = [
     "LeakWatch",
     "LiveGroup",
     "MemorySnapshot",
+    "MemoryTracker",
     "MissingFileError",
     "Module",
     "NoCudaError",

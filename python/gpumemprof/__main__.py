@@ -75,6 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.estimate.calibrate import main as calibrate
 
         return _printing(calibrate.main, given[1:])
+    if given and given[0] == "live":
+        from gpumemprof.live import command as live
+
+        return _printing(live.main, given[1:])
     if given and given[0] == "advise":
         from gpumemprof.verify import command as verify
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+
+__all__ = ["print_line", "printable"]
 
 # As in the core's base/printable.h: ASCII and Latin-1 control characters, bidirectional controls,
 # line separators, and invisible characters.
@@ -19,3 +23,12 @@ def printable(text: str) -> str:
     'a.[31mb'
     """
     return _ACTS_ON_TERMINAL.sub(".", text)
+
+
+def print_line(text: str) -> None:
+    """Print a line, or several, on standard error, whatever state it is in."""
+    # It may be closed or full, or the text may contain what it cannot encode.
+    if sys.stderr is not None:  # print() would use standard output instead
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            shown = "\n".join(printable(line) for line in text.split("\n"))
+            print(shown, file=sys.stderr, flush=True)

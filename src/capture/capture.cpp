@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -102,7 +103,20 @@ void stop_all(const std::string& reason) {
   if (Engine* engine = Engine::existing()) engine->stop_all(reason);
 }
 
-void flush(RecordingNumber recording) {
+bool flush(std::chrono::milliseconds most) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return true;
+  const auto is_done = std::make_shared<std::promise<void>>();
+  std::future<void> done = is_done->get_future();
+  engine->drain().submit([is_done](Drain& drain) {
+    drain.sample_cards();
+    drain.outputs().flush();
+    is_done->set_value();
+  });
+  return done.wait_for(most) == std::future_status::ready;
+}
+
+void flush_recording(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
   engine->run_and_wait([recording](Drain& drain) {

@@ -34,6 +34,9 @@ struct StartOptions {
   bool with_stacks = true;
   bool waits_for_events = false;  // the file is created when there is an event to write
   bool is_predicted = false;      // by a simulated device
+  // Not 0: the path is a folder of chapters, of which no more than this is kept.
+  std::uint64_t keep_bytes = 0;
+  std::uint64_t chapter_events = 0;  // in each; 0: as many as usual
   Facts facts;
 };
 
@@ -86,9 +89,12 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 bool watch_exit();
 // Closes everything that is open, for a process that exits without cleaning up.
 void stop_all(const std::string& reason);
+// What happened before the call, and a sample of each card, go to the files as soon as possible.
+// Waits for that, at most this long: release the GIL first. False: it takes longer.
+bool flush(std::chrono::milliseconds most);
 // Everything that happened before the call can be read from the file when it returns. Waits for the
 // drain thread: release the GIL first.
-void flush(RecordingNumber recording);
+void flush_recording(RecordingNumber recording);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);

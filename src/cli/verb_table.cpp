@@ -7,6 +7,7 @@
 // clang-format off
 #define GMP_VERBS(VERB)                                                                       \
   VERB(run,       "Run a Python program and record every allocation it makes")                \
+  VERB(live,      "Watch programs while they run: how full the card is, and by what")        \
   VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
   VERB(calibrate, "Measure convolutions on your GPU, for better estimates")                   \
   VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \

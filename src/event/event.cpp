@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, kActionCount> kActionNames = {
     "alloc",        "free_requested", "free_completed", "segment_alloc",
     "segment_free", "segment_map",    "segment_unmap",  "snapshot",
-    "oom",          "annotate",       "other"};
+    "oom",          "annotate",       "other",          "placed"};
 
 // Keeps an optional column empty until the first row that has a value for it.
 template <typename T>
@@ -106,6 +106,23 @@ void EventColumns::clear() {
   pool.clear();
   forward_stack.clear();
   module.clear();
+}
+
+void EventColumns::truncate(std::size_t size) {
+  const auto cut = [&](auto& column) {
+    if (column.size() > size) column.truncate(size);
+  };
+  cut(action);
+  cut(address);
+  cut(size_bytes);
+  cut(stream);
+  cut(time_ns);
+  cut(stack);
+  cut(compile_context);
+  cut(user_metadata);
+  cut(pool);
+  cut(forward_stack);
+  cut(module);
 }
 
 void EventColumns::shrink_to_fit() {

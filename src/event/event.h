@@ -31,8 +31,9 @@ enum class Action : std::uint8_t {
   oom,       // out of memory; address holds the bytes the device had free, size the rounded request
   annotate,  // a label for a live block (torch 2.14)
   other,     // an action this version does not know; skipped
+  placed,    // after a gap: the block of the next event, an alloc at this address, has this size
 };
-inline constexpr std::size_t kActionCount = 11;
+inline constexpr std::size_t kActionCount = 12;
 
 std::string_view action_name(Action action);
 Action action_from_name(std::string_view name);
@@ -91,6 +92,8 @@ struct EventColumns {
   void shrink_to_fit();
   // Keeps its capacity.
   void clear();
+  // The same for the events from this row on.
+  void truncate(std::size_t size);
 };
 
 }  // namespace gpumemprof

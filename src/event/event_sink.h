@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "event/allocator_settings.h"
+#include "event/chapter.h"
 #include "event/event.h"
 #include "event/label.h"
 #include "event/recording.h"
@@ -46,6 +47,9 @@ class EventSink {
   virtual void add_module(const ModuleLabel& module) = 0;
   virtual void set_settings(const AllocatorSettings& settings) = 0;
   virtual void set_origin(const Origin& origin) = 0;
+  // Where in the run a chapter begins; after the segments of its start. Only whoever joins chapters
+  // needs it.
+  virtual void add_chapter_start(const ChapterStart& start) { static_cast<void>(start); }
 };
 
 class EventSource {

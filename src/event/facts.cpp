@@ -82,6 +82,9 @@ void RecordingFacts::take_process_fact(std::string_view key, const std::string& 
   if (key == "rank") take(process_.rank, value);
   if (key == "local_rank") take(process_.local_rank, value);
   if (key == "world_size") take(process_.world_size, value);
+  if (key == "host_resident_bytes") take(process_.host_resident_bytes, value);
+  if (key == "host_available_bytes") take(process_.host_available_bytes, value);
+  if (key == "host_total_bytes") take(process_.host_total_bytes, value);
   const std::optional<std::uint64_t> number = parse<std::uint64_t>(value);
   if (!number) return;
   if (key.starts_with(kMesh))

@@ -47,6 +47,10 @@ struct ProcessFacts {
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> local_rank;
   std::optional<std::uint64_t> world_size;
+  // Main memory when it was last seen to change: of the process, and of the machine or container.
+  std::optional<std::uint64_t> host_resident_bytes;
+  std::optional<std::uint64_t> host_available_bytes;
+  std::optional<std::uint64_t> host_total_bytes;
   // ("dp", 0), ("tp", 3): the process's place in each dimension of its device mesh.
   std::vector<std::pair<std::string, std::uint64_t>> mesh_coordinates;
   // Bytes of parameters, by the name of their type: "bfloat16".

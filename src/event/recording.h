@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "event/chapter_figures.h"
 #include "event/event.h"
 
 namespace gpumemprof {
@@ -83,6 +84,11 @@ struct LostEvents {
   std::int64_t last_time_ns = kUnknownTime;
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
+  // Chapters of a long recording are missing here, and the rows before `end_event` lead from the
+  // state before them to the state after them; if that is known, figures after it are exact. Not in
+  // a file.
+  bool is_of_chapters = false;
+  bool is_bridged = false;
 
   static constexpr std::uint64_t kUnknownCount = kUnknownBytes;
 };
@@ -157,6 +163,9 @@ struct Origin {
   std::vector<std::pair<std::string, std::string>> settings;  // as the file states them, for people
   std::vector<std::pair<std::string, std::string>>
       facts;  // versions, host, rank, command line: whatever is known
+  // Of a folder of chapters, in order; not in a file.
+  std::vector<ChapterFigures> chapters;
+  std::vector<StepSummary> steps;
 };
 
 }  // namespace gpumemprof

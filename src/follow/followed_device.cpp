@@ -76,6 +76,8 @@ void FollowedDevice::add_start(const SegmentState& segment, std::span<const Bloc
 void FollowedDevice::begin() {
   if (!store_.facts().has_pool()) {
     poolless_ = std::make_unique<PoollessPlayer>(record_, static_cast<LifetimeListener*>(this));
+    poolless_->begin_with(record_.start_state);
+    record_.start_state = ListedState();
     return;
   }
   player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
@@ -113,8 +115,10 @@ void FollowedDevice::play(const EventColumns& events, std::size_t begin, std::si
 
 std::uint64_t FollowedDevice::next_position() const {
   constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-  return std::min(marks_.empty() ? kNever : marks_.front().before_event,
-                  labellings_.empty() ? kNever : labellings_.front().before_event);
+  const auto first = [&](const auto& waiting) {
+    return waiting.empty() ? kNever : std::uint64_t{waiting.front().before_event};
+  };
+  return std::min({first(marks_), first(labellings_), first(samples_)});
 }
 
 void FollowedDevice::apply_until(std::uint64_t row) {
@@ -125,6 +129,13 @@ void FollowedDevice::apply_until(std::uint64_t row) {
     sites_.end_step();
     step_start_event_ = marks_.front().before_event;
   }
+  for (; !samples_.empty() && samples_.front().before_event <= row; samples_.pop_front())
+    apply(samples_.front());
+}
+
+void FollowedDevice::apply(const DeviceSample& sample) {
+  sample_ = sample;
+  reserved_at_sample_ = totals().reserved_bytes;
 }
 
 AllocationId FollowedDevice::live_at(std::uint64_t address) const {
@@ -195,7 +206,7 @@ void FollowedDevice::freed(AllocationId row) {
 
 void FollowedDevice::add(const LostEvents& lost) {
   if (lost.count != LostEvents::kUnknownCount) lost_events_ += lost.count;
-  ++contradictions_;
+  if (!lost.is_bridged) ++contradictions_;
 }
 
 MemoryTotals FollowedDevice::totals() const {
@@ -203,7 +214,35 @@ MemoryTotals FollowedDevice::totals() const {
   return poolless_ != nullptr ? poolless_->now() : MemoryTotals();
 }
 
+void FollowedDevice::report_card(LiveDevice& report) const {
+  const DeviceFacts& facts = store_.facts().device(record_.device);
+  report.total_bytes = facts.total_bytes;
+  if (report.total_bytes && facts.memory_fraction && *facts.memory_fraction < 1) {
+    report.limit_bytes = static_cast<std::uint64_t>(static_cast<double>(*report.total_bytes) *
+                                                    *facts.memory_fraction);
+  }
+  if (!sample_) return;
+  if (sample_->total_bytes != kUnknownBytes) report.total_bytes = sample_->total_bytes;
+  report.used_bytes = known(sample_->used_bytes);
+  report.process_bytes = known(sample_->process_bytes);
+  report.other_processes_bytes = known(sample_->other_processes_bytes);
+  if (report.process_bytes && *report.process_bytes >= reserved_at_sample_)
+    report.outside_pool_bytes = *report.process_bytes - reserved_at_sample_;
+  if (!report.used_bytes || *report.used_bytes < reserved_at_sample_) return;
+  const std::uint64_t beside_pool = *report.used_bytes - reserved_at_sample_;
+  report.used_now_bytes = beside_pool + report.reserved_bytes;
+  report.recent_peak_used_bytes = beside_pool + report.recent_peak_reserved_bytes;
+}
+
 LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps) {
+  // A sample that names no event belongs to what has been played by now.
+  if (player_ != nullptr || poolless_ != nullptr) {
+    for (; !samples_.empty(); samples_.pop_front()) {
+      const std::uint32_t row = samples_.front().before_event;
+      if (row != kNoEvent && row > events_) break;
+      apply(samples_.front());
+    }
+  }
   LiveDevice report;
   report.name = store_.device_name(record_.device);
   const DeviceFacts& facts = store_.facts().device(record_.device);
@@ -222,19 +261,15 @@ LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps
     report.peak_allocated_bytes = played.peak.allocated_bytes;
     report.peak_reserved_bytes = played.peak_reserved_bytes;
     report.ooms = played.counters.ooms;
+    report.retries = facts.alloc_retries ? facts.alloc_retries : played.counters.alloc_retries;
+    report.unclear_retries = played.counters.unclear_retries;
     report.segment_frees = played.counters.segment_frees + played.counters.segment_unmaps;
     const bool has_start = poolless_ != nullptr || store_.origin().has_start;
     report.is_exact = has_start && played.contradictions + contradictions_ == 0;
   }
   report.recent_peak_reserved_bytes = player_ != nullptr ? player_->take_recent_peak_reserved()
                                                          : report.recent_peak_allocated_bytes;
-  report.total_bytes = facts.total_bytes;
-  if (sample_) {
-    if (sample_->total_bytes != kUnknownBytes) report.total_bytes = sample_->total_bytes;
-    report.used_bytes = known(sample_->used_bytes);
-    report.process_bytes = known(sample_->process_bytes);
-    report.other_processes_bytes = known(sample_->other_processes_bytes);
-  }
+  report_card(report);
   report.bytes_by_source = by_source_;
   report.labelled_bytes = labelled_bytes_;
   report.steps = steps_.latest(most_steps);

@@ -28,7 +28,7 @@ class FollowedDevice final : private LifetimeListener {
   void add_start(const SegmentState& segment, std::span<const BlockState> blocks);
   void add(const EventColumns& events);
   void add(const LostEvents& lost);
-  void add(const DeviceSample& sample) { sample_ = sample; }
+  void add(const DeviceSample& sample) { samples_.push_back(sample); }
   void add(const Labelling& labelling) { labellings_.push_back(labelling); }
   void add(const PhaseMark& mark) { marks_.push_back(mark); }
 
@@ -59,6 +59,8 @@ class FollowedDevice final : private LifetimeListener {
   void apply_until(std::uint64_t row);
   [[nodiscard]] std::uint64_t next_position() const;
   void apply(const Labelling& labelling);
+  void apply(const DeviceSample& sample);
+  void report_card(LiveDevice& report) const;
   [[nodiscard]] MemorySource guess(StackId stack);
   [[nodiscard]] AllocationId live_at(std::uint64_t address) const;
   [[nodiscard]] MemoryTotals totals() const;
@@ -75,6 +77,7 @@ class FollowedDevice final : private LifetimeListener {
   std::uint64_t contradictions_ = 0;
   std::int64_t last_time_ns_ = kUnknownTime;
   std::optional<DeviceSample> sample_;
+  std::uint64_t reserved_at_sample_ = 0;
 
   std::vector<Detail> details_;  // by row
   std::vector<CodeKind> kinds_;  // by stack
@@ -82,6 +85,7 @@ class FollowedDevice final : private LifetimeListener {
   LiveSteps steps_;
   std::deque<Labelling> labellings_;  // that are still to come
   std::deque<PhaseMark> marks_;
+  std::deque<DeviceSample> samples_;
   std::uint64_t allocated_bytes_ = 0;
   std::uint64_t recent_peak_bytes_ = 0;
   std::array<std::uint64_t, kMemorySourceCount> by_source_{};

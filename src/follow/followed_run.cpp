@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 
+#include "follow/live_notices.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -55,14 +57,22 @@ Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_
                                      std::size_t most_steps) {
   const std::uint64_t bytes_before = follower_->bytes_read();
   const Result<TraceFollower::State> state = follower_->read_more(most_bytes);
-  if (!state) return state.error();
+  if (!state) {
+    play_waiting();
+    return state.error();
+  }
+  is_behind_ = state.value() == TraceFollower::State::behind;
   const auto now = std::chrono::steady_clock::now();
   if (follower_->bytes_read() != bytes_before) last_growth_ = now;
   if (ends_flush_ || follower_->ending() || now - last_growth_ > kLongestFlush) play_waiting();
+  return report(most_sites, most_steps);
+}
+
+LiveReport FollowedRun::report(std::size_t most_sites, std::size_t most_steps) {
   LiveReport report;
   report.path = path_;
   report.file_bytes = follower_->bytes_read();
-  report.is_behind = state.value() == TraceFollower::State::behind;
+  report.is_behind = is_behind_;
   report.ending = follower_->ending();
   const ProcessFacts& process = store_.facts().process();
   report.command = process.command;
@@ -73,6 +83,7 @@ Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_
   for (const auto& [index, followed] : devices_) {
     if (followed->has_memory()) report.devices.push_back(followed->report(most_sites, most_steps));
   }
+  report.notices = find_notices(report);
   return report;
 }
 

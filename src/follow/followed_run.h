@@ -24,6 +24,8 @@ class FollowedRun final : private EventSink {
   // Reads what was written since the last call, at most about `most_bytes` of the file, and says
   // how the run looks. Fails if the file is damaged, became shorter or was replaced.
   Result<LiveReport> read(std::uint64_t most_bytes, std::size_t most_sites, std::size_t most_steps);
+  // How it looks as far as it has been read, for one that can no longer be read.
+  LiveReport report(std::size_t most_sites, std::size_t most_steps);
   // Of what was read: the sites whose memory grows or has accumulated, most bytes first, and where
   // some of their blocks are. Call when the file was written to its end.
   std::vector<KeptSite> kept_sites(std::size_t most_sites, std::size_t most_blocks);
@@ -80,6 +82,7 @@ class FollowedRun final : private EventSink {
   // it.
   std::vector<std::pair<DeviceIndex, EventColumns>> waiting_;
   std::size_t waiting_events_ = 0;
+  bool is_behind_ = false;
   bool ends_flush_ = false;  // what belongs to the events that wait has been read
   std::chrono::steady_clock::time_point last_growth_;
 };

@@ -50,6 +50,9 @@ struct LiveDevice {
   std::uint64_t recent_peak_allocated_bytes = 0;
   std::uint64_t recent_peak_reserved_bytes = 0;
   std::uint64_t ooms = 0;
+  // Unknown where empty_cache() left the same events; then `unclear_retries` of them may be some.
+  std::optional<std::uint64_t> retries;
+  std::uint64_t unclear_retries = 0;
   std::uint64_t segment_frees = 0;
   bool is_exact =
       true;  // false: the start is unknown, or events were lost or contradict each other
@@ -59,11 +62,29 @@ struct LiveDevice {
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> process_bytes;
   std::optional<std::uint64_t> other_processes_bytes;
+  // What this process held outside of the pool at that moment.
+  std::optional<std::uint64_t> outside_pool_bytes;
+  // Inferred: the sample, plus what the pool has taken or returned since; and the most of that
+  // since the previous report.
+  std::optional<std::uint64_t> used_now_bytes;
+  std::optional<std::uint64_t> recent_peak_used_bytes;
+  // The program limited its own pool to this (set_per_process_memory_fraction).
+  std::optional<std::uint64_t> limit_bytes;
 
   std::array<std::uint64_t, kMemorySourceCount> bytes_by_source{};  // by MemorySource
   std::uint64_t labelled_bytes = 0;  // of these: what the program's own hooks named
   std::vector<LiveStep> steps;       // the last of them; the newest is still running
   std::vector<LiveSite> sites;       // most bytes first
+};
+
+// Something that a user should know at once, as one sentence. A watcher shows all of them, the most
+// severe first, so whoever finds something new only adds one.
+struct LiveNotice {
+  enum class Severity : std::uint8_t { note, warning, failure };
+  Severity severity = Severity::note;
+  std::string kind;    // "growth", "out_of_memory": for programs, and does not change
+  std::string device;  // "cuda:0"; empty: the whole process
+  std::string text;
 };
 
 struct LiveReport {
@@ -77,6 +98,7 @@ struct LiveReport {
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> world_size;
   std::vector<LiveDevice> devices;
+  std::vector<LiveNotice> notices;  // the most severe first
 };
 
 }  // namespace gpumemprof

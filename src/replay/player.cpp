@@ -71,6 +71,24 @@ bool Player::begin_with(const HistoryStart& start) {
   return blocks_.is_valid();
 }
 
+void Player::keep_rows(const std::vector<std::uint32_t>& kept) {
+  AllocationColumns& rows = record_.allocations;
+  keep_only(rows, kept);
+  for (std::uint32_t row = 0; row < kept.size(); ++row) {
+    if (rows.free_completed_event[row] != kNoEvent) continue;
+    const std::uint32_t block = blocks_.find(rows.address[row]);
+    if (block != kNoBlock && blocks_[block].allocation == AllocationId(kept[row]))
+      blocks_[block].allocation = AllocationId(row);
+  }
+  std::vector<AllocationId> uncertain;
+  for (const AllocationId old : uncertain_) {
+    const auto place = std::lower_bound(kept.begin(), kept.end(), old.index);
+    if (place != kept.end() && *place == old.index)
+      uncertain.emplace_back(static_cast<std::size_t>(place - kept.begin()));
+  }
+  uncertain_ = std::move(uncertain);
+}
+
 std::uint64_t Player::take_recent_peak_reserved() {
   return std::max(std::exchange(recent_peak_reserved_, 0), now_.reserved_bytes);
 }
@@ -101,6 +119,11 @@ bool Player::play(const EventColumns& events, std::uint32_t first, std::size_t b
       case Action::oom:
         ++result_.counters.ooms;
         break;
+      case Action::placed:
+        placed_event_ = event;
+        placed_address_ = address(event);
+        placed_bytes_ = size_bytes(event);
+        break;
       default:
         break;
     }
@@ -119,13 +142,27 @@ std::uint64_t Player::block_size(std::uint32_t block, std::uint64_t requested_by
                                                                        : free_block.size_bytes;
 }
 
+// Where chapters of a recording are missing, the size of a block is known, and memory before it may
+// be free that was not when it was placed.
+std::uint32_t Player::make_place(std::uint64_t at, std::uint64_t size_bytes) {
+  std::uint32_t block = blocks_.find_containing(at);
+  if (block == kNoBlock || !blocks_[block].is_free()) return kNoBlock;
+  if (blocks_[block].address < at) block = blocks_.split_free(block, at);
+  return size_bytes > 0 && size_bytes <= blocks_[block].size_bytes ? block : kNoBlock;
+}
+
 bool Player::alloc(std::uint32_t event) {
   const std::uint64_t at = address(event);
-  std::uint32_t block = blocks_.find(at);
+  std::uint64_t placed_bytes = 0;
+  if (placed_event_ != kNoEvent && std::exchange(placed_event_, kNoEvent) + 1 == event &&
+      placed_address_ == at)
+    placed_bytes = placed_bytes_;
+  std::uint32_t block = placed_bytes > 0 ? make_place(at, placed_bytes) : blocks_.find(at);
   if (block == kNoBlock && correct_previous(at)) block = blocks_.find(at);
   if (block == kNoBlock || !blocks_[block].is_free()) return false;
   const std::uint64_t requested_bytes = this->size_bytes(event);
-  const std::uint64_t size_bytes = block_size(block, requested_bytes);
+  const std::uint64_t size_bytes =
+      placed_bytes > 0 ? placed_bytes : block_size(block, requested_bytes);
   if (size_bytes == 0) return false;
   if (!uncertain_.empty()) confirm_previous(block);
   const StartBlock placed{
@@ -232,8 +269,7 @@ bool Player::segment_event(std::uint32_t event) {
 void Player::note_retry(std::uint32_t event) {
   if (burst_end_ == kNoEvent || burst_end_ + 1 != event) return;
   const StackId request = stack(event);
-  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request)
-    has_unclear_retries_ = true;
+  if (burst_stack_.is_none() || request.is_none() || burst_stack_ == request) ++unclear_retries_;
 }
 
 AllocationId Player::new_allocation(std::uint32_t event, const StartBlock& block,
@@ -390,7 +426,8 @@ DeviceReplay Player::summary() const {
   }
   // Every out-of-memory error was preceded by a retry.
   result.counters.alloc_retries = result.counters.ooms;
-  if (has_unclear_retries_) result.counters.alloc_retries.reset();
+  result.counters.unclear_retries = unclear_retries_;
+  if (unclear_retries_ > 0) result.counters.alloc_retries.reset();
   result.contradictions = contradictions_;
   return result;
 }

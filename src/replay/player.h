@@ -43,6 +43,17 @@ class Player {
     if (block == kNoBlock || blocks_[block].is_pending) return {};
     return blocks_[block].allocation;
   }
+  // Forgets all rows but these, in order: those of allocations that are gone. The rest moves up.
+  void keep_rows(const std::vector<std::uint32_t>& kept);
+  // What the first segment of the run is, if the events that show it come later.
+  void start_expandable(bool is_expandable) { expandable_mode_ = is_expandable; }
+  // The same, if it was freed and a stream still uses it too.
+  [[nodiscard]] AllocationId active_at(std::uint64_t address) const {
+    const std::uint32_t block = blocks_.find(address);
+    return block == kNoBlock ? AllocationId() : blocks_[block].allocation;
+  }
+  // The state after what was played, as torch would list it.
+  [[nodiscard]] ListedState listed() const;
   // The most reserved since the last call.
   std::uint64_t take_recent_peak_reserved();
 
@@ -61,6 +72,7 @@ class Player {
 
  private:
   bool alloc(std::uint32_t event);
+  std::uint32_t make_place(std::uint64_t at, std::uint64_t size_bytes);
   bool free_requested(std::uint32_t event);
   void mark_freed(std::uint32_t block, std::uint32_t event);
   bool free_completed(std::uint32_t event);
@@ -110,8 +122,12 @@ class Player {
   // A burst of segment_free and segment_unmap events, to distinguish retries from empty_cache.
   std::uint32_t burst_end_ = kNoEvent;
   StackId burst_stack_;
-  bool has_unclear_retries_ = false;
+  std::uint64_t unclear_retries_ = 0;
   std::map<std::uint64_t, SegmentId> live_segments_;
+  // What the last event said about the block of the next.
+  std::uint32_t placed_event_ = kNoEvent;
+  std::uint64_t placed_address_ = 0;
+  std::uint64_t placed_bytes_ = 0;
   std::vector<AllocationId> uncertain_;  // ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>> corrections_;
   std::uint64_t contradictions_ = 0;

@@ -1,5 +1,6 @@
 #include "replay/replay.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 
@@ -96,15 +97,43 @@ DeviceReplay play_from_listed_start(DeviceRecord& record, const AllocatorSetting
   player.play();
   DeviceReplay result = player.summary();
   result.has_end = true;
-  if (fits && record.lost_events.empty() && player.contradictions() == 0)
-    result.exact_from_event = 0;
+  if (fits && !loses_state(record) && player.contradictions() == 0) result.exact_from_event = 0;
   return result;
 }
 
-}  // namespace
+// Events that lead over a gap between chapters are nothing that the program did.
+void leave_out_bridges(const DeviceRecord& record, EventCounters& counters) {
+  for (const LostEvents& lost : record.lost_events) {
+    const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
+    for (std::size_t row = lost.before_event; lost.is_of_chapters && row < end; ++row) {
+      switch (record.events.action[row]) {
+        case Action::alloc:
+          --counters.allocations;
+          break;
+        case Action::free_requested:
+          --counters.frees;
+          break;
+        case Action::segment_alloc:
+          --counters.segment_allocs;
+          break;
+        case Action::segment_free:
+          --counters.segment_frees;
+          break;
+        case Action::segment_map:
+          --counters.segment_maps;
+          break;
+        case Action::segment_unmap:
+          --counters.segment_unmaps;
+          break;
+        default:
+          break;
+      }
+    }
+  }
+}
 
-DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settings,
-                           const Origin& origin) {
+DeviceReplay replay_any(DeviceRecord& record, const AllocatorSettings& settings,
+                        const Origin& origin) {
   if (!has_pool(device_kind(origin))) return replay_poolless(record);
   const bool has_end = origin.has_segments && !origin.cut;
   if (!origin.has_start && (record.events.empty() || record.device == kHostDevice))
@@ -132,6 +161,16 @@ DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settin
     take_pools_from_end(record);
   }
   record.allocations.shrink_to_fit();
+  return result;
+}
+
+}  // namespace
+
+DeviceReplay replay_device(DeviceRecord& record, const AllocatorSettings& settings,
+                           const Origin& origin) {
+  DeviceReplay result = replay_any(record, settings, origin);
+  // In a contradictory recording some of them were not played.
+  if (result.contradictions == 0) leave_out_bridges(record, result.counters);
   return result;
 }
 

@@ -45,6 +45,7 @@ struct EventCounters {
   // How often the pool was flushed because a request was refused. No event marks it, and
   // empty_cache() leaves the same events: unknown where the two cannot be distinguished.
   std::optional<std::uint64_t> alloc_retries = 0;
+  std::uint64_t unclear_retries = 0;  // how often they could not be distinguished
   bool are_retries_counted = false;  // by torch itself; otherwise derived from the events
   std::uint64_t ooms = 0;
 };

@@ -13,6 +13,7 @@
 #include "report/torch_snapshot/torch_snapshot.h"
 #include "session/gmp_file.h"
 #include "session/recording.h"
+#include "trace/chapters/chapter_source.h"
 #include "trace/reader.h"
 
 namespace gpumemprof {
@@ -88,6 +89,7 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
                                                  const OpenOptions& options) {
   const Result<std::uint64_t> allowed = allowed_memory();
   if (!allowed) return allowed.error();
+  if (is_folder(path)) return open_with<ChapterSource>(path, options, allowed.value());
   std::array<std::byte, 8> start{};
   std::size_t got = 0;
   // Bytes read from a pipe are gone; only snapshots are read from pipes.

@@ -65,6 +65,10 @@ Result<Overview> Recording::overview(const OverviewOptions& options) const {
   return made;
 }
 
+Result<Failure> Recording::explain(const FailureOptions& options) const {
+  return explain_failure(store_, replays_, phases_, path_, options);
+}
+
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
   if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   Result<WhatIf> made = make_whatif(store_, replays_, path_, options);
@@ -114,11 +118,11 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
   return writer.value()->close("simulated");
 }
 
-std::optional<Error> Recording::cut() const {
-  const std::optional<CutPoint>& cut = store_.origin().cut;
+std::optional<Error> cut_in(const Origin& origin, const std::string& path) {
+  const std::optional<CutPoint>& cut = origin.cut;
   if (!cut) return std::nullopt;
   return Error{
-      ErrorCode::bad_input, cut->reason, path_ + ", byte " + std::to_string(cut->byte_offset),
+      ErrorCode::bad_input, cut->reason, path + ", byte " + std::to_string(cut->byte_offset),
       "what came before it is reported; for the rest, copy the file again or record again"};
 }
 

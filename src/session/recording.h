@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/advice/advice.h"
+#include "analysis/failure/failure.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -17,6 +18,9 @@
 #include "store/store.h"
 
 namespace gpumemprof {
+
+// A sentence where a file was cut off; nothing where it is complete.
+std::optional<Error> cut_in(const Origin& origin, const std::string& path);
 
 class Recording {
  public:
@@ -35,6 +39,7 @@ class Recording {
   [[nodiscard]] const std::vector<std::vector<PhaseSpan>>& phases() const { return phases_; }
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
+  [[nodiscard]] Result<Failure> explain(const FailureOptions& options) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
   // `other`: the same program with a different batch size, or nullptr.
   [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},
@@ -43,7 +48,7 @@ class Recording {
   [[nodiscard]] Status write_simulated(const WhatIfOptions& options, const std::string& path,
                                        bool overwrites) const;
   // A sentence where the file was cut off; nothing where it is complete.
-  [[nodiscard]] std::optional<Error> cut() const;
+  [[nodiscard]] std::optional<Error> cut() const { return cut_in(store_.origin(), path_); }
 
  private:
   Recording() = default;

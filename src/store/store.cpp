@@ -74,9 +74,24 @@ void Store::add_segment(StateEdge edge, const SegmentState& segment,
 }
 
 std::uint32_t Store::add_label_set(std::span<const Label> labels) {
+  label_sets_.push_back({labels_.size(), labels.size()});
   labels_.append(labels);
-  first_label_.push_back(labels_.size());
   return static_cast<std::uint32_t>(label_set_count() - 1);
+}
+
+void Store::put_label_set(std::uint32_t row, std::span<const Label> labels) {
+  label_sets_[row] = {labels_.size(), labels.size()};
+  labels_.append(labels);
+}
+
+void Store::keep_label_sets(const std::vector<bool>& is_kept) {
+  Column<Label> kept;
+  for (std::uint32_t row = 0; row < label_sets_.size(); ++row) {
+    const std::span<const Label> labels = label_set(row);
+    label_sets_[row] = {kept.size(), is_kept[row] ? labels.size() : 0};
+    if (is_kept[row]) kept.append(labels);
+  }
+  labels_ = std::move(kept);
 }
 
 void Store::add_module(const ModuleLabel& module) {

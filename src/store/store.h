@@ -4,6 +4,7 @@
 // One thread fills it; afterwards any number may read it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,6 +46,12 @@ struct DeviceRecord {
   // Made by analysis/sources:
   AllocationLabels labels;
 };
+
+// Whether events are missing, and with them what became of the memory.
+inline bool loses_state(const DeviceRecord& record) {
+  return std::ranges::any_of(record.lost_events,
+                             [](const LostEvents& lost) { return !lost.is_bridged; });
+}
 
 class Store final : public EventSink {
  public:
@@ -92,10 +99,14 @@ class Store final : public EventSink {
   [[nodiscard]] std::size_t pool_count() const { return pools_.size(); }
   [[nodiscard]] const std::vector<Annotation>& annotations() const { return annotations_; }
   [[nodiscard]] const std::vector<DeviceSample>& samples() const { return samples_; }
-  [[nodiscard]] std::size_t label_set_count() const { return first_label_.size() - 1; }
+  [[nodiscard]] std::size_t label_set_count() const { return label_sets_.size(); }
   [[nodiscard]] std::span<const Label> label_set(std::uint32_t row) const {
-    return labels_.span().subspan(first_label_[row], first_label_[row + 1] - first_label_[row]);
+    return labels_.span().subspan(label_sets_[row].first, label_sets_[row].count);
   }
+  // For a run that is read part by part: another content for a set, and none for those that are no
+  // longer needed.
+  void put_label_set(std::uint32_t row, std::span<const Label> labels);
+  void keep_label_sets(const std::vector<bool>& is_kept);
   [[nodiscard]] const std::vector<ModuleLabel>& modules() const { return modules_; }
   // The module that events refer to by this number; null if it was not described.
   [[nodiscard]] const ModuleLabel* module(std::uint32_t number) const {
@@ -133,7 +144,11 @@ class Store final : public EventSink {
   std::vector<Annotation> annotations_;
   std::vector<DeviceSample> samples_;
   Column<Label> labels_;
-  std::vector<std::size_t> first_label_ = {0};  // of each set, plus one past the last
+  struct LabelSet {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  std::vector<LabelSet> label_sets_;  // rows of labels_
   std::vector<ModuleLabel> modules_;
   std::vector<std::uint32_t> module_rows_;  // by number; kNoModule: none
   bool has_named_modules_ = false;

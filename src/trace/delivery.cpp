@@ -133,6 +133,8 @@ bool Delivery::take(const Block& block) {
       return take_end(content);
     case BlockKind::labels:
       return version_ >= kLabelsVersion && labels_.decode(content, version_, definitions_, sink_);
+    case BlockKind::chapter:
+      return take_chapter(content);
   }
   return static_cast<std::uint8_t>(block.kind) >= kFirstOptionalKind;
 }
@@ -161,6 +163,12 @@ bool Delivery::take_annotations(const InBytes& content) {
   for (const Annotation& annotation : annotations_.annotations) sink_.add_annotation(annotation);
   for (const LostEvents& lost : annotations_.lost_events) sink_.add_lost_events(lost);
   for (const DeviceSample& sample : annotations_.samples) sink_.add_sample(sample);
+  return true;
+}
+
+bool Delivery::take_chapter(const InBytes& content) {
+  if (!chapter_.decode(content, definitions_)) return false;
+  if (chapter_.is_whole()) sink_.add_chapter_start(chapter_.start());
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include "event/event_sink.h"
 #include "trace/block.h"
 #include "trace/content/annotations.h"
+#include "trace/chapters/chapter_block.h"
 #include "trace/content/definitions.h"
 #include "trace/content/event_decoder.h"
 #include "trace/content/labels.h"
@@ -57,10 +58,11 @@ class Delivery {
   bool take_events(const InBytes& content);
   bool take_annotations(const InBytes& content);
   bool take_end(const InBytes& content);
+  bool take_chapter(const InBytes& content);
   [[nodiscard]] std::uint64_t memory_bytes() const {
     const std::uint64_t content_bytes = keeps_ == SinkKeeps::events ? content_bytes_ : 0;
     return content_bytes + definitions_.memory_bytes() + state_.memory_bytes() +
-           labels_.memory_bytes();
+           labels_.memory_bytes() + chapter_.start().live.size() * sizeof(LiveAllocation);
   }
 
   int version_;
@@ -71,6 +73,7 @@ class Delivery {
   StateDecoder state_;
   Annotations annotations_;
   LabelDecoder labels_;
+  ChapterDecoder chapter_;
   Origin origin_;
   AllocatorSettings settings_;
   std::optional<CutPoint> cut_;

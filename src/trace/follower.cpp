@@ -1,5 +1,9 @@
 #include "trace/follower.h"
 
+#include <algorithm>
+
+#include "trace/chapters/chapter_folder.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -11,42 +15,90 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
 Result<std::unique_ptr<TraceFollower>> TraceFollower::open(const std::string& path,
                                                            EventSink& sink) {
+  std::unique_ptr<TraceFollower> follower(new TraceFollower(path, sink));
+  if (!is_folder(path)) {
+    if (Status opened = follower->open_file(path, sink); !opened) return opened.error();
+    return follower;
+  }
+  follower->join_ = std::make_unique<ChapterJoin>(sink);
+  const Result<bool> opened = follower->open_next_chapter();
+  if (!opened) return opened.error();
+  return follower;
+}
+
+Status TraceFollower::open_file(const std::string& path, EventSink& sink) {
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
   if (!file) return file.error();
   const Result<int> version = trace::read_file_header(*file.value(), path);
   if (!version) return version.error();
-  return std::unique_ptr<TraceFollower>(
-      new TraceFollower(std::move(file).value(), version.value(), path, sink));
+  file_ = std::move(file).value();
+  delivery_ = std::make_unique<trace::Delivery>(*file_, version.value(), sink, kMostBytes,
+                                                trace::Delivery::SinkKeeps::definitions);
+  return Done{};
 }
 
-TraceFollower::TraceFollower(std::unique_ptr<FileSource> file, int version, std::string path,
-                             EventSink& sink)
-    : file_(std::move(file)),
-      path_(std::move(path)),
-      delivery_(*file_, version, sink, kMostBytes, trace::Delivery::SinkKeeps::definitions) {}
+Result<bool> TraceFollower::open_next_chapter() {
+  const Result<std::vector<ChapterFile>> files = list_chapters(path_);
+  if (!files) return files.error();
+  for (const ChapterFile& file : files.value()) {
+    if (file.number <= number_) continue;
+    // The recorder may have created it this moment, or removed it.
+    if (file.size_bytes < trace::kFileHeaderBytes) return false;
+    if (Status opened = open_file(file.path, *join_); !opened) {
+      if (!FileSource::open(file.path)) continue;
+      return opened.error();
+    }
+    number_ = file.number;
+    join_->begin(number_);
+    return true;
+  }
+  return false;
+}
 
 Result<TraceFollower::State> TraceFollower::read_more(std::uint64_t most_bytes) {
+  const std::uint64_t first = bytes_read();
+  for (;;) {
+    if (delivery_ == nullptr) {
+      const Result<bool> opened = open_next_chapter();
+      if (!opened) return opened.error();
+      if (!opened.value()) return State::waiting;
+    }
+    const std::uint64_t done = std::min(bytes_read() - first, most_bytes);
+    const Result<State> state = read_file(most_bytes - done);
+    if (!state || state.value() != State::ended) return state;
+    if (join_ == nullptr || delivery_->ending()->reason != kContinued) {
+      ending_ = delivery_->ending();
+      return State::ended;
+    }
+    join_->end(delivery_->ending(), false);
+    closed_bytes_ += delivery_->byte_offset();
+    delivery_.reset();
+    file_.reset();
+  }
+}
+
+Result<TraceFollower::State> TraceFollower::read_file(std::uint64_t most_bytes) {
   const auto refuse = [&](std::string message, std::string hint) {
     return Error{ErrorCode::bad_input, std::move(message),
-                 path_ + ", byte " + std::to_string(delivery_.byte_offset()), std::move(hint)};
+                 path_ + ", byte " + std::to_string(delivery_->byte_offset()), std::move(hint)};
   };
-  if (file_->current_size_bytes() < delivery_.byte_offset())
+  if (file_->current_size_bytes() < delivery_->byte_offset())
     return refuse("the recording became shorter while it was followed", "follow it again");
-  const std::uint64_t first = delivery_.byte_offset();
-  while (delivery_.byte_offset() - first < most_bytes) {
-    switch (delivery_.step()) {
+  const std::uint64_t first = delivery_->byte_offset();
+  while (delivery_->byte_offset() - first < most_bytes) {
+    switch (delivery_->step()) {
       case trace::Delivery::Outcome::more:
         continue;
       case trace::Delivery::Outcome::ended:
         return State::ended;
       case trace::Delivery::Outcome::damaged:
-        return refuse(delivery_.cut()->reason, "what came before it was read");
+        return refuse(delivery_->cut()->reason, "what came before it was read");
       case trace::Delivery::Outcome::unfinished:
       case trace::Delivery::Outcome::end_of_file:
         break;
     }
-    delivery_.resume();
-    file_->move_to(delivery_.byte_offset());
+    delivery_->resume();
+    file_->move_to(delivery_->byte_offset());
     if (!file_->is_at_its_path())
       return refuse("the recording was removed or replaced while it was followed",
                     "follow the new one");

@@ -1,7 +1,8 @@
 // TraceFollower: a .gmp file that is still being written → events, as they come.
 //
 // It only reads the file, so the recorded program does not notice. Each call delivers the whole
-// blocks that were written since the last one.
+// blocks that were written since the last one. Of a folder of chapters, it reads one after the
+// other, the oldest that is left first, and goes on to the next when one was closed.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "base/byte_source.h"
 #include "event/event_sink.h"
+#include "trace/chapters/chapter_join.h"
 #include "trace/delivery.h"
 
 namespace gpumemprof {
@@ -29,16 +31,29 @@ class TraceFollower {
   // damaged, has become shorter, or was replaced.
   Result<State> read_more(std::uint64_t most_bytes);
 
-  [[nodiscard]] std::uint64_t bytes_read() const { return delivery_.byte_offset(); }
+  [[nodiscard]] std::uint64_t bytes_read() const {
+    return closed_bytes_ + (delivery_ == nullptr ? 0 : delivery_->byte_offset());
+  }
   // How the recording ended, once it has.
-  [[nodiscard]] const std::optional<Ending>& ending() const { return delivery_.ending(); }
+  [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
  private:
-  TraceFollower(std::unique_ptr<FileSource> file, int version, std::string path, EventSink& sink);
+  TraceFollower(std::string path, EventSink& sink) : path_(std::move(path)), sink_(sink) {}
 
-  std::unique_ptr<FileSource> file_;
+  Status open_file(const std::string& path, EventSink& sink);
+  // Opens the oldest chapter after `number_`. False: there is none yet.
+  Result<bool> open_next_chapter();
+  // Reads on in the file that is open.
+  Result<State> read_file(std::uint64_t most_bytes);
+
   std::string path_;
-  trace::Delivery delivery_;
+  EventSink& sink_;
+  std::unique_ptr<ChapterJoin> join_;  // for a folder
+  std::uint32_t number_ = 0;           // of the chapter that is open, or was last
+  std::uint64_t closed_bytes_ = 0;     // of chapters that were read to their end
+  std::unique_ptr<FileSource> file_;
+  std::unique_ptr<trace::Delivery> delivery_;
+  std::optional<Ending> ending_;
 };
 
 }  // namespace gpumemprof

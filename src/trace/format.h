@@ -35,6 +35,7 @@ enum class BlockKind : std::uint8_t {
   annotations = 5,  // annotations, lost events, device samples
   end = 6,          // closed cleanly; the last block
   labels = 7,       // what storages are, modules, phases; from version 2 on
+  chapter = 0x80,   // where in a long run this file begins
 };
 // A reader skips unknown kinds from here on; any other unknown kind is damage.
 inline constexpr std::uint8_t kFirstOptionalKind = 0x80;
@@ -97,6 +98,8 @@ constexpr std::string_view block_kind_name(BlockKind kind) {
       return "end";
     case BlockKind::labels:
       return "labels";
+    case BlockKind::chapter:
+      return "chapter";
   }
   return "unknown";
 }

@@ -7,19 +7,16 @@
 #include "trace/format.h"
 
 namespace gpumemprof {
-namespace {
 
-// The memory a file of that size may take once it is open: a forged one must not exhaust the
-// machine. A recorded event takes half a byte or more in the file, because of its time, and 80
-// bytes in memory; this allows for ten times as much, and for small files whose events have no time
-// and repeat themselves, whose compression ratio has no limit.
+// A forged file must not exhaust the machine. A recorded event takes half a byte or more in the
+// file, because of its time, and 80 bytes in memory; this allows for ten times as much, and for
+// small files whose events have no time and repeat themselves, whose compression ratio has no
+// limit.
 std::uint64_t memory_limit_bytes(std::uint64_t file_bytes) {
   constexpr std::uint64_t kBase = std::uint64_t{256} << 20;
   constexpr std::uint64_t kPerFileByte = 2048;
   return kBase + file_bytes * kPerFileByte;
 }
-
-}  // namespace
 
 bool looks_like_trace(std::span<const std::byte> start) {
   return start.size() >= trace::kMagic.size() &&

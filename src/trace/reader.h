@@ -20,6 +20,9 @@ bool looks_like_trace(std::span<const std::byte> start);
 
 inline constexpr std::string_view kEndedFact = "ended";
 
+// The memory that a file of that size may take once it is open.
+std::uint64_t memory_limit_bytes(std::uint64_t file_bytes);
+
 class TraceReader final : public EventSource {
  public:
   // Called now and then with the bytes read so far and in total.

@@ -1,11 +1,14 @@
 #include "trace/writer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "trace/block.h"
 #include "trace/content/about.h"
 #include "trace/content/annotations.h"
+#include "trace/chapters/chapter_block.h"
 #include "trace/content/definitions.h"
 #include "trace/content/ending.h"
 #include "trace/content/event_encoder.h"
@@ -243,6 +246,14 @@ void TraceWriter::set_origin(const Origin& origin) {
   has_new_about_ = true;
 }
 
+void TraceWriter::add_chapter_start(const ChapterStart& start) {
+  if (failure_ || is_closed_) return;
+  guarded([&] {
+    if (!trace::refers_to_known(*definitions_, start)) return fail(unknown_reference());
+    chapter_ = std::make_unique<ChapterStart>(start);
+  });
+}
+
 void TraceWriter::pack_context() {
   if (has_new_about_) {
     content_->clear();
@@ -255,6 +266,14 @@ void TraceWriter::pack_context() {
   }
   trace::StateEncoder& start = *states_[static_cast<std::size_t>(StateEdge::start)];
   if (start.is_due() && !start.is_full()) pack_state(start, true);
+  if (chapter_ == nullptr) return;
+  std::size_t live = 0;
+  do {
+    content_->clear();
+    live = trace::encode_chapter(*content_, *chapter_, live);
+    packer_->pack(trace::BlockKind::chapter, content_->span(), *packed_);
+  } while (live < chapter_->live.size());
+  chapter_.reset();
 }
 
 void TraceWriter::pack_state(trace::StateEncoder& state, bool is_whole) {
@@ -336,6 +355,10 @@ void TraceWriter::guarded(Work&& work) {
 }
 
 Status TraceWriter::make_file() {
+  if (options_.makes_folder) {
+    std::error_code ignored;  // the file cannot be created then, which says why
+    std::filesystem::create_directory(std::filesystem::path(path_).parent_path(), ignored);
+  }
   Result<std::unique_ptr<FileSink>> file =
       FileSink::create(path_, options_.existing, options_.appears);
   if (!file) return file.error();

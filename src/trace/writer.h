@@ -39,6 +39,7 @@ struct TraceOptions {
   // A live recording exists from the start, so that it survives its process.
   FileSink::Appears appears = FileSink::Appears::at_once;
   bool waits_for_events = false;  // no file is created before there is an event to write
+  bool makes_folder = false;      // that it is in, if that is not there
 };
 
 class TraceWriter final : public EventSink {
@@ -70,6 +71,8 @@ class TraceWriter final : public EventSink {
   void add_module(const ModuleLabel& module) override;
   void set_settings(const AllocatorSettings& settings) override;
   void set_origin(const Origin& origin) override;
+  // Once, after the segments of the start and before the first event.
+  void add_chapter_start(const ChapterStart& start) override;
 
   // Like add_events(), for a caller that keeps the columns.
   void append_events(DeviceIndex device, const EventColumns& events);
@@ -137,6 +140,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::OutBytes> content_;  // of the block being assembled
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::unique_ptr<ChapterStart> chapter_;  // waiting to be written
   std::uint32_t sent_blocks_ = 0;
   bool has_events_ = false;
   std::optional<Error> failure_;

@@ -1,6 +1,6 @@
 """Runs the programs of estimate_programs on a GPU and writes the allocator's own peaks as JSON.
 
-usage: python tests/device/estimate_truth.py [--set open|blind|blind_two|blind_three|all]
+usage: python tests/device/estimate_truth.py [--set open|blind|...|blind_four|all]
                                              [--only NAME...] [--history NAME...] [--out FOLDER]
 
 Every program is a process of its own and runs unedited; several run at once, which leaves the
@@ -8,9 +8,9 @@ counters of each allocator as they are. `truth.json` has, for each program, the 
 and reserved bytes, cudaMalloc retries, errors of memory, the exit code and the seconds. With
 `--history`, NAME.pickle.gz is the memory snapshot of that run with its history.
 
-Programs in blind.txt, blind_two.txt and blind_three.txt are predicted before their truth is
-known: `--without-peaks` only tells whether programs run. With `--on-cpu`, they run with small
-sizes on the CPU, to find their mistakes without a GPU.
+Programs of the blind sets (blind.txt and so on) are predicted before their truth is known:
+`--without-peaks` only tells whether programs run. With `--on-cpu`, they run with small sizes on
+the CPU, to find their mistakes without a GPU.
 """
 
 from __future__ import annotations

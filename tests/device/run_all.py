@@ -217,6 +217,16 @@ def oom_cases() -> None:
         row(f"out of memory: {cause}", told, "the cause, proven", not case["wrong"])
 
 
+def oom_spot() -> None:
+    result = ask("oom/oom_spot.py")
+    if broken("oom_spot", result):
+        return
+    for name, case in result["results"].items():
+        wrong = case["wrong"] if isinstance(case, dict) else []
+        told = "; ".join(wrong) or f"explained, {case} s in all"
+        row(f"out of memory, on the spot: {name}", told, "the cause; exit code kept", not wrong)
+
+
 def prediction() -> None:
     result = ask("predicted.py")
     if broken("predicted", result):
@@ -310,6 +320,7 @@ TESTS = {
     "modules": modules,
     "sources": sources,
     "oom_cases": oom_cases,
+    "oom_spot": oom_spot,
     "prediction": prediction,
     "fit": fit,
     "pairs": pairs,

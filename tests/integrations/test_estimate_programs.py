@@ -54,6 +54,13 @@ def training(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_steps_are_counted_where_the_program_runs_to_its_end(training: Path) -> None:
+    done = estimate(training, "--json", "--steps", "all", "train.py", "--steps", "4")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["ended"], found["optimizer_steps"]) == ("exit", 4)
+
+
 def test_a_training_program_is_predicted_after_three_steps(training: Path) -> None:
     done = estimate(training, "--json", "-o", "est.gmp", "train.py")
     assert done.returncode == 0, done.stderr
@@ -249,3 +256,24 @@ def test_a_replayed_graph_of_a_compiled_program_allocates_nothing(tmp_path: Path
     # The result and the state of the random numbers, then the result alone.
     assert (first, second) == ((4 << 20) + 2 * 512, 4 << 20)
     assert replays == [0, 0]
+
+
+BROKEN = """
+import torch
+
+@torch.compile(fullgraph=True)
+def double(x):
+    y = x * 2
+    print("a call that cannot be compiled")
+    return y + 1
+
+double(torch.ones(1000, device="cuda"))
+"""
+
+
+def test_a_graph_that_torch_would_refuse_to_break_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = estimate(tmp_path, "--json", "broken.py")
+    assert done.returncode == 0, done.stderr
+    texts = [each["text"] for each in json.loads(done.stdout)["assumptions"]]
+    assert any(text.startswith("fullgraph=True was asked for") for text in texts), texts

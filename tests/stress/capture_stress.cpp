@@ -100,8 +100,13 @@ void expect(bool is_so, const char* what) {
   ++g_failures;
 }
 
-RecordingNumber begin(const std::string& path) {
+constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
+
+// `keep_bytes`: not 0 for a folder of chapters, which are many and short.
+RecordingNumber begin(const std::string& path, std::uint64_t keep_bytes = 0) {
   StartOptions options;
+  options.keep_bytes = keep_bytes;
+  options.chapter_events = 2'000;
   options.path = path;
   options.overwrites = true;
   options.with_stacks = false;
@@ -129,11 +134,13 @@ void fork_once() {
 
 void one_round(const std::string& folder) {
   const RecordingNumber whole = begin(folder + "/whole.gmp");
+  const RecordingNumber kept = begin(folder + "/kept.gmp", kKeptBytes);
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, kBlocksInARound);
   for (int turn = 0; turn < 5; ++turn) {
-    const RecordingNumber part = begin(folder + "/part.gmp");
+    const RecordingNumber part =
+        begin(folder + (turn % 2 == 0 ? "/part.gmp" : "/chapters.gmp"), turn % 2 * kKeptBytes);
     const LabelSetNumber labels = define_labels({{LabelKind::input, kHostDevice, 0x10040, "x"}});
     apply_labels(labels);
     fork_once();
@@ -144,10 +151,15 @@ void one_round(const std::string& folder) {
   }
   for (std::thread& thread : threads) thread.join();
   g_callbacks.store(nullptr);
-  const Summary summary = stop(whole, "stop");
   const std::uint64_t made = std::uint64_t{kThreads} * kBlocksInARound;
-  expect(summary.has_counts && summary.made.allocations == made && summary.made.frees == made,
-         "the events counted as made are not those that were made");
+  for (const RecordingNumber recording : {whole, kept}) {
+    const Summary summary = stop(recording, "stop");
+    expect(summary.problem.empty(), summary.problem.c_str());
+    expect(summary.has_counts && summary.made.allocations == made && summary.made.frees == made,
+           "the events counted as made are not those that were made");
+    expect(recording == whole || summary.size_bytes <= 2 * kKeptBytes,
+           "the folder is larger than it may be");
+  }
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 import { CompareView } from "./page/compare";
 import { completenessBanner } from "./page/completeness";
 import type { Meta } from "./data/answers";
-import { ServerSource } from "./data/server";
+import { type LiveState, ServerSource } from "./data/server";
 import { CachedSource, type Source } from "./data/source";
 import { el, replace, select } from "./ui/dom";
 import { openEmbedded } from "./data/embedded";
@@ -11,6 +11,7 @@ import { FlameView } from "./flame/flame";
 import { visible } from "./ui/format";
 import { showHelp } from "./page/help";
 import { installKeys } from "./page/keys";
+import { follow, LiveStatus } from "./page/live";
 import { Panel } from "./page/panel";
 import { SegmentsView } from "./segments/segments";
 import { Splitter } from "./page/splitter";
@@ -52,6 +53,8 @@ class Page {
   private readonly splitter: Splitter;
   private readonly table: TableView;
   private devices: HTMLSelectElement | null = null;
+  private readonly live = new LiveStatus();
+  private said: HTMLElement[];
   private readonly others: Record<Exclude<ViewName, "timeline">, { element: HTMLElement; show(): void }>;
 
   constructor(source: Source, meta: Meta, root: HTMLElement) {
@@ -59,7 +62,8 @@ class Page {
     // Canvases measure the elements they are in, so everything is in place before it is drawn.
     this.panel = new Panel(this.state);
     this.splitter = new Splitter(this.panel.element);
-    replace(root, this.header(), completenessBanner(meta), this.notes(), el("div", { class: "body" }, this.main, this.splitter.element, this.panel.element));
+    this.said = [completenessBanner(meta), this.notes()];
+    replace(root, this.header(), ...this.said, el("div", { class: "body" }, this.main, this.splitter.element, this.panel.element));
     this.main.append(this.strip, this.large);
     this.small = new Timeline(this.state, this.strip, true);
     this.timeline = new Timeline(this.state, this.large, false);
@@ -124,12 +128,28 @@ class Page {
       el("strong", { class: "name" }, "gpumemprof"),
       this.devices,
       this.tabs,
+      this.live.element,
       el("span", { class: "spacer" }),
       this.searchBox,
       axis,
       el("button", { type: "button", title: "Switch between light and dark", "aria-label": "Switch between light and dark", onclick: () => this.switchTheme() }, "◐"),
       el("button", { type: "button", title: "Help (?)", "aria-label": "Help", onclick: () => showHelp() }, "?"),
     );
+  }
+
+  /** What the page says about its recordings changes when they grow. */
+  grow(meta: Meta): void {
+    this.state.grow(meta);
+    const said = [completenessBanner(meta), this.notes()];
+    this.said.forEach((old, index) => old.replaceWith(said[index]!));
+    this.said = said;
+    this.sayLive(null);
+  }
+
+  sayLive(state: LiveState | null): void {
+    if (state !== null) this.live.show(state);
+    // That it has not been closed is no defect of a recording that is being written.
+    this.said[0]!.hidden = this.live.element.dataset["state"] === "recording";
   }
 
   private nameDevice(): void {
@@ -185,16 +205,51 @@ class Page {
   }
 }
 
+const deviceNames = (meta: Meta) => JSON.stringify(meta.files.map((file) => file.devices.map(({ name }) => name)));
+
+/** The page grows with recordings that are being written. */
+function followRecordings(server: ServerSource, source: CachedSource, page: Page, first: Meta, state: LiveState): void {
+  page.sayLive(state);
+  follow(server, state, async (now) => {
+    if (now.generation !== server.generation) {
+      server.generation = now.generation;
+      source.forget();
+      const meta = await source.ask("meta", {});
+      // Another device was used for the first time: the address restores all that is shown.
+      if (deviceNames(meta) !== deviceNames(first)) location.reload();
+      page.grow(meta);
+    }
+    page.sayLive(now);
+  });
+}
+
+/** Waits for the first event of a program that has just been started. */
+async function firstMeta(server: ServerSource | null, source: CachedSource, root: HTMLElement): Promise<Meta> {
+  for (;;) {
+    const meta = await source.ask("meta", {});
+    if (meta.files.some((file) => file.devices.length > 0)) return meta;
+    if (server === null || (await server.state()).files.every(({ state }) => state !== "recording")) throw new Error("The recording contains no device memory.");
+    replace(root, el("p", { class: "loading", role: "status" }, "The program has not allocated anything yet."));
+    await new Promise((resolve) => window.setTimeout(resolve, 1000));
+    server.generation = (await server.state()).generation;
+    source.forget();
+  }
+}
+
 async function open(): Promise<void> {
   document.documentElement.dataset["theme"] = savedTheme();
   const root = document.getElementById("app")!;
   try {
-    const source = new CachedSource((await openEmbedded()) ?? new ServerSource());
-    const meta = await source.ask("meta", {});
+    const embedded = await openEmbedded();
+    const server = embedded === null ? new ServerSource() : null;
+    const source = new CachedSource(embedded ?? server!);
+    const state = await server?.state();
+    if (server !== null) server.generation = state!.generation;
+    const meta = await firstMeta(server, source, root);
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
-    if (meta.files.every((file) => file.devices.length === 0)) throw new Error("The recording contains no device memory.");
     installTooltip();
-    new Page(source, meta, root);
+    const page = new Page(source, meta, root);
+    if (server !== null) followRecordings(server, source, page, meta, state!);
     source.onFailure = (error) => {
       if (document.querySelector(".gone") === null) root.prepend(el("p", { class: "gone", role: "alert" }, error.message));
     };

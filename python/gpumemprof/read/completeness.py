@@ -26,6 +26,8 @@ class LostPeriod(TypedDict):
     lost_events: int | None
     lost_allocations: int | None
     lost_frees: int | None
+    is_summarised: bool
+    """Chapters of a long recording were removed here: figures after it are exact."""
 
 
 class Completeness(TypedDict):
@@ -38,6 +40,8 @@ class Completeness(TypedDict):
     made: EventCounts | None
     recorded: EventCounts
     lost: EventCounts | None
+    summarised: EventCounts | None
+    """Of a folder of chapters: what is left of them only as a summary."""
     exact_until_us: int | None
     gaps: list[LostPeriod]
     what_is_missing: list[str]

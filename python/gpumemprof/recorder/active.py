@@ -14,8 +14,9 @@ from typing import Union
 
 from gpumemprof import _core, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
+from gpumemprof.failure import spot
 from gpumemprof.read.recording import load
-from gpumemprof.recorder import open_recordings
+from gpumemprof.recorder import kept, open_recordings
 from gpumemprof.recorder.run_settings import recorded_command
 from gpumemprof.recorder.self_test import SelfTest
 from gpumemprof.recorder.simulation import Simulation
@@ -75,6 +76,7 @@ class ActiveRecording:
         command: str | None = None,
         waits: bool = False,
         simulation: Simulation | None = None,
+        keep: kept.Size | None = None,
     ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
@@ -89,6 +91,7 @@ class ActiveRecording:
         self.notes: list[str] = []
         """What could not be recorded as asked, a sentence each."""
         self._simulation = simulation
+        self._keep_bytes = kept.kept_bytes(keep)
         is_cpu = not readiness.has_cuda() if cpu is None else cpu
         self._is_cpu = simulation is None and is_cpu
         self._has_stacks = stacks
@@ -119,7 +122,15 @@ class ActiveRecording:
         try:
             predicts = self._simulation is not None
             return _core.capture_start(
-                path, self._is_cpu, overwrite, stacks, waits, self._facts, predicts
+                path,
+                self._is_cpu,
+                overwrite,
+                stacks,
+                waits,
+                self._facts,
+                predicts,
+                self._keep_bytes,
+                kept.chapter_events(),
             )
         except UsageError as error:
             # The core's hint names the command-line flag.
@@ -140,6 +151,8 @@ class ActiveRecording:
 
         >>> recording.stop()  # doctest: +SKIP
         """
+        if self._simulation is not None and self._number is not None:
+            self._simulation.closing()
         if self.capture == "counters":
             self._add_facts(allocator.counter_facts())
         elif self.capture not in (None, "simulated") and not self._is_cpu:
@@ -193,6 +206,8 @@ class ActiveRecording:
             if self._has_labels:
                 self._is_watching = True
                 hooks.watch()
+            if self._simulation is None:
+                spot.watch()
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")
@@ -272,13 +287,18 @@ class ActiveRecording:
     def _take_recorder(self) -> None:
         """Copy what torch's own recorder saw into the file."""
         try:
+            # It begins when it was started: there is nothing to divide into chapters.
+            path = Path(self.path)
+            if self._keep_bytes:
+                kept.remove_chapters(path, leaves_folder=True)
+                path /= kept.FIRST_CHAPTER
             with tempfile.TemporaryDirectory() as folder:
                 snapshot = str(Path(folder) / "snapshot.pickle")
                 allocator.dump_recorder(snapshot, self._owns_recorder)
                 _core.capture_replace_with_snapshot(
-                    os.fsencode(snapshot), os.fsencode(self.path), self._facts
+                    os.fsencode(snapshot), os.fsencode(path), self._facts
                 )
-            self.summary["size_bytes"] = Path(self.path).stat().st_size
+            self.summary["size_bytes"] = path.stat().st_size
             self.summary["events"] = load(self.path).report(top=0)["input"]["events"]
         except Exception as error:
             self.notes.append(f"what torch's own recorder kept is lost: {error}")

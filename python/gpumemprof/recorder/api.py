@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Callable, TypeVar, Union
 
 from gpumemprof.errors import UsageError
-from gpumemprof.recorder import open_recordings
+from gpumemprof.recorder import kept, open_recordings
 from gpumemprof.recorder.active import ActiveRecording
 
 __all__ = ["record", "start", "stop"]
@@ -38,6 +38,7 @@ def start(
     cpu: bool | None = None,
     overwrite: bool = False,
     labels: bool = True,
+    keep: kept.Size | None = None,
 ) -> ActiveRecording:
     """Start recording to a file; ends with `stop`, the recording's own ``stop()``, or at exit.
 
@@ -49,11 +50,13 @@ def start(
         cpu: record CPU tensors instead of CUDA memory; the default if there is no CUDA.
         overwrite: replace an existing file.
         labels: record which memory holds parameters, gradients, optimizer state and inputs.
+        keep: how much of the disk to use at most, as ``"2GiB"`` or in bytes: `path` becomes a
+            folder of chapters, and those that matter least are reduced to a summary.
 
     Raises:
         Error: the file cannot be written, or already exists.
     """
-    recording = ActiveRecording(path, stacks, cpu, overwrite, labels)
+    recording = ActiveRecording(path, stacks, cpu, overwrite, labels, keep=keep)
     with open_recordings.lock:
         open_recordings.started.append(recording)
     return recording
@@ -103,9 +106,16 @@ class record:  # noqa: N801 - reads as a verb
         cpu: bool | None = None,
         overwrite: bool = False,
         labels: bool = True,
+        keep: kept.Size | None = None,
     ) -> None:
         self._path = Path(path)
-        self._options = {"stacks": stacks, "cpu": cpu, "overwrite": overwrite, "labels": labels}
+        self._options = {
+            "stacks": stacks,
+            "cpu": cpu,
+            "overwrite": overwrite,
+            "labels": labels,
+            "keep": keep,
+        }
         self._uses = 0
         self._depth = 0
         self._recording: ActiveRecording | None = None

@@ -98,6 +98,14 @@ def join() -> None:
         _when_memory_is_used(_start_child)
 
 
+def join_by_itself(settings: Settings) -> None:
+    """Record this process and those it forks; no ``gpumemprof run`` has started it."""
+    global _settings
+    _settings = settings
+    _guard()
+    _when_memory_is_used(_start_child)
+
+
 def leave() -> None:
     """This process is about to become another program, which `run` records separately."""
     waiting = getattr(sys.modules.get("_gpumemprof_import_watch"), "waiting", None)
@@ -114,7 +122,7 @@ def _start(
     waits: bool = False,
     simulation: Simulation | None = None,
 ) -> ActiveRecording:
-    return ActiveRecording(
+    recording = ActiveRecording(
         path,
         settings.stacks,
         settings.cpu,
@@ -123,7 +131,13 @@ def _start(
         command=command,
         waits=waits,
         simulation=simulation,
+        keep=settings.keep,
     )
+    if settings.alerts and simulation is None:
+        from gpumemprof.alerts import recorded_run
+
+        recorded_run.follow(settings.alerts, recording.memory == "cpu")
+    return recording
 
 
 def _watch_leaks(
@@ -149,7 +163,7 @@ def _guard() -> None:
         return
     _is_guarded = True
     # Registered before anything in the program, so it runs after all of it.
-    atexit.register(_end)
+    atexit.register(_end_at_exit)
     os.register_at_fork(after_in_child=_after_fork)
     leave_at_once = os._exit
 
@@ -173,6 +187,12 @@ def _end(how: str = "exit") -> None:
     if ends is not None and os.getpid() == _process:
         with contextlib.suppress(Exception):
             ends(how)
+
+
+def _end_at_exit() -> None:
+    # Python notes here an exception that nobody caught.
+    kind = getattr(sys, "last_type", None)
+    _end("exit" if kind is None else f"exception: {kind.__name__}")
 
 
 def _after_fork() -> None:
@@ -204,7 +224,8 @@ def _start_child() -> None:
         if len(run_closing.read_children(settings.registry)) >= _MOST_CHILDREN:
             _report(settings, {"pid": os.getpid(), "path": None})
             return
-        path = _child_path(settings)
+        is_named = settings.announces == os.getpid() and not os.path.lexists(settings.output)
+        path = settings.output if settings.output and is_named else _child_path(settings)
         command = recorded_command(sys.argv, settings.arguments)
         recording = _start(settings, path, command, overwrite=False, waits=True)
         _report(settings, {"pid": os.getpid(), "path": path})
@@ -233,6 +254,9 @@ def _report(settings: Settings, row: ChildReport) -> None:
 
 
 def _stop(recording: ActiveRecording, how: str) -> None:
+    alerts = sys.modules.get("gpumemprof.alerts.recorded_run")
+    if alerts is not None:
+        alerts.stop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordingWarning)
         recording.stop(how)
@@ -241,11 +265,14 @@ def _stop(recording: ActiveRecording, how: str) -> None:
 def _end_child(
     recording: ActiveRecording, settings: Settings, leaks: LeaksOfRun | None, how: str
 ) -> None:
+    file = run_closing.OutputFile(run_closing.shown_path(recording.path))
     if leaks is not None:
         leaks.finish()
     _stop(recording, how)
     if not recording.summary:
         return
+    if settings.announces == os.getpid() and recording.summary["events"] > 0:
+        run_closing.print_closing(recording, file, {})
     row: ChildReport = {
         "pid": os.getpid(),
         "path": recording.path,

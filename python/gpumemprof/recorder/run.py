@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from gpumemprof.alerts.condition import parse as parse_alert
 from gpumemprof.command_line import CommandParser
 from gpumemprof.errors import UsageError
-from gpumemprof.recorder import processes
+from gpumemprof.recorder import kept, processes
 from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 
@@ -38,6 +39,9 @@ Options:
   -o, --output FILE   Write to FILE (default: SCRIPT.PID.gmp; in a distributed
                       run, the host and rank are added to the name)
   -f, --force         Replace FILE if it exists
+  --live              Show the program's memory on the terminal while it runs
+  --keep SIZE         Use no more of the disk than SIZE (2GiB): FILE becomes a
+                      folder, and the middle of a long run is only summarised
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
   --no-labels         Do not record which memory holds parameters,
@@ -49,6 +53,8 @@ Options:
                       none)
   --record-arguments  Record the values of the program's arguments,
                       not only their names
+  --alert CONDITION   Say when a condition is met, such as "headroom<5%" or
+                      "growth>100MiB/min"; may be given several times
   -h, --help          Print this help
 
 Everything after SCRIPT or MODULE is passed to the program. The exit code is the
@@ -63,12 +69,15 @@ class _Options:
     arguments: list[str]
     output: str | None
     settings: Settings
+    is_live: bool
 
 
 def _parser() -> CommandParser:
     parser = CommandParser("gpumemprof run", _HELP)
     parser.add_argument("-o", "--output")
     parser.add_argument("-f", "--force", action="store_true")
+    parser.add_argument("--live", action="store_true")
+    parser.add_argument("--keep")
     parser.add_argument("--no-children", action="store_false", dest="children")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
@@ -76,6 +85,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--leaks", action="store_true")
     parser.add_argument("--leaks-signal")
     parser.add_argument("--record-arguments", action="store_true")
+    parser.add_argument("--alert", action="append", default=[])
     # Both take everything that follows: it belongs to the program, whatever it looks like.
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -107,10 +117,12 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
         cpu=given.cpu,
         children=given.children,
         arguments=given.record_arguments,
+        alerts=[parse_alert(text).text for text in given.alert],
+        keep=kept.kept_bytes(given.keep, "--keep") or None,
         leaks=given.leaks,
         leaks_signal=_leaks_signal(parser, given.leaks, given.leaks_signal),
     )
-    return _Options(program[0], is_module, program[1:], given.output, settings)
+    return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
 
 
 def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> str:
@@ -124,7 +136,7 @@ def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> s
     return full
 
 
-def _set_paths(options: _Options) -> None:
+def _set_paths(options: _Options, pid: int) -> None:
     suffix = rank_suffix()
     settings = options.settings
     if options.output is not None:
@@ -133,7 +145,7 @@ def _set_paths(options: _Options) -> None:
         settings.output = str(path.with_name(f"{path.stem}{suffix}{path.suffix}"))
     else:
         base = Path(options.script if options.is_module else Path(options.script).stem)
-        settings.output = f"{base}{suffix}.{os.getpid()}.gmp"
+        settings.output = f"{base}{suffix}.{pid}.gmp"
     settings.children_base = str(Path.cwd() / base)
 
 
@@ -142,7 +154,7 @@ def _check(options: _Options) -> str | None:
     if not options.is_module and not Path(options.script).exists():
         return f"{options.script}: no such script"
     path = options.settings.output
-    if Path(path).is_dir():
+    if Path(path).is_dir() and options.settings.keep is None:
         return f"{path} is a folder; name a file with -o"
     if os.path.lexists(path) and not options.settings.force:
         return f"{path} exists; add -f to replace it, or name another with -o"
@@ -168,6 +180,7 @@ def _interpreter_flags() -> list[str]:
 def _become(options: _Options) -> NoReturn:
     processes.leave()
     environment = dict(os.environ)
+    environment.pop("GPUMEMPROF", None)  # The program is not to be recorded twice.
     options.settings.add_to(environment, os.getpid())
     # A script whose name begins with a dash is still a script.
     script = f"./{options.script}" if options.script.startswith("-") else options.script
@@ -199,7 +212,7 @@ def main(
         if options is None:
             print(_HELP, end="")
             return 0
-        _set_paths(options)
+        _set_paths(options, os.getpid())
         if (problem := _check(options)) is not None:
             raise parser.mistake(problem)
     except UsageError as mistake:
@@ -210,4 +223,21 @@ def main(
     settings.children &= not is_quiet
     words = [options.script, *options.arguments]
     settings.command = recorded_command(words, settings.arguments)
+    if options.is_live:
+        return _watch(options)
     _become(options)
+
+
+def _watch(options: _Options) -> int:
+    """Run the program in a child process, and show its memory meanwhile."""
+    from gpumemprof.live import program
+
+    def become() -> NoReturn:
+        _set_paths(options, os.getpid())
+        _become(options)
+
+    def output_of(pid: int) -> str:
+        _set_paths(options, pid)
+        return options.settings.output
+
+    return program.run(become, output_of)

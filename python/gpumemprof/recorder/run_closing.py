@@ -10,11 +10,11 @@ import contextlib
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 
 from gpumemprof import _core
-from gpumemprof.printable import printable
+from gpumemprof.printable import print_line, printable
+from gpumemprof.recorder import kept
 from gpumemprof.recorder.active import ActiveRecording
 from gpumemprof.recorder.summary import ChildReport, RecordingSummary
 from gpumemprof.torch_calls import allocator, readiness
@@ -26,6 +26,7 @@ __all__ = [
     "print_lines",
     "print_message",
     "read_children",
+    "shown_path",
 ]
 
 _MOST_NAMED = 8
@@ -38,10 +39,7 @@ def print_message(sentence: str) -> None:
 
 
 def _print(line: str) -> None:
-    # Standard error may be closed or full, or the line may contain text that cannot be encoded.
-    if sys.stderr is not None:  # print() would use standard output instead
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            print(printable(line), file=sys.stderr, flush=True)
+    print_line(printable(line))
 
 
 def print_lines(lines: list[str]) -> None:
@@ -73,8 +71,12 @@ class OutputFile:
         return "deleted" if now is None else "replaced by another file"
 
     def remove(self) -> None:
-        """Delete it, unless it is another file by now, or a device or a pipe."""
-        if self._look() == self._identity and self._whole_path.is_file():
+        """Delete it, unless it is another by now, or a device or a pipe."""
+        if self._look() != self._identity:
+            return
+        if self._whole_path.is_dir():
+            kept.remove_chapters(self._whole_path)
+        elif self._whole_path.is_file():
             with contextlib.suppress(OSError):
                 self._whole_path.unlink()
 
@@ -110,7 +112,7 @@ def read_children(registry: str) -> dict[int, ChildReport]:
     return children
 
 
-def _shown(path: str) -> str:
+def shown_path(path: str) -> str:
     """The path, shortened if it is in or below the folder the command was run in."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative
@@ -147,7 +149,7 @@ def _child_lines(children: dict[int, ChildReport]) -> tuple[list[str], list[str]
         path = row["path"]
         if path is None or row.get("events") == 0 or not Path(path).exists():
             continue
-        paths.append(_shown(path))
+        paths.append(shown_path(path))
         if "events" in row:
             lines.append(f"  {paths[-1]}: {row['recorded']}, {row['peaks']}")
         else:

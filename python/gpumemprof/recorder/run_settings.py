@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 __all__ = ["VARIABLE", "Settings", "rank_suffix", "recorded_command"]
@@ -39,7 +39,12 @@ class Settings:
     cpu: bool | None = None
     children: bool = True
     arguments: bool = False
+    alerts: list[str] = field(default_factory=list)
     quiet: bool = False
+    announces: int = 0
+    """The process that prints where its recording is; for GPUMEMPROF=1, where no `run` does."""
+    keep: int | None = None
+    """How many bytes of each recording are kept; all if not given."""
     leaks: bool = False
     """Whether to find who holds the memory that grows."""
     leaks_signal: str = ""

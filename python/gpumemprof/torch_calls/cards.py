@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gpumemprof import _core
 
-__all__ = ["card_ids", "card_memory", "card_sample", "card_total", "device_facts", "limit_facts"]
+__all__ = [
+    "card_ids",
+    "card_indices",
+    "card_memory",
+    "card_sample",
+    "card_total",
+    "device_facts",
+    "limit_bytes",
+    "limit_facts",
+]
 
 
 def card_ids() -> dict[int, str]:
@@ -46,6 +55,24 @@ def limit_facts() -> dict[str, str]:
         f"device {device} memory_fraction_at_end": str(fraction(device))
         for device in range(torch.cuda.device_count())
     }
+
+
+def card_indices() -> list[int]:
+    """The devices that this process sees."""
+    import torch
+
+    return list(range(torch.cuda.device_count()))
+
+
+def limit_bytes(index: int) -> int | None:
+    """What this process may reserve on a device; None if there is no limit."""
+    import torch
+
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    share = 1.0 if fraction is None else float(fraction(index))
+    if share >= 1:
+        return None
+    return int(share * torch.cuda.get_device_properties(index).total_memory)
 
 
 def card_total(index: int) -> int | None:

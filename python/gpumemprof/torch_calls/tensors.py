@@ -69,6 +69,8 @@ def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
     except NotImplementedError:
         inside = _inside_transform(tensor)
         return [] if inside is None else storages_of(inside, depth + 1)
+    except ValueError:  # A parameter of a lazy module, which has no memory before its first batch.
+        return []
     return [(tensor.get_device(), address)] if address else []
 
 
@@ -99,5 +101,5 @@ def offset_of(tensor: Any) -> int:
     """Where in its storage a tensor begins; -1 if that has no meaning."""
     try:
         return int(tensor.storage_offset())
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, ValueError):
         return -1

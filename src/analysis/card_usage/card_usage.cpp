@@ -66,39 +66,14 @@ OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
   return OutsideKind::kernels;
 }
 
-// Explains growth by the allocations made in the meantime.
+// Explains growth by the code that allocated in the meantime and the libraries first used then. A
+// library is attributed only once; what comes later is other code.
 class GrowthReader {
  public:
-  GrowthReader(const Store& store, const EventColumns& events) : events_(events) {
-    for (const Frame& frame : store.frames().span())
-      frames_.push_back(kind_of_frame(store.text(frame.file), store.text(frame.name)));
-    const StackTrie& stacks = store.stacks();
-    for (std::size_t row = 0; row < stacks.size(); ++row) {
-      const StackId caller = stacks.caller(StackId(row));
-      const OutsideKind own = frames_[stacks.frame(StackId(row)).index];
-      const OutsideKind outer = caller.is_none() ? OutsideKind::kernels : stacks_[caller.index];
-      stacks_.push_back(std::max(own, outer));
-    }
-  }
-
-  // For the events [first, end) and the libraries first used in them. A library is attributed only
-  // once; what comes later is other code.
-  OutsideGrowth explain(std::uint32_t first, std::uint32_t end, std::uint8_t new_libraries) {
+  OutsideGrowth explain(const SeenCode& seen, std::uint32_t before_event,
+                        std::uint8_t new_libraries) {
     OutsideGrowth growth;
-    growth.before_event = end;
-    std::array<StackId, kOutsideKindCount> seen;
-    std::array<bool, kOutsideKindCount> is_seen{};
-    for (std::uint32_t event = first; event < std::min<std::size_t>(end, events_.size()); ++event) {
-      if (events_.action[event] != Action::alloc) continue;
-      const StackId stack = events_.stack[event];
-      OutsideKind kind = stack.is_none() ? OutsideKind::kernels : stacks_[stack.index];
-      if (is_cublas_workspace(events_.size_bytes[event]) && kind != OutsideKind::nccl)
-        kind = OutsideKind::cublas;
-      const auto index = static_cast<std::size_t>(kind);
-      if (is_seen[index]) continue;
-      is_seen[index] = true;
-      seen[index] = stack;
-    }
+    growth.before_event = before_event;
     constexpr std::array kLibraries = {
         std::pair(OutsideKind::nccl, DeviceSample::kNccl),
         std::pair(OutsideKind::cublas, std::uint8_t{0}),
@@ -107,21 +82,18 @@ class GrowthReader {
     };
     for (const auto& [kind, library] : kLibraries) {
       const auto index = static_cast<std::size_t>(kind);
-      const bool is_taken_up = is_seen[index] || (new_libraries & library) != 0;
+      const bool is_taken_up = seen.is_seen[index] || (new_libraries & library) != 0;
       const bool may_grow_again = kind == OutsideKind::nccl;  // another communicator
       if (!is_taken_up || (was_used_[index] && !may_grow_again)) continue;
       was_used_[index] = true;
       growth.kind = kind;
-      growth.stack = seen[index];
+      growth.stack = seen.stack[index];
       return growth;
     }
     return growth;
   }
 
  private:
-  const EventColumns& events_;
-  std::vector<OutsideKind> frames_;
-  std::vector<OutsideKind> stacks_;
   std::array<bool, kOutsideKindCount> was_used_{};
 };
 
@@ -144,16 +116,18 @@ void take_from(std::vector<std::uint64_t>& kinds, const std::vector<OutsideGrowt
   }
 }
 
-void follow_outside(const Store& store, const DeviceRecord& record,
-                    const std::vector<DeviceSample>& samples, CardUsage& usage) {
+void follow_outside(const DeviceRecord& record, const std::vector<PlacedSample>& samples,
+                    CardUsage& usage) {
   ReservedBytes reserved(record);
-  GrowthReader reader(store, record.events);
+  GrowthReader reader;
   usage.outside_by_kind.assign(kOutsideKindCount, 0);
-  std::uint32_t last_position = 0;
   std::uint8_t last_libraries = 0;
   std::optional<std::int64_t> last;
-  for (const DeviceSample& sample : samples) {
-    const std::uint32_t position = position_of(sample, record.events);
+  SeenCode seen;
+  for (const PlacedSample& placed : samples) {
+    const DeviceSample& sample = placed.sample;
+    const std::uint32_t position = placed.position;
+    seen.add(placed.seen);
     if (sample.process_bytes == kUnknownBytes) continue;
     const std::uint64_t pool = reserved.before(position);
     const auto outside = static_cast<std::int64_t>(sample.process_bytes) -
@@ -165,7 +139,7 @@ void follow_outside(const Store& store, const DeviceRecord& record,
       usage.outside_by_kind[static_cast<std::size_t>(kind)] = static_cast<std::uint64_t>(outside);
     } else if (outside > *last) {
       const auto new_libraries = static_cast<std::uint8_t>(sample.libraries & ~last_libraries);
-      OutsideGrowth growth = reader.explain(last_position, position, new_libraries);
+      OutsideGrowth growth = reader.explain(seen, position, new_libraries);
       growth.bytes = outside - *last;
       usage.outside_by_kind[static_cast<std::size_t>(growth.kind)] +=
           static_cast<std::uint64_t>(growth.bytes);
@@ -174,20 +148,8 @@ void follow_outside(const Store& store, const DeviceRecord& record,
       take_from(usage.outside_by_kind, usage.growth, static_cast<std::uint64_t>(*last - outside));
     }
     last = outside;
-    last_position = position;
     last_libraries = sample.libraries;
-  }
-}
-
-void look_into_pool(const DeviceRecord& record, CardUsage& usage) {
-  const PoolState pool = pool_state_at(record, moment_before(usage.before_event));
-  usage.allocated_bytes = pool.allocated_bytes;
-  usage.pending_bytes = pool.waiting_bytes;
-  for (const PoolSegment& segment : pool.segments)
-    (segment.is_used() ? usage.split_bytes : usage.cached_bytes) += segment.free_bytes;
-  for (const PoolBlock& block : pool.blocks) {
-    if (!block.is_free() && !block.is_waiting)
-      usage.requested_bytes += record.allocations.requested_bytes[block.allocation.index];
+    seen = SeenCode();
   }
 }
 
@@ -216,26 +178,86 @@ std::string_view outside_kind_name(OutsideKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::optional<CardUsage> find_card_usage(const Store& store, const DeviceRecord& record) {
-  std::vector<DeviceSample> samples;
-  for (const DeviceSample& sample : store.samples()) {
-    if (sample.device == record.device) samples.push_back(sample);
+void SeenCode::add(const SeenCode& later) {
+  for (std::size_t index = 0; index < kOutsideKindCount; ++index) {
+    if (is_seen[index] || !later.is_seen[index]) continue;
+    is_seen[index] = true;
+    stack[index] = later.stack[index];
   }
+}
+
+void OutsideCode::find_stacks() {
+  const StackTrie& stacks = store_.stacks();
+  for (std::size_t row = stacks_.size(); row < stacks.size(); ++row) {
+    const StackId caller = stacks.caller(StackId(row));
+    const Frame& frame = store_.frame(stacks.frame(StackId(row)));
+    const OutsideKind own = kind_of_frame(store_.text(frame.file), store_.text(frame.name));
+    const OutsideKind outer = caller.is_none() ? OutsideKind::kernels : stacks_[caller.index];
+    stacks_.push_back(std::max(own, outer));
+  }
+}
+
+void OutsideCode::note(const EventColumns& events, std::size_t first, std::size_t end,
+                       SeenCode& seen) {
+  if (stacks_.size() < store_.stacks().size()) find_stacks();
+  for (std::size_t event = first; event < end; ++event) {
+    if (events.action[event] != Action::alloc) continue;
+    const StackId stack = events.stack[event];
+    OutsideKind kind = stack.is_none() ? OutsideKind::kernels : stacks_[stack.index];
+    if (is_cublas_workspace(events.size_bytes[event]) && kind != OutsideKind::nccl)
+      kind = OutsideKind::cublas;
+    const auto index = static_cast<std::size_t>(kind);
+    if (seen.is_seen[index]) continue;
+    seen.is_seen[index] = true;
+    seen.stack[index] = stack;
+  }
+}
+
+std::optional<CardUsage> find_card_usage(const Store& store, const DeviceRecord& record) {
+  std::vector<PlacedSample> samples;
+  OutsideCode code(store);
+  std::uint32_t last_position = 0;
+  for (const DeviceSample& sample : store.samples()) {
+    if (sample.device != record.device) continue;
+    PlacedSample& placed = samples.emplace_back();
+    placed.sample = sample;
+    placed.position = position_of(sample, record.events);
+    code.note(record.events, last_position, placed.position, placed.seen);
+    last_position = std::max(last_position, placed.position);
+  }
+  std::optional<CardUsage> usage = follow_card(record, samples);
+  if (usage) look_into_pool(record, moment_before(usage->before_event), *usage);
+  return usage;
+}
+
+std::optional<CardUsage> follow_card(const DeviceRecord& record,
+                                     const std::vector<PlacedSample>& samples) {
   if (samples.empty()) return std::nullopt;
   CardUsage usage;
   usage.device = record.device;
-  usage.before_event = position_of(samples.back(), record.events);
-  usage.time_ns = samples.back().time_ns;
-  look_at_card(samples.back(), usage);
+  usage.before_event = samples.back().position;
+  usage.time_ns = samples.back().sample.time_ns;
+  look_at_card(samples.back().sample, usage);
   usage.reserved_bytes = ReservedBytes(record).before(usage.before_event);
   if (usage.process_bytes) {
     usage.outside_bytes =
         *usage.process_bytes - std::min(usage.reserved_bytes, *usage.process_bytes);
     usage.is_consistent = usage.is_consistent && usage.reserved_bytes <= *usage.process_bytes;
-    follow_outside(store, record, samples, usage);
+    follow_outside(record, samples, usage);
   }
-  look_into_pool(record, usage);
   return usage;
+}
+
+void look_into_pool(const DeviceRecord& record, Moment moment, CardUsage& usage) {
+  const PoolState pool = pool_state_at(record, moment);
+  usage.allocated_bytes = pool.allocated_bytes;
+  usage.pending_bytes = pool.waiting_bytes;
+  for (const PoolSegment& segment : pool.segments)
+    (segment.is_used() ? usage.split_bytes : usage.cached_bytes) += segment.free_bytes;
+  for (const PoolBlock& block : pool.blocks) {
+    if (!block.is_free() && !block.is_waiting)
+      usage.requested_bytes += record.allocations.requested_bytes[block.allocation.index];
+  }
 }
 
 }  // namespace gpumemprof

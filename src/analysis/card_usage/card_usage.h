@@ -11,6 +11,7 @@
 // process in a container, an old driver) is none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -67,6 +68,38 @@ struct CardUsage {
   // False: the pool changed while the driver was queried, and the two do not match.
   bool is_consistent = true;
 };
+
+// The code that allocated in a stretch of the history, by what it may take outside of the pool: the
+// first stack of each kind.
+struct SeenCode {
+  std::array<StackId, kOutsideKindCount> stack;
+  std::array<bool, kOutsideKindCount> is_seen{};
+  void add(const SeenCode& later);
+};
+class OutsideCode {
+ public:
+  // The store must outlive it.
+  explicit OutsideCode(const Store& store) : store_(store) {}
+  // Events [first, end).
+  void note(const EventColumns& events, std::size_t first, std::size_t end, SeenCode& seen);
+
+ private:
+  void find_stacks();
+
+  const Store& store_;
+  std::vector<OutsideKind> stacks_;
+};
+
+// A sample, where it falls among the events, and what allocated since the one before.
+struct PlacedSample {
+  DeviceSample sample;
+  std::uint32_t position = 0;
+  SeenCode seen;
+};
+// Everything but the pool's own figures. The record needs its segments only.
+std::optional<CardUsage> follow_card(const DeviceRecord& record,
+                                     const std::vector<PlacedSample>& samples);
+void look_into_pool(const DeviceRecord& record, Moment moment, CardUsage& usage);
 
 // None if the recording has no sample of the device.
 std::optional<CardUsage> find_card_usage(const Store& store, const DeviceRecord& record);

@@ -5,16 +5,23 @@
 namespace gpumemprof {
 namespace {
 
-// The origin of the times reported for a device.
-std::int64_t first_time(const DeviceRecord& record) {
-  return record.events.empty() ? kUnknownTime : record.events.time_ns[0];
+// Rows that only lead from the state before missing chapters to the state after them.
+void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
+  EventCounts bridging;
+  for (const LostEvents& lost : record.lost_events) {
+    if (!lost.is_of_chapters) continue;
+    const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
+    for (std::size_t row = lost.before_event; row < end; ++row)
+      bridging.add(record.events.action[row]);
+  }
+  rows.allocations -= bridging.allocations;
+  rows.frees -= bridging.frees;
+  rows.others -= bridging.others;
 }
 
-EventCounts recorded_events(const Store& store) {
+EventCounts recorded_events(const Store& store, const std::vector<DeviceExtent>& devices) {
   EventCounts rows;
-  for (const auto& record : store.devices()) {
-    for (const Action action : record->events.action) rows.add(action);
-  }
+  for (const DeviceExtent& device : devices) rows += device.rows;
   // A free of a CPU tensor has two rows but is one event: nothing else happens to it.
   if (store.facts().kind() == DeviceKind::cpu) rows.others = 0;
   return rows;
@@ -32,32 +39,46 @@ std::int64_t time_of(const DeviceRecord& record, const LostEvents& lost) {
   return lost.before_event < times.size() ? times[lost.before_event] : kUnknownTime;
 }
 
+DeviceExtent extent_of(const DeviceRecord& record) {
+  DeviceExtent extent;
+  extent.device = record.device;
+  for (const Action action : record.events.action) extent.rows.add(action);
+  leave_out_bridges(record, extent.rows);
+  extent.lost_events = record.lost_events;
+  for (LostEvents& lost : extent.lost_events) lost.first_time_ns = time_of(record, lost);
+  if (record.events.empty()) return extent;
+  extent.first_time_ns = record.events.time_ns[0];
+  extent.last_time_ns = record.events.time_ns[record.events.size() - 1];
+  return extent;
+}
+
 // The duration of the longest device history.
-std::int64_t duration_of(const Store& store) {
+std::int64_t duration_of(const std::vector<DeviceExtent>& devices) {
   std::int64_t longest = kUnknownTime;
-  for (const auto& record : store.devices()) {
-    if (record->events.empty()) continue;
-    const std::int64_t last_ns = record->events.time_ns[record->events.size() - 1];
-    longest = std::max(longest, since(first_time(*record), last_ns));
-  }
+  for (const DeviceExtent& device : devices)
+    longest = std::max(longest, since(device.first_time_ns, device.last_time_ns));
   return longest;
 }
 
-void add_lost_periods(const Store& store, Completeness& found) {
-  for (const auto& record : store.devices()) {
-    const std::int64_t start_ns = first_time(*record);
-    for (const LostEvents& lost : record->lost_events) {
+void add_lost_periods(const Store& store, const std::vector<DeviceExtent>& devices,
+                      Completeness& found) {
+  for (const DeviceExtent& device : devices) {
+    for (const LostEvents& lost : device.lost_events) {
       LostPeriod period;
-      period.device = store.device_name(record->device);
+      period.device = store.device_name(device.device);
       period.from_event = lost.before_event;
       period.to_event = std::max(lost.end_event, lost.before_event);
-      const std::int64_t time_ns = time_of(*record, lost);
-      period.from_ns = since(start_ns, time_ns);
-      period.to_ns = since(start_ns, std::max(lost.last_time_ns, time_ns));
+      period.from_ns = since(device.first_time_ns, lost.first_time_ns);
+      period.to_ns = since(device.first_time_ns, std::max(lost.last_time_ns, lost.first_time_ns));
       period.allocations = lost.allocations;
       period.frees = lost.frees;
+      period.is_summarised = lost.is_bridged;
       if (lost.count == LostEvents::kUnknownCount) {
         found.was_paused = true;
+      } else if (lost.is_bridged) {
+        period.events = lost.count;
+        found.summarised +=
+            {lost.allocations, lost.frees, lost.count - lost.allocations - lost.frees};
       } else {
         period.events = lost.count;
         found.least_lost += lost.count;
@@ -87,9 +108,15 @@ void add_counts(const Ending& ending, Completeness& found) {
 }  // namespace
 
 Completeness find_completeness(const Store& store) {
+  std::vector<DeviceExtent> devices;
+  for (const auto& record : store.devices()) devices.push_back(extent_of(*record));
+  return find_completeness(store, devices);
+}
+
+Completeness find_completeness(const Store& store, const std::vector<DeviceExtent>& devices) {
   Completeness found;
-  found.recorded = recorded_events(store);
-  add_lost_periods(store, found);
+  found.recorded = recorded_events(store, devices);
+  add_lost_periods(store, devices, found);
   if (!store.origin().ending) return found;
   const Ending& ending = *store.origin().ending;
   found.is_recording = true;
@@ -97,10 +124,18 @@ Completeness find_completeness(const Store& store) {
   found.reason = ending.reason;
   found.problem = ending.problem;
   add_counts(ending, found);
-  if (!found.lost_periods.empty()) {
-    found.exact_until_ns = found.lost_periods.front().from_ns;
+  if (!ending.is_closed) {
+    const ProcessFacts& process = store.facts().process();
+    found.host_resident_bytes = process.host_resident_bytes;
+    found.host_available_bytes = process.host_available_bytes;
+    found.host_total_bytes = process.host_total_bytes;
+  }
+  found.chapters = store.origin().chapters;
+  const auto lost = std::ranges::find(found.lost_periods, false, &LostPeriod::is_summarised);
+  if (lost != found.lost_periods.end()) {
+    found.exact_until_ns = lost->from_ns;
   } else if (!found.problem.empty()) {
-    found.exact_until_ns = duration_of(store);
+    found.exact_until_ns = duration_of(devices);
   }
   return found;
 }

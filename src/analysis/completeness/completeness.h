@@ -21,6 +21,8 @@ struct LostPeriod {
   std::optional<std::uint64_t> events;  // unknown: recording was paused
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
+  // Chapters of a long recording were removed, not lost: figures after it are exact.
+  bool is_summarised = false;
 };
 
 struct Completeness {
@@ -36,16 +38,42 @@ struct Completeness {
   std::uint64_t least_lost = 0;  // known to be lost, even if `lost` is not known
   std::uint64_t inferred_frees = 0;
   bool was_paused = false;
+  // A long recording: what is only summarised, because its chapters were removed.
+  EventCounts summarised;
+  std::vector<ChapterFigures> chapters;  // those and the others, in order; none: it is one file
   std::vector<LostPeriod> lost_periods;  // in order of time
   // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
 
+  // Main memory as last seen, if the recording was not closed.
+  std::optional<std::uint64_t> host_resident_bytes;
+  std::optional<std::uint64_t> host_available_bytes;
+  std::optional<std::uint64_t> host_total_bytes;
+
+  // So little was left that the kernel may have ended the process.
+  [[nodiscard]] bool is_host_memory_low() const {
+    constexpr std::uint64_t kParts = 20;
+    return host_available_bytes && host_total_bytes &&
+           *host_available_bytes < *host_total_bytes / kParts;
+  }
   // Nothing is known to be missing.
   [[nodiscard]] bool is_whole() const {
-    return !is_recording || (is_closed && problem.empty() && least_lost == 0 && !was_paused);
+    return !is_recording || (is_closed && problem.empty() && least_lost == 0 && !was_paused &&
+                             summarised.total() == 0);
   }
 };
 
+// How much of a device's history a recording holds.
+struct DeviceExtent {
+  DeviceIndex device = 0;
+  EventCounts rows;
+  std::int64_t first_time_ns = kUnknownTime;
+  std::int64_t last_time_ns = kUnknownTime;
+  std::vector<LostEvents> lost_events;
+};
+
 Completeness find_completeness(const Store& store);
+// The same if the store does not hold the events.
+Completeness find_completeness(const Store& store, const std::vector<DeviceExtent>& devices);
 
 }  // namespace gpumemprof

@@ -11,66 +11,20 @@
 namespace gpumemprof {
 namespace {
 
-// The line of user code that made an allocation: the stack that ends there, and whether the line's
-// backward made it.
-struct Site {
-  StackId stack;
-  bool is_backward = false;
-
-  [[nodiscard]] std::uint64_t key() const {
-    return std::uint64_t{stack.index} << 1U | (is_backward ? 1U : 0U);
-  }
-};
-
 class GrowthFinder {
  public:
   GrowthFinder(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& spans,
                const GrowthOptions& options)
-      : store_(store), record_(record), options_(options), floors_(find_floors(record, spans)) {}
+      : record_(record), options_(options), floors_(find_floors(record, spans)), sum_(store) {}
 
   Growth run() {
-    Growth growth;
-    if (floors_.steps.size() < options_.fewest_steps) return growth;
-    growth.is_known = true;
-    growth.steps = static_cast<std::uint32_t>(floors_.steps.size());
-    growth.last_step = floors_.steps.back().step;
-    follow_rows();
-    std::uint64_t sum = 0;
-    for (const auto& [key, series] : series_) {
-      if (const std::optional<SiteGrowth> found = series.growth(floors_.steps.size())) {
-        growing_.emplace(key, *found);
-        sum += found->bytes;
-      }
-    }
-    const auto share =
-        static_cast<std::uint64_t>(options_.least_share * static_cast<double>(floors_.most_bytes));
-    if (sum == 0 || sum < std::max(options_.least_bytes, share)) return growth;
-    growth.is_growing = true;
-    growth.grown_bytes = sum;
-    describe(growth);
-    collect_rows(growth);
+    if (floors_.steps.size() >= options_.fewest_steps) follow_rows();
+    Growth growth = sum_.finish(floors_, options_);
+    if (growth.is_growing) collect_rows(growth);
     return growth;
   }
 
  private:
-  [[nodiscard]] Site site_of(std::size_t row) {
-    StackId stack = record_.allocations.stack[row];
-    bool is_backward = false;
-    const std::uint32_t birth = record_.allocations.alloc_event[row];
-    const Column<StackId>& forward = record_.events.forward_stack;
-    if (birth < forward.size() && !forward[birth].is_none()) {
-      stack = forward[birth];
-      is_backward = true;
-    }
-    if (stack.is_none()) return {stack, is_backward};
-    const auto [known, is_new] = site_of_stack_.try_emplace(stack.index, StackId());
-    if (is_new) {
-      const StackId python = python_part(store_, stack);
-      known->second = python.is_none() ? stack : user_part(store_, python);
-    }
-    return {known->second, is_backward};
-  }
-
   // What was live before the first step is not growth.
   [[nodiscard]] bool is_of_steps(std::size_t row) const {
     const std::uint32_t birth = record_.allocations.alloc_event[row];
@@ -87,96 +41,149 @@ class GrowthFinder {
       if (!cursor.sees_any(birth, death)) continue;
       const FloorRange seen = floors_.seen_by(birth, death);
       if (seen.first >= seen.end) continue;
-      series_[site_of(row).key()].add(seen, rows.requested_bytes[row]);
+      sum_.series(record_, row).add(seen, rows.requested_bytes[row]);
     }
-  }
-
-  void describe(Growth& growth) {
-    const std::size_t count = floors_.steps.size();
-    std::map<std::uint64_t, std::uint64_t> bytes_by_key;
-    growth.since_step = growth.last_step;
-    for (const auto& [key, found] : growing_) {
-      GrowingLine line;
-      const StackId stack(static_cast<std::uint32_t>(key >> 1U));
-      line.is_backward = (key & 1U) != 0;
-      if (!stack.is_none()) line.frame = store_.stacks().frame(stack);
-      line.grown_bytes = found.bytes;
-      line.bytes_per_step =
-          static_cast<double>(found.bytes) / static_cast<double>(count - found.first_floor);
-      // The floor of a step is usually at its beginning: the step before left it behind.
-      line.since_step = floors_.steps[found.first_floor - 1].step;
-      growth.since_step = std::min(growth.since_step, line.since_step);
-      growth.bytes_per_step += line.bytes_per_step;
-      growth.lines.push_back(line);
-    }
-    std::stable_sort(
-        growth.lines.begin(), growth.lines.end(),
-        [](const GrowingLine& a, const GrowingLine& b) { return a.grown_bytes > b.grown_bytes; });
-    growth.line = common_line(growth.grown_bytes);
-    join_lines(growth.lines);
-  }
-
-  // One line of code may be reached in several ways.
-  static void join_lines(std::vector<GrowingLine>& lines) {
-    std::vector<GrowingLine> joined;
-    for (const GrowingLine& line : lines) {
-      const auto same = std::find_if(joined.begin(), joined.end(), [&](const GrowingLine& other) {
-        return other.frame == line.frame && other.is_backward == line.is_backward;
-      });
-      if (same == joined.end()) {
-        joined.push_back(line);
-        continue;
-      }
-      same->grown_bytes += line.grown_bytes;
-      same->bytes_per_step += line.bytes_per_step;
-      same->since_step = std::min(same->since_step, line.since_step);
-    }
-    lines = std::move(joined);
-  }
-
-  // The innermost line of user code above nearly all of what grows: many of a model's own lines may
-  // be involved where one line of the training loop keeps what they allocated.
-  [[nodiscard]] FrameId common_line(std::uint64_t grown_bytes) const {
-    std::map<std::uint32_t, std::uint64_t> bytes_under;
-    for (const auto& [key, found] : growing_) {
-      for (StackId at(static_cast<std::uint32_t>(key >> 1U)); !at.is_none();
-           at = store_.stacks().caller(at))
-        bytes_under[at.index] += found.bytes;
-    }
-    FrameId line;
-    // A caller precedes its callee.
-    for (const auto& [index, bytes] : bytes_under) {
-      const FrameId frame = store_.stacks().frame(StackId(index));
-      constexpr std::uint64_t kParts = 20;
-      const bool is_nearly_all = kParts * bytes >= (kParts - 1) * grown_bytes;
-      if (is_nearly_all && !is_library_file(store_.text(store_.frame(frame).file))) line = frame;
-    }
-    return line;
   }
 
   void collect_rows(Growth& growth) {
-    const AllocationColumns& rows = record_.allocations;
     FloorCursor cursor(floors_);
-    for (std::uint32_t row = 0; row < rows.size(); ++row) {
-      if (!is_of_steps(row)) continue;
-      const std::uint32_t birth = rows.alloc_event[row];
-      const std::uint32_t death = rows.free_requested_event[row];
-      // What the last step leaves live sees no floor.
-      const bool is_kept = cursor.sees_any(birth, death) || death >= floors_.end_of_work;
-      if (is_kept && growing_.contains(site_of(row).key())) growth.rows.push_back(row);
+    for (std::uint32_t row = 0; row < record_.allocations.size(); ++row) {
+      const Lifetime life{record_.allocations.alloc_event[row],
+                          record_.allocations.free_requested_event[row]};
+      if (sum_.is_grown(record_, row, life, floors_, cursor)) growth.rows.push_back(row);
     }
   }
 
-  const Store& store_;
   const DeviceRecord& record_;
   GrowthOptions options_;
   StepFloors floors_;
-  std::unordered_map<std::uint32_t, StackId> site_of_stack_;
-  std::map<std::uint64_t, SiteSeries> series_;   // by site
-  std::map<std::uint64_t, SiteGrowth> growing_;  // likewise
+  GrowthSum sum_;
 };
 
+// One line of code may be reached in several ways.
+void join_lines(std::vector<GrowingLine>& lines) {
+  std::vector<GrowingLine> joined;
+  for (const GrowingLine& line : lines) {
+    const auto same = std::find_if(joined.begin(), joined.end(), [&](const GrowingLine& other) {
+      return other.frame == line.frame && other.is_backward == line.is_backward;
+    });
+    if (same == joined.end()) {
+      joined.push_back(line);
+      continue;
+    }
+    same->grown_bytes += line.grown_bytes;
+    same->bytes_per_step += line.bytes_per_step;
+    same->since_step = std::min(same->since_step, line.since_step);
+  }
+  lines = std::move(joined);
+}
+
 }  // namespace
+
+Growth GrowthSum::finish(const StepFloors& floors, const GrowthOptions& options) {
+  Growth growth;
+  if (floors.steps.size() < options.fewest_steps) return growth;
+  growth.is_known = true;
+  growth.steps = static_cast<std::uint32_t>(floors.steps.size());
+  growth.last_step = floors.steps.back().step;
+  std::uint64_t sum = 0;
+  for (const auto& [key, series] : series_) {
+    if (const std::optional<SiteGrowth> found = series.growth(floors.steps.size())) {
+      growing_.emplace(key, *found);
+      sum += found->bytes;
+    }
+  }
+  const auto share =
+      static_cast<std::uint64_t>(options.least_share * static_cast<double>(floors.most_bytes));
+  if (sum == 0 || sum < std::max(options.least_bytes, share)) {
+    growing_.clear();
+    return growth;
+  }
+  growth.is_growing = true;
+  growth.grown_bytes = sum;
+  describe(floors, growth);
+  return growth;
+}
+
+bool GrowthSum::is_grown(const DeviceRecord& record, std::size_t row, Lifetime life,
+                         const StepFloors& floors, FloorCursor& cursor) {
+  // What was live before the first step is not growth.
+  if (growing_.empty() || life.birth == kNoEvent || life.birth < floors.steps.front().first_event)
+    return false;
+  // What the last step leaves live sees no floor.
+  const bool is_kept = cursor.sees_any(life.birth, life.death) || life.death >= floors.end_of_work;
+  return is_kept && growing_.contains(site_of(record, row));
+}
+
+// The line of user code that made an allocation: the stack that ends there, and whether the line's
+// backward made it.
+std::uint64_t GrowthSum::site_of(const DeviceRecord& record, std::size_t row) {
+  StackId stack = record.allocations.stack[row];
+  bool is_backward = false;
+  const std::uint32_t birth = record.allocations.alloc_event[row];
+  const Column<StackId>& forward = record.events.forward_stack;
+  if (birth < forward.size() && !forward[birth].is_none()) {
+    stack = forward[birth];
+    is_backward = true;
+  }
+  if (!stack.is_none()) {
+    const auto [known, is_new] = site_of_stack_.try_emplace(stack.index, StackId());
+    if (is_new) {
+      const StackId python = python_part(store_, stack);
+      known->second = python.is_none() ? stack : user_part(store_, python);
+    }
+    stack = known->second;
+  }
+  return std::uint64_t{stack.index} << 1U | (is_backward ? 1U : 0U);
+}
+
+void GrowthSum::settle(std::size_t before_floor) {
+  for (auto& [key, series] : series_) series.settle(before_floor);
+}
+
+void GrowthSum::describe(const StepFloors& floors, Growth& growth) const {
+  const std::size_t count = floors.steps.size();
+  growth.since_step = growth.last_step;
+  for (const auto& [key, found] : growing_) {
+    GrowingLine line;
+    const StackId stack(static_cast<std::uint32_t>(key >> 1U));
+    line.is_backward = (key & 1U) != 0;
+    if (!stack.is_none()) line.frame = store_.stacks().frame(stack);
+    line.grown_bytes = found.bytes;
+    line.bytes_per_step =
+        static_cast<double>(found.bytes) / static_cast<double>(count - found.first_floor);
+    // The floor of a step is usually at its beginning: the step before left it behind.
+    line.since_step = floors.steps[found.first_floor - 1].step;
+    growth.since_step = std::min(growth.since_step, line.since_step);
+    growth.bytes_per_step += line.bytes_per_step;
+    growth.lines.push_back(line);
+  }
+  std::stable_sort(
+      growth.lines.begin(), growth.lines.end(),
+      [](const GrowingLine& a, const GrowingLine& b) { return a.grown_bytes > b.grown_bytes; });
+  growth.line = common_line(growth.grown_bytes);
+  join_lines(growth.lines);
+}
+
+// The innermost line of user code above nearly all of what grows: many of a model's own lines may
+// be involved where one line of the training loop keeps what they allocated.
+FrameId GrowthSum::common_line(std::uint64_t grown_bytes) const {
+  std::map<std::uint32_t, std::uint64_t> bytes_under;
+  for (const auto& [key, found] : growing_) {
+    for (StackId at(static_cast<std::uint32_t>(key >> 1U)); !at.is_none();
+         at = store_.stacks().caller(at))
+      bytes_under[at.index] += found.bytes;
+  }
+  FrameId line;
+  // A caller precedes its callee.
+  for (const auto& [index, bytes] : bytes_under) {
+    const FrameId frame = store_.stacks().frame(StackId(index));
+    constexpr std::uint64_t kParts = 20;
+    const bool is_nearly_all = kParts * bytes >= (kParts - 1) * grown_bytes;
+    if (is_nearly_all && !is_library_file(store_.text(store_.frame(frame).file))) line = frame;
+  }
+  return line;
+}
 
 Growth find_growth(const Store& store, const DeviceRecord& record,
                    const std::vector<PhaseSpan>& spans, const GrowthOptions& options) {

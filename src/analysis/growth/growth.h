@@ -8,8 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <unordered_map>
 #include <vector>
 
+#include "analysis/growth/site_series.h"
+#include "analysis/growth/step_floors.h"
 #include "analysis/sources/sources.h"
 #include "store/store.h"
 
@@ -42,6 +46,41 @@ struct Growth {
   FrameId line;                    // the innermost line of user code that leads to nearly all of it
   std::vector<GrowingLine> lines;  // most bytes first
   std::vector<std::uint32_t> rows;  // of the device's allocations: what was kept, sorted
+};
+
+struct Lifetime {
+  std::uint32_t birth = kNoEvent;
+  std::uint32_t death = kNoEvent;
+};
+
+// Growth of a run whose floors and allocations become known part by part.
+class GrowthSum {
+ public:
+  // The store must outlive it.
+  explicit GrowthSum(const Store& store) : store_(store) {}
+
+  // What the line that made a row holds at the floors.
+  SiteSeries& series(const DeviceRecord& record, std::size_t row) {
+    return series_[site_of(record, row)];
+  }
+  // No row changes floors before this one any more.
+  void settle(std::size_t before_floor);
+  // Without the rows.
+  Growth finish(const StepFloors& floors, const GrowthOptions& options = {});
+  // After finish(): whether a row is part of what grows. Asked in order of birth; the lifetime has
+  // the numbers of the floors, the row those of its record.
+  bool is_grown(const DeviceRecord& record, std::size_t row, Lifetime life,
+                const StepFloors& floors, FloorCursor& cursor);
+
+ private:
+  std::uint64_t site_of(const DeviceRecord& record, std::size_t row);
+  void describe(const StepFloors& floors, Growth& growth) const;
+  [[nodiscard]] FrameId common_line(std::uint64_t grown_bytes) const;
+
+  const Store& store_;
+  std::unordered_map<std::uint32_t, StackId> site_of_stack_;
+  std::map<std::uint64_t, SiteSeries> series_;   // by site
+  std::map<std::uint64_t, SiteGrowth> growing_;  // likewise
 };
 
 Growth find_growth(const Store& store, const DeviceRecord& record,

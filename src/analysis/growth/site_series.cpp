@@ -14,14 +14,34 @@ constexpr std::size_t kFewestRisesOfOne = 6;
 constexpr std::int64_t kMostFalls = 20;   // one part in this many may be freed
 constexpr std::int64_t kSlowingDown = 3;  // a cache filling up: the second half adds less
 
+std::int64_t plausible(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(bytes & (kUnknownBytes >> 8U));
+}
+
 }  // namespace
 
 void SiteSeries::add(FloorRange seen, std::uint64_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes & (kUnknownBytes >> 8U));
-  Change& birth = changes_[seen.first];
-  birth.bytes += size;
-  if (seen.end > seen.first + 1) birth.kept_bytes += size;
-  changes_[seen.end].bytes -= size;
+  rise(seen.first, bytes);
+  if (seen.end > seen.first + 1) keep(seen.first, bytes);
+  fall(seen.end, bytes);
+}
+
+void SiteSeries::rise(std::size_t floor, std::uint64_t bytes) {
+  changes_[floor].bytes += plausible(bytes);
+}
+
+void SiteSeries::keep(std::size_t floor, std::uint64_t bytes) {
+  changes_[floor].kept_bytes += plausible(bytes);
+}
+
+void SiteSeries::fall(std::size_t floor, std::uint64_t bytes) {
+  changes_[floor].bytes -= plausible(bytes);
+}
+
+void SiteSeries::settle(std::size_t before_floor) {
+  for (auto at = changes_.lower_bound(settled_); at != changes_.end() && at->first < before_floor;)
+    at = at->second.bytes == 0 ? changes_.erase(at) : std::next(at);
+  settled_ = before_floor;
 }
 
 std::optional<SiteGrowth> SiteSeries::growth(std::size_t count) const {

@@ -4,32 +4,6 @@
 #include <limits>
 
 namespace gpumemprof {
-namespace {
-
-// After the last request of training: frees after it may be the program's teardown. Or at the first
-// error in the last step.
-std::uint32_t find_end_of_work(const DeviceRecord& record, const std::vector<PhaseSpan>& spans) {
-  std::uint32_t last_step = 0;
-  std::uint32_t end = 0;
-  std::uint32_t start_of_last = 0;
-  for (std::size_t index = 0; index < spans.size(); ++index) {
-    if (spans[index].step != last_step) {
-      last_step = spans[index].step;
-      start_of_last = spans[index].first_event;
-    }
-    if (spans[index].phase == Phase::other) continue;
-    end = index + 1 < spans.size() ? spans[index + 1].first_event
-                                   : static_cast<std::uint32_t>(record.events.size());
-  }
-  for (std::uint32_t event = start_of_last; event < end; ++event) {
-    if (record.events.action[event] == Action::oom) return event;
-  }
-  while (end > start_of_last && record.events.action[end - 1] != Action::alloc) --end;
-  return end;
-}
-
-}  // namespace
-
 FloorRange StepFloors::seen_by(std::uint32_t birth, std::uint32_t death) const {
   const auto behind = [&](std::uint32_t event) {
     return static_cast<std::size_t>(
@@ -41,39 +15,82 @@ FloorRange StepFloors::seen_by(std::uint32_t birth, std::uint32_t death) const {
 }
 
 StepFloors find_floors(const DeviceRecord& record, const std::vector<PhaseSpan>& spans) {
-  StepFloors floors;
-  floors.end_of_work = find_end_of_work(record, spans);
   const EventColumns& events = record.events;
-  std::int64_t live = 0;
-  std::int64_t most = 0;
-  std::int64_t least = 0;
-  std::size_t span = 0;
-  for (std::uint32_t event = 0; event < std::min<std::size_t>(floors.end_of_work, events.size());
-       ++event) {
-    while (span < spans.size() && spans[span].first_event <= event) {
-      const std::uint32_t step = spans[span].step;
-      if (step > 0 && (floors.steps.empty() || floors.steps.back().step != step)) {
-        // The state that the previous step left.
-        const std::uint32_t before = event == 0 ? 0 : event - 1;
-        floors.steps.push_back({step, event, before});
-        least = event == 0 ? std::numeric_limits<std::int64_t>::max() : live;
-      }
-      ++span;
-    }
-    // A damaged file may claim any size: the sums wrap, and floors fall at odd moments.
-    const auto size = static_cast<std::int64_t>(events.size_bytes[event] & (kUnknownBytes >> 8U));
-    if (events.action[event] == Action::alloc) {
-      live += size;
-    } else if (events.action[event] == Action::free_requested) {
-      live -= size;
-    }
-    most = std::max(most, live);
-    if (!floors.steps.empty() && live <= least) {
-      least = live;
-      floors.steps.back().event = event;
+  FloorFinder finder;
+  for (std::uint32_t event = 0; event < events.size(); ++event)
+    finder.note(event, events.action[event], events.size_bytes[event], spans);
+  return finder.finish(static_cast<std::uint32_t>(events.size()));
+}
+
+FloorFinder::State FloorFinder::state(std::uint32_t event) const {
+  return {now_.steps.size(), now_.steps.empty() ? StepFloor() : now_.steps.back(), most_, event};
+}
+
+void FloorFinder::enter(const PhaseSpan& span, std::uint32_t event) {
+  if (is_work_ && span.phase == Phase::other) {
+    work_end_ = state(event);
+    alloc_of_work_ = alloc_;
+    has_alloc_of_work_ = has_alloc_;
+  }
+  if (span.step != step_) {
+    step_ = span.step;
+    start_of_step_ = event;
+    step_start_ = state(event);
+    has_oom_ = has_alloc_ = has_alloc_of_work_ = false;
+  }
+  if (span.step > 0 && (now_.steps.empty() || now_.steps.back().step != span.step)) {
+    // The state that the previous step left.
+    now_.steps.push_back({span.step, event, event == 0 ? 0 : event - 1});
+    least_ = event == 0 ? std::numeric_limits<std::int64_t>::max() : live_;
+  }
+  is_work_ = span.phase != Phase::other;
+  if (!is_work_) return;
+  has_work_ = true;
+  // The end of the work is in this step or in a later one.
+  first_open_ = now_.steps.empty() ? 0 : now_.steps.size() - 1;
+}
+
+void FloorFinder::note(std::uint32_t event, Action action, std::uint64_t size_bytes,
+                       const std::vector<PhaseSpan>& spans) {
+  while (span_ < spans.size() && spans[span_].first_event <= event) enter(spans[span_++], event);
+  if (action == Action::oom && !has_oom_) {
+    has_oom_ = true;
+    oom_ = event == start_of_step_ ? step_start_ : state(event);
+  }
+  // A damaged file may claim any size: the sums wrap, and floors fall at odd moments.
+  const auto size = static_cast<std::int64_t>(size_bytes & (kUnknownBytes >> 8U));
+  if (action == Action::alloc) {
+    live_ += size;
+  } else if (action == Action::free_requested) {
+    live_ -= size;
+  }
+  most_ = std::max(most_, live_);
+  if (!now_.steps.empty() && live_ <= least_) {
+    least_ = live_;
+    now_.steps.back().event = event;
+  }
+  if (action != Action::alloc) return;
+  has_alloc_ = true;
+  alloc_ = state(event + 1);
+}
+
+StepFloors FloorFinder::finish(std::uint32_t events) {
+  if (is_work_) enter({events, Phase::other, step_}, events);
+  State end = work_end_;
+  if (!has_work_) {
+    end = State();
+  } else if (end.event > start_of_step_) {
+    if (has_oom_ && oom_.event < end.event) {
+      end = oom_;
+    } else {
+      end = has_alloc_of_work_ ? alloc_of_work_ : step_start_;
     }
   }
-  floors.most_bytes = static_cast<std::uint64_t>(most);
+  StepFloors floors = std::move(now_);
+  floors.steps.resize(end.steps);
+  if (end.steps > 0) floors.steps.back() = end.last;
+  floors.most_bytes = static_cast<std::uint64_t>(end.most);
+  floors.end_of_work = end.event;
   return floors;
 }
 

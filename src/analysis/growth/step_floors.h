@@ -47,4 +47,48 @@ class FloorCursor {
 
 StepFloors find_floors(const DeviceRecord& record, const std::vector<PhaseSpan>& spans);
 
+// The same, event by event: the record may hold a part of the run only.
+class FloorFinder {
+ public:
+  // The next event of the run. `spans` are those of the run up to it at least.
+  void note(std::uint32_t event, Action action, std::uint64_t size_bytes,
+            const std::vector<PhaseSpan>& spans);
+  // After the last event of the run: what follows the end of the work is forgotten.
+  StepFloors finish(std::uint32_t events);
+
+  // So far. Floors before this one change no more, whatever follows.
+  [[nodiscard]] const std::vector<StepFloor>& steps() const { return now_.steps; }
+  [[nodiscard]] std::size_t first_open() const { return first_open_; }
+
+ private:
+  // What a return to an earlier moment needs.
+  struct State {
+    std::size_t steps = 0;
+    StepFloor last;
+    std::int64_t most = 0;
+    std::uint32_t event = 0;  // the first that it does not know
+  };
+  [[nodiscard]] State state(std::uint32_t event) const;
+  void enter(const PhaseSpan& span, std::uint32_t event);
+
+  StepFloors now_;
+  std::int64_t live_ = 0;
+  std::int64_t most_ = 0;
+  std::int64_t least_ = 0;
+  std::size_t span_ = 0;
+  std::size_t first_open_ = 0;
+  std::uint32_t step_ = 0;
+  bool is_work_ = false;  // in a phase other than `other`
+  bool has_work_ = false;
+  State step_start_;
+  State work_end_;                   // after the last phase
+  State alloc_;                      // after the last allocation of the step
+  State alloc_of_work_;              // the same before work_end_
+  std::uint32_t start_of_step_ = 0;  // of the last step
+  State oom_;                        // before the step's first error
+  bool has_oom_ = false;
+  bool has_alloc_ = false;
+  bool has_alloc_of_work_ = false;
+};
+
 }  // namespace gpumemprof

@@ -17,11 +17,10 @@ std::uint32_t position_of(const DeviceSample& sample, const EventColumns& events
 }
 
 // The last sample before the event, or the first after it.
-const DeviceSample* nearest_sample(const Store& store, const DeviceRecord& record,
-                                   std::uint32_t event) {
+const DeviceSample* nearest_sample(const std::vector<DeviceSample>& samples,
+                                   const DeviceRecord& record, std::uint32_t event) {
   const DeviceSample* found = nullptr;
-  for (const DeviceSample& sample : store.samples()) {
-    if (sample.device != record.device) continue;
+  for (const DeviceSample& sample : samples) {
     if (found == nullptr || position_of(sample, record.events) <= event) found = &sample;
   }
   return found;
@@ -48,10 +47,11 @@ void attribute(const Store& store, const DeviceRecord& record, const DeviceSampl
 
 }  // namespace
 
-CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom) {
+CardState card_at(const Store& store, const DeviceRecord& record,
+                  const std::vector<DeviceSample>& samples, const OomReport& oom) {
   CardState card;
   card.total_bytes = store.facts().device(record.device).total_bytes;
-  const DeviceSample* sample = nearest_sample(store, record, oom.event);
+  const DeviceSample* sample = nearest_sample(samples, record, oom.event);
   if (sample != nullptr && !card.total_bytes && sample->total_bytes != kUnknownBytes) {
     const std::uint64_t firmware =
         sample->firmware_bytes == kUnknownBytes ? 0 : sample->firmware_bytes;
@@ -67,7 +67,8 @@ CardState card_at(const Store& store, const DeviceRecord& record, const OomRepor
 }
 
 std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
-                                     const DeviceReplay& replay, const OomReport& oom) {
+                                     const DeviceReplay& replay, HistoryPart part,
+                                     const OomReport& oom) {
   const AllocatorSettings& settings = store.settings();
   const std::uint64_t segment = sim::segment_bytes_for(oom.wanted_bytes, settings);
   const std::uint64_t refused = oom.memory.reserved_bytes + segment;
@@ -84,9 +85,10 @@ std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& rec
   // The card had no room either: nothing shows that there was a limit.
   if (oom.device_free_bytes == kUnknownBytes || oom.device_free_bytes < segment)
     return std::nullopt;
+  std::uint64_t low = oom.memory.reserved_bytes;
+  if (part == HistoryPart::window) return ProcessLimit{{low, refused - 1}, false};
   const RecordedDevice recorded(store, record, replay);
   const std::optional<sim::InferredLimit> inferred = sim::infer_limit(recorded.run(), settings);
-  std::uint64_t low = oom.memory.reserved_bytes;
   // A limit that was changed during the run proves nothing about this failure.
   if (inferred && inferred->low_bytes < refused) low = std::max(low, inferred->low_bytes);
   return ProcessLimit{{low, refused - 1}, false};

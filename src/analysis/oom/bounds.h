@@ -16,7 +16,8 @@ struct CardState {
   std::optional<std::uint64_t> outside_bytes;  // by this process, outside its pool
   bool is_attributed = false;  // a sample near the event says which process held what
 };
-CardState card_at(const Store& store, const DeviceRecord& record, const OomReport& oom);
+CardState card_at(const Store& store, const DeviceRecord& record,
+                  const std::vector<DeviceSample>& samples, const OomReport& oom);
 
 // The limit on the process: as the recording states it if that agrees with the failure, else what
 // the failure and the earlier successes prove.
@@ -25,6 +26,7 @@ struct ProcessLimit {
   bool is_stated = false;
 };
 std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
-                                     const DeviceReplay& replay, const OomReport& oom);
+                                     const DeviceReplay& replay, HistoryPart part,
+                                     const OomReport& oom);
 
 }  // namespace gpumemprof

@@ -22,13 +22,23 @@ std::uint64_t above(std::uint64_t bytes, std::uint64_t bound) {
 class Verdict {
  public:
   Verdict(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-          OomReport& oom)
-      : store_(store), record_(record), replay_(replay), oom_(oom) {}
+          const std::vector<DeviceSample>& samples, HistoryPart part,
+          const SimulationDeadline& deadline, OomReport& oom)
+      : store_(store),
+        record_(record),
+        replay_(replay),
+        samples_(samples),
+        part_(part),
+        deadline_(deadline),
+        oom_(oom) {}
+
+  // Requests that the record no longer holds.
+  void count_earlier(std::uint64_t requests) { earlier_requests_ = requests; }
 
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
     if (!is_known) doubt(OomDoubt::history);
-    card_ = card_at(store_, record_, oom_);
+    card_ = card_at(store_, record_, samples_, oom_);
     oom_.card_bytes = card_.total_bytes;
     oom_.other_processes_bytes = card_.others_bytes;
     oom_.outside_bytes = card_.outside_bytes;
@@ -38,17 +48,20 @@ class Verdict {
       return;
     }
     needed_bytes_ = capped_sum(oom_.in_use_bytes(), oom_.wanted_bytes);
-    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, oom_)) {
+    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, part_, oom_)) {
       oom_.limit = limit->bytes;
       oom_.is_limit_stated = limit->is_stated;
     }
     const std::optional<ByteRange> room = room_of_pool();
+    if (room && is_in_private_pools(*room)) return;
     if (room && needed_bytes_ <= room->high && is_fragmented(*room)) return;
+    if (room && is_deferred(*room)) return;
     if (room) {
       oom_.short_bytes =
           ByteRange{above(needed_bytes_, room->high), above(needed_bytes_, room->low)};
     }
     binds_limit_ ? blame_limit() : blame_card();
+    if (room) blame_request(*room);
   }
 
  private:
@@ -83,10 +96,17 @@ class Verdict {
     const std::uint64_t bytes = is_certain ? room.low : room.high;
     sim::MemoryLimit limit;
     (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
-    JoinedRuns::Answer answer = JoinedRuns(store_, record_, replay_).survivors(oom_.event, limit);
-    if (!is_certain && answer.surviving_confs.empty()) return false;
+    JoinedRuns::Answer answer;
+    if (part_ == HistoryPart::whole)
+      answer = JoinedRuns(store_, record_, replay_, deadline_).survivors(oom_.event, limit);
+    oom_.is_simulation_skipped = answer.is_late;
+    if (!is_certain && answer.surviving_confs.empty()) {
+      if (answer.is_late) doubt(OomDoubt::not_tried);
+      return false;
+    }
     oom_.cause = OomCause::fragmentation;
     oom_.surviving_confs = std::move(answer.surviving_confs);
+    oom_.surviving_reserved_bytes = answer.reserved_bytes;
     if (!is_certain) doubt(OomDoubt::limit);
     if (!answer.is_tried) {
       doubt(OomDoubt::not_tried);
@@ -97,6 +117,50 @@ class Verdict {
     }
     if (binds_limit_) oom_.contributing.push_back(OomCause::limit);
     return true;
+  }
+
+  // Enough was free, but not for this request: only the pool's owner may use it.
+  bool is_in_private_pools(const ByteRange& room) {
+    const std::uint64_t kept = oom_.memory.private_pool_bytes;
+    // A request inside such a pool may use some of it.
+    const bool is_inside = store_.pool(record_.events.row(oom_.event).pool) != PoolId{};
+    if (kept == 0 || is_inside || needed_bytes_ > room.low) return false;
+    if (capped_sum(needed_bytes_, kept) <= room.high) return false;
+    oom_.cause = OomCause::private_pool;
+    if (binds_limit_) oom_.contributing.push_back(OomCause::limit);
+    return true;
+  }
+
+  // torch waits for streams before it gives up, except while a graph is being captured.
+  bool is_deferred(const ByteRange& room) {
+    const std::uint64_t waiting = oom_.memory.waiting_bytes;
+    if (waiting == 0 || needed_bytes_ - waiting > room.low) return false;
+    oom_.short_bytes = ByteRange{above(needed_bytes_, room.high), above(needed_bytes_, room.low)};
+    oom_.cause = OomCause::deferred_frees;
+    if (binds_limit_) oom_.contributing.push_back(OomCause::limit);
+    return true;
+  }
+
+  // A request out of all proportion to what the program asked for before: a wrong shape, perhaps.
+  void blame_request(const ByteRange& room) {
+    constexpr std::uint64_t kFewest = 8;
+    constexpr std::uint64_t kTimes = 8;
+    const AllocationColumns& rows = record_.allocations;
+    std::uint64_t count = earlier_requests_;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (rows.alloc_event[row] != kNoEvent && rows.alloc_event[row] > oom_.event) continue;
+      oom_.largest_earlier_bytes = std::max(oom_.largest_earlier_bytes, rows.requested_bytes[row]);
+      ++count;
+    }
+    const bool is_large = oom_.wanted_bytes > room.high / 2;
+    const bool is_unusual = oom_.wanted_bytes / kTimes >= oom_.largest_earlier_bytes;
+    if (count < kFewest || !is_large || !is_unusual || oom_.hoarded_blocks > 0) return;
+    if (oom_.cause == OomCause::shortage) {
+      oom_.cause = OomCause::single_request;
+      oom_.contributing.push_back(OomCause::shortage);
+    } else if (oom_.cause == OomCause::limit) {
+      oom_.contributing.push_back(OomCause::single_request);
+    }
   }
 
   // The card had room. If one line fills whatever it is given, a higher limit changes nothing.
@@ -155,9 +219,13 @@ class Verdict {
   const Store& store_;
   const DeviceRecord& record_;
   const DeviceReplay& replay_;
+  const std::vector<DeviceSample>& samples_;
+  HistoryPart part_;
+  const SimulationDeadline& deadline_;
   OomReport& oom_;
   CardState card_;
   std::uint64_t needed_bytes_ = 0;
+  std::uint64_t earlier_requests_ = 0;
   bool binds_limit_ = false;
 };
 
@@ -175,6 +243,12 @@ OomReport read_oom(const Store& store, const DeviceRecord& record, std::uint32_t
   return report;
 }
 
+std::vector<DeviceSample> samples_of(const Store& store, DeviceIndex device) {
+  std::vector<DeviceSample> samples = store.samples();
+  std::erase_if(samples, [&](const DeviceSample& sample) { return sample.device != device; });
+  return samples;
+}
+
 }  // namespace
 
 std::string_view oom_cause_name(OomCause cause) {
@@ -187,8 +261,16 @@ std::string_view oom_cause_name(OomCause cause) {
       return "other_processes";
     case OomCause::outside_pool:
       return "outside_pool";
+    case OomCause::private_pool:
+      return "private_pool";
+    case OomCause::deferred_frees:
+      return "deferred_frees";
     case OomCause::fragmentation:
       return "fragmentation";
+    case OomCause::growth:
+      return "growth";
+    case OomCause::single_request:
+      return "single_request";
     case OomCause::shortage:
       break;
   }
@@ -215,17 +297,48 @@ std::string_view oom_doubt_name(OomDoubt doubt) {
   return "not_tried";
 }
 
+OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 EarlierRequests earlier) {
+  OomReport report = read_oom(store, record, event);
+  report.largest_earlier_bytes = earlier.largest_bytes;
+  Verdict verdict(store, record, replay, samples, part, {}, report);
+  verdict.count_earlier(earlier.count);
+  verdict.find();
+  return report;
+}
+
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit) {
   const EventColumns& events = record.events;
+  const std::vector<DeviceSample> samples = samples_of(store, record.device);
   std::vector<OomReport> reports;
   for (std::uint32_t event = 0; event < events.size() && reports.size() < limit; ++event) {
     if (events.action[event] != Action::oom) continue;
-    OomReport report = read_oom(store, record, event);
-    Verdict(store, record, replay, report).find();
-    reports.push_back(std::move(report));
+    reports.push_back(oom_at(store, record, replay, samples, event, HistoryPart::whole));
   }
   return reports;
+}
+
+OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                      std::uint32_t event, const SimulationDeadline& deadline) {
+  OomReport report = read_oom(store, record, event);
+  const std::vector<DeviceSample> samples = samples_of(store, record.device);
+  Verdict(store, record, replay, samples, HistoryPart::whole, deadline, report).find();
+  return report;
+}
+
+void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step) {
+  if (!growth.is_growing || !step || *step <= growth.since_step) return;
+  const double steps = static_cast<double>(*step - growth.since_step);
+  const auto grown = static_cast<std::uint64_t>(growth.bytes_per_step * steps);
+  oom.grown_bytes = std::min(grown, growth.grown_bytes);
+  const bool is_shortage = oom.cause == OomCause::shortage || oom.cause == OomCause::limit;
+  if (!is_shortage || oom.hoarded_blocks > 0 || !oom.short_bytes) return;
+  if (*oom.grown_bytes < oom.short_bytes->high) return;
+  std::erase(oom.contributing, OomCause::shortage);
+  oom.contributing.insert(oom.contributing.begin(), oom.cause);
+  oom.cause = OomCause::growth;
 }
 
 }  // namespace gpumemprof

@@ -7,12 +7,14 @@
 // its doubts.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/fragmentation/free_memory.h"
+#include "analysis/growth/growth.h"
 #include "replay/replay.h"
 #include "store/store.h"
 
@@ -23,7 +25,11 @@ enum class OomCause : std::uint8_t {
   limit,             // a limit on this process refused it while the card had room
   other_processes,   // they hold what would have sufficed
   outside_pool,      // this process holds what would have sufficed, but not in PyTorch's pool
+  private_pool,      // enough was free, but only for a CUDA graph or another owner of a pool
+  deferred_frees,    // enough was freed, but a stream still used it
   fragmentation,     // enough was free, but in pieces
+  growth,            // a shortage that memory kept from step to step had made
+  single_request,    // a shortage by one request that is far larger than all before it
   shortage,          // even in one piece, there was not enough
 };
 std::string_view oom_cause_name(OomCause cause);
@@ -66,7 +72,12 @@ struct OomReport {
   std::optional<ByteRange> short_bytes;        // beyond what would have been free in one piece
   // The requesting line had filled the memory by itself and freed nothing: this many blocks.
   std::uint64_t hoarded_blocks = 0;
-  std::vector<std::string> surviving_confs;  // simulated: settings that avoid the failure
+  std::uint64_t largest_earlier_bytes = 0;  // of all requests before it
+  std::optional<std::uint64_t>
+      grown_bytes;  // kept from step to step until then, if it kept growing
+  std::vector<std::string> surviving_confs;    // simulated: settings that avoid the failure
+  std::uint64_t surviving_reserved_bytes = 0;  // simulated: the most the first of them reserves
+  bool is_simulation_skipped = false;  // for lack of time: it might have found such a setting
   // What the program would still have needed follows from the recording, or it recovered by itself:
   // then advice can name what fits.
   bool is_need_known = false;
@@ -77,8 +88,30 @@ struct OomReport {
   }
 };
 
+// Whether a record holds the whole run or a window of it: what would have to be simulated from the
+// first event on is then not tried.
+enum class HistoryPart : std::uint8_t { whole, window };
+// What the program had asked for until then, if the record holds a window.
+struct EarlierRequests {
+  std::uint64_t largest_bytes = 0;
+  std::uint64_t count = 0;
+};
+// `samples`: of the device, numbered like the record's events.
+OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 EarlierRequests earlier = {});
+
 // At most the first `limit` of them: each is a sweep over the whole history.
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit);
+
+using SimulationDeadline = std::optional<std::chrono::steady_clock::time_point>;
+// The one at this event. No simulation starts after the deadline.
+OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                      std::uint32_t event, const SimulationDeadline& deadline = {});
+
+// A shortage is blamed on growth if without it the request would have fit. `step` is the one in
+// which memory ran out.
+void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step);
 
 }  // namespace gpumemprof

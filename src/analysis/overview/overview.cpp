@@ -7,8 +7,6 @@
 namespace gpumemprof {
 namespace {
 
-constexpr std::size_t kOomsShown = 3;
-
 Moment moment_of(const AskedMoment& asked, const DeviceReplay& replay) {
   switch (asked.kind) {
     case AskedMoment::Kind::end:
@@ -50,6 +48,26 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.asked = asked;
   overview.asked_when = when_of(store, record, phases, event_of(asked, replay));
   const Moment moment = moment_of(asked, replay);
+  look_at_moment(store, record, moment, overview);
+  overview.card_usage = find_card_usage(store, record);
+  overview.sources = find_sources(store, record, replay, record.labels, phases);
+  overview.growth = find_growth(store, record, phases);
+  overview.ooms = find_ooms(store, record, replay, kOomsShown);
+  if (!overview.ooms.empty()) {
+    const bool is_known = is_need_known(store, record, phases, overview.sources.kind);
+    for (OomReport& oom : overview.ooms) oom.is_need_known = is_known;
+  }
+  for (OomReport& oom : overview.ooms) {
+    overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
+    blame_growth(oom, overview.growth, overview.oom_whens.back().step);
+  }
+  return overview;
+}
+
+}  // namespace
+
+void look_at_moment(const Store& store, const DeviceRecord& record, Moment moment,
+                    DeviceOverview& overview) {
   overview.live = live_at(record, moment);
   overview.live_lines = live_by_user_line(overview.live, store);
   overview.tags = find_tags(record, moment);
@@ -57,22 +75,26 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.pins = find_pins(record, store, moment);
   overview.totals = totals_of(overview.memory);
   overview.asked_sources = sources_at(record, record.labels, moment);
-  overview.card_usage = find_card_usage(store, record);
-  overview.sources = find_sources(store, record, replay, record.labels, phases);
-  overview.growth = find_growth(store, record, phases);
-  overview.ooms = find_ooms(store, record, replay, kOomsShown);
-  if (!overview.ooms.empty()) {
-    const bool is_need_known = overview.sources.kind == RunKind::inference
-                                   ? !is_inference_cut_short(store, record)
-                                   : complete_run(store, record, phases).why_not.empty();
-    for (OomReport& oom : overview.ooms) oom.is_need_known = is_need_known;
-  }
-  for (const OomReport& oom : overview.ooms)
-    overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
-  return overview;
 }
 
-}  // namespace
+bool is_need_known(const Store& store, const DeviceRecord& record,
+                   const std::vector<PhaseSpan>& phases, RunKind kind) {
+  return kind == RunKind::inference ? !is_inference_cut_short(store, record)
+                                    : complete_run(store, record, phases).why_not.empty();
+}
+
+Error no_such_event(const std::string& path, const std::string& device, std::uint32_t event,
+                    std::uint64_t events) {
+  const std::string range =
+      events == 0 ? "it has no events" : "its events are 0 to " + std::to_string(events - 1);
+  return {ErrorCode::usage, "there is no event " + std::to_string(event) + " on " + device, path,
+          range + "; name another one, or --at end"};
+}
+
+Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known) {
+  return {ErrorCode::usage, "there is no device " + std::to_string(device) + " in it", path,
+          known.empty() ? "it holds no device" : "it holds " + known};
+}
 
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,
                                const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
@@ -88,21 +110,14 @@ Result<Overview> make_overview(const Store& store, const std::vector<DeviceRepla
     known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
     if (options.device && *options.device != record.device) continue;
     if (options.at.kind == AskedMoment::Kind::event && options.at.event >= record.events.size()) {
-      const std::string range =
-          record.events.empty() ? "it has no events"
-                                : "its events are 0 to " + std::to_string(record.events.size() - 1);
-      return Error{ErrorCode::usage,
-                   "there is no event " + std::to_string(options.at.event) + " on " +
-                       store.device_name(record.device),
-                   overview.path, range + "; name another one, or --at end"};
+      return no_such_event(overview.path, store.device_name(record.device), options.at.event,
+                           record.events.size());
     }
     overview.devices.push_back(
         overview_of(store, record, replays[index], phases[index], options.at));
   }
   if (options.device && overview.devices.empty()) {
-    return Error{ErrorCode::usage,
-                 "there is no device " + std::to_string(*options.device) + " in it", overview.path,
-                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
+    return no_such_device(overview.path, *options.device, known_devices);
   }
   return overview;
 }

@@ -77,6 +77,21 @@ struct Overview {
   std::vector<DeviceOverview> devices;
 };
 
+// What is live at a moment, and why reserved memory is not: everything about it that only needs the
+// allocations and segments of that moment. The record must have labels.
+void look_at_moment(const Store& store, const DeviceRecord& record, Moment moment,
+                    DeviceOverview& overview);
+// Whether advice could name what a failed run would still have needed.
+bool is_need_known(const Store& store, const DeviceRecord& record,
+                   const std::vector<PhaseSpan>& phases, RunKind kind);
+Error no_such_event(const std::string& path, const std::string& device, std::uint32_t event,
+                    std::uint64_t events);
+
+// `known`: the names of those that exist.
+Error no_such_device(const std::string& path, DeviceIndex device, const std::string& known);
+
+inline constexpr std::size_t kOomsShown = 3;
+
 // `phases` are those of each device, as find_phases() returns them; the records must have labels.
 // An Error if the options name a device or event that does not exist.
 Result<Overview> make_overview(const Store& store, const std::vector<DeviceReplay>& replays,

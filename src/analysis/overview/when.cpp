@@ -73,19 +73,24 @@ StringId innermost_annotation(const Store& store, DeviceIndex device, std::int64
 
 }  // namespace
 
-When when_of(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
-             std::uint32_t event) {
+When when_at(const Store& store, DeviceIndex device, const std::vector<PhaseSpan>& phases,
+             std::uint32_t event, std::int64_t time_ns, std::int64_t first_time_ns) {
   When when;
-  if (event == kNoEvent || event >= record.events.size()) return when;
   when.event = event;
   place_in_phases(phases, event, when);
-  when.time_ns = record.events.time_ns[event];
+  when.time_ns = time_ns;
   if (when.time_ns == kUnknownTime) return when;
-  if (record.events.time_ns[0] != kUnknownTime)
-    when.since_start_ns = when.time_ns - record.events.time_ns[0];
-  if (!when.step) when.step = step_at(store, record.device, when.time_ns);
-  when.annotation = innermost_annotation(store, record.device, when.time_ns);
+  if (first_time_ns != kUnknownTime) when.since_start_ns = when.time_ns - first_time_ns;
+  if (!when.step) when.step = step_at(store, device, when.time_ns);
+  when.annotation = innermost_annotation(store, device, when.time_ns);
   return when;
+}
+
+When when_of(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
+             std::uint32_t event) {
+  if (event == kNoEvent || event >= record.events.size()) return {};
+  return when_at(store, record.device, phases, event, record.events.time_ns[event],
+                 record.events.time_ns[0]);
 }
 
 }  // namespace gpumemprof

@@ -272,8 +272,12 @@ class PhaseFinder {
 
 }  // namespace
 
+std::vector<PhaseSpan> find_spans(const Store& store, const DeviceRecord& record) {
+  return PhaseFinder(store, record).run();
+}
+
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record) {
-  std::vector<PhaseSpan> spans = PhaseFinder(store, record).run();
+  std::vector<PhaseSpan> spans = find_spans(store, record);
   // Calls of a model are not training steps, unless the program marks them as steps.
   const bool has_steps = !marked_step_begins(record).empty();
   if (!has_steps && find_run_kind(store, record, spans) == RunKind::inference) {

@@ -13,17 +13,6 @@
 namespace gpumemprof {
 namespace {
 
-// Memory that is kept from step to step, in growing amounts, is not what it was allocated as:
-// forward may have allocated it, but no backward uses it. What a label of the recording names is
-// left out.
-std::vector<std::uint32_t> grown_rows(const Store& store, const DeviceRecord& record,
-                                      const std::vector<PhaseSpan>& spans,
-                                      const AllocationLabels& recorded) {
-  std::vector<std::uint32_t> rows = find_growth(store, record, spans).rows;
-  std::erase_if(rows, [&](std::uint32_t row) { return recorded.is_measured(row); });
-  return rows;
-}
-
 // What the program feeds in under a cache's name, or holds as a module buffer with one, is a cache.
 void name_caches(const Store& store, AllocationLabels& labels) {
   for (std::size_t row = 0; row < labels.name.size(); ++row) {
@@ -41,15 +30,25 @@ void name_caches(const Store& store, AllocationLabels& labels) {
 
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans) {
+  return label_allocations(
+      store, record, spans,
+      {find_run_kind(store, record, spans), find_growth(store, record, spans).rows});
+}
+
+AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
+                                   const std::vector<PhaseSpan>& spans, const KnownRun& known) {
   AllocationLabels labels;
   labels.source.resize(record.allocations.size(), MemorySource::unknown);
   labels.flags.resize(record.allocations.size(), 0);
   labels.has_recorded = take_labels(store, record, labels);
-  const std::vector<std::uint32_t> grown = grown_rows(store, record, spans, labels);
-  const RunKind kind = find_run_kind(store, record, spans);
-  infer_sources(store, record, spans, kind, labels);
+  // Memory that is kept from step to step, in growing amounts, is not what it was allocated as:
+  // forward may have allocated it, but no backward uses it. What a label of the recording names is
+  // left out.
+  std::vector<std::uint32_t> grown = known.grown;
+  std::erase_if(grown, [&](std::uint32_t row) { return labels.is_measured(row); });
+  infer_sources(store, record, spans, known.kind, labels);
   settle_by_labels(store, record, spans, labels);
-  if (kind == RunKind::inference) name_caches(store, labels);
+  if (known.kind == RunKind::inference) name_caches(store, labels);
   for (const std::uint32_t row : grown) {
     labels.source[row] = MemorySource::unknown;
     labels.flags[row] = 0;
@@ -74,18 +73,15 @@ Moment peak_moment(const DeviceReplay& replay) {
   return replay.peak_event == kNoEvent ? Moment::start() : Moment::after(replay.peak_event);
 }
 
-// For each source at its own moment: whether a label names every row.
-template <typename MomentOf>
-std::array<Provenance, kMemorySourceCount> provenance_at(const DeviceRecord& record,
-                                                         const AllocationLabels& labels,
-                                                         const MomentOf& moment_of) {
+// For each source: whether a label names every row.
+std::array<Provenance, kMemorySourceCount> provenance_at_moment(const DeviceRecord& record,
+                                                                const AllocationLabels& labels,
+                                                                Moment moment) {
   std::array<Provenance, kMemorySourceCount> found;
   found.fill(labels.has_recorded ? Provenance::measured : Provenance::inferred);
   for (std::size_t row = 0; row < record.allocations.size(); ++row) {
-    if (labels.is_measured(row)) continue;
-    const auto index = static_cast<std::size_t>(labels.source[row]);
-    if (record.allocations.is_allocated_at(row, moment_of(index)))
-      found[index] = Provenance::inferred;
+    if (!labels.is_measured(row) && record.allocations.is_allocated_at(row, moment))
+      found[static_cast<std::size_t>(labels.source[row])] = Provenance::inferred;
   }
   return found;
 }
@@ -93,15 +89,10 @@ std::array<Provenance, kMemorySourceCount> provenance_at(const DeviceRecord& rec
 // A row that a figure does not count has no effect on it.
 void find_provenance(const DeviceRecord& record, const AllocationLabels& labels, Moment peak,
                      DeviceSources& sources) {
-  const auto at_peak = provenance_at(record, labels, [&](std::size_t) { return peak; });
-  const auto at_most = provenance_at(record, labels, [&](std::size_t index) {
-    const std::uint32_t event = sources.figures[index].max_event;
-    return event == kNoEvent ? Moment::start() : Moment::after(event);
-  });
+  const auto at_peak = provenance_at_moment(record, labels, peak);
   for (std::size_t index = 0; index < kMemorySourceCount; ++index) {
     SourceFigure& figure = sources.figures[index];
-    figure.max_provenance = at_most[index];
-    figure.provenance = figure.bytes_at_peak > 0 ? at_peak[index] : at_most[index];
+    figure.provenance = figure.bytes_at_peak > 0 ? at_peak[index] : figure.max_provenance;
   }
   sources.rounding.provenance = sources.rounding.max_provenance = Provenance::measured;
 }
@@ -117,6 +108,8 @@ std::optional<std::uint64_t> buffer_bytes(const DeviceRecord& record,
   }
   return bytes;
 }
+
+}  // namespace
 
 void place_peak(DeviceSources& sources) {
   const auto holds = [&](const PhaseFigures& phase) {
@@ -138,7 +131,18 @@ void place_peak(DeviceSources& sources) {
     sources.is_start_of_backward = into * kParts <= length;
 }
 
-}  // namespace
+void find_sources_at_peak(const Store& store, const DeviceRecord& record,
+                          const AllocationLabels& labels, Moment peak, DeviceSources& sources) {
+  const SourceBytes at_peak = sources_at(record, labels, peak);
+  sources.peak_bytes = at_peak.allocated();
+  for (std::size_t index = 0; index < kMemorySourceCount; ++index)
+    sources.figures[index].bytes_at_peak = at_peak.by_source[index];
+  sources.rounding.bytes_at_peak = at_peak.rounding;
+  find_provenance(record, labels, peak, sources);
+  sources.buffer_bytes_at_peak = buffer_bytes(record, labels, peak);
+  sources.modules = modules_at(store, record, labels, peak);
+  sources.has_module_instances = store.has_module_numbers();
+}
 
 DeviceSources find_sources(const Store& store, const DeviceRecord& record,
                            const DeviceReplay& replay, const AllocationLabels& labels,
@@ -149,20 +153,14 @@ DeviceSources find_sources(const Store& store, const DeviceRecord& record,
   sources.kind = find_run_kind(store, record, spans);
   sources.has_stacks = std::any_of(record.allocations.stack.begin(), record.allocations.stack.end(),
                                    [](StackId stack) { return !stack.is_none(); });
-  const Moment peak = peak_moment(replay);
-  const SourceBytes at_peak = sources_at(record, labels, peak);
-  sources.peak_bytes = at_peak.allocated();
   sources.peak_event = replay.has_history ? replay.peak_event : kNoEvent;
   sources.spans = std::move(spans);
-  Sweep(record, labels, options).run(sources);
-  for (std::size_t index = 0; index < kMemorySourceCount; ++index)
-    sources.figures[index].bytes_at_peak = at_peak.by_source[index];
-  sources.rounding.bytes_at_peak = at_peak.rounding;
-  find_provenance(record, labels, peak, sources);
-  sources.buffer_bytes_at_peak = buffer_bytes(record, labels, peak);
+  Sweep sweep(record.events.size(), labels.has_recorded, options);
+  sweep.start(record, labels, sources);
+  sweep.pass({record, labels, 0, record.events.size(), 0}, sources);
+  sweep.finish(sources);
+  find_sources_at_peak(store, record, labels, peak_moment(replay), sources);
   place_peak(sources);
-  sources.modules = modules_at(store, record, labels, peak);
-  sources.has_module_instances = store.has_module_numbers();
   return sources;
 }
 

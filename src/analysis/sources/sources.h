@@ -170,11 +170,28 @@ struct DeviceSources {
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans);
 
+// What only the whole run shows, if the record holds a part of it.
+struct KnownRun {
+  RunKind kind = RunKind::unknown;
+  std::vector<std::uint32_t> grown;  // rows of the record that belong to growing memory
+};
+AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
+                                   const std::vector<PhaseSpan>& spans, const KnownRun& known);
+
 // The phases of a device's history, from stacks (and from marks if a recording has them).
 std::vector<PhaseSpan> find_phases(const Store& store, const DeviceRecord& record);
+// The same while it is not known whether the run trains: calls of a model count as steps.
+std::vector<PhaseSpan> find_spans(const Store& store, const DeviceRecord& record);
 
 // What each source holds at a moment.
 SourceBytes sources_at(const DeviceRecord& record, const AllocationLabels& labels, Moment moment);
+
+// What is live at the peak: its bytes and provenance by source, and its modules. After find_sources
+// or a Sweep found the maxima of the sources.
+void find_sources_at_peak(const Store& store, const DeviceRecord& record,
+                          const AllocationLabels& labels, Moment peak, DeviceSources& sources);
+// The phase and the step of the peak, from the figures of the phases.
+void place_peak(DeviceSources& sources);
 
 // The figures of one device. The labels must be those of its allocations.
 DeviceSources find_sources(const Store& store, const DeviceRecord& record,

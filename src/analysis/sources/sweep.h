@@ -1,52 +1,66 @@
 // Sweep: one pass over a device's history that tracks what each source holds, for maxima, the
 // series over time, and the figures of phases and steps.
+//
+// The history may come in parts, one after the other: what is live is carried from part to part.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "analysis/sources/sources.h"
 
 namespace gpumemprof {
 
+// Events [first, end) of a record; its rows are numbered like its events, and event `first` is
+// number `number` of the run.
+struct SweptPart {
+  const DeviceRecord& record;
+  const AllocationLabels& labels;
+  std::size_t first = 0;
+  std::size_t end = 0;
+  std::uint32_t number = 0;
+};
+
 class Sweep {
  public:
-  // The record and labels must outlive it.
-  Sweep(const DeviceRecord& record, const AllocationLabels& labels, const SourcesOptions& options);
+  // `events`: of the whole history.
+  Sweep(std::size_t events, bool has_labels, const SourcesOptions& options);
 
-  // Needs the report's spans; fills bytes_max, series, phases and steps.
-  void run(DeviceSources& sources);
+  // What was live before the first event. The report's spans are those up to the end of the part.
+  void start(const DeviceRecord& record, const AllocationLabels& labels, DeviceSources& sources);
+  void pass(const SweptPart& part, DeviceSources& sources);
+  // Between two parts, so that memory does not grow with the phases: of steps in the middle of a
+  // long run, but for the largest one, only the step itself is kept. Each end keeps `ends` steps.
+  void fold(std::size_t ends, DeviceSources& sources);
+  // After the last part.
+  void finish(DeviceSources& sources);
 
  private:
-  void sort_lifetimes();
-  void start(DeviceSources& sources);
-  void step_over(std::uint32_t event, DeviceSources& sources);
+  void sort_lifetimes(const SweptPart& part);
+  void step_over(const SweptPart& part, std::size_t index, DeviceSources& sources);
   void note_series(std::uint32_t event, SourceSeries& series);
   void enter_span(std::uint32_t event, DeviceSources& sources);
   void note_phase(std::uint32_t event, PhaseFigures& phase) const;
-  static void forget_unneeded(DeviceSources& sources);
-  static void sum_up_steps(DeviceSources& sources);
+  void raise_maximum(SourceFigure& figure, std::uint64_t bytes, std::uint32_t event,
+                     std::uint64_t inferred) const;
+  static void forget_unneeded(DeviceSources& sources, std::size_t end);
+  // Phases up to this row.
+  void sum_up_steps(std::size_t end, DeviceSources& sources);
+  void add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);
+  void remove(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);
 
-  void add(std::size_t row) {
-    const AllocationColumns& rows = record_.allocations;
-    now_.add(labels_.source[row], rows.requested_bytes[row], rows.size_bytes[row]);
-    allocated_ += rows.size_bytes[row];
-  }
-  void remove(std::size_t row) {
-    const AllocationColumns& rows = record_.allocations;
-    now_.remove(labels_.source[row], rows.requested_bytes[row], rows.size_bytes[row]);
-    allocated_ -= rows.size_bytes[row];
-  }
-
-  const DeviceRecord& record_;
-  const AllocationLabels& labels_;
+  std::size_t events_;
+  bool has_labels_;
   std::size_t series_points_;
-  Column<std::uint32_t> births_;       // rows in order of birth, excluding those from before
+  Column<std::uint32_t> births_;       // rows of the part in order of birth
   std::size_t next_birth_ = 0;         // into births_
-  Column<std::uint32_t> first_death_;  // by event: a row that dies there
+  Column<std::uint32_t> first_death_;  // by event of the part: a row that dies there
   Column<std::uint32_t> next_death_;   // by row: another that dies at the same event
   SourceBytes now_;
+  std::array<std::uint64_t, kMemorySourceCount> inferred_{};  // live rows that no label names
   std::uint64_t allocated_ = 0;
   std::size_t span_ = 0;    // the next one to enter
+  std::size_t summed_ = 0;  // phases that are part of a step already
   std::size_t bucket_ = 0;  // of the series, counted from 1
   std::uint64_t bucket_peak_ = 0;
 };

@@ -85,15 +85,28 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   trace_options.existing =
       options.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
   trace_options.waits_for_events = options.waits_for_events;
-  Result<std::unique_ptr<TraceWriter>> writer =
-      TraceWriter::open(options.path, origin, {}, trace_options);
+  std::string path = options.path;
+  std::unique_ptr<Chapters> chapters;
+  if (options.keep_bytes > 0) {
+    ChapterLimits limits;
+    limits.keep_bytes = options.keep_bytes;
+    if (options.chapter_events > 0) limits.chapter_events = options.chapter_events;
+    auto shelf = std::make_unique<ChapterShelf>(options.path, limits);
+    if (!options.waits_for_events) {
+      if (Status opened = shelf->open(trace_options.existing); !opened) return opened.error();
+    }
+    trace_options.makes_folder = options.waits_for_events;
+    path = shelf->path_of(1);
+    chapters = std::make_unique<Chapters>(std::move(shelf), options.memory);
+  }
+  Result<std::unique_ptr<TraceWriter>> writer = TraceWriter::open(path, origin, {}, trace_options);
   if (!writer) return writer.error();
 
   const RecordingNumber number = ++last_number_;
   // std::function requires something copyable.
   auto first_allocation = std::make_shared<FirstAllocation>();
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
-      number, std::move(writer).value(), options, origin, first_allocation));
+      number, std::move(writer).value(), std::move(chapters), options, origin, first_allocation));
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
   drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
   open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};

@@ -17,11 +17,12 @@ constexpr std::int64_t kLossJoinNs = 50'000'000;
 }  // namespace
 
 Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
-               const StartOptions& options, Origin origin,
+               std::unique_ptr<Chapters> chapters, const StartOptions& options, Origin origin,
                std::shared_ptr<FirstAllocation> first_allocation)
     : number_(number),
       writer_(std::move(writer)),
       ids_(*writer_),
+      chapters_(std::move(chapters)),
       path_(options.path),
       memory_(options.memory),
       has_stacks_(options.with_stacks),
@@ -73,21 +74,26 @@ void Output::take(const DrainedEvent& event, const StackMirror& mirror,
   row.action = event.action;
   row.address = event.address;
   row.size_bytes = event.size_bytes;
-  row.stream = ids_.stream(event.stream);
+  row.stream = ids_->stream(event.stream);
   row.time_ns = mine.last_time_ns = std::max(mine.last_time_ns, event.time_ns);
   if (has_stacks_) {
-    row.stack = ids_.stack(event.stack, mirror);
-    row.forward_stack = ids_.stack(event.forward_stack, mirror);
-    row.module = ids_.module(event.module, mirror);
+    row.stack = ids_->stack(event.stack, mirror);
+    row.forward_stack = ids_->stack(event.forward_stack, mirror);
+    row.module = ids_->module(event.module, mirror);
   }
-  if (event.tag != 0) row.user_metadata = ids_.tag(event.tag, tags);
-  if (memory_ == MemoryKind::cuda) row.pool = ids_.pool(event.pool);
+  if (event.tag != 0) row.user_metadata = ids_->tag(event.tag, tags);
+  if (memory_ == MemoryKind::cuda) row.pool = ids_->pool(event.pool);
   mine.events.push_back(row);
   ++mine.rows;
   const auto size = static_cast<std::int64_t>(event.size_bytes);
   if (event.action == Action::alloc) mine.add_requested(size);
   if (event.action == Action::free_completed) mine.requested_bytes -= size;
   if (mine.events.size() >= kBatchEvents) hand_over(event.device, mine);
+  if (!chapters_) return;
+  chapters_->take(event, row.time_ns);
+  // The free of a CPU tensor is two events, and complete with the second.
+  const bool is_half = event.device == kCpuSlot && event.action == Action::free_requested;
+  if (!is_half && chapters_->is_full(writer_->size_bytes(), row.time_ns)) turn_page(mirror, tags);
 }
 
 void Output::take(const Annotation& annotation, std::string_view name) {
@@ -109,6 +115,7 @@ void Output::note_lost(const LossRun& lost) {
   Device& mine = device(lost.device);
   mine.made += lost.counts;
   if (self_test_) self_test_->mark_incomplete();
+  if (chapters_) chapters_->note_loss();
   if (mine.open_loss && lost.first_time_ns - mine.open_loss->last_time_ns > kLossJoinNs)
     write_lost_events(mine);
   const auto row = static_cast<std::uint32_t>(mine.rows);
@@ -135,6 +142,7 @@ void Output::write_lost_events(Device& mine) {
 
 void Output::note_pause() {
   was_paused_ = true;
+  if (chapters_) chapters_->note_loss();
   if (self_test_) self_test_->mark_incomplete();
   for_each_device([&](DeviceSlot slot, Device& mine) {
     if (!is_recorded(slot)) return;
@@ -151,6 +159,7 @@ void Output::note_pause() {
 void Output::begin_join() {
   // Nothing of a failed join may stay: the state it began with is not known.
   if (self_test_) self_test_.emplace();
+  if (chapters_) chapters_->begin_join();
   for (const auto& mine : devices_) {
     if (!mine) continue;
     mine->is_joined = false;
@@ -159,7 +168,9 @@ void Output::begin_join() {
 }
 
 void Output::join(DeviceSlot slot) {
-  if (is_cuda_slot(slot)) device(slot).is_joined = true;
+  if (!is_cuda_slot(slot)) return;
+  device(slot).is_joined = true;
+  if (chapters_) chapters_->begin(slot);
 }
 
 void Output::freeze_self_test(DeviceSlot slot) {
@@ -181,14 +192,15 @@ void Output::end_self_test(bool has_passed) {
 
 void Output::add_start(const std::vector<ListedSegment>& segments) {
   if (self_test_) self_test_->begin(segments);
+  if (chapters_) chapters_->add_start(segments);
   std::vector<BlockState> blocks;
   for (const ListedSegment& listed : segments) {
     SegmentState segment;
     segment.device = listed.device;
     segment.address = listed.address;
     segment.size_bytes = listed.size_bytes;
-    segment.stream = ids_.stream(listed.stream);
-    segment.pool = ids_.pool(listed.pool);
+    segment.stream = ids_->stream(listed.stream);
+    segment.pool = ids_->pool(listed.pool);
     segment.is_small = listed.is_small;
     segment.is_expandable = listed.is_expandable;
     blocks.clear();
@@ -271,21 +283,27 @@ Summary Output::close(std::string_view reason, std::uint64_t undecided) {
   keep_problem(writer_->close(ended));
   Summary summary;
   summary.path = path_;
-  summary.events = writer_->event_count();
+  summary.events = earlier_events_ + writer_->event_count();
+  summary.size_bytes = writer_->size_bytes();
+  if (chapters_ && writer_->size_bytes() > 0) {
+    keep_problem(chapters_->end(writer_->size_bytes()));
+    summary.size_bytes = chapters_->shelf().size_bytes();
+  }
   for (const DeviceCounts& counts : ended.devices) {
     summary.made += counts.made;
     summary.lost += counts.lost;
   }
   summary.has_counts = ended.has_counts && ended.are_counts_exact;
-  summary.lost_events = summary.lost.total();
-  summary.size_bytes = writer_->size_bytes();
   for_each_device([&](DeviceSlot slot, const Device& mine) {
-    if (mine.rows == 0) return;
+    summary.made += mine.earlier_made;
+    summary.lost += mine.earlier_lost;
+    if (mine.rows + mine.earlier_rows == 0) return;
     summary.devices.push_back(
-        {index_in_file(slot), mine.rows,
+        {index_in_file(slot), mine.rows + mine.earlier_rows,
          static_cast<std::uint64_t>(std::max<std::int64_t>(mine.requested_bytes, 0)),
          static_cast<std::uint64_t>(mine.peak_requested_bytes)});
   });
+  summary.lost_events = summary.lost.total();
   if (problem_) summary.problem = problem_->sentence();
   return summary;
 }

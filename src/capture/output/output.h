@@ -13,6 +13,7 @@
 
 #include "capture/capture.h"
 #include "capture/device_slot.h"
+#include "capture/output/chapters/chapters.h"
 #include "capture/output/drained_event.h"
 #include "capture/output/file_ids.h"
 #include "capture/output/first_allocation.h"
@@ -24,8 +25,10 @@ namespace gpumemprof::capture {
 
 class Output {
  public:
-  Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer, const StartOptions& options,
-         Origin origin, std::shared_ptr<FirstAllocation> first_allocation);
+  // `chapters`: null for a recording that is one file.
+  Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
+         std::unique_ptr<Chapters> chapters, const StartOptions& options, Origin origin,
+         std::shared_ptr<FirstAllocation> first_allocation);
 
   [[nodiscard]] RecordingNumber number() const { return number_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
@@ -45,11 +48,15 @@ class Output {
   // Callbacks were off, or are from now on: what is missed meanwhile is not even counted.
   void note_pause();
   void apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels);
-  void forget_labels(LabelSetNumber set) { label_sets_.erase(set); }
+  void forget_labels(LabelSetNumber set) {
+    label_sets_.erase(set);
+    if (chapters_) chapters_->forget_labels(set);
+  }
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
   void describe_modules(const std::vector<ModuleDescription>& modules,
                         const std::vector<std::uint32_t>& numbers) {
-    ids_.describe_modules(modules, numbers);
+    ids_->describe_modules(modules, numbers);
+    if (chapters_) chapters_->describe(modules, numbers);
   }
 
   // CUDA: events count from the moment the state was listed. begin_join() discards an earlier join.
@@ -61,7 +68,10 @@ class Output {
   void freeze_self_test(DeviceSlot device);
   void end_self_test(bool has_passed);
   SelfTestResult finish_self_test(const std::vector<ListedSegment>& segments);
-  void set_settings(const AllocatorSettings& settings) { writer_->set_settings(settings); }
+  void set_settings(const AllocatorSettings& settings) {
+    writer_->set_settings(settings);
+    if (chapters_) chapters_->set_settings(settings);
+  }
   void add_facts(const Facts& facts);
 
   // Nothing more is recorded; the file keeps what it has.
@@ -73,7 +83,10 @@ class Output {
  private:
   struct Device {
     EventColumns events;
-    std::uint64_t rows = 0;
+    std::uint64_t rows = 0;          // in this file
+    std::uint64_t earlier_rows = 0;  // in the chapters before it
+    EventCounts earlier_made;
+    EventCounts earlier_lost;
     std::int64_t last_time_ns = kUnknownTime;
     bool is_joined = false;
     std::int64_t requested_bytes = 0;
@@ -111,10 +124,15 @@ class Output {
   [[nodiscard]] DeviceCounts counts_of(DeviceSlot slot, const Device& mine) const;
   [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;
   void keep_problem(const Status& status);
+  // Ends this chapter and begins the next.
+  void turn_page(const StackMirror& mirror, const std::vector<std::string>& tags);
+  [[nodiscard]] std::vector<ChapterDevice> until_now();
 
   RecordingNumber number_;
   std::unique_ptr<TraceWriter> writer_;
-  FileIds ids_;
+  std::optional<FileIds> ids_;
+  std::unique_ptr<Chapters> chapters_;  // null: one file
+  std::uint64_t earlier_events_ = 0;    // in the chapters before
   std::string path_;
   MemoryKind memory_;
   bool has_stacks_;

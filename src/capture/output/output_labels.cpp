@@ -23,6 +23,7 @@ std::vector<Output::WrittenSet> Output::write_set(const std::vector<StorageLabel
 
 void Output::apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& labels) {
   if (has_failed()) return;
+  if (chapters_) chapters_->label(set, labels);
   auto known = label_sets_.find(set);
   if (known == label_sets_.end()) known = label_sets_.emplace(set, write_set(labels)).first;
   for (const WrittenSet& written : known->second) {
@@ -32,6 +33,7 @@ void Output::apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& l
 }
 
 void Output::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
+  if (chapters_) chapters_->mark(kind, number);
   for_each_device([&](DeviceSlot slot, const Device& mine) {
     if (!is_recorded(slot)) return;
     writer_->add_phase_mark(

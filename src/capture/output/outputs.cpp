@@ -53,6 +53,10 @@ void Outputs::note_pause() {
   for (const auto& output : outputs_) output->note_pause();
 }
 
+void Outputs::add_facts(const Facts& facts) {
+  for (const auto& output : outputs_) output->add_facts(facts);
+}
+
 void Outputs::flush() {
   for (const auto& output : outputs_) output->flush();
 }

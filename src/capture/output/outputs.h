@@ -32,6 +32,7 @@ class Outputs {
   void annotate(const Annotation& annotation, const std::string& name);
   void mark_phase(PhaseMark::Kind kind, std::uint32_t number);
   void note_pause();
+  void add_facts(const Facts& facts);
   void flush();
   void give_up(std::string_view reason);
 

@@ -147,6 +147,7 @@ void Drain::run_periodic() {
   const auto now = steady_clock::now();
   if (now - last_sample_ >= (interpreter_.has_pool_changed() ? kSampleSoon : kSampleEvery))
     sample_in_order();
+  if (now - last_host_look_ >= kSampleEvery) watch_host_memory();
   if (now - last_flush_ < kFlushEvery) return;
   last_flush_ = now;
   interpreter_.clock().anchor();
@@ -167,6 +168,17 @@ void Drain::sample_in_order() {
   const std::vector<DeviceSample> samples = query_cards();
   if (samples.empty()) return;
   submit_deferred([samples](Drain& drain) { drain.outputs_.deliver(samples); });
+}
+
+// As facts: the last reading counts, and a process that main memory ends leaves no other trace.
+void Drain::watch_host_memory() {
+  last_host_look_ = steady_clock::now();
+  if (outputs_.empty()) return;
+  const std::optional<HostMemory> host = host_memory_.look();
+  if (!host) return;
+  outputs_.add_facts({{"host_resident_bytes", std::to_string(host->resident_bytes)},
+                      {"host_available_bytes", std::to_string(host->available_bytes)},
+                      {"host_total_bytes", std::to_string(host->total_bytes)}});
 }
 
 void Drain::watch_card(DeviceIndex device, const std::string& uuid) {

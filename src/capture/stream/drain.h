@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "capture/ledger/card.h"
+#include "capture/ledger/host_memory.h"
 #include "capture/output/outputs.h"
 #include "capture/stream/emitter.h"
 #include "capture/stream/loss_queue.h"
@@ -83,6 +84,7 @@ class Drain {
   void run_periodic();
   // Queries the cards; the answer is placed after everything in the ring at that point.
   void sample_in_order();
+  void watch_host_memory();
   [[nodiscard]] std::vector<DeviceSample> query_cards();
 
   Ring& ring_;
@@ -100,6 +102,8 @@ class Drain {
   Cards cards_;
   std::chrono::steady_clock::time_point last_flush_;
   std::chrono::steady_clock::time_point last_sample_;
+  HostMemoryWatch host_memory_;
+  std::chrono::steady_clock::time_point last_host_look_;
 };
 
 }  // namespace gpumemprof::capture

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <random>
 
 #include "report/view/page.h"
@@ -40,9 +41,20 @@ bool is_own_host(std::string_view host) {
   return false;
 }
 
+// Of the View that the page draws.
+std::optional<std::uint64_t> generation_of(const HttpRequest& request) {
+  const auto found = request.parameters.find("generation");
+  if (found == request.parameters.end()) return std::nullopt;
+  std::uint64_t generation = 0;
+  const std::string& text = found->second;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), generation);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return generation;
+}
+
 }  // namespace
 
-ViewRequests::ViewRequests(const View& view, std::string page, std::string token)
+ViewRequests::ViewRequests(const GrowingView& view, std::string page, std::string token)
     : view_(view),
       page_(std::move(page)),
       policy_(view::page_policy(page_) + "; frame-ancestors 'none'"),
@@ -116,10 +128,13 @@ HttpResponse ViewRequests::route(const HttpRequest& request) const {
   const auto refused = [](const Error& error) {
     return HttpResponse{400, "application/json", view::error_json(error.sentence()), {}, false};
   };
+  if (request.path == "/api/state")
+    return {200, "application/json", view_.state_json(), {}, false};
   const Result<view::Question> question =
       view::read_question(request.path.substr(kApi.size()), request.parameters);
   if (!question) return refused(question.error());
-  const Result<std::string> answer = view_.answer(question.value());
+  const Result<std::string> answer =
+      view_.view(generation_of(request))->answer(question.value());
   if (!answer) return refused(answer.error());
   return {200, "application/json", answer.value(), {}, false};
 }

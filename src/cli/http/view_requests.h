@@ -1,4 +1,4 @@
-// Checks what the viewer's page asks over HTTP, and answers from a View.
+// Checks what the viewer's page asks over HTTP, and answers from a GrowingView.
 #pragma once
 
 #include <atomic>
@@ -6,14 +6,14 @@
 #include <string>
 
 #include "cli/http/http_server.h"
-#include "session/view.h"
+#include "session/growing_view.h"
 
 namespace gpumemprof::cli {
 
 class ViewRequests {
  public:
   // `page` is the viewer as shipped; the view must outlive this.
-  ViewRequests(const View& view, std::string page, std::string token);
+  ViewRequests(const GrowingView& view, std::string page, std::string token);
 
   // Nothing of a recording is sent without the token, and nothing at all to a page that reached us
   // under another name.
@@ -28,7 +28,7 @@ class ViewRequests {
   std::optional<HttpResponse> follow_link(const HttpRequest& request);
   [[nodiscard]] HttpResponse route(const HttpRequest& request) const;
 
-  const View& view_;
+  const GrowingView& view_;
   std::string page_;
   std::string policy_;
   std::string token_;

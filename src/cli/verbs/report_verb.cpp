@@ -9,7 +9,7 @@
 #include "cli/verbs/report_html.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
-#include "session/recording.h"
+#include "session/reported_run.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -60,11 +60,16 @@ class ReportRun {
   void fail(const Error& error) { exit_code_ = std::max(exit_code_, cli::fail(error)); }
 
   void report(const std::string& file) {
-    const Result<std::shared_ptr<const Recording>> recording = open_recording(file, terminal_);
-    if (!recording) return fail(recording.error());
-    const Result<Overview> overview = recording.value()->overview(options_);
+    std::optional<ProgressLine> progress;
+    progress.emplace("reading " + file, terminal_.shows_progress);
+    const Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(
+        file, {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }});
+    if (!run) return fail(run.error());
+    const Result<Overview> overview = run.value()->overview(options_);
+    progress.reset();
+    if (!run.value()->note().empty()) print_error(run.value()->note());
     if (!overview) return fail(overview.error());
-    const Store& store = recording.value()->store();
+    const Store& store = run.value()->store();
     if (flags_.is_json) {
       reports_.push_back(overview_json(overview.value(), store, top_.value_or(kAllGroups)));
     } else {
@@ -75,7 +80,7 @@ class ReportRun {
       style.command = flags_.command;
       print_out((count_++ == 0 ? "" : "\n") + overview_text(overview.value(), store, style));
     }
-    if (const std::optional<Error> cut = recording.value()->cut()) fail(*cut);
+    if (const std::optional<Error> cut = run.value()->cut()) fail(*cut);
   }
 
   const ReportFlags& flags_;

@@ -14,7 +14,7 @@
 #include "cli/http/view_requests.h"
 #include "cli/verb.h"
 #include "cli/verbs/report_html.h"
-#include "session/view.h"
+#include "session/growing_view.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -74,20 +74,20 @@ int run_view(const ViewFlags& flags, const Environment& environment) {
   if (!recordings) return fail(recordings.error());
   print_cuts(recordings.value());
 
-  View view = [&] {
+  const auto view = [&] {
     ProgressLine progress("preparing the view", terminal.shows_progress);
     progress.begin();
-    return View(recordings.value());
+    return std::make_unique<GrowingView>(recordings.value());
   }();
   const std::string token = random_token();
-  ViewRequests requests(view, page.value(), token);
+  ViewRequests requests(*view, page.value(), token);
   const std::string link = requests.link_for_browser();
   const EndSignals signals;  // before any thread, so that all threads block the signals
   const Result<std::unique_ptr<HttpServer>> server =
       HttpServer::listen(static_cast<std::uint16_t>(asked_port.value().value_or(0)),
                          [&](const HttpRequest& request) { return requests.answer(request); });
   if (!server) return fail(server.error());
-  view.prepare_in_background();
+  view->start();
   std::thread serving([&] { server.value()->serve(); });
   const std::uint16_t port = server.value()->port();
   const std::string url = fmt::format("http://127.0.0.1:{}/?token={}", port, token);

@@ -29,7 +29,8 @@ Json period_json(const LostPeriod& period) {
           {"to_us", us_or_null(period.to_ns)},
           {"lost_events", period.events ? Json(*period.events) : Json()},
           {"lost_allocations", period.events ? Json(period.allocations) : Json()},
-          {"lost_frees", period.events ? Json(period.frees) : Json()}};
+          {"lost_frees", period.events ? Json(period.frees) : Json()},
+          {"is_summarised", period.is_summarised}};
 }
 
 }  // namespace
@@ -43,6 +44,7 @@ Json completeness_json(const Completeness& found) {
   json["made"] = counts_or_null(found.made);
   json["recorded"] = counts_json(found.recorded);
   json["lost"] = counts_or_null(found.lost);
+  json["summarised"] = found.chapters.empty() ? Json() : counts_json(found.summarised);
   json["exact_until_us"] = us_or_null(found.exact_until_ns);
   json["gaps"] = Json::array();
   for (const LostPeriod& period : found.lost_periods) json["gaps"].push_back(period_json(period));

@@ -21,6 +21,32 @@ Json device_json(const DeviceInfo& device) {
           {"events", device.events}};
 }
 
+Json time_or_null(std::int64_t time_ns) { return time_ns == kUnknownTime ? Json() : Json(time_ns); }
+
+Json chapter_json(const ChapterFigures& chapter) {
+  const auto known = [&](std::uint64_t number) {
+    return chapter.has_figures ? Json(number) : Json();
+  };
+  Json json = {{"number", chapter.number},
+               {"is_kept", chapter.is_kept},
+               {"size_bytes", chapter.is_kept ? Json(chapter.size_bytes) : Json()},
+               {"first_time_ns", time_or_null(chapter.first_time_ns)},
+               {"last_time_ns", time_or_null(chapter.last_time_ns)},
+               {"events", known(chapter.events)},
+               {"failures", known(chapter.failures)},
+               {"first_step", chapter.first_step > 0 ? Json(chapter.first_step) : Json()},
+               {"last_step", chapter.last_step > 0 ? Json(chapter.last_step) : Json()},
+               {"devices", Json::array()}};
+  for (const ChapterFigures::Device& device : chapter.devices) {
+    json["devices"].push_back({{"device", device.device},
+                               {"peak_allocated_bytes", device.peak_allocated_bytes},
+                               {"peak_reserved_bytes", device.peak_reserved_bytes},
+                               {"floor_bytes", device.floor_bytes},
+                               {"end_bytes", device.end_bytes}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string info_json(const RecordingInfo& info) {
@@ -34,6 +60,9 @@ std::string info_json(const RecordingInfo& info) {
                     ? Json{{"byte_offset", info.cut->byte_offset}, {"reason", info.cut->reason}}
                     : Json();
   json["completeness"] = completeness_json(info.completeness);
+  json["chapters"] = info.completeness.chapters.empty() ? Json() : Json::array();
+  for (const ChapterFigures& chapter : info.completeness.chapters)
+    json["chapters"].push_back(chapter_json(chapter));
   json["devices"] = Json::array();
   for (const DeviceInfo& device : info.devices) json["devices"].push_back(device_json(device));
   json["versions"] = {{"gpumemprof", value_or_null(info.gpumemprof_version)},

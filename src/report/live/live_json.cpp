@@ -36,6 +36,25 @@ Json live_sources(const LiveDevice& device) {
   return sources;
 }
 
+std::string_view severity_name(LiveNotice::Severity severity) {
+  switch (severity) {
+    case LiveNotice::Severity::note:
+      return "note";
+    case LiveNotice::Severity::warning:
+      return "warning";
+    case LiveNotice::Severity::failure:
+      break;
+  }
+  return "failure";
+}
+
+Json live_notice(const LiveNotice& notice) {
+  return {{"severity", severity_name(notice.severity)},
+          {"kind", notice.kind},
+          {"device", text_or_null(notice.device)},
+          {"text", notice.text}};
+}
+
 Json live_device(const LiveDevice& device) {
   Json json = {
       {"device", device.name},
@@ -53,11 +72,17 @@ Json live_device(const LiveDevice& device) {
       {"recent_peak_allocated_bytes", device.recent_peak_allocated_bytes},
       {"recent_peak_reserved_bytes", device.recent_peak_reserved_bytes},
       {"out_of_memory", device.ooms},
+      {"retries", value_or_null(device.retries)},
+      {"unclear_retries", device.unclear_retries},
       {"segments_returned", device.segment_frees},
       {"total_bytes", value_or_null(device.total_bytes)},
       {"used_bytes", value_or_null(device.used_bytes)},
       {"process_bytes", value_or_null(device.process_bytes)},
       {"other_processes_bytes", value_or_null(device.other_processes_bytes)},
+      {"outside_pool_bytes", value_or_null(device.outside_pool_bytes)},
+      {"used_now_bytes", value_or_null(device.used_now_bytes)},
+      {"recent_peak_used_bytes", value_or_null(device.recent_peak_used_bytes)},
+      {"limit_bytes", value_or_null(device.limit_bytes)},
       {"sources", live_sources(device)},
       {"labelled_bytes", device.labelled_bytes}};
   json["steps"] = Json::array();
@@ -82,6 +107,8 @@ std::string live_json(const LiveReport& report) {
                {"world_size", value_or_null(report.world_size)},
                {"devices", Json::array()}};
   for (const LiveDevice& device : report.devices) json["devices"].push_back(live_device(device));
+  json["notices"] = Json::array();
+  for (const LiveNotice& notice : report.notices) json["notices"].push_back(live_notice(notice));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

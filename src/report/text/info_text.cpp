@@ -29,6 +29,7 @@ class InfoWriter : private text::Page {
       paragraph(sentence, 0);
     row("ended", ending());
     row("events", events());
+    row("chapters", chapters());
     for (std::size_t index = 0; index < info_.devices.size(); ++index)
       row(index == 0 ? "devices" : "", device(info_.devices[index]));
     row("recorded by", versions());
@@ -48,7 +49,21 @@ class InfoWriter : private text::Page {
          text::wrapped(printable(text), width_, kNameWidth + 4));
   }
 
+  [[nodiscard]] std::string chapters() const {
+    const std::vector<ChapterFigures>& all = info_.completeness.chapters;
+    if (all.empty()) return "";
+    std::uint64_t kept = 0;
+    std::uint64_t kept_bytes = 0;
+    for (const ChapterFigures& chapter : all) {
+      kept += chapter.is_kept ? 1 : 0;
+      kept_bytes += chapter.is_kept ? chapter.size_bytes : 0;
+    }
+    return fmt::format("{} of {} in full detail, {}", grouped(kept), grouped(all.back().number),
+                       format_bytes(kept_bytes));
+  }
+
   [[nodiscard]] std::string format_name() const {
+    if (!info_.completeness.chapters.empty()) return "gpumemprof recording in chapters";
     if (!info_.file.format_version) return "PyTorch memory snapshot";
     return fmt::format("gpumemprof recording, format version {}", *info_.file.format_version);
   }

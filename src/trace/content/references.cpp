@@ -46,4 +46,12 @@ bool refers_to_known(const DefinitionTable& definitions, const SegmentState& seg
              [&](const BlockState& block) { return is_stack(block.stack); });
 }
 
+bool refers_to_known(const DefinitionTable& definitions, const ChapterStart& start) {
+  return std::ranges::all_of(start.live, [&](const LiveAllocation& live) {
+    return live.stream < definitions.stream_count() &&
+           (live.forward_stack.is_none() || live.forward_stack.index < definitions.stack_count()) &&
+           (live.user_metadata.is_none() || live.user_metadata.index < definitions.string_count());
+  });
+}
+
 }  // namespace gpumemprof::trace

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "event/chapter.h"
 #include "event/event.h"
 #include "event/recording.h"
 #include "trace/content/definitions.h"
@@ -16,5 +17,6 @@ bool refers_to_known(const DefinitionTable& definitions, const EventColumns& eve
                      std::size_t first, std::size_t count);
 bool refers_to_known(const DefinitionTable& definitions, const SegmentState& segment,
                      std::span<const BlockState> blocks);
+bool refers_to_known(const DefinitionTable& definitions, const ChapterStart& start);
 
 }  // namespace gpumemprof::trace

@@ -29,6 +29,22 @@ class Oom : public ::testing::Test {
     const Frame frame{store_.add_string("train"), store_.add_string("/train/train.py"), number};
     return store_.add_stack(StackId(), store_.add_frame(frame));
   }
+  // In a segment of a pool of its own; freed, but kept by the pool.
+  void free_in_private_pool(std::uint64_t size_bytes) {
+    const std::uint32_t pool = store_.add_pool({0, 1});
+    for (const Action action : {Action::segment_alloc, Action::alloc, Action::free_requested,
+                                Action::free_completed}) {
+      events_.push_back(
+          {action, next_address_, size_bytes, 0, kUnknownTime, {}, {}, {}, pool, {}});
+    }
+    next_address_ += size_bytes + kGiB;
+  }
+  // Freed, but a stream still uses it.
+  void free_later(std::uint64_t size_bytes) {
+    const std::uint64_t address = next_address_;
+    allocate(size_bytes);
+    add(Action::free_requested, address, size_bytes, {});
+  }
   void allocate(std::uint64_t size_bytes, StackId stack = {}) {
     add(Action::segment_alloc, next_address_, size_bytes, stack);
     add(Action::alloc, next_address_, size_bytes, stack);
@@ -219,6 +235,72 @@ TEST_F(Oom, with_figures_that_cannot_be_is_no_proof_and_no_crash) {
   EXPECT_EQ(ooms[0].cause, OomCause::larger_than_card);
   EXPECT_FALSE(ooms[1].is_proven());
   EXPECT_FALSE(ooms[1].short_bytes);
+}
+
+TEST_F(Oom, with_enough_free_in_a_private_pool_names_the_pool) {
+  state_card();
+  allocate(10 * kGiB);
+  free_in_private_pool(50 * kGiB);
+  run_out(30 * kGiB, 20 * kGiB);
+  const OomReport oom = find();
+  EXPECT_EQ(oom.cause, OomCause::private_pool);
+  EXPECT_TRUE(oom.is_proven());
+  EXPECT_EQ(oom.memory.private_pool_bytes, 50 * kGiB);
+}
+
+TEST_F(Oom, of_a_true_shortage_is_not_blamed_on_a_small_private_pool) {
+  state_card();
+  allocate(70 * kGiB);
+  free_in_private_pool(kGiB);
+  run_out(30 * kGiB, 9 * kGiB);
+  EXPECT_NE(find().cause, OomCause::private_pool);
+}
+
+TEST_F(Oom, with_enough_freed_that_a_stream_still_uses_names_the_stream) {
+  state_card();
+  allocate(10 * kGiB);
+  free_later(50 * kGiB);
+  run_out(30 * kGiB, 20 * kGiB);
+  const OomReport oom = find();
+  EXPECT_EQ(oom.cause, OomCause::deferred_frees);
+  EXPECT_EQ(oom.memory.waiting_bytes, 50 * kGiB);
+  ASSERT_TRUE(oom.short_bytes);
+  EXPECT_EQ(oom.short_bytes->high, 10 * kGiB);
+}
+
+TEST_F(Oom, of_one_request_far_larger_than_all_before_names_the_request) {
+  state_card();
+  for (int count = 0; count < 10; ++count) allocate(kGiB);
+  sample(10 * kGiB, 0);
+  run_out(75 * kGiB, 70 * kGiB);
+  const OomReport oom = find();
+  EXPECT_EQ(oom.cause, OomCause::single_request);
+  EXPECT_EQ(oom.largest_earlier_bytes, kGiB);
+  EXPECT_TRUE(contributes(oom, OomCause::shortage));
+}
+
+TEST_F(Oom, of_usual_requests_is_a_shortage) {
+  state_card();
+  for (int count = 0; count < 10; ++count) allocate(7 * kGiB, line(1));
+  sample(70 * kGiB, 0);
+  run_out(12 * kGiB, 10 * kGiB);
+  EXPECT_EQ(find().cause, OomCause::shortage);
+}
+
+TEST_F(Oom, is_blamed_on_growth_only_if_it_would_have_fit_without) {
+  Growth growth;
+  growth.is_growing = true;
+  growth.since_step = 2;
+  growth.bytes_per_step = static_cast<double>(kGiB);
+  growth.grown_bytes = 100 * kGiB;
+  OomReport oom;
+  oom.short_bytes = ByteRange{4 * kGiB, 4 * kGiB};
+  blame_growth(oom, growth, 5);
+  EXPECT_EQ(oom.cause, OomCause::shortage);
+  EXPECT_EQ(oom.grown_bytes, 3 * kGiB);
+  blame_growth(oom, growth, 6);
+  EXPECT_EQ(oom.cause, OomCause::growth);
+  EXPECT_TRUE(contributes(oom, OomCause::shortage));
 }
 
 }  // namespace

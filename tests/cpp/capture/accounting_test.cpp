@@ -99,8 +99,8 @@ class Accounting : public testing::Test {
     origin.kind = "live";
     origin.device_type = "cpu";
     auto output = std::make_shared<std::unique_ptr<Output>>(
-        std::make_unique<Output>(number, TraceWriter::open(options.path, origin).value(), options,
-                                 origin, std::make_shared<FirstAllocation>()));
+        std::make_unique<Output>(number, TraceWriter::open(options.path, origin).value(), nullptr,
+                                 options, origin, std::make_shared<FirstAllocation>()));
     (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
     drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
     ASSERT_TRUE(drain_.start_thread());

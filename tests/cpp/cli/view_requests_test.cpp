@@ -13,12 +13,9 @@ constexpr const char* kPage =
 
 class Requests : public ::testing::Test {
  protected:
-  static const View& view() {
-    static const View kOpened = [] {
-      Result<std::shared_ptr<const Recording>> recording =
-          Recording::open(GPUMEMPROF_TEST_DATA "/snapshots/oom_fragmented.pickle.gz");
-      return View({recording.value()});
-    }();
+  static const GrowingView& view() {
+    static const GrowingView kOpened(
+        {Recording::open(GPUMEMPROF_TEST_DATA "/snapshots/oom_fragmented.pickle.gz").value()});
     return kOpened;
   }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "follow/live_notices.h"
 #include "session/recording.h"
 
 namespace gpumemprof {
@@ -174,6 +175,65 @@ TEST(FollowedRun, that_is_damaged_is_refused_where_it_is) {
   const Result<LiveReport> report = FollowedRun::open(file.path()).value()->read(kEverything, 1, 1);
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().where, HasSubstr("byte "));
+}
+
+TEST(FollowedRun, that_is_damaged_still_reports_what_came_before) {
+  std::string bytes = bytes_of(data("traces/cpu_training.gmp"));
+  bytes[bytes.size() * 3 / 4] = static_cast<char>(bytes[bytes.size() * 3 / 4] ^ 1);
+  GrowingFile file(bytes);
+  file.grow(bytes.size());
+  const auto run = FollowedRun::open(file.path()).value();
+  ASSERT_FALSE(run->read(kEverything, 1, 1).ok());
+  const LiveReport report = run->report(20, 20);
+  ASSERT_EQ(report.devices.size(), 1U);
+  EXPECT_GT(report.devices[0].events, 0U);
+  EXPECT_FALSE(report.ending);
+}
+
+TEST(FollowedRun, adds_to_a_sample_of_the_card_what_the_pool_has_taken_since) {
+  const LiveDevice device = read_whole(data("oom/oom_shortage.gmp")).devices[0];
+  ASSERT_TRUE(device.used_bytes && device.used_now_bytes && device.outside_pool_bytes);
+  EXPECT_LE(*device.used_now_bytes, *device.total_bytes);
+  // Nothing else happened on that card: its use is the pool, what is outside of it, and others.
+  const std::uint64_t beside = *device.used_now_bytes - device.reserved_bytes;
+  EXPECT_GE(beside, *device.outside_pool_bytes);
+  EXPECT_EQ(*device.recent_peak_used_bytes, beside + device.recent_peak_reserved_bytes);
+}
+
+TEST(LiveNotices, tell_of_failures_before_growth_and_losses) {
+  LiveReport report;
+  LiveDevice& device = report.devices.emplace_back();
+  device.name = "cuda:0";
+  device.lost_events = 3;
+  device.ooms = 2;
+  device.retries = 5;
+  LiveSite site;
+  site.file = "train.py";
+  site.line = 7;
+  site.growth_bytes_per_step = 4096.0;
+  device.sites = {site};
+  std::vector<std::string> kinds;
+  for (const LiveNotice& notice : find_notices(report)) kinds.push_back(notice.kind);
+  EXPECT_THAT(kinds, ::testing::ElementsAre("out_of_memory", "retries", "growth", "lost_events"));
+}
+
+TEST(LiveNotices, do_not_speak_of_what_is_well_or_too_small) {
+  LiveReport report;
+  LiveDevice& device = report.devices.emplace_back();
+  device.retries = 0;
+  LiveSite site;
+  site.growth_bytes_per_step = 4.0;
+  device.sites = {site};
+  EXPECT_THAT(find_notices(report), ::testing::IsEmpty());
+}
+
+TEST(LiveNotices, say_where_a_retry_is_in_doubt) {
+  LiveReport report;
+  LiveDevice& device = report.devices.emplace_back();
+  device.unclear_retries = 2;
+  const std::vector<LiveNotice> notices = find_notices(report);
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_THAT(notices[0].text, HasSubstr("or the program called empty_cache()"));
 }
 
 PhaseMark mark(PhaseMark::Kind kind, std::uint32_t number) { return {0, kind, number, 0}; }

@@ -10,7 +10,9 @@
 #include <memory>
 #include <utility>
 
+#include "report/json/overview_json.h"
 #include "session/recording.h"
+#include "windows/windowed_run.h"
 
 namespace gpumemprof::long_run {
 namespace {
@@ -162,6 +164,24 @@ TEST(LongRunFile, HasNoLabelsIfNoneAreWanted) {
   EXPECT_EQ(device.replay.contradictions, 0U);
   EXPECT_EQ(device.replay.peak_event, written.training().peak.allocated.event);
   EXPECT_EQ(device.sources.steps.back().step, written.training().steps);
+}
+
+TEST(LongRunFile, HasTheSameReportIfItIsReadInWindows) {
+  for (const bool has_labels : {true, false}) {
+    const WrittenRun written(300'000, has_labels);
+    const std::string& path = written.run().path;
+    const auto whole = Recording::open(path).value();
+    WindowedRun windowed(
+        path, [&](EventSink& sink) { return open_source(path, {}).value()->deliver(sink); },
+        WindowSizes{30'000});
+    ASSERT_TRUE(windowed.survey().value());
+    const Overview expected = whole->overview().value();
+    const Overview found = windowed.overview({}).value();
+    // Not EXPECT_EQ, which would print both.
+    EXPECT_TRUE(overview_json(expected, whole->store(), kAllGroups) ==
+                overview_json(found, windowed.store(), kAllGroups))
+        << (has_labels ? "with labels" : "without labels");
+  }
 }
 
 TEST(LongRunFile, IsTheSameForTheSameSeed) {

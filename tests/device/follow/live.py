@@ -108,6 +108,9 @@ def main() -> None:
                         "sources": device["sources"],
                         "total": device["total_bytes"],
                         "used": device["used_bytes"],
+                        "used_now": device["used_now_bytes"],
+                        "outside_pool": device["outside_pool_bytes"],
+                        "retries": device["retries"],
                     }
     ratio = statistics.median(medians[True]) / statistics.median(medians[False])
     print(

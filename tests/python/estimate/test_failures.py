@@ -9,6 +9,7 @@ import traceback
 import pytest
 import torch
 from gpumemprof.estimate.engine.failures import CannotEstimate, explained, hide_frames
+from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.hidden_files import hidden_files
 
 
@@ -191,3 +192,37 @@ def test_an_operation_without_a_rule_is_in_doubt(estimate, memory):
     found = estimate.facts().bytes_by_certainty
     assert found["largest"] == 1024 * 4 + 1024 * 8
     assert any("kthvalue has no rule" in each.text for each in estimate.facts().assumptions)
+
+
+@pytest.mark.parametrize(
+    ("others", "mask"), [(torch.half, None), (torch.float32, torch.half), (torch.float32, None)]
+)
+def test_attention_refuses_the_types_that_torch_refuses(estimate, others, mask):
+    """torch checks them before it chooses a kernel, on any device."""
+
+    def attend(device):
+        query = torch.ones(1, 2, 8, 16, device=device)
+        other = query.to(others)
+        added = None if mask is None else torch.zeros(8, 8, device=device, dtype=mask)
+        try:
+            torch.nn.functional.scaled_dot_product_attention(query, other, other, attn_mask=added)
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+        return "computed"
+
+    with outside_modes():
+        real = attend("cpu")
+    assert attend("cuda") == real
+    assert (real == "computed") == (others is torch.float32 and mask is None)
+
+
+def test_cuda_code_of_the_program_is_refused_before_it_is_compiled(estimate, tmp_path):
+    from torch.utils import cpp_extension
+
+    for code in (
+        lambda: cpp_extension.load_inline("mine", "int f();", "int f() { return 1; }"),
+        lambda: cpp_extension.load("mine", [str(tmp_path / "a.cpp"), str(tmp_path / "b.cu")]),
+    ):
+        error = failing(code)
+        assert isinstance(error, CannotEstimate)
+        assert "the extension mine has CUDA code" in str(error)

@@ -12,6 +12,11 @@ def assumed(running):
     return [(each.kind, each.text, each.line.number) for each in running.assumptions]
 
 
+def weights(*shape):
+    """Numbers that nobody knows: those of a model."""
+    return torch.nn.Parameter(torch.randn(*shape, device="cuda")).detach()
+
+
 def test_small_integers_have_their_true_values(estimate):
     numbers = torch.arange(10, device="cuda")
     numbers[3] = 50
@@ -24,27 +29,27 @@ def test_small_integers_have_their_true_values(estimate):
 
 def test_a_value_that_is_overwritten_with_an_unknown_one_is_forgotten(estimate):
     number = torch.zeros((), device="cuda")
-    number.copy_(torch.randn(100_000, device="cuda").sum())
+    number.copy_(weights(100_000).sum())
     assert number.item() == pytest.approx(0.5, abs=1e-4)
     assert len(assumed(estimate)) == 1
 
 
 def test_an_unknown_float_is_never_zero_and_falls(estimate):
-    data = torch.randn(100_000, device="cuda")
+    data = weights(100_000)
     read = [data.mean().item() for _ in range(3)]
     assert read == pytest.approx([1 / 2, 1 / 3, 1 / 4], abs=1e-4)
 
 
 def test_the_same_tensor_is_read_as_the_same_number(estimate):
-    loss = torch.randn(100_000, device="cuda").mean()
+    loss = weights(100_000).mean()
     assert loss.item() == loss.item()
     before = loss.item()
-    loss.add_(torch.randn(100_000, device="cuda").mean())
+    loss.add_(weights(100_000).mean())
     assert loss.item() != before
 
 
 def test_a_loop_that_waits_for_a_small_value_ends(estimate):
-    data = torch.randn(100_000, device="cuda")
+    data = weights(100_000)
     rounds = 0
     while data.norm() > 1e-6:
         rounds += 1
@@ -62,7 +67,7 @@ def test_a_loop_that_waits_for_a_small_value_ends(estimate):
 
 
 def test_a_check_that_would_end_the_work_does_not(estimate):
-    data = torch.randn(100_000, device="cuda")
+    data = weights(100_000)
     norm = data.norm()
     for _ in range(3):
         if norm > 1e-3 or not torch.isfinite(norm) or norm.isnan() or norm.isinf():
@@ -73,7 +78,7 @@ def test_a_check_that_would_end_the_work_does_not(estimate):
 
 
 def test_a_limit_of_the_values_themselves_selects_its_share(estimate):
-    data = torch.randn(100_000, device="cuda")
+    data = weights(100_000)
     assert data[data > data.mean()].shape == (50_000,)
     assert data[data.abs() > data.abs().kthvalue(90_000).values].shape == (10_000,)
     assert torch.relu(data).nonzero().shape == (50_000, 1)
@@ -110,7 +115,7 @@ def test_the_user_may_choose_a_value():
     number = test_the_user_may_choose_a_value.__code__.co_firstlineno + 5
     settings = session.Settings(assumed_values={f"test_values.py:{number}": 7.5})
     with session.estimating(CARD, settings, CountingMemory()):
-        unknown = torch.randn(100_000, device="cuda").mean()
+        unknown = weights(100_000).mean()
         found = unknown.item()
     assert found == 7.5
 
@@ -125,9 +130,9 @@ def test_masks_with_known_values_select_the_true_number(estimate):
 
 
 def test_a_count_agrees_with_what_a_mask_selects(estimate):
-    mask = torch.randn(1_000_000, device="cuda") > 0
+    mask = weights(1_000_000) > 0
     assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 500_000
-    mask = torch.randn(1_000_000, device="cuda").exp() > 0
+    mask = weights(1_000_000).exp() > 0
     assert int(mask.sum()) == torch.nonzero(mask).shape[0] == 1_000_000
 
 
@@ -141,21 +146,21 @@ def test_arrays_of_numpy_are_changed_for_real(estimate):
 
 
 def test_masks_with_unknown_values_select_all_and_say_so(estimate):
-    data = torch.randn(2000, 50, device="cuda").exp()
+    data = weights(2000, 50).exp()
     assert data[data > 0].shape == (100_000,)
     kinds = {kind for kind, _, _ in assumed(estimate)}
     assert kinds == {"shape"}
 
 
 def test_a_router_spreads_tokens_evenly(estimate):
-    scores = torch.randn(1024, 8, device="cuda")
+    scores = weights(1024, 8)
     chosen = torch.topk(scores, 2).indices
     per_expert = [torch.where(chosen == expert)[0].numel() for expert in range(8)]
     assert per_expert == [256] * 8
 
 
 def test_a_router_with_many_tokens_spreads_them_evenly(estimate):
-    chosen = torch.randn(300_000, 4, device="cuda").softmax(-1).topk(2).indices
+    chosen = weights(300_000, 4).softmax(-1).topk(2).indices
     counts = torch.bincount(chosen.flatten(), minlength=4)
     assert counts.tolist() == [150_000] * 4
     assert [len(part) for part in chosen.flatten().split(counts.tolist())] == [150_000] * 4
@@ -170,13 +175,13 @@ def test_random_numbers_pass_a_threshold_as_often_as_expected(estimate):
 
 
 def test_levels_between_bounds_are_spread_evenly(estimate):
-    sizes = torch.randn(8000, device="cuda").exp()
+    sizes = weights(8000).exp()
     levels = torch.clamp(torch.floor(4 + torch.log2(sizes)), min=2, max=5).to(torch.int64) - 2
     assert [int(torch.where(levels == level)[0].numel()) for level in range(4)] == [2000] * 4
 
 
 def test_a_sampler_takes_as_many_as_it_wants(estimate):
-    matches = (torch.randn(50_000, device="cuda").exp() * 9).to(torch.int64)
+    matches = (weights(50_000).exp() * 9).to(torch.int64)
     chosen = torch.zeros_like(matches, dtype=torch.uint8)
     for found, count in ((torch.where(matches >= 1)[0], 128), (torch.where(matches == 0)[0], 384)):
         order = torch.randperm(found.numel(), device="cuda")[:count]
@@ -194,7 +199,7 @@ def test_the_user_may_choose_how_many_a_mask_selects():
 
 
 def test_arrays_of_unknown_values_are_zeros(estimate):
-    array = torch.randn(100, 100, device="cuda").cpu().numpy()
+    array = weights(100, 100).cpu().numpy()
     assert array.shape == (100, 100)
     assert (array == 0).all()
     with pytest.raises(TypeError, match="cuda:0 device type tensor"):
@@ -217,3 +222,82 @@ def test_the_cpu_draws_the_numbers_that_it_would_draw_beside_a_gpu():
     with session.estimating(CARD, session.Settings(), CountingMemory()):
         predicted = draw("cuda")
     assert predicted == real
+
+
+def test_a_large_mask_of_known_numbers_is_counted(estimate):
+    """Pairs of points that are near each other, as neighbour lists have them."""
+    places = torch.cartesian_prod(*[torch.arange(14.0)] * 3).to("cuda").requires_grad_()
+    with torch.no_grad():
+        near = torch.cdist(places, places) < 1.1
+        near &= torch.arange(len(places), device="cuda")[:, None] > 0
+        near.fill_diagonal_(False)
+        pairs = near.nonzero()
+    assert pairs.shape == (6 * 14**2 * 13 - 3, 2)
+    assert assumed(estimate) == []
+
+
+def test_a_mask_of_random_numbers_and_known_cells_is_drawn(estimate):
+    """Samples of rays that lie within a ball, as in an occupancy grid."""
+    middle = (torch.arange(64, device="cuda") + 0.5) / 64 - 0.5
+    ball = (middle[:, None, None] ** 2 + middle[:, None] ** 2 + middle**2).sqrt() < 0.35
+    points = torch.rand(500_000, 3, device="cuda")
+    cell = (points * 64).long()
+    hit = ball[cell[..., 0], cell[..., 1], cell[..., 2]]
+    share = points[hit].shape[0] / 500_000
+    assert share == pytest.approx(4 / 3 * 3.14159 * 0.35**3, rel=0.02)
+    assert len(points[hit]) == len(points[hit])
+    (found,) = {(kind, text.split(", ")[-1]) for kind, text, _ in assumed(estimate)}
+    assert found == ("shape", "as expected of random numbers")
+
+
+def test_a_large_mask_is_written_through_its_views(estimate):
+    mask = torch.zeros(3000, 2000, dtype=torch.bool, device="cuda")
+    mask[10:20] = True
+    mask.view(-1)[:5] = True
+    row = mask[0]
+    row[1999] = True
+    assert mask.nonzero().shape == (20_006, 2)
+    mask[0] = weights(100, 2000).sum(0) > 5
+    assert mask.nonzero().shape == (6_000_000, 2)
+    assert {kind for kind, _, _ in assumed(estimate)} == {"shape"}
+
+
+def test_what_follows_from_weights_stays_unknown(estimate):
+    layer = torch.nn.Linear(100, 100, device="cuda")
+    table = torch.nn.Parameter(torch.rand(5000, 100, device="cuda") + 1)
+    for each in (layer(torch.ones(5000, 100, device="cuda")), table.detach(), table[:4999]):
+        assert torch.nonzero(each > 1.5).shape[0] in (each.numel(), each.numel() // 2)
+    assert {kind for kind, _, _ in assumed(estimate)} == {"shape"}
+
+
+def test_a_value_that_changes_after_its_use_does_not_count_later(estimate):
+    rows = torch.arange(3000, device="cuda")
+    mask = rows[:, None] >= rows
+    rows += 1
+    other = torch.zeros(3000, 3000, dtype=torch.bool, device="cuda").logical_or(mask)
+    assert other.nonzero().shape[0] == 3000 * 3001 // 2
+
+
+def test_what_a_mask_of_unknown_values_selects_may_be_absent(estimate):
+    scores = weights(50_000, 8)
+    chosen = scores[scores.sum(1) > 0]
+    assert chosen.shape == (50_000, 8)
+    doubled = torch.cat([chosen, chosen], dim=1)
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert found["absent"] >= chosen.nbytes + doubled.nbytes
+    assert found["exact"] >= scores.nbytes
+
+
+def test_values_of_what_was_counted_are_known_through_its_views(estimate):
+    numbers = torch.arange(100, device="cuda")
+    places = torch.nonzero(numbers % 7 == 3)
+    assert places[:4, 0].tolist() == [3, 10, 17, 24]
+    assert (numbers[places[:, 0]] % 7 == 3).all()
+    assert assumed(estimate) == []
+
+
+def test_a_part_without_a_measurement_may_be_absent_or_larger(estimate):
+    classes = (weights(80_000).exp() * 9).to(torch.int64)
+    rows = weights(80_000, 4)[classes > 0]
+    assert rows.shape == (20_000, 4)
+    assert estimate.device.doubt.bytes_by_certainty()["guess"] >= rows.nbytes

@@ -17,20 +17,35 @@ function takeToken(): string {
   return given;
 }
 
+/** What is happening to the recordings that are shown; `generation` numbers what the server has read of them. */
+export interface LiveState {
+  generation: number;
+  files: { state: "recording" | "quiet" | "ended"; unchanged_seconds: number }[];
+}
+
 export class ServerSource implements Source {
   readonly embedded = null;
   private readonly token = takeToken();
+  /** Answers of two generations do not fit together: each question names the one that is drawn. */
+  generation = 0;
+
+  state(): Promise<LiveState> {
+    return this.fetch<LiveState>("state");
+  }
 
   async ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>> {
-    const question = questionText(name, asked);
+    return this.fetch<Answer<Name>>(questionText(name, asked));
+  }
+
+  private async fetch<Answered>(question: string): Promise<Answered> {
     const joint = question.includes("?") ? "&" : "?";
     let response: Response;
     try {
-      response = await fetch(`/api/${question}${joint}token=${encodeURIComponent(this.token)}`);
+      response = await fetch(`/api/${question}${joint}generation=${this.generation}&token=${encodeURIComponent(this.token)}`);
     } catch {
       throw new ServerGone("gpumemprof view no longer answers: start it again and open the URL it prints.");
     }
-    if (response.ok) return (await response.json()) as Answer<Name>;
+    if (response.ok) return (await response.json()) as Answered;
     if (response.headers.get("content-type")?.startsWith("application/json")) {
       throw new Error(((await response.json()) as { error: string }).error);
     }

@@ -65,6 +65,10 @@ export class CachedSource implements Source {
   comparable(file: number, device: number): number[] | null {
     return this.source.comparable(file, device);
   }
+  /** What is behind the answers has changed. */
+  forget(): void {
+    this.answers.clear();
+  }
   ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>> {
     if (FORGOTTEN.includes(name)) return this.source.ask(name, asked);
     const question = questionText(name, asked);

@@ -29,7 +29,7 @@ export class Panel {
   constructor(private readonly state: State) {
     this.element.append(this.moment, this.legend, this.selection);
     state.listen((change) => {
-      if (!["device", "cursor", "selection", "grouping", "theme"].includes(change)) return;
+      if (!["device", "cursor", "selection", "grouping", "theme", "grown"].includes(change)) return;
       void this.update(change === "selection");
     });
     void this.update(false);

@@ -14,7 +14,7 @@ export const ORDERS = ORDER_VALUES;
 export type ShownBy = GroupBy | "allocation";
 
 /** Changes that any view may react to. */
-export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments";
+export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments" | "grown";
 const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments"];
 
 /** One side of a comparison. */
@@ -76,7 +76,7 @@ export class State implements Shown {
 
   private readonly listeners: ((change: Change) => void)[] = [];
 
-  constructor(readonly source: Source, readonly meta: Meta) {
+  constructor(readonly source: Source, public meta: Meta) {
     readAddress(this, location.hash);
     const readAgain = () => {
       if (location.hash === this.written) return;
@@ -145,6 +145,22 @@ export class State implements Shown {
     [this.from, this.to] = [start, start + width];
     this.write("range");
     this.notify("range");
+  }
+
+  /** The recording has grown: what is visible stays, or is extended if it was everything. */
+  grow(meta: Meta): void {
+    const [positions, duration] = [this.positions, this.current.duration_ns];
+    this.meta = meta;
+    this.switched = null;
+    if (this.from !== 0 || this.to !== 1) {
+      const shrunk = this.axis === "event" ? positions / this.positions : ((duration ?? 0) + 1) / ((this.current.duration_ns ?? 0) + 1);
+      [this.from, this.to] = [this.from * shrunk, this.to * shrunk];
+      // This is no step of the user's: Back does not return to it.
+      const { isPush } = this;
+      this.write("range");
+      this.isPush = isPush;
+    }
+    this.notify("grown");
   }
 
   /** The other axis, with the same part of the run visible. */

@@ -31,7 +31,7 @@ export class SummaryView {
 
   constructor(private readonly state: State) {
     state.listen((change) => {
-      if (state.view === "summary" && change === "device") this.show();
+      if (state.view === "summary" && (change === "device" || change === "grown")) this.show();
     });
   }
 

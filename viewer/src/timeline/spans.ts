@@ -26,6 +26,10 @@ export class SpanLanes {
     this.tiles = new SpanTiles(plot.state, arrived);
   }
 
+  clear(): void {
+    this.tiles.clear();
+  }
+
   get isComplete(): boolean {
     return this.plot.laneCount === 0 || this.tiles.isComplete;
   }

@@ -29,6 +29,7 @@ export class TileStore<Name extends "tile" | "spans", Made> {
   private readonly pending = new Set<string>();
   isComplete = false;
   private ahead = 0;
+  private epoch = 0;
 
   constructor(
     private readonly state: State,
@@ -48,18 +49,27 @@ export class TileStore<Name extends "tile" | "spans", Made> {
     return questionText(this.name, this.asked(level, index));
   }
 
+  /** The recording has grown, so each tile now stands for another part of it. */
+  clear(): void {
+    this.loaded.clear();
+    this.pending.clear();
+    ++this.epoch;
+  }
+
   request(level: number, index: number): void {
     const question = this.question(level, index);
     if (this.loaded.has(question) || this.pending.has(question)) return;
     this.pending.add(question);
+    const { epoch } = this;
     this.state.source.ask(this.name, this.asked(level, index)).then(
       (answer) => {
+        if (epoch !== this.epoch) return;
         this.pending.delete(question);
         if (this.loaded.size > 300) this.loaded.delete(this.loaded.keys().next().value!);
         this.loaded.set(question, this.make(answer));
         this.arrived();
       },
-      () => this.pending.delete(question),
+      () => epoch === this.epoch && this.pending.delete(question),
     );
   }
 

@@ -51,7 +51,11 @@ export class Timeline {
     this.load();
     state.listen((change) => {
       if (change === "device") [this.groups, this.overlays, this.columns] = [null, null, []];
-      if (change === "device" || change === "grouping") this.load();
+      if (change === "grown") {
+        this.tiles.clear();
+        this.lanes.clear();
+      }
+      if (change === "device" || change === "grouping" || change === "grown") this.load();
       if (change === "cursor") void this.loadMoment();
       this.schedule();
     });

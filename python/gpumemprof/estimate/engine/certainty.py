@@ -6,4 +6,5 @@ from typing import Literal
 
 __all__ = ["Certainty"]
 
-Certainty = Literal["exact", "fitted", "guess"]
+Certainty = Literal["exact", "fitted", "guess", "absent"]
+"""`absent`: a block that is there, or is so large, only if an assumption holds."""

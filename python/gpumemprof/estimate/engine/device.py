@@ -20,6 +20,10 @@ from gpumemprof.estimate.engine.failures import no_such_card
 __all__ = ["Device", "Memory", "torch_release"]
 
 
+# Fewer rows matter little, and many tensors have as many by chance.
+_LEAST_ASSUMED_SIZE = 64
+
+
 class Memory(Protocol):
     """A simulated caching allocator of one device."""
 
@@ -92,6 +96,7 @@ class Device:
         # For tests and comparisons: called with address, size and operation of each allocation.
         self.on_allocation: Callable[[int, int, str], None] | None = None
         self._lock = threading.RLock()  # a storage can die in any thread
+        self._assumed_sizes: dict[int, Certainty] = {}
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}  # by storage: its address
         self._persistent: dict[object, int] = {}
         self._adds_in_place = False
@@ -218,6 +223,18 @@ class Device:
         if address:
             self.doubt.on_assumed(address, storage.nbytes())
 
+    def on_assumed_size(self, size: int, is_most: bool) -> None:
+        """Nobody knows how many there are: as many as possible were taken, or a part of them.
+
+        Tensors with that many rows may be smaller, down to nothing; and larger than a part.
+        """
+        if size >= _LEAST_ASSUMED_SIZE:
+            self._assumed_sizes.setdefault(size, "absent" if is_most else "guess")
+
+    def _certainty_of(self, tensor: torch.Tensor) -> Certainty:
+        found = {self._assumed_sizes.get(size, "exact") for size in tensor.shape}
+        return "guess" if "guess" in found else "absent" if "absent" in found else "exact"
+
     def address_of(self, storage: torch.UntypedStorage) -> int:
         """Where a storage is; 0 if it has no memory on this device."""
         found = self._live.get(storage._cdata)
@@ -248,7 +265,8 @@ class Device:
         if storage._cdata not in self._live:
             # Shapes are certain, whatever the kernel allocates beside its results.
             if size_bytes is None:
-                address = self._allocate(storage.nbytes(), op, "exact")
+                certainty = self._certainty_of(tensor) if self._assumed_sizes else "exact"
+                address = self._allocate(storage.nbytes(), op, certainty)
             else:
                 address = self.allocate(size_bytes, op)
             self._watch(storage, address)

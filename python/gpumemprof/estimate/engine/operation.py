@@ -18,6 +18,7 @@ class Operation:
     __slots__ = (
         "answer",
         "calls",
+        "can_be_recipe",
         "func",
         "has_out",
         "is_empty_factory",
@@ -34,6 +35,7 @@ class Operation:
         schema = func._schema
         self.func = func
         self.calls = 0
+        self.can_be_recipe: bool | None = None  # None: not asked yet
         self.name: str = schema.name[6:] if schema.name.startswith("aten::") else schema.name
         self.rule = rule
         self.answer = answer

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 
-__all__ = ["RandomDraws", "is_random"]
+__all__ = ["RandomDraws", "is_random", "numbers_from"]
 
 _WORDS = 624  # of the Mersenne twister
 _GROUP = 16  # normal numbers are drawn in groups of this size
@@ -90,6 +90,17 @@ class RandomDraws:
         finally:
             self._device_state = torch.get_rng_state()
             torch.set_rng_state(kept)
+
+
+@contextmanager
+def numbers_from(seed: int) -> Iterator[None]:
+    """Random numbers within follow from the seed; the program's own are not touched."""
+    kept = torch.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(kept)
 
 
 def is_random(op: Operation) -> bool:

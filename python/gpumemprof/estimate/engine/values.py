@@ -19,16 +19,21 @@ from gpumemprof.estimate.engine import drafts
 from gpumemprof.estimate.engine.fake_mode import without_fake_mode
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
+from gpumemprof.estimate.engine.recipes.recipe import Recipes, recipe_of
 from gpumemprof.estimate.engine.shapes.assumed import ASSUMPTIONS
-from gpumemprof.estimate.engine.shapes.shares import note_hints
+from gpumemprof.estimate.engine.shapes.shares import note_hints, share_of
 from gpumemprof.estimate.engine.value_limits import limits
 
-__all__ = ["Values", "is_assumed", "is_usual", "known_value"]
+__all__ = ["Values", "is_assumed", "is_drawn", "is_usual", "known_value", "wanted_value"]
 
 _EXACT_TYPES = frozenset(
     (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 )
 _CPU = torch.device("cpu")
+# Elements: small integers and conditions, by which programs decide, are computed at once.
+_CHEAP = 1 << 22
+# Of random conditions, what is expected is better than what one draw counts.
+_COUNTS = frozenset(("sum", "count_nonzero"))
 _TRACING = torch._C._TorchDispatchModeKey.PROXY
 
 
@@ -43,8 +48,27 @@ def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
     return value if value.shape == tensor.shape and value.dtype == tensor.dtype else None
 
 
+def wanted_value(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The same where much depends on it: values of large tensors are computed now, if possible."""
+    known = known_value(tensor)
+    if known is None and (recipe := recipe_of(tensor)) is not None:
+        return recipe.value()
+    return known
+
+
 def is_assumed(tensor: torch.Tensor) -> bool:
-    return "_assumed" in tensor.__dict__
+    if "_assumed" in tensor.__dict__:
+        return True
+    recipe = recipe_of(tensor)
+    return recipe is not None and recipe.is_assumed
+
+
+def is_drawn(tensor: torch.Tensor) -> bool:
+    """Whether its values follow from random numbers, which are others on a GPU."""
+    if known_value(tensor) is not None:
+        return False
+    recipe = recipe_of(tensor)
+    return recipe is not None and recipe.is_random
 
 
 def is_usual(tensor: torch.Tensor) -> bool:
@@ -96,6 +120,7 @@ class Values:
 
     def __init__(self) -> None:
         self._draws = RandomDraws()
+        self._recipes = Recipes()
 
     def after(
         self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
@@ -118,13 +143,13 @@ class Values:
                 drafts.follow_view(op, args, kwargs, outputs)
                 return
             if not _is_small(outputs):
-                self._assume(op, args, [outputs])
+                self._follow(op, args, kwargs, [outputs])
                 self._draws.note(op, outputs, kwargs.get("generator"))
                 return
         elif not isinstance(outputs, (tuple, list)):
             return
         elif not all(map(_is_small, _fakes(outputs))):
-            self._assume(op, args, list(_fakes(outputs)))
+            self._follow(op, args, kwargs, list(_fakes(outputs)))
             return
         self._compute(op, args, kwargs, list(_fakes(outputs)))
 
@@ -139,8 +164,22 @@ class Values:
                 else:  # A real tensor, as numpy's: it gets its new values if they are known.
                     self._compute(op, args, kwargs, [])
                     return
+        recipe = None
+        if len(written) == 1:
+            recipe = self._recipes.before_write(op, args, kwargs, written[0])
         for each in written:
             each.__dict__.pop("_hint", None)
+            self._recipes.after_write(each, recipe)
+        self._write_values(op, args, kwargs, outputs, written)
+
+    def _write_values(
+        self,
+        op: Operation,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        outputs: Any,
+        written: Sequence[FakeTensor],
+    ) -> None:
         if len(written) == 1 and not _is_small(written[0]):
             note_hints(op.name, args, written[0])
         if not any("_known_value" in each.__dict__ for each in written) and (
@@ -167,7 +206,7 @@ class Values:
                     each._known_value = value
             return
         for each in targets:
-            forget(each)
+            _forget_values(each)
 
     def _note_drafts(self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for index, name in op.writes:
@@ -193,7 +232,7 @@ class Values:
                 known_kwargs[name], also = _real(value)
                 assumed = assumed or also
         except _UnknownValueError:
-            return self._assume(op, args, targets)
+            return self._follow(op, args, kwargs, targets)
         random = self._random_numbers(op, targets) if is_random(op) else nullcontext()
         try:
             with without_fake_mode(), torch.no_grad(), random:
@@ -210,6 +249,32 @@ class Values:
                 target._assumed = True
             else:
                 target.__dict__.pop("_assumed", None)
+        return True
+
+    def _follow(
+        self,
+        op: Operation,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        targets: Sequence[FakeTensor],
+    ) -> bool:
+        """Results whose values are not computed now: whether they are known all the same."""
+        recipe = None if op.writes else self._recipes.note(op, args, kwargs, targets)
+        if recipe is None or (recipe.is_random and op.name in _COUNTS and share_of(args[0])):
+            return self._assume(op, args, targets)
+        for target in targets:
+            note_hints(op.name, args, target)
+        if (
+            recipe.cost > _CHEAP
+            or recipe.is_random
+            or not all(each.dtype in _EXACT_TYPES and _is_small(each) for each in targets)
+        ):
+            return False
+        for target in targets:
+            value = wanted_value(target)
+            if value is None or value.shape != target.shape:
+                return self._assume(op, args, targets)
+            set_known(target, value, recipe.is_assumed)
         return True
 
     def _random_numbers(self, op: Operation, targets: Sequence[FakeTensor]) -> Any:
@@ -241,6 +306,12 @@ class Values:
 
 
 def forget(tensor: torch.Tensor) -> None:
+    tensor.__dict__.pop("_recipe", None)
+    _forget_values(tensor)
+
+
+def _forget_values(tensor: torch.Tensor) -> None:
+    """What was computed of it; how to compute what it is now may be known."""
     for name in ("_known_value", "_assumed", "_hint", "_was_read", "_is_usual"):
         tensor.__dict__.pop(name, None)
     if isinstance(tensor, FakeTensor):
@@ -249,6 +320,7 @@ def forget(tensor: torch.Tensor) -> None:
 
 def set_known(tensor: torch.Tensor, value: torch.Tensor, assumed: bool = False) -> None:
     tensor.__dict__["_known_value"] = value
+    tensor.__dict__.pop("_draft", None)  # It is no longer empty.
     if assumed:
         tensor.__dict__["_assumed"] = True
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
+from gpumemprof.estimate.patches.exporting import change_inductor, change_onnx
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
@@ -56,6 +60,14 @@ def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
 
 
+def _onnx(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_onnx(patcher, module, saver.device)
+
+
+def _ahead_of_time(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_inductor(patcher, module)
+
+
 def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     """DTensor finds shapes with fake tensors of its own, which must not count as the program's."""
     kind = module.ShardingPropagator
@@ -92,9 +104,42 @@ def _hub(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     patcher.set(module, "_http_backoff_base", request)
 
 
+def _extensions(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    """To compile a kernel takes minutes, and its functions could not be called here."""
+
+    def refuse_kernels(function: Any, sources: str) -> Any:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def compile_extension(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs).arguments
+            found = given.get(sources) or ()
+            found = [found] if isinstance(found, str) else found
+            has_kernels = sources == "cuda_sources" or any(
+                str(each).endswith((".cu", ".cuh")) for each in found
+            )
+            if found and has_kernels and given.get("is_python_module", True):
+                raise CannotEstimate(
+                    f"the extension {given.get('name')} has CUDA code, which needs a GPU to run",
+                    "compute the same with torch's operations for the estimate, or make it an "
+                    "operation of torch.library with a shape (register_fake)",
+                )
+            return function(*args, **kwargs)
+
+        return compile_extension
+
+    for name, sources in (("load", "sources"), ("load_inline", "cuda_sources")):
+        real = getattr(module, name, None)
+        if real is not None:
+            patcher.set(module, name, refuse_kernels(real, sources))
+
+
 _CHANGES: dict[str, Change] = {
     "huggingface_hub.utils._http": _hub,
+    "torch.utils.cpp_extension": _extensions,
     "torch.nn.attention.flex_attention": _flex_attention,
+    "torch.onnx": _onnx,
+    "torch._inductor": _ahead_of_time,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
 #include "report/text/text_format.h"
 
 namespace gpumemprof::text {
@@ -25,6 +26,64 @@ std::string what_it_means(const Completeness& found) {
 
 std::string were(std::uint64_t count) { return count == 1 ? "was" : "were"; }
 
+std::string host_memory_sentence(const Completeness& found) {
+  return fmt::format(
+      "When last seen, only {} of {} main memory were available, and this process held {}: the "
+      "kernel may have ended it (dmesg or journalctl -k says \"Out of memory: Killed process\").",
+      format_bytes(*found.host_available_bytes), format_bytes(*found.host_total_bytes),
+      format_bytes(found.host_resident_bytes.value_or(0)));
+}
+
+// "1–3, 8, 21–25"
+std::string ranges(const std::vector<std::uint32_t>& numbers) {
+  std::string text;
+  for (std::size_t index = 0; index < numbers.size();) {
+    std::size_t last = index;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", numbers[index]);
+    if (last > index) text += fmt::format("{}{}", last == index + 1 ? ", " : "–", numbers[last]);
+    index = last + 1;
+  }
+  return text;
+}
+
+// The highest peak of all chapters that have figures; null if none has.
+const ChapterFigures* highest(const std::vector<ChapterFigures>& chapters, std::uint64_t& bytes) {
+  const ChapterFigures* found = nullptr;
+  for (const ChapterFigures& chapter : chapters) {
+    for (const ChapterFigures::Device& device : chapter.devices) {
+      if (found != nullptr && device.peak_allocated_bytes <= bytes) continue;
+      found = &chapter;
+      bytes = device.peak_allocated_bytes;
+    }
+  }
+  return found;
+}
+
+std::string kept_sentence(const Completeness& found) {
+  std::vector<std::uint32_t> kept;
+  for (const ChapterFigures& chapter : found.chapters) {
+    if (chapter.is_kept) kept.push_back(chapter.number);
+  }
+  const std::uint32_t last = found.chapters.empty() ? 0 : found.chapters.back().number;
+  std::string text = fmt::format(
+      "Of {} chapters, {} {} in full detail ({}); the rest ({}) {} only summarised, and figures "
+      "are exact outside of it.",
+      grouped(last), ranges(kept), kept.size() == 1 ? "is" : "are",
+      counted(found.recorded.total(), "event"), counted(found.summarised.total(), "event"),
+      found.summarised.total() == 1 ? "is" : "are");
+  std::uint64_t bytes = 0;
+  if (const ChapterFigures* peak = highest(found.chapters, bytes); peak != nullptr) {
+    text += peak->is_kept
+                ? " The highest peak of the whole run is in the part in full detail."
+                : fmt::format(
+                      " The highest peak of the whole run, {}, was in chapter {}, of which "
+                      "only the summary is left.",
+                      format_bytes(bytes), peak->number);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> missing_sentences(const Completeness& found) {
@@ -34,6 +93,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
     sentences.emplace_back(
         "The recording was not closed: the program was killed, or is still running. What it did in "
         "its last moments (about 0.4 s) is missing.");
+    if (found.is_host_memory_low()) sentences.push_back(host_memory_sentence(found));
   }
   if (!found.problem.empty()) {
     std::string text = fmt::format("Recording stopped early: {}.", found.problem);
@@ -48,6 +108,7 @@ std::vector<std::string> missing_sentences(const Completeness& found) {
                                     lost_of_made(found), were(found.least_lost),
                                     what_it_means(found)));
   }
+  if (found.summarised.total() > 0) sentences.push_back(kept_sentence(found));
   if (found.was_paused) {
     sentences.push_back("Recording was paused for a time: what happened then is missing. " +
                         what_it_means(found));

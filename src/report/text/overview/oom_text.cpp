@@ -65,8 +65,8 @@ std::string details_of_limit(const OomReport& oom) {
 std::string details_of_fragmentation(const OomReport& oom) {
   std::string text;
   if (!oom.surviving_confs.empty()) {
-    text = fmt::format("With {}, the same run gets past this request (simulated",
-                       oom.surviving_confs.front());
+    text = fmt::format("With {}, the same run gets past this request, {} reserved (simulated",
+                       oom.surviving_confs.front(), format_bytes(oom.surviving_reserved_bytes));
     const std::size_t more = oom.surviving_confs.size() - 1;
     text += more == 0 ? ")." : fmt::format("; also with {}).", counted(more, "other setting"));
   }
@@ -79,6 +79,38 @@ std::string details_of_hoard(const OomReport& oom) {
       "The same line allocated {} of that size and freed none, so it would fill a higher limit "
       "too. The limit is on this process; the card had {} free. {}",
       counted(oom.hoarded_blocks, "block"), format_bytes(oom.device_free_bytes), limit_text(oom));
+}
+
+// "3.1 GiB short"
+std::string short_text(const OomReport& oom) {
+  if (!oom.short_bytes) return "too little was free";
+  return fmt::format("{}{} short", oom.short_bytes->is_exact() ? "" : "up to ",
+                     format_bytes(oom.short_bytes->high));
+}
+
+std::string growth_verdict(const OomReport& oom) {
+  return fmt::format("memory kept from step to step: {} by then; {} requested, {}",
+                     format_bytes(oom.grown_bytes.value_or(0)), format_bytes(oom.wanted_bytes),
+                     short_text(oom));
+}
+
+std::string request_verdict(const OomReport& oom) {
+  return fmt::format("one request for {}, while the largest before it was {}; {}",
+                     format_bytes(oom.wanted_bytes), format_bytes(oom.largest_earlier_bytes),
+                     short_text(oom));
+}
+
+std::string private_pool_verdict(const OomReport& oom) {
+  return fmt::format(
+      "{} requested, and enough was free, but {} of it only for a CUDA graph or another owner of a "
+      "private pool",
+      format_bytes(oom.wanted_bytes), format_bytes(oom.memory.private_pool_bytes));
+}
+
+std::string deferred_verdict(const OomReport& oom) {
+  return fmt::format("{} were freed, but a stream still used them; {} requested, {}",
+                     format_bytes(oom.memory.waiting_bytes), format_bytes(oom.wanted_bytes),
+                     short_text(oom));
 }
 
 std::string doubt_text(const OomReport& oom, OomDoubt doubt) {
@@ -109,6 +141,12 @@ std::string contribution_text(const OomReport& oom, OomCause cause) {
     return fmt::format(" This process held {} outside PyTorch's pool.",
                        format_bytes(*oom.outside_bytes));
   }
+  if (cause == OomCause::single_request) {
+    return fmt::format(" It is also by far the largest request: the largest before it was {}.",
+                       format_bytes(oom.largest_earlier_bytes));
+  }
+  if (cause == OomCause::limit && oom.cause != OomCause::fragmentation && oom.hoarded_blocks == 0)
+    return " There is a limit on this process. " + limit_text(oom);
   return "";
 }
 
@@ -141,6 +179,18 @@ std::string oom_verdict(const OomReport& oom, const Store& store) {
       break;
     case OomCause::outside_pool:
       text = held_text(oom, "this process holds", " outside PyTorch's pool", oom.outside_bytes);
+      break;
+    case OomCause::private_pool:
+      text = private_pool_verdict(oom);
+      break;
+    case OomCause::deferred_frees:
+      text = deferred_verdict(oom);
+      break;
+    case OomCause::growth:
+      text = growth_verdict(oom);
+      break;
+    case OomCause::single_request:
+      text = request_verdict(oom);
       break;
     case OomCause::fragmentation:
       text =
@@ -184,6 +234,18 @@ std::optional<std::string> fit_command(const OomReport& oom, const std::string& 
                      oom.is_need_known ? quoted(path) : "SMALLER.gmp", *mib);
 }
 
+namespace {
+
+// "Check the shape of the tensor at train.py:94: no setting makes room for it."
+OomRemedy check_shape(const OomReport& oom, const Store& store) {
+  const std::string who = asker(oom, store);
+  return {fmt::format("Check the shape of the tensor{}: no setting makes room for it.",
+                      who.empty() ? "" : " at " + who),
+          ""};
+}
+
+}  // namespace
+
 OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string& path) {
   const std::string fit = fit_command(oom, path).value_or("");
   std::string make_fit = oom.is_need_known
@@ -191,12 +253,20 @@ OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string
                              : "record a run with a smaller batch to its end and see what fits:";
   const std::string or_fit = fit.empty() ? "." : ", or " + make_fit;
   switch (oom.cause) {
-    case OomCause::larger_than_card: {
-      const std::string who = asker(oom, store);
-      return {fmt::format("Check the shape of the tensor{}: no setting makes room for it.",
-                          who.empty() ? "" : " at " + who),
+    case OomCause::larger_than_card:
+    case OomCause::single_request:
+      return check_shape(oom, store);
+    case OomCause::private_pool:
+      return {"Delete graphs and pools that are no longer needed, capture fewer shapes, or let "
+              "graphs share one pool (torch.cuda.graph_pool_handle).",
               ""};
-    }
+    case OomCause::deferred_frees:
+      return {"Wait for the other stream before this allocation, and keep record_stream and frees "
+              "out of graph capture.",
+              ""};
+    case OomCause::growth:
+      return {"Free what the steps keep: a list of losses that are not detached, outputs, a cache.",
+              ""};
     case OomCause::limit:
       return {"Raise the limit (torch.cuda.set_per_process_memory_fraction)" + or_fit, fit};
     case OomCause::other_processes:

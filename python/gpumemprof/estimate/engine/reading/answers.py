@@ -11,7 +11,13 @@ from gpumemprof.estimate.engine.assumptions import Assumptions
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.reading.readings import Reading, Readings
 from gpumemprof.estimate.engine.user_lines import Line, current_line
-from gpumemprof.estimate.engine.values import is_assumed, is_usual, known_value, set_known
+from gpumemprof.estimate.engine.values import (
+    is_assumed,
+    is_drawn,
+    is_usual,
+    set_known,
+    wanted_value,
+)
 
 __all__ = ["Answers"]
 
@@ -43,8 +49,11 @@ class Answers:
 
     def item(self, tensor: torch.Tensor) -> Any:
         """The only number of a tensor."""
-        known = known_value(tensor)
-        if known is not None and not is_assumed(tensor):
+        is_random = is_drawn(tensor)
+        known = wanted_value(tensor)
+        if is_random and tensor.dtype.is_floating_point:
+            known = None  # A loop may wait for a small one.
+        if known is not None and not is_random and not is_assumed(tensor):
             return _item(known)
         line = current_line()
         chosen = self.chosen_at(line)
@@ -91,7 +100,7 @@ class Answers:
     def equal(self, left: torch.Tensor, right: torch.Tensor) -> bool:
         if left.shape != right.shape:
             return False
-        one, other = known_value(left), known_value(right)
+        one, other = wanted_value(left), wanted_value(right)
         if one is not None and other is not None:
             with outside_modes():
                 return bool(torch.equal(one, other))
@@ -100,7 +109,7 @@ class Answers:
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor of the same shape, with the known values or else zeros."""
-        known = known_value(tensor)
+        known = wanted_value(tensor)
         if known is not None:
             if is_assumed(tensor):
                 self._assumptions.add("value", "the values of a tensor were assumed")

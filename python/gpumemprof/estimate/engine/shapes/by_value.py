@@ -16,10 +16,10 @@ from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.kernel_memory import take_nms_memory, take_unique_memory
-from gpumemprof.estimate.engine.shapes.shares import Share, share_of
+from gpumemprof.estimate.engine.shapes.shares import BY_CHANCE, FEW_FOUND, Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.value_limits import limits
-from gpumemprof.estimate.engine.values import is_assumed, known_value, set_known
+from gpumemprof.estimate.engine.values import is_assumed, is_drawn, set_known, wanted_value
 
 __all__ = ["DataShapes"]
 
@@ -30,8 +30,15 @@ _MOST_PLACES = 1 << 18
 class DataShapes:
     """Answers such operations; each function returns NotImplemented where nothing is special."""
 
-    def __init__(self, assumptions: Assumptions, answers: Answers) -> None:
+    def __init__(
+        self,
+        assumptions: Assumptions,
+        answers: Answers,
+        on_assumed_size: Callable[[int, bool], None],
+    ) -> None:
+        """`on_assumed_size` is told sizes that nobody knows, and whether they are the most."""
         self._assumptions = assumptions
+        self._on_assumed_size = on_assumed_size
         self._answers = answers
         self.functions: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]], Any]] = {
             "nonzero": self._nonzero,
@@ -58,12 +65,11 @@ class DataShapes:
         share: Share | None = None,
     ) -> int:
         """How many there are: counted, chosen by the user, expected, or the largest number."""
-        known = all(known_value(each) is not None for each in values)
         line = current_line()
-        if not known or any(is_assumed(each) for each in values):
-            chosen = self._answers.chosen_at(line)
-            if chosen is not None:
-                return min(most, int(chosen) if chosen >= 1 else round(chosen * most))
+        chosen = self._answers.chosen_at(line)
+        if chosen is not None:
+            return min(most, int(chosen) if chosen >= 1 else round(chosen * most))
+        known = all(_decided_value(each) is not None for each in values)
         if known:
             with outside_modes():
                 size = count()
@@ -72,18 +78,24 @@ class DataShapes:
                 if limits.is_raised:  # Each would be another number.
                     text = f"{what}: as many as follow from values that were assumed"
                 self._assumptions.add("shape", text, line)
+            elif any(is_drawn(each) for each in values):
+                text = f"{what}: {size} of at most {most}, {BY_CHANCE}"
+                self._assumptions.add("shape", text, line)
             return size
         if share is not None:
             size = min(most, round(share.part * most))
             text = f"{what}: {size} of at most {most}, {share.reason}"
             self._assumptions.add("shape", text, line)
+            if share.reason == FEW_FOUND:
+                self._on_assumed_size(size, False)
             return size
         text = f"{what}: as many as possible ({most})"
         self._assumptions.add("shape", text, line)
+        self._on_assumed_size(most, True)
         return most
 
     def _count(self, mask: torch.Tensor, what: str) -> int:
-        known = known_value(mask)
+        known = _decided_value(mask)
         return self._size(
             what,
             [mask],
@@ -99,7 +111,7 @@ class DataShapes:
             found = torch.empty((mask.dim(), size), dtype=torch.int64, device=mask.device).t()
         else:
             found = torch.empty((size, mask.dim()), dtype=torch.int64, device=mask.device)
-        known = known_value(mask)
+        known = _decided_value(mask)
         if known is not None:
             with outside_modes():
                 places = torch.nonzero(known)
@@ -154,7 +166,7 @@ class DataShapes:
         flags = [*args[2:], *[False] * 2]
         with_inverse = flags[0] or kwargs.get("return_inverse", False)
         with_counts = flags[1] or kwargs.get("return_counts", False)
-        known = known_value(tensor)
+        known = wanted_value(tensor)
         size = self._size(
             "unique elements",
             [tensor],
@@ -188,7 +200,7 @@ class DataShapes:
         self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
         tensor = args[0]
-        known = known_value(tensor)
+        known = wanted_value(tensor)
         dim = op_argument(op, args, kwargs, "dim")
         most = tensor.numel() if dim is None else tensor.shape[dim]
         size = self._size(
@@ -216,7 +228,7 @@ class DataShapes:
 
     def _unique_dim(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor, dim = args[:2]
-        known = known_value(tensor)
+        known = wanted_value(tensor)
         most = tensor.shape[dim]
         size = self._size(
             "unique rows", [tensor], most, lambda: torch.unique(known, dim=dim).shape[dim]
@@ -235,7 +247,7 @@ class DataShapes:
         if op.func is not aten.repeat_interleave.Tensor:
             return NotImplemented
         size = op_argument(op, args, kwargs, "output_size")
-        known = known_value(repeats)
+        known = wanted_value(repeats)
         if size is None:
             if known is None:
                 chosen = self._answers.chosen_at(current_line())
@@ -255,7 +267,7 @@ class DataShapes:
     def _bincount(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
         least = op_argument(op, args, kwargs, "minlength") or 0
-        known = known_value(tensor)
+        known = wanted_value(tensor)
         weights = op_argument(op, args, kwargs, "weights")
         dtype = torch.int64 if weights is None else torch.float64
         if known is None:
@@ -274,7 +286,7 @@ class DataShapes:
         """As torch's own code, whose loop reads the lengths (ATen/native/PackedSequence.cpp)."""
         data, lengths_tensor, batch_first = args[:3]
         data = data.transpose(0, 1) if batch_first else data
-        known = known_value(lengths_tensor)
+        known = wanted_value(lengths_tensor)
         if known is None:
             lengths = [data.shape[0]] * data.shape[1]
             self._assumptions.add("shape", "sequences were taken to have the full length")
@@ -297,7 +309,7 @@ class DataShapes:
 
     def _nms(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         boxes, scores, threshold = args[:3]
-        known = [known_value(each) for each in (boxes, scores)]
+        known = [wanted_value(each) for each in (boxes, scores)]
         kept = None
         if all(each is not None for each in known):
             with outside_modes():
@@ -314,6 +326,13 @@ class DataShapes:
         if kept is not None and len(kept) == size:
             set_known(found, kept, is_assumed(boxes) or is_assumed(scores))
         return found
+
+
+def _decided_value(tensor: torch.Tensor) -> torch.Tensor | None:
+    """None also where the share that is expected of random numbers is better than one draw."""
+    if is_drawn(tensor) and share_of(tensor) is not None:
+        return None
+    return wanted_value(tensor)
 
 
 def _places(shape: torch.Size, size: int, share: Share | None) -> torch.Tensor:

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 
-__all__ = ["as_torch_says", "check_arguments"]
+__all__ = ["as_torch_says", "check_arguments", "check_attention"]
 
 _MOST_ELEMENTS = 1 << 26
 _MOST_WITH_MEMORY = 1 << 20
@@ -176,6 +176,25 @@ def _multinomial(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         )
 
 
+def check_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+) -> None:
+    """What torch checks before it chooses a kernel."""
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{_cpp(query)} key.dtype: {_cpp(key)} and value.dtype: {_cpp(value)} instead."
+        )
+    if mask is not None and mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {_cpp(mask)} and  query.dtype: {_cpp(query)} instead."
+        )
+
+
 def _half(kernel: str) -> Check:
     def check(args: Sequence[Any], _: Mapping[str, Any]) -> None:
         if args[0].dtype in (torch.float16, torch.bfloat16):
@@ -220,6 +239,8 @@ _CHECKS: dict[str, Check] = {
     "addmm": _addmm,
     "bmm": _same(0, 1),
     "mv": _same(0, 1),
+    "addbmm": _same(1, 2),
+    "_cdist_forward": _same(0, 1),
     "addmv": _same(1, 2),
     "convolution": _convolution,
     "embedding": _embedding,

@@ -16,7 +16,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.shapes.distributions import Folded, Normal, Rectified, Uniform
 
-__all__ = ["Bounds", "Choices", "Comparison", "Share", "hint_of", "note_hints", "share_of"]
+__all__ = [
+    "BY_CHANCE",
+    "FEW_FOUND",
+    "Bounds",
+    "Choices",
+    "Comparison",
+    "Share",
+    "hint_of",
+    "note_hints",
+    "share_of",
+]
 
 
 class Share(NamedTuple):

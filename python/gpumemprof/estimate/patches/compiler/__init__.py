@@ -35,6 +35,7 @@ def install(patcher: Patcher, device: Device, modes: Callable[[], Any]) -> None:
         if not _is_known(arguments.get("backend", "inductor")) or not inductor.prepare():
             device.note("execution", "torch.compile was skipped: this is the eager program")
             return model
+        inductor.expects_whole_graphs |= bool(arguments.get("fullgraph"))
         return really_compile(model, **_without_tuning(arguments, device))
 
     patcher.set(torch, "compile", compile_model)

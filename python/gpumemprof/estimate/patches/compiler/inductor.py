@@ -173,6 +173,8 @@ class Inductor:
         self._device = device
         self._is_prepared: bool | None = None
         self._has_failed = False
+        self.expects_whole_graphs = False
+        """Whether a program asked for fullgraph=True."""
 
     def prepare(self) -> bool:
         """Whether programs can be compiled."""
@@ -320,7 +322,10 @@ class Inductor:
                 return make_skip()
             try:
                 with outside_modes():
-                    return convert(wrapper, frame, *args, **kwargs)
+                    converted = convert(wrapper, frame, *args, **kwargs)
+                if self.expects_whole_graphs:
+                    self._note_broken_graph()
+                return converted
             except (torch.OutOfMemoryError, CannotEstimate):
                 raise
             except Exception as error:
@@ -347,6 +352,18 @@ class Inductor:
                 return make_boxed_func(graph.forward)
 
         return compiled
+
+    def _note_broken_graph(self) -> None:
+        from torch._dynamo.utils import counters
+
+        reason = next(iter(counters["graph_break"]), None)
+        if reason is not None:
+            first = str(reason).strip().splitlines()[0]
+            self._device.note(
+                "behaviour",
+                "fullgraph=True was asked for, and the compiler has to break the graph "
+                f"({first}): on a GPU torch would raise an error",
+            )
 
     def _note_failure(self, error: Exception) -> None:
         self._has_failed = True

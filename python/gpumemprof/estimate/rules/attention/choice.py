@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.shapes.checks import check_attention
 from gpumemprof.estimate.rules.table import choice
 from gpumemprof.estimate.rules.tensors import is_half
 
@@ -232,6 +233,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
+    check_attention(query, key, value, mask)
     needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = Attention(query, key, value, mask, dropout, is_causal, enable_gqa, needs_gradient)
     kernel = chosen_kernel(device, call)

@@ -1,0 +1,1 @@
+"""Tracks a device's memory and raises alerts: conditions, rules, sinks, the tracker."""

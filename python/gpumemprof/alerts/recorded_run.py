@@ -1,0 +1,60 @@
+"""``gpumemprof run --alert``: follows the devices of a recorded program, without code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from gpumemprof.alerts.rule import Alert
+from gpumemprof.alerts.tracker import MemoryTracker
+from gpumemprof.errors import UsageError
+from gpumemprof.printable import print_line
+from gpumemprof.torch_calls import cards, readiness
+
+__all__ = ["follow", "stop"]
+
+_INTERVAL_S = 0.25
+_started: list[MemoryTracker] = []
+
+
+def _print(alert: Alert) -> None:
+    print_line(f"gpumemprof: alert: {alert.message}")
+
+
+def _start(device: str, conditions: Sequence[str]) -> bool:
+    """Whether to go on with other devices."""
+    try:
+        tracker = MemoryTracker(device, interval=_INTERVAL_S, alerts=conditions, callback=_print)
+        _started.append(tracker.start())
+    except UsageError as error:  # the same on all devices
+        print_line(f"gpumemprof: {error}")
+        return False
+    except Exception as error:
+        print_line(f"gpumemprof: alerts are off on {device}: {error}")
+    return True
+
+
+def follow(conditions: Sequence[str], is_cpu: bool) -> None:
+    """Begin as soon as the program uses memory of this kind; nothing here reaches the program."""
+
+    def start() -> None:
+        devices = ["cpu"] if is_cpu else [f"cuda:{index}" for index in cards.card_indices()]
+        for device in devices:
+            if not _start(device, conditions):
+                return
+
+    def begin() -> None:
+        with contextlib.suppress(Exception):
+            if is_cpu:
+                start()
+            else:
+                readiness.when_cuda_is_ready(start)
+
+    readiness.when_imported(begin)
+
+
+def stop() -> None:
+    """At the end of the program, before its recording ends: the last interval counts."""
+    while _started:
+        with contextlib.suppress(Exception):
+            _started.pop().stop()

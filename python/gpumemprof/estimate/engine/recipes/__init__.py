@@ -1,0 +1,1 @@
+"""How large tensors would be computed from known values."""

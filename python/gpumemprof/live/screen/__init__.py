@@ -1,0 +1,1 @@
+"""The screen of ``gpumemprof live``; needs Textual, which is optional."""

@@ -1,0 +1,119 @@
+// KeptRun: what is in memory of one device's history while it is read in order: its beginning, the
+// events around the window, and of those between them only the births and deaths of allocations
+// that are still needed.
+//
+// Read without the gaps, this is a shorter run, on which every analysis works as it does on a whole
+// one. Events have two numbers: in the run, and among those kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "store/store.h"
+
+namespace gpumemprof {
+
+// What became of the allocations that a window leaves live: known only after the whole run was read
+// once. Grows with the allocations that outlive the window they were made in.
+class Fates {
+ public:
+  struct Fate {
+    std::uint32_t free_requested = kNoEvent;  // numbers of the run
+    std::uint32_t free_completed = kNoEvent;
+    std::uint32_t row = 0;  // of the events
+  };
+  void add(std::uint64_t key, std::uint32_t requested, std::uint32_t completed, const Event& event);
+  [[nodiscard]] const Fate* find(std::uint64_t key) const;
+  [[nodiscard]] const EventColumns& events() const { return events_; }  // the frees
+
+ private:
+  FlatMap<std::uint32_t> by_key_;
+  std::vector<Fate> fates_;
+  EventColumns events_;
+};
+
+class KeptRun {
+ public:
+  explicit KeptRun(DeviceIndex device) { record_.device = device; }
+
+  // Rows in numbers of the run, unless a LocalView exists.
+  [[nodiscard]] DeviceRecord& record() { return record_; }
+  [[nodiscard]] const DeviceRecord& record() const { return record_; }
+
+  void append(const EventColumns& events);
+  // Events of the run that were appended.
+  [[nodiscard]] std::uint32_t events() const { return events_; }
+  // The first event from which on all are kept.
+  [[nodiscard]] std::uint32_t recent() const { return recent_; }
+
+  // Among those kept: the first event that is not before event `number` of the run.
+  [[nodiscard]] std::uint32_t place_of(std::uint32_t number) const {
+    if (number >= recent_ && number < events_) return recent_place_ + (number - recent_);
+    return number < head_ ? number : place_in_gap(number);
+  }
+  [[nodiscard]] std::uint32_t number_at(std::size_t place) const { return numbers_[place]; }
+
+  // Forgets events [head, begin) but for the births and deaths of the allocations that live on or
+  // are older than `head`, and those of `always`. `keep_rows` tells the player.
+  using KeepRows = std::function<void(const std::vector<std::uint32_t>& kept)>;
+  void condense(std::uint32_t head, std::uint32_t begin, std::uint32_t always,
+                const KeepRows& keep_rows);
+
+  // Names an allocation for its whole life: by its birth, or by its place in the start.
+  [[nodiscard]] std::uint64_t key_of(std::size_t row) const {
+    const std::uint32_t birth = record_.allocations.alloc_event[row];
+    return birth == kNoEvent ? (std::uint64_t{1} << 32U) + row : birth;
+  }
+
+ private:
+  friend class LocalView;
+
+  [[nodiscard]] std::uint32_t place_in_gap(std::uint32_t number) const;
+  void keep_events(const std::vector<std::uint32_t>& places, std::uint32_t first,
+                   std::uint32_t end);
+  void keep_positions(std::uint32_t head, std::uint32_t begin);
+
+  DeviceRecord record_;
+  Column<std::uint32_t> numbers_;  // of the events that are kept
+  std::uint32_t events_ = 0;
+  std::uint32_t head_ = 0;  // all events before this one are kept
+  std::uint32_t recent_ = 0;
+  std::uint32_t recent_place_ = 0;
+};
+
+// While it exists, the record is a run of its own: rows, segments, labellings and marks are
+// numbered by the events that are kept. With fates, what is live has its death, and the events of
+// those deaths follow the last one.
+class LocalView {
+ public:
+  explicit LocalView(KeptRun& run, const Fates* fates = nullptr);
+  LocalView(const LocalView&) = delete;
+  LocalView& operator=(const LocalView&) = delete;
+  ~LocalView();
+
+  [[nodiscard]] const DeviceRecord& record() const { return run_.record_; }
+  [[nodiscard]] DeviceRecord& record() { return run_.record_; }
+  // In numbers of the run.
+  [[nodiscard]] std::uint32_t birth(std::size_t row) const { return births_[row]; }
+  [[nodiscard]] std::uint32_t death(std::size_t row) const { return deaths_[row]; }
+  [[nodiscard]] std::uint32_t completion(std::size_t row) const { return completions_[row]; }
+
+ private:
+  void add_fates(const Fates& fates);
+  void swap_all();
+
+  KeptRun& run_;
+  std::size_t events_ = 0;  // without those of fates
+  // The other numbers: local ones until they are swapped in.
+  Column<std::uint32_t> births_;
+  Column<std::uint32_t> deaths_;
+  Column<std::uint32_t> completions_;
+  Column<std::uint32_t> segment_births_;
+  Column<std::uint32_t> segment_deaths_;
+  std::vector<Labelling> labellings_;
+  std::vector<PhaseMark> marks_;
+};
+
+}  // namespace gpumemprof

@@ -1,0 +1,251 @@
+#include "windows/windowed_run.h"
+
+#include <algorithm>
+
+#include "analysis/code/shown_file.h"
+#include "event/plausible.h"
+
+namespace gpumemprof {
+
+// One delivery of the run. The first one fills the store; later ones find everything there.
+class WindowedRun::Pass final : public EventSink {
+ public:
+  using VisitorOf = std::function<WindowVisitor&(DeviceIndex)>;
+
+  Pass(WindowedRun& run, Order order, VisitorOf visitor_of)
+      : run_(run), store_(run.store_), order_(order), visitor_of_(std::move(visitor_of)) {}
+
+  StringId add_string(std::string_view text) override { return store_.add_string(text); }
+  [[nodiscard]] std::string_view text(StringId id) const override { return store_.text(id); }
+  FrameId add_frame(const Frame& frame) override { return store_.add_frame(frame); }
+  StackId add_stack(StackId caller, FrameId frame) override {
+    return store_.add_stack(caller, frame);
+  }
+  std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
+  std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
+  std::uint32_t add_label_set(std::span<const Label> labels) override;
+  void add_module(const ModuleLabel& module) override {
+    ends_flush_ = true;
+    if (order_ == Order::first) store_.add_module(module);
+  }
+  void add_annotation(const Annotation& annotation) override {
+    ends_flush_ = true;
+    if (order_ == Order::first) store_.add_annotation(annotation);
+  }
+  void set_settings(const AllocatorSettings& settings) override {
+    if (order_ == Order::first) store_.set_settings(settings);
+  }
+  void set_origin(const Origin& origin) override {
+    if (order_ == Order::first) store_.set_origin(origin);
+  }
+  void add_events(DeviceIndex device, EventColumns&& events) override;
+  void add_segment(StateEdge edge, const SegmentState& segment,
+                   std::span<const BlockState> blocks) override {
+    if (edge == StateEdge::start) pass(segment.device).add_start(segment, blocks);
+  }
+  void add_lost_events(const LostEvents& lost) override {
+    ends_flush_ = true;
+    pass(lost.device).add(lost);
+  }
+  void add_sample(const DeviceSample& sample) override {
+    ends_flush_ = true;
+    samples_.push_back(sample);
+    if (order_ == Order::first) store_.add_sample(sample);
+  }
+  void add_labelling(const Labelling& labelling) override {
+    ends_flush_ = true;
+    ++labellings_;
+    if (!run_.is_surveyed_ && labelling.set < run_.last_use_.size())
+      run_.last_use_[labelling.set] = labellings_;
+    pass(labelling.device).add(labelling);
+  }
+  void add_phase_mark(const PhaseMark& mark) override {
+    ends_flush_ = true;
+    pass(mark.device).add(mark);
+  }
+
+  // The driver may be sampled before the device has an event.
+  void hand_over_samples();
+  void finish() {
+    for (auto& [device, pass] : passes_) pass->finish();
+  }
+  [[nodiscard]] std::map<DeviceIndex, std::unique_ptr<DevicePass>>& passes() { return passes_; }
+
+ private:
+  DevicePass& pass(DeviceIndex device);
+  void forget_label_sets();
+
+  WindowedRun& run_;
+  Store& store_;
+  Order order_;
+  VisitorOf visitor_of_;
+  std::map<DeviceIndex, std::unique_ptr<DevicePass>> passes_;
+  std::vector<DeviceSample> samples_;  // that no survey has yet
+  std::uint32_t label_sets_ = 0;
+  std::uint64_t labellings_ = 0;
+  std::uint64_t labels_ = 0;  // that were added since sets were last forgotten
+  bool ends_flush_ = false;
+};
+
+// A set of labels belongs to a step: there are as many as steps. The survey only asks whether they
+// are those of training; later, a set is forgotten after its last use.
+std::uint32_t WindowedRun::Pass::add_label_set(std::span<const Label> labels) {
+  constexpr std::uint64_t kManyLabels = 1U << 18U;
+  const std::uint32_t row = label_sets_++;
+  if (!run_.is_surveyed_) {
+    const auto trains = [](const Label& label) {
+      return label.kind == LabelKind::gradient || label.kind == LabelKind::optimizer_state;
+    };
+    const auto found = std::ranges::find_if(labels, trains);
+    const std::size_t first =
+        found == labels.end() ? 0 : static_cast<std::size_t>(found - labels.begin());
+    if (order_ == Order::first)
+      store_.add_label_set(labels.subspan(first, std::min<std::size_t>(labels.size(), 1)));
+    run_.last_use_.push_back(0);
+    return row;
+  }
+  store_.put_label_set(row, labels);
+  labels_ += labels.size();
+  if (labels_ > kManyLabels) {
+    labels_ = 0;
+    forget_label_sets();
+  }
+  return row;
+}
+
+void WindowedRun::Pass::forget_label_sets() {
+  std::vector<bool> is_kept(store_.label_set_count());
+  for (std::size_t set = 0; set < is_kept.size(); ++set)
+    is_kept[set] = set < label_sets_ && run_.last_use_[set] > labellings_;
+  for (const auto& [device, known] : passes_) {
+    for (const Labelling& labelling : known->run().record().labellings) {
+      if (labelling.set < is_kept.size()) is_kept[labelling.set] = true;
+    }
+  }
+  store_.keep_label_sets(is_kept);
+}
+
+DevicePass& WindowedRun::Pass::pass(DeviceIndex device) {
+  std::unique_ptr<DevicePass>& known = passes_[device];
+  if (known) return *known;
+  const auto starts = run_.starts_expandable_.find(device);
+  known = std::make_unique<DevicePass>(
+      device, store_, run_.sizes_, visitor_of_(device),
+      starts == run_.starts_expandable_.end() ? std::nullopt : std::optional(starts->second));
+  return *known;
+}
+
+void WindowedRun::Pass::hand_over_samples() {
+  std::erase_if(samples_, [&](const DeviceSample& sample) {
+    if (run_.is_surveyed_) return true;
+    const auto survey = run_.surveys_.find(sample.device);
+    if (survey == run_.surveys_.end()) return false;
+    survey->second->add(sample);
+    return true;
+  });
+}
+
+void WindowedRun::Pass::add_events(DeviceIndex device, EventColumns&& events) {
+  // The longest flush of a recorder, with room; only a recording without labels and samples gets
+  // that far.
+  constexpr std::uint32_t kMostOfFlush = 1U << 18U;
+  if (!samples_.empty()) hand_over_samples();
+  if (ends_flush_) {
+    for (auto& [index, known] : passes_) known->complete(known->run().events());
+    ends_flush_ = false;
+  }
+  for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
+  for (std::uint64_t& bytes : events.size_bytes) bytes = plausible_size(bytes);
+  DevicePass& known = pass(device);
+  known.add(events);
+  known.complete(known.run().events() - std::min(known.run().events(), kMostOfFlush));
+}
+
+WindowedRun::WindowedRun(std::string path, Deliver deliver, WindowSizes sizes)
+    : path_(std::move(path)), deliver_(std::move(deliver)), sizes_(sizes) {}
+
+WindowedRun::~WindowedRun() = default;
+
+Result<bool> WindowedRun::survey() {
+  const Result<bool> done = survey(Order::first);
+  // What the first segment is shows late; the settings may have changed before it.
+  if (!done || !done.value() || starts_expandable_.empty()) return done;
+  return survey(Order::later);
+}
+
+Result<bool> WindowedRun::survey(Order order) {
+  surveys_.clear();
+  last_use_.clear();
+  Pass pass(*this, order, [this](DeviceIndex device) -> WindowVisitor& {
+    std::unique_ptr<Survey>& survey = surveys_[device];
+    survey = std::make_unique<Survey>(device, store_);
+    return *survey;
+  });
+  const Status delivered = deliver_(pass);
+  if (!delivered) return delivered.error();
+  pass.hand_over_samples();
+  const Origin& origin = store_.origin();
+  if (!origin.has_start || origin.has_segments) return false;
+  pass.finish();
+  store_.set_program_folder(program_folder(store_));
+  for (const auto& [device, known] : pass.passes()) {
+    const bool assumed = store_.settings().expandable_segments;
+    if (order == Order::first && known->first_segment().value_or(assumed) != assumed)
+      starts_expandable_[device] = !assumed;
+    Survey& survey = *surveys_[device];
+    survey.take_card(known->run().record());
+    survey.result().replay = known->replay();
+    const DeviceFacts& facts = store_.facts().device(device);
+    if (facts.alloc_retries) {
+      survey.result().replay.counters.alloc_retries = facts.alloc_retries;
+      survey.result().replay.counters.are_retries_counted = true;
+    }
+  }
+  return true;
+}
+
+Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
+  Overview overview;
+  overview.path = path_;
+  std::vector<DeviceExtent> extents;
+  std::string known_devices;
+  std::vector<DeviceIndex> asked;
+  for (const auto& [device, survey] : surveys_) {
+    const Survey::Result& found = survey->result();
+    extents.push_back(found.extent);
+    overview.events += found.events;
+    overview.allocations += found.replay.counters.allocations;
+    overview.frees += found.replay.counters.frees;
+    known_devices += (known_devices.empty() ? "" : ", ") + store_.device_name(device);
+    if (options.device && *options.device != device) continue;
+    if (options.at.kind == AskedMoment::Kind::event && options.at.event >= found.events)
+      return no_such_event(path_, store_.device_name(device), options.at.event, found.events);
+    asked.push_back(device);
+  }
+  if (options.device && asked.empty()) return no_such_device(path_, *options.device, known_devices);
+  std::map<DeviceIndex, std::unique_ptr<Summary>> summaries;
+  for (const DeviceIndex device : asked)
+    summaries.emplace(device,
+                      std::make_unique<Summary>(store_, surveys_[device]->result(), options.at));
+  is_surveyed_ = true;
+  at_end_ = Overview();
+  class Nobody final : public WindowVisitor {
+    void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
+  } nobody;
+  Pass pass(*this, Order::later, [&](DeviceIndex device) -> WindowVisitor& {
+    const auto summary = summaries.find(device);
+    return summary == summaries.end() ? static_cast<WindowVisitor&>(nobody) : *summary->second;
+  });
+  const Status delivered = deliver_(pass);
+  if (!delivered) return delivered.error();
+  pass.finish();
+  for (auto& [device, summary] : summaries) {
+    surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
+    overview.devices.push_back(std::move(summary->overview()));
+    at_end_.devices.push_back(std::move(summary->at_end()));
+  }
+  overview.completeness = find_completeness(store_, extents);
+  return overview;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,57 @@
+// WindowedRun: the report of a run that is too long to be held in memory.
+//
+// Whatever delivers the run is read twice, in order: once to survey it, once to sum it up. Memory
+// grows with the steps, the lines of code and what is live, not with the events.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/overview/overview.h"
+#include "event/event_sink.h"
+#include "windows/summary.h"
+#include "windows/survey.h"
+
+namespace gpumemprof {
+
+class WindowedRun {
+ public:
+  // Delivers the run from its beginning into the sink; called for each pass.
+  using Deliver = std::function<Status(EventSink& sink)>;
+
+  WindowedRun(std::string path, Deliver deliver, WindowSizes sizes);
+  ~WindowedRun();
+  WindowedRun(const WindowedRun&) = delete;
+  WindowedRun& operator=(const WindowedRun&) = delete;
+
+  // The first pass. False if it must be read as a whole: the state at its start is not known.
+  Result<bool> survey();
+  // The second pass.
+  Result<Overview> overview(const OverviewOptions& options);
+  // The last overview, about the end instead.
+  [[nodiscard]] Overview& at_end() { return at_end_; }
+
+  // What events refer to; no events.
+  [[nodiscard]] const Store& store() const { return store_; }
+
+ private:
+  class Pass;
+  enum class Order : std::uint8_t { first, later };
+
+  Result<bool> survey(Order order);
+
+  std::string path_;
+  Deliver deliver_;
+  WindowSizes sizes_;
+  Store store_;
+  std::map<DeviceIndex, std::unique_ptr<Survey>> surveys_;
+  std::map<DeviceIndex, bool> starts_expandable_;
+  std::vector<std::uint64_t> last_use_;  // by set of labels: the last labelling that uses it
+  bool is_surveyed_ = false;
+  Overview at_end_;
+};
+
+}  // namespace gpumemprof

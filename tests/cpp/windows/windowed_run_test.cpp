@@ -1,0 +1,87 @@
+// The report of a run that is read in windows equals that of the run read whole.
+#include "windows/windowed_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "report/json/overview_json.h"
+#include "windows/flushed_run.h"
+
+namespace gpumemprof {
+namespace {
+
+// Of the tests, or of a folder that someone wants to compare.
+std::vector<std::string> recordings() {
+  const char* const folder = std::getenv("GPUMEMPROF_WINDOW_DATA");
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           folder == nullptr ? GPUMEMPROF_TEST_DATA : folder)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with(".gmp") || path.ends_with(".pickle.gz")) found.push_back(path);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// The figures that differ, one line for each.
+std::string differences(const nlohmann::json& whole, const nlohmann::json& windowed) {
+  std::string text;
+  for (const nlohmann::json& change : nlohmann::json::diff(whole, windowed)) {
+    const nlohmann::json::json_pointer at(change["path"].get<std::string>());
+    text += "\n  " + change["path"].get<std::string>() + ": ";
+    text += whole.contains(at) ? whole[at].dump().substr(0, 200) : "nothing";
+    text += " -> ";
+    text += change.contains("value") ? change["value"].dump().substr(0, 200) : "nothing";
+  }
+  return text;
+}
+
+class WindowedRecordings : public testing::TestWithParam<std::string> {};
+
+TEST_P(WindowedRecordings, HaveTheReportOfTheWholeRun) {
+  const Result<std::shared_ptr<const Recording>> recording = Recording::open(GetParam());
+  if (!recording) GTEST_SKIP() << recording.error().sentence();
+  constexpr std::uint32_t kFlush = 64;
+  FlushedRun source(*recording.value(), kFlush);
+  const Result<std::shared_ptr<const Recording>> whole = Recording::from(source, "run.gmp");
+  ASSERT_TRUE(whole);
+  for (const std::uint32_t events : {300U, 1000U, 5000U}) {
+    WindowedRun windowed(
+        "run.gmp", [&](EventSink& sink) { return source.deliver(sink); }, WindowSizes{events});
+    const Result<bool> is_surveyed = windowed.survey();
+    ASSERT_TRUE(is_surveyed);
+    ASSERT_TRUE(is_surveyed.value());
+    for (const AskedMoment at : {AskedMoment{}, AskedMoment{AskedMoment::Kind::end, 0}}) {
+      const Result<Overview> expected = whole.value()->overview({at, {}});
+      const Result<Overview> found = windowed.overview({at, {}});
+      ASSERT_TRUE(expected);
+      ASSERT_TRUE(found) << found.error().sentence();
+      const auto json = [&](const Overview& overview, const Store& store) {
+        return nlohmann::json::parse(overview_json(overview, store, kAllGroups));
+      };
+      const nlohmann::json of_whole = json(expected.value(), whole.value()->store());
+      const nlohmann::json of_windows = json(found.value(), windowed.store());
+      EXPECT_TRUE(of_whole == of_windows)
+          << "windows of " << events << " events" << differences(of_whole, of_windows);
+    }
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<std::string>& parameter) {
+  const std::filesystem::path path(parameter.param);
+  std::string name = path.parent_path().filename().string() + "_" + path.stem().string();
+  for (char& letter : name) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Data, WindowedRecordings, testing::ValuesIn(recordings()), name_of);
+
+}  // namespace
+}  // namespace gpumemprof

@@ -1,0 +1,81 @@
+"""Where alerts go: logging, warnings, a webhook, a command; and what happens if that fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import gpumemprof
+import pytest
+from gpumemprof.alerts.rule import Alert
+from gpumemprof.alerts.sinks import BackgroundSink, command_sink, logging_sink, webhook_sink
+
+ALERT = Alert("headroom<5%", "headroom", 0.031, 0.05, "cuda:0", 1e9, "headroom is 3.1 %")
+
+
+def test_a_webhook_gets_the_alert_as_json() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    sink = BackgroundSink("it", webhook_sink(f"http://127.0.0.1:{server.server_port}/x"))
+    sink(ALERT)
+    sink.close()
+    server.shutdown()
+    assert bodies == [{"text": "gpumemprof: headroom is 3.1 %", **ALERT.to_dict()}]
+
+
+def test_a_webhook_that_fails_is_one_warning() -> None:
+    sink = BackgroundSink("http://127.0.0.1:9/", webhook_sink("http://127.0.0.1:9/"))
+    with pytest.warns(gpumemprof.RecordingWarning, match="could not be passed") as caught:
+        for _ in range(3):
+            sink(ALERT)
+        sink.close()
+    assert len(caught) == 1
+
+
+def test_a_webhook_is_an_http_address() -> None:
+    with pytest.raises(gpumemprof.UsageError, match="http"):
+        gpumemprof.MemoryTracker("cpu", webhook="file:///etc/passwd")
+
+
+def test_a_command_gets_the_alert(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = (
+        "import os, sys\n"
+        f"open({str(out)!r}, 'w').write(sys.stdin.read() + os.environ['GPUMEMPROF_ALERT'])"
+    )
+    sink = BackgroundSink("it", command_sink([sys.executable, "-c", program]))
+    sink(ALERT)
+    sink.close(60)
+    assert out.read_text() == json.dumps(ALERT.to_dict()) + ALERT.message
+
+
+def test_a_command_that_fails_is_one_warning() -> None:
+    sink = BackgroundSink("the command", command_sink(f"{sys.executable} -c 'raise SystemExit(3)'"))
+    with pytest.warns(gpumemprof.RecordingWarning, match="exit code 3"):
+        sink(ALERT)
+        sink.close(60)
+
+
+def test_alerts_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        logging_sink("somewhere")(ALERT)
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("somewhere", "headroom is 3.1 %")
+    ]

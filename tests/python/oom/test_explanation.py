@@ -1,0 +1,109 @@
+"""The explanation of recorded failures, made in another process; the recordings are of a GPU."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from gpumemprof.failure import explanation
+from gpumemprof.failure.explanation import Explanation, Question, ask
+
+RECORDINGS = Path(__file__).resolve().parents[2] / "data" / "oom"
+FRAGMENTED = RECORDINGS.parent / "snapshots" / "oom_fragmented.pickle.gz"
+CAUSES = [path.stem.removeprefix("oom_") for path in sorted(RECORDINGS.glob("*.gmp"))]
+
+
+def question(path: Path, **changed: object) -> Question:
+    usual = Question(str(path), time.time_ns(), "CUDA out of memory.", True, None, 80)
+    return usual._replace(**changed)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be slow; how long it takes is not what is tested."""
+    monkeypatch.setenv("GPUMEMPROF_EXPLAIN_SECONDS", "120")
+
+
+def explained(path: Path, **changed: object) -> Explanation:
+    found = ask(question(path, **changed))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_names_the_cause_and_who_holds_the_memory(cause: str) -> None:
+    found = explained(RECORDINGS / f"oom_{cause}.gmp")
+    assert found.cause == cause
+    assert not found.is_cut
+    first = found.page.splitlines()[0]
+    assert first.startswith("gpumemprof: cuda:0 ran out of memory: ")
+    # In this one no simulated setting joins the gaps.
+    assert first.startswith("gpumemprof: cuda:0 ran out of memory: probably") == (
+        cause == "fragmentation"
+    )
+    assert "In use: " in found.page
+    assert "by line of your code" in found.page
+    assert "Largest tensors: " in found.page
+    assert found.page.splitlines()[-1].strip().startswith("Next: gpumemprof report ")
+    assert found.note.splitlines()[0] == first
+    assert len(found.note.splitlines()) < len(found.page.splitlines())
+    assert all(len(line) <= 80 or "gpumemprof" in line for line in found.page.splitlines())
+
+
+def test_fragmentation_names_a_setting_that_was_simulated() -> None:
+    page = " ".join(explained(FRAGMENTED).page.split())
+    assert "expandable_segments:True, the same run gets past this request" in page
+    assert "reserved (simulated" in page
+
+
+def test_a_shortage_says_that_no_setting_helps_and_by_how_much() -> None:
+    page = " ".join(explained(RECORDINGS / "oom_shortage.gmp").page.split())
+    assert "Under any allocator setting: " in page
+    assert "short, even with all gaps joined." in page
+
+
+def test_a_failure_outside_the_allocator_is_explained_from_the_last_event() -> None:
+    error = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+    found = explained(RECORDINGS / "oom_outside_pool.gmp", is_allocator=False, error=error)
+    assert found.cause == ""
+    page = " ".join(found.page.split())
+    assert f"memory outside PyTorch's allocator ran out: {error}" in page
+    assert "the card had" in page
+    assert "outside the pool" in page
+
+
+def test_a_device_without_a_failure_is_explained_all_the_same() -> None:
+    found = explained(RECORDINGS / "oom_limit.gmp", device=None, is_allocator=True)
+    assert found.cause == "limit"
+    assert ask(question(RECORDINGS / "oom_limit.gmp", device=5)) is None
+
+
+def test_a_file_that_cannot_be_read_explains_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty.gmp").write_bytes(b"")
+    assert ask(question(tmp_path / "empty.gmp")) is None
+    assert ask(question(tmp_path / "missing.gmp")) is None
+
+
+def test_too_little_time_gives_no_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUMEMPROF_EXPLAIN_SECONDS", "0.001")
+    assert ask(question(RECORDINGS / "oom_limit.gmp")) is None
+    monkeypatch.setenv("GPUMEMPROF_EXPLAIN_SECONDS", "0")
+    assert ask(question(RECORDINGS / "oom_limit.gmp")) is None
+
+
+def test_a_cut_answer_is_used_up_to_its_last_whole_line() -> None:
+    rows = [
+        {"note": "n1", "page": "p1", "cause": "fragmentation", "is_last": False},
+        {"note": "n2", "page": "p2", "cause": "fragmentation", "is_last": True},
+    ]
+    lines = [json.dumps(row).encode() for row in rows]
+    assert explanation._read(lines[0] + b"\n" + lines[1][:20], False) == (
+        "n1",
+        "p1",
+        "fragmentation",
+        True,
+    )
+    assert explanation._read(b"\n".join(lines), False) == ("n2", "p2", "fragmentation", False)
+    assert explanation._read(b"", False) is None

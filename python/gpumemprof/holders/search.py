@@ -460,7 +460,7 @@ def _result(search: _Search, count: int, started: float) -> Holders:
     unheld = seen & ~held
     if unheld:
         result.cycle = search.cycle(unheld)
-        if result.cycle is None and not chains:
+        if result.cycle is None and not chains and search.is_whole:
             result.unknown_holder = search.unknown(unheld)
     result.seconds = time.thread_time() - started
     return result

@@ -128,6 +128,12 @@ def advice_json(
     other: RecordingHandle | None,
     together: list[list[str]],
 ) -> str: ...
+def leaks_json(
+    recording: RecordingHandle,
+    memory_limit: int | None,
+    suppressions: list[str],
+    device: int | None,
+) -> str: ...
 def write_simulated(
     recording: RecordingHandle,
     alloc_confs: list[str],

@@ -60,6 +60,7 @@ class LeaksOfRun:
         for leak in [*self._watch.leaks, *self._watch.candidates]:
             now = found.get(leak.site)
             if now is None or not now.holders.is_known:
+                leak.is_past = now is None
                 found[leak.site] = leak
         return [*found.values()][:_MOST_STORED]
 

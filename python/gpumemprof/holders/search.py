@@ -329,7 +329,7 @@ class _Search:
         """All chains, grouped; of several ways to one container, the first comes first."""
         found: list[Chain] = []
         taken: dict[tuple[int, int], tuple[object, ...]] = {}
-        for root, number in sorted(self._found, key=lambda one: not one[0].is_user):
+        for root, number in sorted(self._found, key=self._rank):
             visit = self._visits[number]
             remaining = visit.mask
             while remaining:
@@ -345,6 +345,12 @@ class _Search:
                 is_alias = holder is not None and taken.setdefault((block, holder), key) != key
                 found.append(Chain(root, links, is_alias))
         return grouped(found)
+
+    def _rank(self, found: tuple[Root, int]) -> tuple[bool, float, int]:
+        """The nearest name first; of those, one that lasts: a global, then an outer function's."""
+        root, number = found
+        nearness = self._visits[number].depth + (0.5 if root.depth else 0.0)
+        return not root.is_user, nearness, root.depth
 
     def _before(self, number: int, block: int) -> int | None:
         """What directly holds the owner of a block on this way; None if it is the owner itself."""
@@ -454,7 +460,7 @@ def _result(search: _Search, count: int, started: float) -> Holders:
     unheld = seen & ~held
     if unheld:
         result.cycle = search.cycle(unheld)
-        if result.cycle is None and not chains:
+        if result.cycle is None and not chains and search.is_whole:
             result.unknown_holder = search.unknown(unheld)
     result.seconds = time.thread_time() - started
     return result

@@ -1,7 +1,7 @@
 """On a GPU: what watching for leaks adds to a training step, and whether a leak's holder is found.
 
-python tests/device/holders/watch_cost.py [SECONDS] prints one line of JSON; about 30 s. Steps with and
-without the watch take turns in one process, in blocks of 20 that are compared pair by pair.
+python tests/device/holders/watch_cost.py [SECONDS] prints one line of JSON; about 30 s. Steps with
+and without the watch take turns in one process, in blocks of 20 that are compared pair by pair.
 """
 
 from __future__ import annotations

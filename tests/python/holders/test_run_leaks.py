@@ -50,7 +50,7 @@ def test_a_global_that_keeps_graphs(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "over\n")
     assert "gpumemprof: memory grows at train.py:" in done.stderr
     rows = [row for row in _rows(tmp_path) if row["grows"]]
-    texts = {row["text"] for row in rows}
+    texts = {text for row in rows for text in (row["text"], *row["others"])}
     assert any(text.startswith("losses[0…2") and "_saved_mat1" in text for text in texts), texts
     first = rows[0]
     assert set(first) >= {"site", "chain", "text", "bytes", "blocks"}
@@ -74,6 +74,7 @@ def test_a_local_of_a_function_that_returns(tmp_path: Path) -> None:
     (row,) = [row for row in _rows(tmp_path) if row["grows"]]
     assert row["text"].startswith("history[0…"), row["text"]
     assert "local of train(), train.py:" in row["text"]
+    assert row["is_past"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,8 @@ def test_however_the_program_ends(
     assert (done.returncode, done.stdout) == (code, "")
     own = [line for line in done.stderr.splitlines() if "gpumemprof" not in line]
     assert last_line is None or last_line in own
-    assert [row["text"] for row in _rows(tmp_path) if row["grows"]] == ["kept[0…29]"]
+    (row,) = [row for row in _rows(tmp_path) if row["grows"]]
+    assert row["text"].startswith("kept[0…2"), row["text"]
 
 
 def test_a_signal_prints_what_grows_so_far(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_leak_is_reported_once(temporary_files: Path) -> None:
     assert leak.held_by.startswith("training.history[0…")
     assert leak.file.endswith("test_watch.py")
     assert _hooks() == before
-    assert list(temporary_files.iterdir()) == []
+    assert list(temporary_files.glob("*.gmp")) == []
 
 
 def test_a_healthy_training_is_not_reported() -> None:

@@ -290,7 +290,7 @@ void bind_capture(nb::module_& module) {
   module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
-  module.def("capture_flush", &capture::flush, nb::arg("recording"),
+  module.def("capture_flush_recording", &capture::flush_recording, nb::arg("recording"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_is_recording", capture::is_recording);
   module.def(

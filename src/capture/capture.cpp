@@ -116,7 +116,7 @@ bool flush(std::chrono::milliseconds most) {
   return done.wait_for(most) == std::future_status::ready;
 }
 
-void flush(RecordingNumber recording) {
+void flush_recording(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
   engine->run_and_wait([recording](Drain& drain) {

@@ -94,7 +94,7 @@ void stop_all(const std::string& reason);
 bool flush(std::chrono::milliseconds most);
 // Everything that happened before the call can be read from the file when it returns. Waits for the
 // drain thread: release the GIL first.
-void flush(RecordingNumber recording);
+void flush_recording(RecordingNumber recording);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);

@@ -60,7 +60,8 @@ void fields(Archive& archive, OomReport& oom) {
   archive(oom.event, oom.wanted_bytes, oom.device_free_bytes, oom.largest_free_bytes, oom.memory,
           oom.stack, oom.cause, oom.contributing, oom.doubts, oom.limit, oom.is_limit_stated,
           oom.card_bytes, oom.other_processes_bytes, oom.outside_bytes, oom.short_bytes,
-          oom.hoarded_blocks, oom.surviving_confs, oom.is_need_known);
+          oom.hoarded_blocks, oom.largest_earlier_bytes, oom.grown_bytes, oom.surviving_confs,
+          oom.surviving_reserved_bytes, oom.is_simulation_skipped, oom.is_need_known);
 }
 template <typename Archive>
 void fields(Archive& archive, DeviceOverview& device) {
@@ -75,13 +76,14 @@ void fields(Archive& archive, DeviceOverview& device) {
 template <typename Archive>
 void fields(Archive& archive, LostPeriod& period) {
   archive(period.device, period.from_event, period.to_event, period.from_ns, period.to_ns,
-          period.events, period.allocations, period.frees);
+          period.events, period.allocations, period.frees, period.is_summarised);
 }
 template <typename Archive>
 void fields(Archive& archive, Completeness& found) {
   archive(found.is_recording, found.is_closed, found.reason, found.problem, found.made, found.lost,
           found.recorded, found.least_lost, found.inferred_frees, found.was_paused,
-          found.lost_periods, found.exact_until_ns);
+          found.summarised, found.lost_periods, found.exact_until_ns, found.host_resident_bytes,
+          found.host_available_bytes, found.host_total_bytes);
 }
 template <typename Archive>
 void fields(Archive& archive, Overview& overview) {

@@ -189,14 +189,16 @@ std::vector<DeviceSample> Summary::samples_of(const KeptRun& run) const {
 
 void Summary::look_at_ooms(const KeptRun& run, const DeviceRecord& record,
                            const std::vector<PhaseSpan>& spans, const Window& window) {
-  for (const std::uint32_t event : survey_.ooms) {
+  for (std::size_t index = 0; index < survey_.ooms.size(); ++index) {
+    const std::uint32_t event = survey_.ooms[index];
     if (!is_inside(event, window)) continue;
     OomReport oom = oom_at(store_, record, survey_.replay, samples_of(run), run.place_of(event),
-                           HistoryPart::window);
+                           HistoryPart::window, survey_.before_ooms[index]);
     oom.event = event;
     oom.is_need_known = is_need_known(store_, record, spans, survey_.kind);
-    overview_.ooms.push_back(std::move(oom));
     overview_.oom_whens.push_back(when(run, event));
+    blame_growth(oom, overview_.growth, overview_.oom_whens.back().step);
+    overview_.ooms.push_back(std::move(oom));
   }
 }
 

@@ -83,7 +83,13 @@ void Survey::follow_events(const KeptRun& run, const Window& window) {
     const Action action = events.action[place];
     floors_.note(number, action, events.size_bytes[place], result_.spans);
     result_.extent.rows.add(action);
-    if (action == Action::oom && result_.ooms.size() < kOomsShown) result_.ooms.push_back(number);
+    if (action == Action::alloc) {
+      ++requests_.count;
+      requests_.largest_bytes = std::max(requests_.largest_bytes, events.size_bytes[place]);
+    } else if (action == Action::oom && result_.ooms.size() < kOomsShown) {
+      result_.ooms.push_back(number);
+      result_.before_ooms.push_back(requests_);
+    }
   }
   std::uint32_t from = window.first;
   for (; next_sample_ < samples_.size(); ++next_sample_) {

@@ -9,6 +9,7 @@
 #include "analysis/card_usage/card_usage.h"
 #include "analysis/completeness/completeness.h"
 #include "analysis/growth/growth.h"
+#include "analysis/oom/oom.h"
 #include "analysis/sources/sources.h"
 #include "analysis/tags/tags.h"
 #include "windows/device_pass.h"
@@ -38,7 +39,8 @@ class Survey final : public WindowVisitor {
     DeviceExtent extent;
     std::uint32_t events = 0;
     std::vector<std::uint32_t> ooms;  // the first few
-    std::vector<TagFigures> tags;     // in order of their first use; what they held most
+    std::vector<EarlierRequests> before_ooms;
+    std::vector<TagFigures> tags;  // in order of their first use; what they held most
     std::optional<CardUsage> card_usage;
     std::vector<DeviceSample> samples;
     DeviceReplay replay;
@@ -65,6 +67,7 @@ class Survey final : public WindowVisitor {
   bool has_marked_steps_ = false;
   bool is_kind_settled_ = false;
   std::uint32_t last_read_ = 0;  // events that were read at the window before
+  EarlierRequests requests_;
   std::vector<PlacedSample> samples_;
   std::size_t next_sample_ = 0;
   SeenCode seen_;

@@ -42,7 +42,7 @@ class FollowedRecording:
         number = self._recording._number
         if number is None:
             return []
-        _core.capture_flush(number)
+        _core.capture_flush_recording(number)
         with contextlib.suppress(Exception):
             if self._run is None:
                 self._run = _core.FollowedRun(self._path)

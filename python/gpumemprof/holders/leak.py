@@ -70,7 +70,12 @@ class Leak:
         return f"{_core.format_bytes(round(self.growth_bytes_per_step))} a step, {now} now"
 
     def __str__(self) -> str:
-        return f"memory grows at {self.where}: {self.growth_text()}; held by {self.held_by}"
+        return f"memory grows at {self.where}: {self.growth_text()}; {self.holder_text()}"
+
+    def holder_text(self) -> str:
+        """The chain in words."""
+        is_sentence = self.held_by.startswith(("held ", "no holder"))
+        return self.held_by if is_sentence else f"held by {self.held_by}"
 
     def row(self) -> dict[str, Any]:
         """As a recording stores it."""

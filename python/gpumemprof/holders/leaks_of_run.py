@@ -85,6 +85,6 @@ class LeaksOfRun:
             print_message("no memory grows from step to step so far")
         for leak in leaks[:_MOST_PRINTED]:
             print_message(f"memory grows at {leak.where}: {leak.growth_text()}")
-            print_lines([f"  held by {leak.held_by}"])
+            print_lines([f"  {leak.holder_text()}"])
         if len(leaks) > _MOST_PRINTED:
             print_lines([f"  … and {len(leaks) - _MOST_PRINTED} more"])

@@ -279,7 +279,10 @@ class _Search:
         is_new = known is None or known.depth < 0
         for number, way in links:
             child = wanted.get(number)
-            if child is None or child.thing is holder:
+            if child is None:
+                continue
+            if child.thing is holder:
+                self._cycles.append((id(holder), number, way[0]))
                 continue
             if not is_new and known is not None and known.depth != depth:
                 self._cycles.append((id(holder), number, way[0]))
@@ -366,23 +369,25 @@ class _Search:
             visit = self._visits.get(child)
             if visit is None or not visit.mask & unheld:
                 continue
-            block = visit.mask & unheld
-            block &= -block
-            way, names = [link], [class_name(type(self._visits[holder].thing))]
-            number = child
-            for _ in range(_DEEPEST):
-                if number == holder:
-                    root = Root(names[0])
-                    return f"{Chain(root, way)} → {names[0]}"
-                entry = next(
-                    (e for e in self._visits[number].children if e[2] & block and e[0] != number),
-                    None,
-                )
-                if entry is None or entry[0] == 0:
-                    break
-                way += entry[1]
-                number = entry[0]
+            way = self._way_between(child, holder)
+            if way is not None:
+                name = class_name(type(self._visits[holder].thing))
+                return f"{Chain(Root(name), [link, *way])} → {name}"
         return None
+
+    def _way_between(self, start: int, end: int) -> list[Link] | None:
+        """The shortest way from an object to one that it holds."""
+        ways: dict[int, list[Link]] = {start: []}
+        level = [start]
+        while level and end not in ways:
+            following = []
+            for number in level:
+                for child, links, _ in self._visits[number].children:
+                    if child and child not in ways:
+                        ways[child] = ways[number] + links
+                        following.append(child)
+            level = following
+        return ways.get(end)
 
     def unknown(self, unheld: int) -> str:
         """What is farthest from the blocks that no name holds."""

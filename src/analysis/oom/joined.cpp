@@ -19,9 +19,8 @@ bool is_over(const SimulationDeadline& deadline) {
 // The setting that most often helps comes first: there may be time for only one.
 std::vector<AllocConf> likely_first(TorchVersion version) {
   std::vector<AllocConf> settings = sim::sensible_settings(version);
-  std::stable_partition(settings.begin(), settings.end(), [](const AllocConf& conf) {
-    return conf.settings.expandable_segments;
-  });
+  std::stable_partition(settings.begin(), settings.end(),
+                        [](const AllocConf& conf) { return conf.settings.expandable_segments; });
   return settings;
 }
 
@@ -53,8 +52,7 @@ JoinedRuns::Answer JoinedRuns::survivors(std::uint32_t event, const sim::MemoryL
     if (!run) continue;
     const std::uint32_t failed = run.value().first_oom_event;
     if (failed != kNoEvent && failed <= event) continue;
-    if (answer.surviving_confs.empty())
-      answer.reserved_bytes = run.value().peak_reserved_bytes;
+    if (answer.surviving_confs.empty()) answer.reserved_bytes = run.value().peak_reserved_bytes;
     answer.surviving_confs.push_back(to_string(conf));
     if (record_.events.size() > kEventsForAll) break;
   }

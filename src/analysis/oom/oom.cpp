@@ -32,6 +32,9 @@ class Verdict {
         deadline_(deadline),
         oom_(oom) {}
 
+  // Requests that the record no longer holds.
+  void count_earlier(std::uint64_t requests) { earlier_requests_ = requests; }
+
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
     if (!is_known) doubt(OomDoubt::history);
@@ -140,10 +143,10 @@ class Verdict {
 
   // A request out of all proportion to what the program asked for before: a wrong shape, perhaps.
   void blame_request(const ByteRange& room) {
-    constexpr std::size_t kFewest = 8;
+    constexpr std::uint64_t kFewest = 8;
     constexpr std::uint64_t kTimes = 8;
     const AllocationColumns& rows = record_.allocations;
-    std::size_t count = 0;
+    std::uint64_t count = earlier_requests_;
     for (std::size_t row = 0; row < rows.size(); ++row) {
       if (rows.alloc_event[row] != kNoEvent && rows.alloc_event[row] > oom_.event) continue;
       oom_.largest_earlier_bytes = std::max(oom_.largest_earlier_bytes, rows.requested_bytes[row]);
@@ -222,6 +225,7 @@ class Verdict {
   OomReport& oom_;
   CardState card_;
   std::uint64_t needed_bytes_ = 0;
+  std::uint64_t earlier_requests_ = 0;
   bool binds_limit_ = false;
 };
 
@@ -294,9 +298,13 @@ std::string_view oom_doubt_name(OomDoubt doubt) {
 }
 
 OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part) {
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 EarlierRequests earlier) {
   OomReport report = read_oom(store, record, event);
-  Verdict(store, record, replay, samples, part, {}, report).find();
+  report.largest_earlier_bytes = earlier.largest_bytes;
+  Verdict verdict(store, record, replay, samples, part, {}, report);
+  verdict.count_earlier(earlier.count);
+  verdict.find();
   return report;
 }
 

@@ -72,9 +72,10 @@ struct OomReport {
   std::optional<ByteRange> short_bytes;        // beyond what would have been free in one piece
   // The requesting line had filled the memory by itself and freed nothing: this many blocks.
   std::uint64_t hoarded_blocks = 0;
-  std::uint64_t largest_earlier_bytes = 0;   // of all requests before it
-  std::optional<std::uint64_t> grown_bytes;  // kept from step to step until then, if it kept growing
-  std::vector<std::string> surviving_confs;  // simulated: settings that avoid the failure
+  std::uint64_t largest_earlier_bytes = 0;  // of all requests before it
+  std::optional<std::uint64_t>
+      grown_bytes;  // kept from step to step until then, if it kept growing
+  std::vector<std::string> surviving_confs;    // simulated: settings that avoid the failure
   std::uint64_t surviving_reserved_bytes = 0;  // simulated: the most the first of them reserves
   bool is_simulation_skipped = false;  // for lack of time: it might have found such a setting
   // What the program would still have needed follows from the recording, or it recovered by itself:
@@ -90,9 +91,15 @@ struct OomReport {
 // Whether a record holds the whole run or a window of it: what would have to be simulated from the
 // first event on is then not tried.
 enum class HistoryPart : std::uint8_t { whole, window };
+// What the program had asked for until then, if the record holds a window.
+struct EarlierRequests {
+  std::uint64_t largest_bytes = 0;
+  std::uint64_t count = 0;
+};
 // `samples`: of the device, numbered like the record's events.
 OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part);
+                 const std::vector<DeviceSample>& samples, std::uint32_t event, HistoryPart part,
+                 EarlierRequests earlier = {});
 
 // At most the first `limit` of them: each is a sweep over the whole history.
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,

@@ -62,7 +62,10 @@ TEST_P(WindowedRecordings, HaveTheReportOfTheWholeRun) {
       ASSERT_TRUE(expected);
       ASSERT_TRUE(found) << found.error().sentence();
       const auto json = [&](const Overview& overview, const Store& store) {
-        return nlohmann::json::parse(overview_json(overview, store, kAllGroups));
+        nlohmann::json read = nlohmann::json::parse(overview_json(overview, store, kAllGroups));
+        // A run that is read in windows gets no verdict about leaks.
+        for (nlohmann::json& device : read["devices"]) device.erase("leaks");
+        return read;
       };
       const nlohmann::json of_whole = json(expected.value(), whole.value()->store());
       const nlohmann::json of_windows = json(found.value(), windowed.store());

@@ -90,7 +90,7 @@ def test_every_verb_opens_a_folder(pair: tuple[Path, Path], tmp_path: Path) -> N
         ["report", str(pair[1]), "--html", str(tmp_path / "page.html")],
         ["info", str(pair[1])],
         ["advise", str(pair[1])],
-        ["convert", str(pair[1]), "-o", str(tmp_path / "whole.gmp"), "--to", "gmp"],
+        ["convert", str(pair[1]), str(tmp_path / "whole.gmp"), "--to", "gmp"],
     ):
         done = run_command(tmp_path, ["-m", "gpumemprof", *words], None)
         assert done.returncode == 0, done.stderr

@@ -72,7 +72,8 @@ TRAINED: dict[str, str] = {
     "adamw_foreach": "model, optimizer = made(foreach=True)",
     "adamw_fused": "model, optimizer = made(fused=True)",
     "lazy_modules": """
-model = nn.Sequential(nn.Embedding(50, 8), nn.LazyLinear(32), nn.LazyBatchNorm1d(), nn.Linear(32, 50))
+layers = nn.LazyLinear(32), nn.LazyBatchNorm1d(), nn.Linear(32, 50)
+model = nn.Sequential(nn.Embedding(50, 8), *layers)
 model(torch.randint(0, 50, (16,)))
 optimizer = torch.optim.AdamW(model.parameters())
 """,

@@ -31,7 +31,7 @@ class _Root:
         self.labels = LabelSet()
         self.is_described = False
         self.is_counted = False
-        """Whether its parameters are; those of a lazy module have no size before its first batch."""
+        """Whether its parameters are; a lazy module has none with a size before its first batch."""
         self.is_checked = False
         """Whether it is known that no other module holds it; one that was called may be held."""
 

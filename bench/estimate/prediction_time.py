@@ -1,6 +1,6 @@
 """How long `gpumemprof estimate` takes: processor and wall seconds, and resident memory.
 
-usage: python bench/estimate_time.py [--only NAME...]
+usage: python bench/estimate/prediction_time.py [--only NAME...]
 
 Four programs, the first three of which need transformers: three training steps of GPT-2, a model
 of 70 billion parameters on a card that is too small for it, 256 generated tokens, and the ranks of

@@ -170,7 +170,7 @@ class Recording(RecordingTables):
         self,
         *,
         memory_limit: int | None = None,
-        suppress: Iterable[str] = (),
+        suppress: str | Sequence[str] = (),
         device: str | int | None = None,
     ) -> LeaksJson:
         """Find memory that is never freed, as ``gpumemprof leaks --json`` does.

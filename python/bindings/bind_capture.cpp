@@ -290,7 +290,7 @@ void bind_capture(nb::module_& module) {
   module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
-  module.def("capture_flush", &capture::flush, nb::arg("recording"),
+  module.def("capture_flush_recording", &capture::flush_recording, nb::arg("recording"),
              nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_is_recording", capture::is_recording);
   module.def(
@@ -324,8 +324,8 @@ void bind_capture(nb::module_& module) {
   module.def("capture_replace_with_snapshot", replace_with_snapshot, nb::arg("snapshot"),
              nb::arg("path"), nb::arg("facts"));
   module.def(
-      "capture_flush",
-      [](int most_ms) { return capture::flush(std::chrono::milliseconds(most_ms)); },
+      "capture_flush_all",
+      [](int most_ms) { return capture::flush_all(std::chrono::milliseconds(most_ms)); },
       nb::arg("most_ms"), nb::call_guard<nb::gil_scoped_release>());
   module.def("capture_mark", mark, nb::arg("name"), nb::arg("is_start"));
   module.def(

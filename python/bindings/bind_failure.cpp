@@ -28,8 +28,7 @@ Result<ExplainedFailure> explain(const Recording& recording, const FailureOption
   if (!found) return found.error();
   const Failure& failure = found.value();
   ExplainedFailure explained;
-  explained.text =
-      text::failure_text(failure, recording.store(), recording.path(), error, width);
+  explained.text = text::failure_text(failure, recording.store(), recording.path(), error, width);
   explained.device = failure.device_name;
   explained.device_index = failure.device;
   if (failure.oom) {
@@ -50,9 +49,8 @@ ExplainedFailure explain_failure_of(const RecordingHandle& handle,
   options.until_unix_ns = until_unix_ns;
   options.device = device;
   options.is_outside_allocator = error.has_value();
-  options.deadline =
-      steady_clock::now() +
-      std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+  options.deadline = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
+                                               std::chrono::duration<double>(seconds));
   Result<ExplainedFailure> made = [&] {
     const nb::gil_scoped_release no_gil;
     return explain(*handle.recording, options, error.value_or(""), width);
@@ -79,8 +77,10 @@ nb::str cheapest_remedy_of(const RecordingHandle& handle, const ExplainedFailure
 
 void bind_failure(nb::module_& module) {
   nb::class_<ExplainedFailure>(module, "ExplainedFailure")
-      .def_prop_ro("note", [](const ExplainedFailure& failure) { return to_str(failure.text.note); })
-      .def_prop_ro("page", [](const ExplainedFailure& failure) { return to_str(failure.text.page); })
+      .def_prop_ro("note",
+                   [](const ExplainedFailure& failure) { return to_str(failure.text.note); })
+      .def_prop_ro("page",
+                   [](const ExplainedFailure& failure) { return to_str(failure.text.page); })
       .def_ro("device", &ExplainedFailure::device)
       .def_ro("cause", &ExplainedFailure::cause)
       .def_ro("is_proven", &ExplainedFailure::is_proven)

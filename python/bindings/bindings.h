@@ -43,6 +43,7 @@ T value_or_raise(Result<T>&& result) {
 
 void bind_errors(nb::module_& module);
 void bind_labels(nb::module_& module);
+void bind_leaks(nb::module_& module);
 void bind_places(nb::module_& module);
 void bind_steps(nb::module_& module);
 void bind_recording(nb::module_& module);

@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   gpumemprof::bindings::bind_errors(module);
   gpumemprof::bindings::bind_recording(module);
   gpumemprof::bindings::bind_labels(module);
+  gpumemprof::bindings::bind_leaks(module);
   gpumemprof::bindings::bind_places(module);
   gpumemprof::bindings::bind_steps(module);
   gpumemprof::bindings::bind_report(module);

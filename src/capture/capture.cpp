@@ -103,7 +103,7 @@ void stop_all(const std::string& reason) {
   if (Engine* engine = Engine::existing()) engine->stop_all(reason);
 }
 
-bool flush(std::chrono::milliseconds most) {
+bool flush_all(std::chrono::milliseconds most) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return true;
   const auto is_done = std::make_shared<std::promise<void>>();
@@ -116,7 +116,7 @@ bool flush(std::chrono::milliseconds most) {
   return done.wait_for(most) == std::future_status::ready;
 }
 
-void flush(RecordingNumber recording) {
+void flush_recording(RecordingNumber recording) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
   engine->run_and_wait([recording](Drain& drain) {

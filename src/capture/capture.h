@@ -91,10 +91,10 @@ bool watch_exit();
 void stop_all(const std::string& reason);
 // What happened before the call, and a sample of each card, go to the files as soon as possible.
 // Waits for that, at most this long: release the GIL first. False: it takes longer.
-bool flush(std::chrono::milliseconds most);
+bool flush_all(std::chrono::milliseconds most);
 // Everything that happened before the call can be read from the file when it returns. Waits for the
 // drain thread: release the GIL first.
-void flush(RecordingNumber recording);
+void flush_recording(RecordingNumber recording);
 // Adds to the facts stored in the file.
 void add_facts(RecordingNumber recording, const Facts& facts);
 void set_settings(RecordingNumber recording, const AllocatorSettings& settings);

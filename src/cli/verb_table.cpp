@@ -11,6 +11,7 @@
   VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
   VERB(calibrate, "Measure convolutions on your GPU, for better estimates")                   \
   VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \
+  VERB(leaks,     "Find memory that is never freed, and the lines that allocate it")          \
   VERB(view,      "Open a recording in the browser; two recordings are compared")             \
   VERB(advise,    "Predict what each remedy would save in this run, and its cost")            \
   VERB(simulate,  "Simulate a run under other allocator settings or memory limits")           \

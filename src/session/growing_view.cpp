@@ -18,10 +18,20 @@ constexpr auto kLongestReading = std::chrono::minutes(10);
 // A recorder that has something to write does so within a second.
 constexpr double kQuietSeconds = 10;
 
-std::uint64_t file_bytes(const std::string& path) {
+std::uint64_t bytes_of_file(const std::filesystem::path& path) {
   std::error_code failed;
   const std::uintmax_t size = std::filesystem::file_size(path, failed);
   return failed ? 0 : size;
+}
+
+// A recording in chapters is a folder.
+std::uint64_t recorded_bytes(const std::string& path) {
+  std::error_code failed;
+  std::uint64_t bytes = 0;
+  for (std::filesystem::directory_iterator file(path, failed), end; !failed && file != end;
+       file.increment(failed))
+    bytes += bytes_of_file(file->path());
+  return bytes > 0 ? bytes : bytes_of_file(path);
 }
 
 // Only a recording of our own can grow, and it says when it has been closed.
@@ -42,7 +52,7 @@ Clock::time_point time_of_change(const std::string& path) {
 
 GrowingView::GrowingView(std::vector<std::shared_ptr<const Recording>> recordings) {
   for (const std::shared_ptr<const Recording>& recording : recordings) {
-    const std::uint64_t size = file_bytes(recording->path());
+    const std::uint64_t size = recorded_bytes(recording->path());
     files_.push_back(
         {recording, is_closed_recording(*recording), size, time_of_change(recording->path())});
     // It may have grown while it was read.
@@ -82,10 +92,10 @@ bool GrowingView::look() {
   for (std::size_t index = 0; index < files_.size(); ++index) {
     File& file = files_[index];
     if (file.is_closed) continue;
-    const std::uint64_t size = file_bytes(file.recording->path());
+    const std::uint64_t size = recorded_bytes(file.recording->path());
     if (size != seen_bytes_[index]) file.changed = Clock::now();
     seen_bytes_[index] = size;
-    has_grown |= size > file.size_bytes;
+    has_grown |= size != file.size_bytes;  // old chapters are removed, so it may also fall
   }
   return has_grown;
 }
@@ -95,8 +105,8 @@ void GrowingView::read_again() {
   std::vector<File> files = files_;  // only this thread changes them
   std::vector<std::shared_ptr<const Recording>> recordings;
   for (File& file : files) {
-    const std::uint64_t size = file_bytes(file.recording->path());
-    if (!file.is_closed && size > file.size_bytes) {
+    const std::uint64_t size = recorded_bytes(file.recording->path());
+    if (!file.is_closed && size != file.size_bytes) {
       file.size_bytes = size;
       // One that can no longer be read stays as it was.
       if (auto opened = Recording::open(file.recording->path())) {

@@ -69,6 +69,12 @@ Result<Failure> Recording::explain(const FailureOptions& options) const {
   return explain_failure(store_, replays_, phases_, path_, options);
 }
 
+Result<LeaksReport> Recording::leaks(const LeaksOptions& options) const {
+  Result<LeaksReport> made = find_leaks(store_, replays_, phases_, path_, options);
+  if (made) made.value().completeness = find_completeness(store_);
+  return made;
+}
+
 Result<WhatIf> Recording::whatif(const WhatIfOptions& options) const {
   if (std::optional<Error> reason = why_not_simulated(store_, path_)) return std::move(*reason);
   Result<WhatIf> made = make_whatif(store_, replays_, path_, options);

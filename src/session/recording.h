@@ -9,6 +9,7 @@
 
 #include "analysis/advice/advice.h"
 #include "analysis/failure/failure.h"
+#include "analysis/leaks/leaks.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
@@ -40,6 +41,7 @@ class Recording {
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {}) const;
   [[nodiscard]] Result<Failure> explain(const FailureOptions& options) const;
+  [[nodiscard]] Result<LeaksReport> leaks(const LeaksOptions& options = {}) const;
   [[nodiscard]] Result<WhatIf> whatif(const WhatIfOptions& options) const;
   // `other`: the same program with a different batch size, or nullptr.
   [[nodiscard]] Result<Advice> advise(AdviceOptions options = {},

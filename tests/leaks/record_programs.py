@@ -1,6 +1,7 @@
 """Runs programs of the corpus, several in one process, and records each of them.
 
-record_programs.py FOLDER FILE... writes FOLDER/<topic>.<name>.gmp, and prints the CPU seconds that each program took as JSON.
+record_programs.py FOLDER FILE... writes FOLDER/<topic>.<name>.gmp, and prints the CPU seconds that
+each program took as JSON.
 """
 
 from __future__ import annotations

@@ -71,6 +71,12 @@ TRAINED: dict[str, str] = {
     "adamw": "model, optimizer = made()",
     "adamw_foreach": "model, optimizer = made(foreach=True)",
     "adamw_fused": "model, optimizer = made(fused=True)",
+    "lazy_modules": """
+layers = nn.LazyLinear(32), nn.LazyBatchNorm1d(), nn.Linear(32, 50)
+model = nn.Sequential(nn.Embedding(50, 8), *layers)
+model(torch.randint(0, 50, (16,)))
+optimizer = torch.optim.AdamW(model.parameters())
+""",
     "sgd_without_state": "model, optimizer = made(torch.optim.SGD, lr=0.1)",
     "sgd_with_momentum": "model, optimizer = made(torch.optim.SGD, lr=0.1, momentum=0.9)",
     "tied_weights": """

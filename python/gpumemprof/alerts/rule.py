@@ -12,7 +12,11 @@ __all__ = ["Alert", "Rule", "value_of"]
 
 @dataclass(frozen=True)
 class Alert:
-    """A condition was met."""
+    """A condition was met.
+
+    >>> tracker.alerts[0].condition, tracker.alerts[0].value  # doctest: +SKIP
+    ('headroom<5%', 0.0383)
+    """
 
     condition: str
     """As it was written: ``headroom<5%``."""
@@ -31,7 +35,10 @@ class Alert:
         return self.message
 
     def to_dict(self) -> dict[str, str | float | int]:
-        """For JSON."""
+        """Return it as a dictionary, for JSON.
+
+        >>> json.dumps(alert.to_dict())  # doctest: +SKIP
+        """
         return dict(self.__dict__)
 
 

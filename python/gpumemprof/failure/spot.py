@@ -132,7 +132,7 @@ def _on_raise(error: BaseException) -> None:
     _count += 1
     with contextlib.suppress(Exception):
         _add_limits()
-    _core.capture_flush(0)
+    _core.capture_flush_all(0)
     _raised[error] = _Raised(path, time.time_ns())
     if _count <= _LINES_SHOWN or _is_round(_count):
         _print_line(str(error), path)
@@ -173,7 +173,7 @@ def _question(error: BaseException, raised: _Raised) -> explanation.Question:
 
 def _explain(error: BaseException, raised: _Raised) -> explanation.Explanation | None:
     with contextlib.suppress(Exception):
-        _core.capture_flush(_FLUSH_MS)
+        _core.capture_flush_all(_FLUSH_MS)
     return explanation.ask(_question(error, raised))
 
 

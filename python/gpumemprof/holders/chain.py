@@ -41,6 +41,8 @@ class Root(NamedTuple):
     """Whether it is in the program's own code, not in a library's."""
     kind: str = "variable"
     """``variable``, ``exception`` or ``other``."""
+    depth: int = 0
+    """Of the frame whose variable it is: the outermost is 1; 0 for a name that belongs to none."""
 
 
 @dataclass

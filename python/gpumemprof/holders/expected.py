@@ -165,7 +165,8 @@ class Expectation:
             return f"{when}no one else holds this {self.what}"
         size = f", {_core.format_bytes(self.bytes)}," if self._lives else ""
         held = "; also by ".join(self.held_by)
-        return f"{when}this {self.what}{size} is still held by {held}"
+        held = held if held.startswith("held ") else f"held by {held}"
+        return f"{when}this {self.what}{size} is still {held}"
 
     def __enter__(self) -> Expectation:
         return self

@@ -24,15 +24,20 @@ class FollowedRecording:
         # The program may change its folder.
         self._path = os.path.abspath(recording.path)  # noqa: PTH100 - links stay as they are
         self._run: _core.FollowedRun | None = None
+        self._read = 0
 
     def unread_bytes(self) -> int:
         """About how much a look would have to read."""
+        return self._size() - self._read
+
+    def _size(self) -> int:
+        """Of the file, or of the chapters in a folder."""
         try:
-            return os.stat(self._path).st_size - self._read  # noqa: PTH116
+            if os.path.isdir(self._path):  # noqa: PTH112
+                return sum(entry.stat().st_size for entry in os.scandir(self._path))
+            return os.stat(self._path).st_size  # noqa: PTH116
         except OSError:
             return 0
-
-    _read = 0
 
     def look(self) -> list[_core.KeptSiteRow]:
         """The lines that keep more and more, most bytes first; the file is written out first.
@@ -42,11 +47,11 @@ class FollowedRecording:
         number = self._recording._number
         if number is None:
             return []
-        _core.capture_flush(number)
+        _core.capture_flush_recording(number)
         with contextlib.suppress(Exception):
             if self._run is None:
                 self._run = _core.FollowedRun(self._path)
-            self._read = os.stat(self._path).st_size  # noqa: PTH116
+            self._read = self._size()
             self._run.read(_EVERYTHING, 0, 0)
             return self._run.kept_sites(_MOST_SITES, _MOST_BLOCKS)
         return []

@@ -40,6 +40,8 @@ class Leak:
     growth_bytes_per_step: float | None
     """None: it accumulated, but did not grow lately."""
     device: int = 0
+    is_past: bool = False
+    """Whether the memory has been freed since."""
     holders: Holders = field(default_factory=Holders)
 
     @property
@@ -64,13 +66,19 @@ class Leak:
     def growth_text(self) -> str:
         """How much there is, and how fast it grows."""
         count = f"{self.blocks:,} block" + ("" if self.blocks == 1 else "s")
-        now = f"{_core.format_bytes(self.bytes)} in {count}"
+        held = f"{_core.format_bytes(self.bytes)} in {count}"
+        held += " when it was found" if self.is_past else " now"
         if self.growth_bytes_per_step is None:
-            return now
-        return f"{_core.format_bytes(round(self.growth_bytes_per_step))} a step, {now} now"
+            return held
+        return f"{_core.format_bytes(round(self.growth_bytes_per_step))} a step, {held}"
 
     def __str__(self) -> str:
-        return f"memory grows at {self.where}: {self.growth_text()}; held by {self.held_by}"
+        return f"memory grows at {self.where}: {self.growth_text()}; {self.holder_text()}"
+
+    def holder_text(self) -> str:
+        """The chain in words."""
+        is_sentence = self.held_by.startswith(("held ", "no holder"))
+        return self.held_by if is_sentence else f"held by {self.held_by}"
 
     def row(self) -> dict[str, Any]:
         """As a recording stores it."""
@@ -84,6 +92,7 @@ class Leak:
             "bytes": self.bytes,
             "blocks": self.blocks,
             "grows": self.growth_bytes_per_step is not None,
+            "is_past": self.is_past,
             "looked_at": holders.blocks,
             "held": holders.held_blocks,
         }

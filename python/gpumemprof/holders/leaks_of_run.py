@@ -60,6 +60,7 @@ class LeaksOfRun:
         for leak in [*self._watch.leaks, *self._watch.candidates]:
             now = found.get(leak.site)
             if now is None or not now.holders.is_known:
+                leak.is_past = now is None
                 found[leak.site] = leak
         return [*found.values()][:_MOST_STORED]
 
@@ -85,6 +86,6 @@ class LeaksOfRun:
             print_message("no memory grows from step to step so far")
         for leak in leaks[:_MOST_PRINTED]:
             print_message(f"memory grows at {leak.where}: {leak.growth_text()}")
-            print_lines([f"  held by {leak.held_by}"])
+            print_lines([f"  {leak.holder_text()}"])
         if len(leaks) > _MOST_PRINTED:
             print_lines([f"  … and {len(leaks) - _MOST_PRINTED} more"])

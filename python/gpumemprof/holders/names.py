@@ -111,26 +111,27 @@ class Names:
         main = threading.main_thread().ident
         for ident, innermost in sys._current_frames().items():
             thread = None if ident == main else str(names.get(ident, ident))
+            frames: list[types.FrameType] = []
             current: types.FrameType | None = innermost
+            while current is not None and len(frames) < _MOST_FRAMES:
+                frames.append(current)
+                current = current.f_back
             is_calling = True
-            count = 0
-            while current is not None and count < _MOST_FRAMES:
-                count += 1
-                if is_own_frame(current):
+            for place, frame in enumerate(frames):
+                if is_own_frame(frame):
                     is_calling = True
                 else:
-                    self._add_frame(current, thread, not is_calling)
+                    self._add_frame(frame, thread, not is_calling, len(frames) - place)
                     is_calling = False
-                current = current.f_back
         if errors_ended_program:
             error = sys.exc_info()[1] or getattr(sys, "last_value", None)
             traceback = error.__traceback__ if isinstance(error, BaseException) else None
             while traceback is not None:
-                self._add_frame(traceback.tb_frame, None, True)
+                self._add_frame(traceback.tb_frame, None, True, 1)
                 traceback = traceback.tb_next
 
     def _add_frame(
-        self, frame: types.FrameType, thread: str | None, with_temporaries: bool
+        self, frame: types.FrameType, thread: str | None, with_temporaries: bool, depth: int
     ) -> None:
         self.frames.add(id(frame))
         values = frame.f_globals
@@ -145,10 +146,11 @@ class Names:
                 continue
             place = _place(frame, thread)
             if name is not None:
-                self._add(value, Root(name, place, is_user))
+                self._add(value, Root(name, place, is_user, "variable", depth))
             elif with_temporaries:
                 text = "a temporary value"
-                self._add(value, Root(text, place.replace("local of", "in"), is_user, "other"))
+                where = place.replace("local of", "in")
+                self._add(value, Root(text, where, is_user, "other", depth))
 
     def _add_errors(self) -> None:
         current = getattr(sys, "_current_exceptions", None)

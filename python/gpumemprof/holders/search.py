@@ -279,7 +279,10 @@ class _Search:
         is_new = known is None or known.depth < 0
         for number, way in links:
             child = wanted.get(number)
-            if child is None or child.thing is holder:
+            if child is None:
+                continue
+            if child.thing is holder:
+                self._cycles.append((id(holder), number, way[0]))
                 continue
             if not is_new and known is not None and known.depth != depth:
                 self._cycles.append((id(holder), number, way[0]))
@@ -326,7 +329,7 @@ class _Search:
         """All chains, grouped; of several ways to one container, the first comes first."""
         found: list[Chain] = []
         taken: dict[tuple[int, int], tuple[object, ...]] = {}
-        for root, number in sorted(self._found, key=lambda one: not one[0].is_user):
+        for root, number in sorted(self._found, key=self._rank):
             visit = self._visits[number]
             remaining = visit.mask
             while remaining:
@@ -342,6 +345,12 @@ class _Search:
                 is_alias = holder is not None and taken.setdefault((block, holder), key) != key
                 found.append(Chain(root, links, is_alias))
         return grouped(found)
+
+    def _rank(self, found: tuple[Root, int]) -> tuple[bool, float, int]:
+        """The nearest name first; of those, one that lasts: a global, then an outer function's."""
+        root, number = found
+        nearness = self._visits[number].depth + (0.5 if root.depth else 0.0)
+        return not root.is_user, nearness, root.depth
 
     def _before(self, number: int, block: int) -> int | None:
         """What directly holds the owner of a block on this way; None if it is the owner itself."""
@@ -366,23 +375,25 @@ class _Search:
             visit = self._visits.get(child)
             if visit is None or not visit.mask & unheld:
                 continue
-            block = visit.mask & unheld
-            block &= -block
-            way, names = [link], [class_name(type(self._visits[holder].thing))]
-            number = child
-            for _ in range(_DEEPEST):
-                if number == holder:
-                    root = Root(names[0])
-                    return f"{Chain(root, way)} → {names[0]}"
-                entry = next(
-                    (e for e in self._visits[number].children if e[2] & block and e[0] != number),
-                    None,
-                )
-                if entry is None or entry[0] == 0:
-                    break
-                way += entry[1]
-                number = entry[0]
+            way = self._way_between(child, holder)
+            if way is not None:
+                name = class_name(type(self._visits[holder].thing))
+                return f"{Chain(Root(name), [link, *way])} → {name}"
         return None
+
+    def _way_between(self, start: int, end: int) -> list[Link] | None:
+        """The shortest way from an object to one that it holds."""
+        ways: dict[int, list[Link]] = {start: []}
+        level = [start]
+        while level and end not in ways:
+            following = []
+            for number in level:
+                for child, links, _ in self._visits[number].children:
+                    if child and child not in ways:
+                        ways[child] = ways[number] + links
+                        following.append(child)
+            level = following
+        return ways.get(end)
 
     def unknown(self, unheld: int) -> str:
         """What is farthest from the blocks that no name holds."""
@@ -449,7 +460,7 @@ def _result(search: _Search, count: int, started: float) -> Holders:
     unheld = seen & ~held
     if unheld:
         result.cycle = search.cycle(unheld)
-        if result.cycle is None and not chains:
+        if result.cycle is None and not chains and search.is_whole:
             result.unknown_holder = search.unknown(unheld)
     result.seconds = time.thread_time() - started
     return result

@@ -14,6 +14,7 @@ from gpumemprof import _core
 from gpumemprof._core import LabelKind
 from gpumemprof.hooks.storages import LabelSet, Named, named_storages
 from gpumemprof.torch_calls.modules import live_modules
+from gpumemprof.torch_calls.tensors import is_lazy
 
 __all__ = ["Modules"]
 
@@ -29,6 +30,8 @@ class _Root:
         self.prefix = prefix
         self.labels = LabelSet()
         self.is_described = False
+        self.is_counted = False
+        """Whether its parameters are; a lazy module has none with a size before its first batch."""
         self.is_checked = False
         """Whether it is known that no other module holds it; one that was called may be held."""
 
@@ -152,6 +155,8 @@ class Modules:
             if not root.is_described:
                 root.is_described = True
                 self._describe(root, module)
+            if not root.is_counted and not any(map(is_lazy, module.parameters())):
+                root.is_counted = True
                 self._count_types(module)
 
     def _count_types(self, module: Any) -> None:
@@ -164,7 +169,7 @@ class Modules:
         """Forget what was reported: a new listener has received nothing yet."""
         for root in self._roots:
             root.labels = LabelSet()
-            root.is_described = False
+            root.is_described = root.is_counted = False
         self.parameter_bytes = {}
 
     def _tensors(self, root: _Root, module: Any) -> Iterator[Named]:

@@ -12,6 +12,7 @@ from typing import Any, Callable
 from gpumemprof import _core
 from gpumemprof._core import LabelKind
 from gpumemprof.errors import RecordingWarning
+from gpumemprof.hooks import collections
 from gpumemprof.hooks.modules import Modules
 from gpumemprof.hooks.optimizers import WatchedOptimizer
 from gpumemprof.hooks.storages import LabelSet, Named, named_storages, tensors_in
@@ -62,6 +63,7 @@ class Watcher:
         """Install the hooks."""
         with self._lock:
             self._is_on = True
+            collections.start()
             _validate_tensors()
             try:
                 self._handles = watch_optimizers(
@@ -76,6 +78,7 @@ class Watcher:
         """Remove them."""
         with self._lock:
             self._is_on = False
+            collections.stop()
             self._unchanged.clear()
             _core.capture_describe_with(None)
             self._take_off_forward()

@@ -335,6 +335,16 @@ class OutsideJson(TypedDict):
     growth: list[OutsideGrowthJson]
 
 
+class LeaksSummaryJson(TypedDict):
+    """The verdict of ``gpumemprof leaks``."""
+
+    verdict: str
+    steps: int
+    growth_bytes_per_step: int
+    frame: FrameJson | None
+    lines: int
+
+
 class CardUsageJson(TypedDict):
     """Who holds the memory of the whole card, at the last sample."""
 
@@ -405,6 +415,7 @@ class DeviceJson(TypedDict):
     live_at_peak: list[LiveGroupJson] | None
     at: AtJson
     growth: GrowthJson | None
+    leaks: LeaksSummaryJson
     oom_reports: list[OomJson]
     gap: CardUsageJson | None
     source_series: dict[str, list[int]]

@@ -13,6 +13,7 @@ from gpumemprof.errors import CutFileWarning, UsageError
 from gpumemprof.read.arguments import at_least_0, device_number, listed, moment
 from gpumemprof.read.completeness import Completeness
 from gpumemprof.read.json_advice import AdviceJson
+from gpumemprof.read.json_leaks import LeaksJson
 from gpumemprof.read.json_report import ReportJson
 from gpumemprof.read.json_simulation import SimulationJson
 from gpumemprof.read.report import DeviceReport, DeviceSources
@@ -164,6 +165,37 @@ class Recording(RecordingTables):
             modules,
             steps,
         )
+
+    def leaks(
+        self,
+        *,
+        memory_limit: int | None = None,
+        suppress: Iterable[str] = (),
+        device: str | int | None = None,
+    ) -> LeaksJson:
+        """Find memory that is never freed, as ``gpumemprof leaks --json`` does.
+
+        ::
+
+            found = recording.leaks()
+            for leak in found["leaks"]:
+                print(leak["file"], leak["line"], leak["bytes_per_step"], leak["advice"])
+
+        Args:
+            memory_limit: predict when this many bytes are used up, instead of the card's memory.
+            suppress: lines that may grow, such as ``"train.py:12"``, or files.
+            device: only this device.
+
+        Raises:
+            UsageError: the device does not exist, or the limit is not above 0.
+        """
+        if memory_limit is not None and memory_limit <= 0:
+            raise UsageError(f"memory_limit takes a number above 0, not {memory_limit}")
+        text = _core.leaks_json(
+            self._handle, memory_limit, listed(suppress, str), device_number(device)
+        )
+        result: LeaksJson = json.loads(text)
+        return result
 
     def replay(
         self,

@@ -151,6 +151,8 @@ class ActiveRecording:
 
         >>> recording.stop()  # doctest: +SKIP
         """
+        if self._simulation is not None and self._number is not None:
+            self._simulation.closing()
         if self.capture == "counters":
             self._add_facts(allocator.counter_facts())
         elif self.capture not in (None, "simulated") and not self._is_cpu:

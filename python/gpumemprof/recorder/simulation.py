@@ -21,5 +21,8 @@ class Simulation(Protocol):
     def settings(self) -> str:
         """The allocator's settings, as in PYTORCH_CUDA_ALLOC_CONF."""
 
+    def closing(self) -> None:
+        """Call before anything else when the recording is closed: it must not be interrupted."""
+
     def end(self) -> dict[str, str]:
         """Call before the recording is closed; returns facts for the file."""

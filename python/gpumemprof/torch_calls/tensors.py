@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["expected_tensors", "is_tensor", "offset_of", "plain_kinds", "storages_of"]
+__all__ = ["expected_tensors", "is_lazy", "is_tensor", "offset_of", "plain_kinds", "storages_of"]
 
 
 def expected_tensors() -> list[tuple[Any, int, int]]:
@@ -41,6 +41,13 @@ def is_tensor(value: object) -> bool:
     return issubclass(type(value), torch.Tensor)
 
 
+def is_lazy(tensor: object) -> bool:
+    """Whether it is a parameter of a lazy module, which has no shape before its first batch."""
+    from torch.nn.parameter import is_lazy as has_no_shape
+
+    return bool(has_no_shape(tensor))
+
+
 _DEEPEST_WRAPPER = 4
 
 
@@ -69,6 +76,10 @@ def storages_of(tensor: Any, depth: int = 0) -> list[tuple[int, int]]:
     except NotImplementedError:
         inside = _inside_transform(tensor)
         return [] if inside is None else storages_of(inside, depth + 1)
+    except ValueError:
+        if not is_lazy(tensor):
+            raise
+        return []
     return [(tensor.get_device(), address)] if address else []
 
 
@@ -99,5 +110,5 @@ def offset_of(tensor: Any) -> int:
     """Where in its storage a tensor begins; -1 if that has no meaning."""
     try:
         return int(tensor.storage_offset())
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, ValueError):
         return -1

@@ -57,7 +57,7 @@ struct Failure {
   std::uint64_t rounding_bytes = 0;
   SourceBytes sources{};
   std::vector<LiveLine> lines;        // most bytes first
-  std::vector<HeldTensor> largest;   // a few, most bytes first
+  std::vector<HeldTensor> largest;    // a few, most bytes first
   std::optional<FittingStep> before;  // none: there was no step before it
   Growth growth;
 };

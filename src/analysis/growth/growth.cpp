@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
+#include "analysis/code/allocation_site.h"
 #include "analysis/code/user_frame.h"
 #include "analysis/growth/site_series.h"
 #include "analysis/growth/step_floors.h"
@@ -112,29 +112,7 @@ bool GrowthSum::is_grown(const DeviceRecord& record, std::size_t row, Lifetime l
     return false;
   // What the last step leaves live sees no floor.
   const bool is_kept = cursor.sees_any(life.birth, life.death) || life.death >= floors.end_of_work;
-  return is_kept && growing_.contains(site_of(record, row));
-}
-
-// The line of user code that made an allocation: the stack that ends there, and whether the line's
-// backward made it.
-std::uint64_t GrowthSum::site_of(const DeviceRecord& record, std::size_t row) {
-  StackId stack = record.allocations.stack[row];
-  bool is_backward = false;
-  const std::uint32_t birth = record.allocations.alloc_event[row];
-  const Column<StackId>& forward = record.events.forward_stack;
-  if (birth < forward.size() && !forward[birth].is_none()) {
-    stack = forward[birth];
-    is_backward = true;
-  }
-  if (!stack.is_none()) {
-    const auto [known, is_new] = site_of_stack_.try_emplace(stack.index, StackId());
-    if (is_new) {
-      const StackId python = python_part(store_, stack);
-      known->second = python.is_none() ? stack : user_part(store_, python);
-    }
-    stack = known->second;
-  }
-  return std::uint64_t{stack.index} << 1U | (is_backward ? 1U : 0U);
+  return is_kept && growing_.contains(sites_.of(record, row).key());
 }
 
 void GrowthSum::settle(std::size_t before_floor) {

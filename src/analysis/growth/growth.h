@@ -9,9 +9,9 @@
 
 #include <cstdint>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
+#include "analysis/code/allocation_site.h"
 #include "analysis/growth/site_series.h"
 #include "analysis/growth/step_floors.h"
 #include "analysis/sources/sources.h"
@@ -57,11 +57,11 @@ struct Lifetime {
 class GrowthSum {
  public:
   // The store must outlive it.
-  explicit GrowthSum(const Store& store) : store_(store) {}
+  explicit GrowthSum(const Store& store) : store_(store), sites_(store) {}
 
   // What the line that made a row holds at the floors.
   SiteSeries& series(const DeviceRecord& record, std::size_t row) {
-    return series_[site_of(record, row)];
+    return series_[sites_.of(record, row).key()];
   }
   // No row changes floors before this one any more.
   void settle(std::size_t before_floor);
@@ -73,12 +73,11 @@ class GrowthSum {
                 const StepFloors& floors, FloorCursor& cursor);
 
  private:
-  std::uint64_t site_of(const DeviceRecord& record, std::size_t row);
   void describe(const StepFloors& floors, Growth& growth) const;
   [[nodiscard]] FrameId common_line(std::uint64_t grown_bytes) const;
 
   const Store& store_;
-  std::unordered_map<std::uint32_t, StackId> site_of_stack_;
+  AllocationSites sites_;
   std::map<std::uint64_t, SiteSeries> series_;   // by site
   std::map<std::uint64_t, SiteGrowth> growing_;  // likewise
 };

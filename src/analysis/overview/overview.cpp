@@ -52,6 +52,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   overview.card_usage = find_card_usage(store, record);
   overview.sources = find_sources(store, record, replay, record.labels, phases);
   overview.growth = find_growth(store, record, phases);
+  overview.leaks = find_device_leaks(store, record, replay, phases);
   overview.ooms = find_ooms(store, record, replay, kOomsShown);
   if (!overview.ooms.empty()) {
     const bool is_known = is_need_known(store, record, phases, overview.sources.kind);

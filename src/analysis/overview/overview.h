@@ -11,6 +11,7 @@
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/fragmentation/pins.h"
 #include "analysis/growth/growth.h"
+#include "analysis/leaks/leaks.h"
 #include "analysis/oom/oom.h"
 #include "analysis/peak/live_set.h"
 #include "analysis/sources/sources.h"
@@ -62,6 +63,7 @@ struct DeviceOverview {
   SourceBytes asked_sources;            // at the moment asked about
   DeviceSources sources;                // at the peak and over time
   Growth growth;                        // from step to step
+  std::optional<DeviceLeaks> leaks;     // whether that is a leak; none: the run was read in parts
   std::optional<CardUsage> card_usage;  // at the last sample of the card
 
   std::vector<OomReport> ooms;  // the first few

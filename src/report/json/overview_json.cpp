@@ -9,6 +9,7 @@
 #include "report/json/growth_json.h"
 #include "report/json/sources_json.h"
 #include "report/json/tags_json.h"
+#include "report/leaks/leaks_summary_json.h"
 
 namespace gpumemprof {
 namespace {
@@ -296,6 +297,7 @@ Json device_json(const Store& store, const DeviceOverview& device, std::size_t t
   if (!asked_peak) at["live"] = live_json(store, device.live, top);
   json["at"] = at;
   json["growth"] = growth_json(device.growth, store);
+  json["leaks"] = device.leaks ? leaks_summary_json(*device.leaks, store) : nullptr;
   json["oom_reports"] = ooms_json(store, device);
   json["gap"] = card_usage_json(store, device.card_usage);
   json["source_series"] = series_json(device.sources);

@@ -32,10 +32,9 @@ class Oom : public ::testing::Test {
   // In a segment of a pool of its own; freed, but kept by the pool.
   void free_in_private_pool(std::uint64_t size_bytes) {
     const std::uint32_t pool = store_.add_pool({0, 1});
-    for (const Action action : {Action::segment_alloc, Action::alloc, Action::free_requested,
-                                Action::free_completed}) {
-      events_.push_back(
-          {action, next_address_, size_bytes, 0, kUnknownTime, {}, {}, {}, pool, {}});
+    for (const Action action :
+         {Action::segment_alloc, Action::alloc, Action::free_requested, Action::free_completed}) {
+      events_.push_back({action, next_address_, size_bytes, 0, kUnknownTime, {}, {}, {}, pool, {}});
     }
     next_address_ += size_bytes + kGiB;
   }

@@ -159,7 +159,7 @@ TEST(ForgedTrace, with_an_unknown_optional_block_is_read_past_it) {
   trace::append_file_header(out);
   trace::BlockPacker packer(1);
   const std::uint8_t content[] = {1, 2, 3};
-  packer.pack(static_cast<trace::BlockKind>(0x80), content, out);
+  packer.pack(static_cast<trace::BlockKind>(0xF0), content, out);
   const Bytes bytes(out.span().begin(), out.span().end());
   EXPECT_FALSE(open_bytes(bytes).store->origin().cut);
   packer.pack(static_cast<trace::BlockKind>(0x7F), content, out);

@@ -215,6 +215,7 @@ void add_a_bit_of_everything(EventSink& sink, const std::function<void()>& betwe
   const StackId optimizer = add_stack(sink, {"main", "train", "step"});
   EventColumns events;
   for (std::uint8_t action = 0; action < kActionCount; ++action) {
+    if (static_cast<Action>(action) == Action::placed && version < 3) continue;
     Event event{static_cast<Action>(action),
                 0x7f5500800000ULL + action * 0x1000ULL,
                 1ULL << (action * 4),

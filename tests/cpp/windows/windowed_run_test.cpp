@@ -76,6 +76,8 @@ TEST_P(WindowedRecordings, HaveTheReportOfTheWholeRun) {
       const auto json = [&](const Overview& overview, const Store& store) {
         nlohmann::json report = nlohmann::json::parse(overview_json(overview, store, kAllGroups));
         forget_verdicts(report);
+        // A run that is read in windows gets no verdict about leaks.
+        for (nlohmann::json& device : report["devices"]) device.erase("leaks");
         return report;
       };
       const nlohmann::json of_whole = json(expected.value(), whole.value()->store());

@@ -6,6 +6,11 @@ import pickle
 
 import pytest
 import torch
+from counting_memory import CARD
+from gpumemprof.errors import Error
+from gpumemprof.estimate.engine import session
+from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.process.ending import EnoughSteps
 from torch.profiler import ProfilerActivity
 
 
@@ -84,3 +89,68 @@ def test_flex_attention_keeps_its_result_and_one_number_per_row(estimate, memory
     assert memory.allocated_bytes - before == 2 * 16 * 8 * 2 + 2 * 16 * 4
     result.sum().backward()
     assert query.grad.shape == query.shape
+
+
+def test_an_exported_model_is_the_model_itself(estimate, memory):
+    model = torch.nn.Linear(8, 8).cuda()
+    x = torch.ones(2, 8, device="cuda")
+    exported = torch.export.export(model, (x,))
+    assert exported.run_decompositions().module() is model
+    assert list(exported.state_dict) == ["weight", "bias"]
+    torch.export.save(exported, "never written.pt2")
+    assert torch.export.load("never written.pt2") is exported
+    with pytest.raises(CannotEstimate, match="does not compile models ahead of time"):
+        torch._inductor.aoti_compile_and_package(exported)
+    with pytest.raises(CannotEstimate, match="no graph_module of this one; call the model itself"):
+        _ = exported.graph_module
+    torch.onnx.export(model, (x, {}), "never written.onnx")
+    torch.onnx.export(model, x, "never written.onnx", kwargs={})
+    texts = [each.text for each in estimate.device.assumptions]
+    assert "torch.export was skipped: the estimate is of the eager program" in texts
+    assert "no ONNX file is written" in texts
+
+
+def test_a_card_that_this_torch_does_not_know_is_a_sentence(monkeypatch, memory):
+    def refuse():
+        raise RuntimeError("cuDNN is not compatible with devices with SM < 7.5")
+
+    monkeypatch.setattr(torch.backends.cudnn, "version", refuse)
+    with pytest.raises(Error, match=r"does not run on the .*capability is 9\.0; predict with"):
+        session.begin(CARD, memory=memory)
+    assert session.active() is None
+
+
+def test_lazy_modules_get_their_parameters_with_the_first_batch(estimate, memory):
+    lazy = [torch.nn.LazyConv2d(4, 3), torch.nn.LazyBatchNorm2d(), torch.nn.LazyLinear(8)]
+    model = torch.nn.Sequential(*lazy[:2], torch.nn.Flatten(), lazy[2]).cuda()
+    assert memory.sizes == [8]  # the number of batches
+    assert all(torch.nn.parameter.is_lazy(each) for each in model.parameters())
+    with pytest.raises(ValueError, match="uninitialized parameter"):
+        model[0].weight + 1
+    weight = model[3].weight
+    assert model(torch.ones(2, 3, 6, 6, device="cuda")).shape == (2, 8)
+    assert model[3].weight is weight
+    assert (weight.shape, weight.device.type, weight.requires_grad) == ((8, 64), "cuda", True)
+    assert all(isinstance(each, torch.nn.Parameter) for each in model.parameters())
+    assert model[1].running_mean.shape == (4,)
+    assert 8 * 64 * 4 in memory.sizes
+    torch.optim.Adam(model.parameters())
+    half = torch.nn.LazyLinear(8).to("cuda", torch.float16)
+    assert half(torch.ones(2, 5, device="cuda", dtype=torch.float16)).dtype == torch.float16
+    made = torch.nn.LazyLinear(8, device="cuda", dtype=torch.float64)
+    assert made(torch.ones(2, 5, device="cuda").double()).dtype == torch.float64
+    on_cpu = torch.nn.LazyLinear(8).double().cuda().cpu()
+    assert on_cpu(torch.ones(2, 5).double()).device.type == "cpu"
+
+
+def test_an_end_is_not_raised_where_torch_lets_no_exception_through(estimate):
+    # C++ asks for the device of a tensor in functions from which nothing may be thrown.
+    matrix = torch.ones(4, 4, device="cuda", requires_grad=True)
+    session.end_at_next_operation(EnoughSteps)
+    try:
+        with pytest.raises(EnoughSteps):
+            (matrix @ matrix).sum()
+        assert matrix.device.type == "cuda"
+    finally:
+        session.end_at_next_operation(None)
+    assert (matrix @ matrix).shape == (4, 4)

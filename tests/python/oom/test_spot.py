@@ -229,7 +229,7 @@ def test_the_recording_is_complete_up_to_the_failure_even_if_the_process_is_kill
 import os, signal, time
 later = torch.empty(33 << 20, dtype=torch.uint8)
 try: fail()
-except torch.OutOfMemoryError: gpumemprof._core.capture_flush(60_000)
+except torch.OutOfMemoryError: gpumemprof._core.capture_flush_all(60_000)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run(tmp_path, program).returncode == -9

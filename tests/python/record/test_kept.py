@@ -21,6 +21,7 @@ from capture_programs import run_command, run_program, run_recorded
 
 TINY = {"GPUMEMPROF_CHAPTER_EVENTS": "400", "GPUMEMPROF_LEAST_KEEP": "1"}
 EVERYTHING = "1GiB"
+HEADER_BYTES = 16
 TRAINING = """
 import torch, gpumemprof
 torch.manual_seed(0)
@@ -90,7 +91,7 @@ def test_every_verb_opens_a_folder(pair: tuple[Path, Path], tmp_path: Path) -> N
         ["report", str(pair[1]), "--html", str(tmp_path / "page.html")],
         ["info", str(pair[1])],
         ["advise", str(pair[1])],
-        ["convert", str(pair[1]), "-o", str(tmp_path / "whole.gmp"), "--to", "gmp"],
+        ["convert", str(pair[1]), str(tmp_path / "whole.gmp"), "--to", "gmp"],
     ):
         done = run_command(tmp_path, ["-m", "gpumemprof", *words], None)
         assert done.returncode == 0, done.stderr
@@ -189,7 +190,9 @@ while True:
         last = chapters(folder)[-1]
         whole = last.read_bytes()
         for _ in range(3):
-            last.write_bytes(whole[: choices.randrange(len(whole) + 1)])
+            # Of a file that ends inside its header, nothing can be told.
+            least = 0 if len(chapters(folder)) > 1 else HEADER_BYTES
+            last.write_bytes(whole[: choices.randrange(least, len(whole) + 1)])
             load(folder).report()
 
 
@@ -244,11 +247,12 @@ first.stop()
 def test_a_folder_that_is_deleted_meanwhile(tmp_path: Path) -> None:
     program = f"""
 {TRAINING}
-import shutil, warnings
+import os, shutil, warnings
 warnings.simplefilter("ignore")
 recording = gpumemprof.start("run.gmp", cpu=True, keep="{EVERYTHING}")
 train(10)
-shutil.rmtree("run.gmp")
+os.rename("run.gmp", "gone")  # a chapter may appear while its files are deleted one by one
+shutil.rmtree("gone")
 train(30)
 recording.stop()
 print(recording.summary["problem"])

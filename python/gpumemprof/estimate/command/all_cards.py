@@ -7,6 +7,7 @@ what each card's memory makes of it is simulated.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,12 @@ from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import AT_ONCE, Run, Trial, UnpredictedError, predict
 from gpumemprof.estimate.command.progress import Progress
+from gpumemprof.estimate.command.ranks.running import Ranks, need, ranks_sentence
 from gpumemprof.estimate.command.single import UNLIMITED_BYTES
 from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Answer, Room, Verdict, judge
+from gpumemprof.estimate.ranks.world import World
 
 __all__ = ["answer", "as_text", "judge_cards"]
 
@@ -36,55 +39,84 @@ class CardAnswer:
 
 def answer(options: Options, folder: Path) -> int:
     """Predict for every card and print the table; 0 if one fits."""
-    answers = _predict(options, folder)
+    answers, missing = _predict(options, folder)
     if options.json:
-        rows = [head_json(entry.card, entry.run, entry.verdict) for entry in answers]
-        print(json.dumps({"schema_version": 1, "provenance": "predicted", "cards": rows}, indent=2))
+        print(_as_json(answers, missing))
     else:
-        print(as_text(options.name, answers))
+        print(as_text(options.name, answers, missing))
+        for line in paragraph(ranks_sentence(options)):
+            print(line)
     return 0 if any(entry.verdict.answer is Answer.FITS for entry in answers) else 1
 
 
-def _predict(options: Options, folder: Path) -> list[CardAnswer]:
+@dataclass(frozen=True)
+class MissingCards:
+    """Cards of one architecture, for which the program could not be predicted."""
+
+    cards: list[Card]
+    problem: UnpredictedError
+
+
+def _predict(options: Options, folder: Path) -> tuple[list[CardAnswer], list[MissingCards]]:
     groups: dict[tuple[int, int], list[Card]] = {}
     for card in CARDS:
         groups.setdefault(card.capability, []).append(card)
     capabilities = list(groups)
 
-    def run(capability: tuple[int, int]) -> Run | UnpredictedError:
+    def run(capability: tuple[int, int]) -> list[Run] | UnpredictedError:
         cards = groups[capability]
-        trial = Trial(
-            cards[0],
-            UNLIMITED_BYTES,
-            folder / f"sm{capability[0]}{capability[1]}.gmp",
-            options.program,
-            is_captured=True,
-            limits=[card.free_bytes for card in cards],
-        )
-        try:
+        name = f"sm{capability[0]}{capability[1]}"
+
+        def run_rank(world: World | None, place: Path) -> Run:
+            trial = Trial(
+                cards[0],
+                UNLIMITED_BYTES,
+                place / f"{name}.gmp",
+                options.program,
+                is_captured=True,
+                limits=[card.free_bytes for card in cards],
+                world=world,
+            )
             return predict(options, trial)
+
+        try:
+            if options.per_node is None:
+                return [run_rank(None, folder)]
+            place = folder / name
+            place.mkdir()
+            ranks = Ranks(options, place, lambda world, at, _: run_rank(world, at), True)
+            return ranks.predict()
         except UnpredictedError as error:
             return error
 
     answers: list[CardAnswer] = []
-    problem: UnpredictedError | None = None
-    with Progress(len(groups)) as progress, ThreadPoolExecutor(AT_ONCE) as workers:
+    missing: list[MissingCards] = []
+    # Ranks are several processes already.
+    at_once = AT_ONCE if options.per_node is None else 1
+    with Progress(len(groups)) as progress, ThreadPoolExecutor(at_once) as workers:
         progress.show(0, "one run for each architecture")
         for number, found in enumerate(workers.map(run, capabilities)):
             progress.show(min(number + 1, len(groups) - 1), "one run for each architecture")
             if isinstance(found, UnpredictedError):
-                problem = found
+                missing.append(MissingCards(groups[capabilities[number]], found))
             else:
                 answers += judge_cards(found, groups[capabilities[number]])
-    if not answers and problem is not None:
+    if not answers:
+        problem = missing[0].problem
         problem.show_output()
         raise problem
-    return sorted(answers, key=_order)
+    return sorted(answers, key=_order), missing
 
 
-def judge_cards(run: Run, cards: list[Card]) -> list[CardAnswer]:
-    """The verdict for each card, from one run without a limit."""
-    return [CardAnswer(card, run, judge(run.prediction, Room.of_card(card))) for card in cards]
+def judge_cards(runs: list[Run], cards: list[Card]) -> list[CardAnswer]:
+    """The verdict for each card, from a run of each rank without a limit: that on the worst."""
+    return [
+        max(
+            (CardAnswer(card, run, judge(run.prediction, Room.of_card(card))) for run in runs),
+            key=lambda entry: need(entry.verdict),
+        )
+        for card in cards
+    ]
 
 
 _ANSWERS = (Answer.FITS, Answer.MAY_NOT_FIT, Answer.DOES_NOT_FIT)
@@ -116,7 +148,21 @@ def _row(entry: CardAnswer) -> list[str]:
     return [entry.card.title, entry.card.id, size(peak), size(free), spare, what]
 
 
-def as_text(name: str, answers: list[CardAnswer]) -> str:
+def _as_json(answers: list[CardAnswer], missing: list[MissingCards]) -> str:
+    found = {
+        "schema_version": 1,
+        "provenance": "predicted",
+        "cards": [head_json(entry.card, entry.run, entry.verdict) for entry in answers],
+        "not_predicted": [
+            {"card": card.id, "problem": str(each.problem)}
+            for each in missing
+            for card in each.cards
+        ],
+    }
+    return json.dumps(found, indent=2)
+
+
+def as_text(name: str, answers: list[CardAnswer], missing: Sequence[MissingCards] = ()) -> str:
     """The table, with the smallest card that fits as its first sentence."""
     fitting = [entry for entry in answers if entry.verdict.answer is Answer.FITS]
     if fitting:
@@ -124,7 +170,11 @@ def as_text(name: str, answers: list[CardAnswer]) -> str:
         first = f"{name} fits {len(fitting)} of {len(answers)} cards; the smallest: {card.title}"
     else:
         first = f"{name} fits none of {len(answers)} cards"
-    lines = [*paragraph(first), ""]
+    lines = paragraph(first)
+    for each in missing:
+        titles = ", ".join(card.title for card in each.cards)
+        lines += paragraph(f"Not predicted: {titles}: {each.problem}", 2)
+    lines.append("")
     lines += table([_HEAD, *(_row(entry) for entry in answers)], _IS_TEXT)
     lines += [
         "",

@@ -199,6 +199,10 @@ def _assumed(parser: CommandParser, text: str) -> tuple[str, float]:
     return f"{match['file']}:{match['line']}", number
 
 
+# Each answer is that of the rank that needs most.
+_COMBINED = (["--gpu all", "--nproc"], ["--sweep", "--nproc"])
+
+
 def _check(parser: CommandParser, options: Options) -> None:
     several = [
         name
@@ -210,7 +214,7 @@ def _check(parser: CommandParser, options: Options) -> None:
         )
         if is_given
     ]
-    if len(several) > 1:
+    if len(several) > 1 and several not in _COMBINED:
         raise parser.mistake(f"{several[0]} and {several[1]} cannot be combined")
     check_launcher(parser, options.program)
     if options.output is None:

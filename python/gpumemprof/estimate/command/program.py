@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpumemprof.errors import Error, InputError
@@ -16,6 +16,7 @@ from gpumemprof.estimate import process
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.prediction import Prediction
+from gpumemprof.estimate.process.crashes import take_crash_line
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
@@ -28,11 +29,22 @@ __all__ = ["AT_ONCE", "Run", "Trial", "UnpredictedError", "predict"]
 
 _LAUNCHER = Path(process.__file__).resolve().parent / "launcher" / "start.py"
 # A process that does not end itself at its limit is killed so much later.
-_GRACE_SECONDS = 30
+_GRACE_SECONDS = 60
 _SHOWN_LINES = 20
 
 AT_ONCE = 2
 """How many programs run at the same time, each with its own memory for modules and data."""
+
+
+_READS_DATA = (
+    "compiled code that it calls may read the data of tensors, which an estimate does not have: "
+    "leave it out, or make it an operation with torch.library.custom_op and register_fake"
+)
+_CRASH_HINTS: dict[int, str] = {
+    signal.SIGSEGV: _READS_DATA,
+    signal.SIGBUS: _READS_DATA,
+    signal.SIGKILL: "this machine may have run out of memory, or someone ended it",
+}
 
 
 class UnpredictedError(InputError):
@@ -114,7 +126,10 @@ def predict(options: Options, trial: Trial) -> Run:
     words = [str(_LAUNCHER), json.dumps(order), "-o", str(trial.path), "-f", *trial.program]
     code, output = _run(words, trial, options.seconds)
     notes = Notes.take(notes_path)
+    crash_line = take_crash_line(notes_path)
     effects = RunNotes.take(effects_path).effects if applied is not None else []
+    if code < 0 and not notes.ended:
+        notes = replace(notes, line=crash_line)
     return _read(options, trial, code, output, notes, effects)
 
 
@@ -169,10 +184,12 @@ def _read(
     has_run_out = notes.ended == OUT_OF_MEMORY
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
+        hint = f"see its messages above, or try it without estimate: {_plain(options)}"
+        if code < 0 and not notes.ended:
+            at = f"{notes.line}: " if notes.line else ""
+            raise unpredicted(f"{at}the program {how}", _CRASH_HINTS.get(-code, hint))
         what = f"{notes.problem}: the program {how}" if notes.problem else f"the program {how}"
-        raise unpredicted(
-            what, f"see its messages above, or try it without estimate: {_plain(options)}"
-        )
+        raise unpredicted(what, hint)
     recording = _open(trial.recording_path)
     prediction = None
     if recording is not None:

@@ -14,6 +14,8 @@ from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import paragraph
 from gpumemprof.estimate.command.program import AT_ONCE, Run, UnpredictedError
 from gpumemprof.estimate.command.progress import Progress
+from gpumemprof.estimate.command.ranks.answer import predict_ranks, worst
+from gpumemprof.estimate.command.ranks.running import ranks_sentence
 from gpumemprof.estimate.command.single import predict_for_card
 from gpumemprof.estimate.command.sweep_flags import (
     Combination,
@@ -42,6 +44,8 @@ class SweepPoint:
     verdict: Verdict | None
     problem: UnpredictedError | None = None
     """Why it could not be predicted."""
+    rank: int | None = None
+    """The one that needs most, if the program has several; the others are left out."""
 
 
 def answer(options: Options, folder: Path) -> int:
@@ -55,6 +59,8 @@ def answer(options: Options, folder: Path) -> int:
         print(_as_json(options, flags, points))
     else:
         print(as_text(options.name, Room.of_card(options.card), flags, points))
+        for line in paragraph(ranks_sentence(options)):
+            print(line)
     return 0 if _largest(points) is not None else 1
 
 
@@ -72,13 +78,19 @@ def _predict(options: Options, flags: list[SweptFlag], folder: Path) -> list[Swe
         place.mkdir()
         trial = replace(options, program=program)
         try:
-            single = predict_for_card(trial, place, is_captured=True)
+            if options.per_node is None:
+                single, rank = predict_for_card(trial, place, is_captured=True), None
+            else:
+                chosen = worst(predict_ranks(trial, place, is_captured=True))
+                single, rank = chosen.single, chosen.world.rank
         except UnpredictedError as error:
             return SweepPoint(tried[number], None, None, error)
-        return SweepPoint(tried[number], single.whole, single.verdict)
+        return SweepPoint(tried[number], single.whole, single.verdict, rank=rank)
 
     points = []
-    with Progress(len(tried)) as progress, ThreadPoolExecutor(AT_ONCE) as workers:
+    # Ranks are several processes already.
+    at_once = AT_ONCE if options.per_node is None else 1
+    with Progress(len(tried)) as progress, ThreadPoolExecutor(at_once) as workers:
         progress.show(0, _written(flags, tried[0]))
         for number, found in enumerate(workers.map(point, range(len(tried)))):
             points.append(found)
@@ -161,7 +173,8 @@ def _as_json(options: Options, flags: list[SweptFlag], points: list[SweepPoint])
         values = {swept.flag: value for swept, value in zip(flags, point.values)}
         if point.run is None or point.verdict is None:
             return {"values": values, "problem": str(point.problem)}
-        return {"values": values, **head_json(options.card, point.run, point.verdict)}
+        found = {"values": values, **head_json(options.card, point.run, point.verdict)}
+        return found if point.rank is None else {**found, "worst_rank": point.rank}
 
     largest = _largest(points)
     return json.dumps(

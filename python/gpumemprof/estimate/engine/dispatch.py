@@ -72,6 +72,14 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
     def _should_skip_dynamo(cls) -> bool:
         return False  # Nothing is compiled, and to say so takes time in every call.
 
+    @staticmethod
+    def _may_end(func: Any) -> bool:
+        """Where C++ lets exceptions through: not where it asks for a device, a layout or a size."""
+        name = func._schema.name
+        return threading.current_thread() is threading.main_thread() and not name.startswith(
+            ("prim::", "aten::sym_", "aten::is_")
+        )
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -82,7 +90,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if torch._C._get_dispatch_mode(_FAKE) is not self._fake_mode:
             # Torch's own code computes shapes with a mode of its own, or for real, without any.
             return func(*args, **(kwargs or {}))
-        if self.ending is not None and threading.current_thread() is threading.main_thread():
+        if self.ending is not None and self._may_end(func):
             raise self.ending
         kwargs = kwargs or {}
         op = self._operations.get(func) or self._learn(func)

@@ -184,7 +184,7 @@ def active() -> Session | None:
     return _session
 
 
-def end_at_next_operation(error: type[BaseException]) -> None:
+def end_at_next_operation(error: type[BaseException] | None) -> None:
     """Have the main thread raise this where nothing is half done: at its next operation."""
     if _session is not None:
         _session.mode.ending = error

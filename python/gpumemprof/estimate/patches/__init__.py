@@ -11,8 +11,10 @@ from gpumemprof.estimate.patches import (
     cuda,
     data_loading,
     distributed,
+    exporting,
     fake_tensors,
     kernels,
+    lazy_parameters,
     libraries,
     linear_layers,
     losses,
@@ -44,11 +46,13 @@ def install_all(
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
     recurrent.install(patcher)
+    lazy_parameters.install(patcher)
     linear_layers.install(patcher, device)
     losses.install(patcher)
     transformer.install(patcher, device)
     compiler.install(patcher, device, modes)
     scripting.install(patcher, device)
+    exporting.install(patcher, device)
     data_loading.install(patcher, modes)
     saver = saving.install(patcher, device, modes)
     libraries.install(patcher, saver)

@@ -15,6 +15,7 @@ from typing import Any, Callable
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
+from gpumemprof.estimate.patches.exporting import change_inductor, change_onnx
 from gpumemprof.estimate.patches.flex_attention import flex_attention
 from gpumemprof.estimate.patches.patcher import Patcher
 from gpumemprof.estimate.patches.saving import Saver
@@ -57,6 +58,14 @@ def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
 def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     real = getattr(module, "flex_attention", None)
     patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
+
+
+def _onnx(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_onnx(patcher, module, saver.device)
+
+
+def _ahead_of_time(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_inductor(patcher, module)
 
 
 def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
@@ -129,6 +138,8 @@ _CHANGES: dict[str, Change] = {
     "huggingface_hub.utils._http": _hub,
     "torch.utils.cpp_extension": _extensions,
     "torch.nn.attention.flex_attention": _flex_attention,
+    "torch.onnx": _onnx,
+    "torch._inductor": _ahead_of_time,
     "torch.distributed.tensor._sharding_prop": _sharded_shapes,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import FunctionType
 from typing import Any
 
@@ -17,13 +18,20 @@ def install(patcher: Patcher, device: Device) -> None:
     def note() -> None:
         device.note("execution", "TorchScript was skipped: the estimate is of the eager program")
 
+    def savable(code: Any) -> Any:
+        """With the method that a script has."""
+        if not hasattr(code, "save"):
+            with contextlib.suppress(AttributeError):
+                object.__setattr__(code, "save", lambda file, **_: torch.jit.save(code, file))
+        return code
+
     def script(code: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(code, type):  # of a value that scripts use: it takes no memory
             return code
         if isinstance(code, FunctionType) and code.__module__.startswith("torch."):
             return real_script(code, *args, **kwargs)  # torch reads the graphs of its own
         note()
-        return code
+        return savable(code)
 
     def trace(code: Any, example_inputs: Any = None, *_: Any, **kwargs: Any) -> Any:
         note()
@@ -33,7 +41,7 @@ def install(patcher: Patcher, device: Device) -> None:
                 code(**inputs)
             elif example_inputs is not None:
                 code(*(example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)))
-        return code
+        return savable(code)
 
     real_script = patcher.set(torch.jit, "script", script)
     patcher.set(torch.jit, "trace", trace)

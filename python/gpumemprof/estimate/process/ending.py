@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
 import threading
 import time
 import weakref
+from functools import cache
+from pathlib import Path
 from typing import Any, Callable
 
 from gpumemprof.torch_calls.optimizers import watch_optimizers
@@ -22,10 +25,14 @@ class EnoughSteps(SystemExit):
         super().__init__(0)
 
 
-_ATTEMPTS = 10
+_ATTEMPTS = 16
+_PATIENT_ATTEMPTS = 8
 _SECONDS_BETWEEN = 0.5
 _SECONDS_FOR_AN_OPERATION = 2.0
+_MOST_SECONDS_FOR_AN_OPERATION = 20.0
+_SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_BETWEEN_MESSAGES = 10.0
+_lock = threading.Lock()
 _is_ending = threading.Event()
 """The program has ended, and its recording is being closed."""
 
@@ -41,14 +48,65 @@ def end_main_thread() -> None:
         from gpumemprof.estimate.engine import session
 
         session.end_at_next_operation(EnoughSteps)
-        if _is_ending.wait(_SECONDS_FOR_AN_OPERATION):
+        if _ends_at_next_operation():
             return
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
-    for _ in range(_ATTEMPTS):  # A finalizer would swallow it.
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(EnoughSteps))
+    raise_later = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    for attempt in range(_ATTEMPTS):  # A finalizer would swallow it.
+        if attempt >= _PATIENT_ATTEMPTS or not _is_inside_an_operation():
+            with _lock:
+                if not _is_ending.is_set():
+                    raise_later(main, ctypes.py_object(EnoughSteps))
         if _is_ending.wait(_SECONDS_BETWEEN):
             return
     os._exit(0)
+
+
+def _ends_at_next_operation() -> bool:
+    """Whether it did, in some time of the processor: a busy machine may give it little."""
+    began = time.monotonic()
+    used = _main_seconds()
+    while not _is_ending.wait(_SECONDS_BETWEEN_LOOKS):
+        passed = time.monotonic() - began
+        has_had_time = _main_seconds() - used > _SECONDS_FOR_AN_OPERATION or not _is_main_running()
+        if passed > _MOST_SECONDS_FOR_AN_OPERATION:
+            return False
+        if passed > _SECONDS_FOR_AN_OPERATION and has_had_time:
+            return False
+    return True
+
+
+def _main_seconds() -> float:
+    """What the main thread has used of a processor."""
+    clock = time.pthread_getcpuclockid(threading.main_thread().ident or 0)
+    return time.clock_gettime(clock)
+
+
+def _is_main_running() -> bool:
+    """Whether it runs or waits for a processor, not for something else."""
+    try:
+        stat = Path(f"/proc/self/task/{os.getpid()}/stat").read_text(encoding="ascii")
+    except (OSError, UnicodeError):
+        return False
+    return stat.rpartition(")")[2].split()[0] == "R"
+
+
+def _is_inside_an_operation() -> bool:
+    """Whether the main thread is in torch's code or ours, which C++ may have called.
+
+    An exception there may meet C++ that lets none through, and would abort the process.
+    """
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and frame.f_code.co_filename.startswith(_unsafe_folders())
+
+
+@cache
+def _unsafe_folders() -> tuple[str, ...]:
+    folders = [Path(__file__).resolve().parents[2]]
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.__file__ is not None:
+        folders.append(Path(torch.__file__).parent)
+    return tuple(f"{folder}{os.sep}" for folder in folders)
 
 
 class StepLimit:
@@ -127,9 +185,14 @@ class TimeLimit:
         self._on_end()
 
     def cancel(self) -> None:
-        """The program has ended."""
-        _is_ending.set()
-        self._is_over.set()
+        """The program has ended, and is not interrupted after this."""
+        while not self._is_over.is_set():
+            with contextlib.suppress(EnoughSteps):  # One that was on its way.
+                with _lock:
+                    _is_ending.set()
+                main = ctypes.c_ulong(threading.main_thread().ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(main, None)
+                self._is_over.set()
 
     @property
     def passed_seconds(self) -> float:

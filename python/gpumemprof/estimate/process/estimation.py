@@ -11,6 +11,7 @@ from types import TracebackType
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
+from gpumemprof.estimate.process.crashes import watch_crashes, watch_replacement
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit, end_main_thread
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
@@ -43,6 +44,8 @@ class Estimation:
 
     def start(self) -> None:
         """Before the program's first line."""
+        watch_crashes(self._request.notes_path)
+        watch_replacement(self._refuse)
         seconds = self._request.seconds
         if seconds is not None:
             self._time = TimeLimit(seconds, self._on_time, self._on_wait)
@@ -60,15 +63,26 @@ class Estimation:
         except Error as error:
             self._refuse(str(error))
             raise
+        except Exception as error:
+            release = getattr(sys.modules.get("torch"), "__version__", "")
+            self._refuse(
+                f"estimate does not work with this torch {release} ({_described(error)}); try "
+                "another release, or report this with that line"
+            )
+            raise
         most = sys.maxsize if self._request.steps is None else self._request.steps
         self._steps = StepLimit(most, self._on_step, self._on_last_step)
         self._steps.start()
         return found
 
-    def end(self) -> dict[str, str]:
-        """The program has ended, and the recording is about to be closed."""
+    def closing(self) -> None:
+        """The program has ended: its time does not count any more."""
         if self._time is not None:
             self._time.cancel()
+        self._card.closing()
+
+    def end(self) -> dict[str, str]:
+        """The program has ended, and the recording is about to be closed."""
         self._notes.steps = 0 if self._steps is None else self._steps.steps
         if not self._notes.ended:
             self._note_exception(getattr(sys, "last_value", None))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["innermost_line", "main_line"]
+__all__ = ["innermost_line", "is_of_program", "main_line"]
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = (
@@ -26,9 +26,14 @@ def innermost_line(frames: Iterable[tuple[FrameType, int]]) -> str:
     found = ""
     for frame, line in frames:
         file = frame.f_code.co_filename
-        if not any(part in file for part in _LIBRARIES):
+        if is_of_program(file):
             found = f"{os.path.relpath(file)}:{line}"
     return found
+
+
+def is_of_program(file: str) -> bool:
+    """Whether a file is the program's, not of Python or a library."""
+    return not any(part in file for part in _LIBRARIES)
 
 
 def main_line() -> str:

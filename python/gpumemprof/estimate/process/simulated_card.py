@@ -68,6 +68,13 @@ class SimulatedCard:
         running = session.active()
         return "" if running is None else running.failure
 
+    def closing(self) -> None:
+        """The main thread may compute again: the hooks ask torch for addresses."""
+        if self._has_begun:
+            from gpumemprof.estimate.engine import session
+
+            session.end_at_next_operation(None)
+
     def end(self, ended: str) -> dict[str, str]:
         """Torch is as it was before; returns what was found. `ended`: why the program ended."""
         found = {facts.ENDED: ended}

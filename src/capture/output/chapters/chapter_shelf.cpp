@@ -20,6 +20,7 @@ constexpr std::uint64_t kSummaryShare = 32;
 constexpr std::uint64_t kMostSummaryBytes = std::uint64_t{4} << 20;
 // What the next chapter takes before the last one has been closed, and blocks of the disk.
 constexpr std::uint64_t kNextBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kBlockBytes = 4096;  // of most file systems
 constexpr int kAlways = 100;
 
 Error cannot_make(const std::string& folder, const std::error_code& problem) {
@@ -130,7 +131,7 @@ int ChapterShelf::worth(const ChapterFigures& chapter) const {
 }
 
 void ChapterShelf::make_room() {
-  while (size_bytes() + kNextBytes > limits_.keep_bytes) {
+  while (disk_bytes() + kNextBytes > limits_.keep_bytes) {
     const auto least = std::ranges::min_element(
         kept_, {}, [&](const ChapterFigures& chapter) { return worth(chapter); });
     if (least == kept_.end() || worth(*least) == kAlways) return;
@@ -161,6 +162,15 @@ Status ChapterShelf::add(ChapterFigures chapter, std::vector<StepSummary> steps)
 
 std::uint64_t ChapterShelf::size_bytes() const {
   return closed_bytes_ + (summary_ == nullptr ? 0 : summary_->size_bytes());
+}
+
+std::uint64_t ChapterShelf::disk_bytes() const {
+  const auto whole_blocks = [](std::uint64_t bytes) {
+    return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  };
+  std::uint64_t bytes = summary_ == nullptr ? 0 : whole_blocks(summary_->size_bytes());
+  for (const ChapterFigures& chapter : kept_) bytes += whole_blocks(chapter.size_bytes);
+  return bytes;
 }
 
 Status ChapterShelf::write_summary(const std::string& lines) {

@@ -60,6 +60,8 @@ class ChapterShelf {
   [[nodiscard]] int worth(const ChapterFigures& chapter) const;
   [[nodiscard]] bool holds_peak(const ChapterFigures& chapter) const;
   void make_room();
+  // As size_bytes(), in blocks of the disk.
+  [[nodiscard]] std::uint64_t disk_bytes() const;
   Status write_summary(const std::string& lines);
   // Half as many steps, if they take too much room.
   Status shorten_summary();

@@ -66,9 +66,8 @@ class FailurePage {
   void cause() {
     if (!failure_.oom) return foreign_cause();
     const OomReport& oom = *failure_.oom;
-    out_ += wrapped(
-                fmt::format("{} ran out of memory: {}.", subject(), oom_verdict(oom, store_)),
-                width_, kIndent) +
+    out_ += wrapped(fmt::format("{} ran out of memory: {}.", subject(), oom_verdict(oom, store_)),
+                    width_, kIndent) +
             "\n";
     if (const std::string details = oom_details(oom); !details.empty()) paragraph(details);
     paragraph(oom_facts(oom));
@@ -81,12 +80,12 @@ class FailurePage {
                                 printable(error_)),
                     width_, kIndent) +
             "\n";
-    std::string text = fmt::format(
-        "At the last recorded event the pool held {}, {} of it in use",
-        format_bytes(memory.reserved_bytes),
-        format_bytes(memory.allocated_bytes + memory.waiting_bytes));
+    std::string text = fmt::format("At the last recorded event the pool held {}, {} of it in use",
+                                   format_bytes(memory.reserved_bytes),
+                                   format_bytes(memory.allocated_bytes + memory.waiting_bytes));
     if (const std::optional<CardUsage>& card = failure_.card_usage; card && card->free_bytes) {
-      text += fmt::format("; at the last sample the card had {} free", format_bytes(*card->free_bytes));
+      text +=
+          fmt::format("; at the last sample the card had {} free", format_bytes(*card->free_bytes));
       if (card->outside_bytes)
         text += fmt::format(", this process held {} outside the pool",
                             format_bytes(*card->outside_bytes));
@@ -95,9 +94,10 @@ class FailurePage {
     }
     paragraph(text + ".");
     if (memory.whole_segment_bytes > 0) {
-      paragraph(fmt::format("{} of the pool is cached and unused; libraries cannot use it until "
-                            "torch.cuda.empty_cache() returns it.",
-                            format_bytes(memory.whole_segment_bytes)));
+      paragraph(
+          fmt::format("{} of the pool is cached and unused; libraries cannot use it until "
+                      "torch.cuda.empty_cache() returns it.",
+                      format_bytes(memory.whole_segment_bytes)));
     }
   }
 
@@ -187,10 +187,10 @@ class FailurePage {
     const OomReport& oom = *failure_.oom;
     const bool is_short = oom.short_bytes && oom.short_bytes->low > 0;
     if (is_short && oom.cause != OomCause::deferred_frees) {
-      paragraph(fmt::format(
-          "Under any allocator setting: {}{} short, even with all gaps joined{}.",
-          oom.short_bytes->is_exact() ? "" : "at least ", format_bytes(oom.short_bytes->low),
-          oom.is_proven() ? "" : " (probably)"));
+      paragraph(fmt::format("Under any allocator setting: {}{} short, even with all gaps joined{}.",
+                            oom.short_bytes->is_exact() ? "" : "at least ",
+                            format_bytes(oom.short_bytes->low),
+                            oom.is_proven() ? "" : " (probably)"));
     }
   }
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 
 #include "base/bytes.h"
+#include "report/leaks/leaks_sentence.h"
 #include "report/text/place.h"
 #include "report/text/text_format.h"
 
@@ -23,6 +25,12 @@ std::string whence(const Growth& growth, const Store& store) {
                      most.is_backward ? "the backward of " : "", place(store, most.frame));
 }
 
+// With a capital letter.
+std::string sentence_of(std::string text) {
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
 }  // namespace
 
 std::string growth_sentence(const Growth& growth, const Store& store) {
@@ -32,6 +40,26 @@ std::string growth_sentence(const Growth& growth, const Store& store) {
       "not free it.",
       per_step(growth.bytes_per_step), growth.since_step, format_bytes(growth.grown_bytes),
       growth.last_step, whence(growth, store));
+}
+
+std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks>& leaks,
+                           const Store& store) {
+  if (!leaks) return growth_sentence(growth, store);
+  switch (leaks->verdict) {
+    case LeakVerdict::too_short:
+      return growth_sentence(growth, store);
+    case LeakVerdict::clean:
+    case LeakVerdict::warm_up:
+      return {};
+    case LeakVerdict::leak:
+      if (growth.is_growing) return growth_sentence(growth, store);
+      break;
+    case LeakVerdict::fragmentation:
+    case LeakVerdict::outside_pool:
+    case LeakVerdict::cycles:
+      break;
+  }
+  return sentence_of(leak_verdict_sentence(*leaks, store));
 }
 
 }  // namespace gpumemprof::text

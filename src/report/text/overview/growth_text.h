@@ -4,10 +4,16 @@
 #include <string>
 
 #include "analysis/growth/growth.h"
+#include "analysis/leaks/leaks.h"
 
 namespace gpumemprof::text {
 
 // Empty where nothing grows, or too few steps were recorded to tell.
 std::string growth_sentence(const Growth& growth, const Store& store);
+
+// The same with the verdict about leaks: growth that is none is left out, and what grows without
+// steps, outside of the pool or in cycles is named.
+std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks>& leaks,
+                           const Store& store);
 
 }  // namespace gpumemprof::text

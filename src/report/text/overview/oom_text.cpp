@@ -257,13 +257,15 @@ OomRemedy oom_remedy(const OomReport& oom, const Store& store, const std::string
     case OomCause::single_request:
       return check_shape(oom, store);
     case OomCause::private_pool:
-      return {"Delete graphs and pools that are no longer needed, capture fewer shapes, or let "
-              "graphs share one pool (torch.cuda.graph_pool_handle).",
-              ""};
+      return {
+          "Delete graphs and pools that are no longer needed, capture fewer shapes, or let "
+          "graphs share one pool (torch.cuda.graph_pool_handle).",
+          ""};
     case OomCause::deferred_frees:
-      return {"Wait for the other stream before this allocation, and keep record_stream and frees "
-              "out of graph capture.",
-              ""};
+      return {
+          "Wait for the other stream before this allocation, and keep record_stream and frees "
+          "out of graph capture.",
+          ""};
     case OomCause::growth:
       return {"Free what the steps keep: a list of losses that are not detached, outputs, a cache.",
               ""};

@@ -145,7 +145,7 @@ class OverviewWriter : private text::Page {
     paragraph(moment(device.peak_when, device.events), 2);
     if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
       paragraph(sentence, 2);
-    if (const std::string sentence = text::growth_sentence(device.growth, store_);
+    if (const std::string sentence = text::growth_verdict(device.growth, device.leaks, store_);
         !sentence.empty())
       paragraph(sentence, 2);
     exactness(device);

@@ -8,7 +8,7 @@ EXPECTED = {"verdict": "clean"}
 policy = model()
 optimizer = sgd(policy)
 rollout = []
-for step in steps(40):
+for step in steps(80):
     state = torch.randn(16, 64, device=DEVICE)
     with torch.no_grad():
         rollout.append((state, policy(state)))

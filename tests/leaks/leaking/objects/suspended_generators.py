@@ -15,7 +15,7 @@ net = model()
 optimizer = sgd(net)
 generators = []
 for _ in steps():
-    output = net(batch())
+    output = net(batch())  # leaks
     train_step(optimizer, output.square().mean())
     generator = stages(output.detach())
     next(generator)

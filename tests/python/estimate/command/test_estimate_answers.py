@@ -87,7 +87,7 @@ def test_only_a_sure_fit_succeeds(tmp_path: Path) -> None:
 def test_all_cards_start_with_the_smallest_that_fits(tmp_path: Path) -> None:
     limits = tuple(card.free_bytes for card in CARDS)
     run = predicted(tmp_path, RUNNING_OUT, limits=limits)
-    answers = sorted(all_cards.judge_cards(run, list(CARDS)), key=all_cards._order)
+    answers = sorted(all_cards.judge_cards([run], list(CARDS)), key=all_cards._order)
     text = all_cards.as_text("train.py", answers)
     assert text.startswith("train.py fits 26 of 28 cards; the smallest: RTX 3060 12 GB\n")
     rows = text.splitlines()[3:]
@@ -96,6 +96,12 @@ def test_all_cards_start_with_the_smallest_that_fits(tmp_path: Path) -> None:
     assert "RTX 3080 10 GB" in rows[27]
     frees = [entry.card.free_bytes for entry in answers]
     assert frees[:26] == sorted(frees[:26])
+    # Cards for which nothing is known are named before the table.
+    missing = all_cards.MissingCards([find_card("v100-16gb")], UnpredictedError("too old"))
+    lines = all_cards.as_text("train.py", answers, [missing]).splitlines()
+    assert lines[1:3] == ["  Not predicted: V100 16 GB: too old", ""]
+    found = json.loads(all_cards._as_json(answers, [missing]))
+    assert found["not_predicted"] == [{"card": "v100-16gb", "problem": "too old"}]
 
 
 def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
+import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
+from gpumemprof.estimate.process import ending
+from gpumemprof.estimate.process.crashes import take_crash_line
 from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit, TimeLimit
 from gpumemprof.estimate.process.program_lines import main_line
 
@@ -126,3 +135,96 @@ def test_the_line_of_the_main_thread_is_known_in_another_thread() -> None:
     thread.start()
     thread.join()
     assert "test_estimate_ending.py:" in found[0]
+
+
+def test_an_end_that_is_on_its_way_does_not_reach_a_recording_that_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending, "_is_ending", threading.Event())
+    limit = TimeLimit(1000, lambda: None, lambda: None)
+    main = ctypes.c_ulong(threading.main_thread().ident or 0)
+    has_lock = threading.Event()
+
+    def raise_in_main() -> None:
+        with ending._lock:
+            has_lock.set()
+            time.sleep(0.2)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(EnoughSteps))
+
+    thread = threading.Thread(target=raise_in_main)
+    thread.start()
+    has_lock.wait()
+    limit.cancel()
+    thread.join()
+    assert limit._is_over.is_set()
+    # Nothing more is sent, whoever asks.
+    ending.end_main_thread()
+    for _ in range(1000):
+        pass
+
+
+def test_the_main_thread_is_not_interrupted_inside_an_operation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ident = threading.main_thread().ident
+
+    def frames_in(file: str) -> Any:
+        code = compile("import sys\nframe = sys._getframe()", file, "exec")
+        space: dict[str, Any] = {}
+        exec(code, space)
+        return lambda: {ident: space["frame"]}
+
+    monkeypatch.setattr(sys, "_current_frames", frames_in(ending.__file__))
+    assert ending._is_inside_an_operation()
+    monkeypatch.setattr(sys, "_current_frames", frames_in("/program/train.py"))
+    assert not ending._is_inside_an_operation()
+    assert ending._is_main_running()  # this thread, just now
+    assert ending._main_seconds() > 0
+
+
+def run_watched(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """A program of these lines, whose crashes and replacement are watched."""
+    (folder / "train.py").write_text("\n".join(lines))
+    start = (
+        "import runpy\n"
+        "from gpumemprof.estimate.process.crashes import watch_crashes, watch_replacement\n"
+        "def refuse(sentence):\n"
+        "    print(sentence, flush=True)\n"
+        "    raise SystemExit(3)\n"
+        "watch_crashes('notes')\n"
+        "watch_replacement(refuse)\n"
+        "runpy.run_path('train.py', run_name='__main__')\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", start], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_line_of_a_crash_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run_watched(
+        tmp_path, "import ctypes", "def read():", "    ctypes.string_at(0)", "read()"
+    )
+    assert found.returncode == -signal.SIGSEGV
+    # It is in a file, not among the program's own messages.
+    assert found.stderr == ""
+    assert take_crash_line(Path("notes")) == "train.py:3"
+    assert take_crash_line(Path("notes")) == ""
+    assert run_watched(tmp_path, "print('fine')").stdout == "fine\n"
+    assert take_crash_line(Path("notes")) == ""
+
+
+def test_a_program_that_another_one_replaces_is_refused(tmp_path: Path) -> None:
+    found = run_watched(
+        tmp_path,
+        "import os, sys",
+        "if os.fork() == 0:",
+        "    os.execv(sys.executable, [sys.executable, '-c', ''])",  # a process of its own
+        "print(os.wait()[1], flush=True)",
+        "os.execlp('sh', 'sh', '-c', 'echo replaced')",
+    )
+    assert found.returncode == 3
+    status, sentence = found.stdout.splitlines()
+    assert status == "0"
+    assert sentence.startswith("train.py:5: the program starts ")
+    assert "in its place, which is not predicted; leave that out" in sentence

@@ -95,6 +95,10 @@ def test_ranks_are_chosen() -> None:
     chosen = parse(["--nproc", "4", "--ranks", "3,1", "-o", "out.gmp", "train.py"])
     assert chosen is not None
     assert chosen.ranks == [1, 3]
+    for several in (["--gpu", "all"], ["--sweep", "batch=1,2"]):
+        tabled = parse(["--nproc", "2", *several, "train.py"])
+        assert tabled is not None
+        assert tabled.ranks == [0, 1]
     alone = parse(["train.py"])
     assert alone is not None
     assert (alone.per_node, alone.ranks) == (None, [])
@@ -107,6 +111,14 @@ def test_ranks_are_chosen() -> None:
         (["--nproc", "0", "train.py"], "--nproc takes a number from 1 to 64, not '0'"),
         (["--nproc", "4", "--ranks", "4", "train.py"], "--ranks takes numbers from 0 to 3"),
         (["--nproc", "2", "--fit", "1GiB", "train.py"], "--fit and --nproc cannot be combined"),
+        (
+            ["--nproc", "2", "--gpu", "all", "--sweep", "batch=1,2", "train.py"],
+            "--gpu all and --sweep cannot be combined",
+        ),
+        (
+            ["--nproc", "2", "--gpu", "all", "-o", "out.gmp", "train.py"],
+            "--gpu all makes several predictions; -o keeps one",
+        ),
         (["-m", "torch.distributed.run", "train.py"], "name the program itself"),
     ],
 )

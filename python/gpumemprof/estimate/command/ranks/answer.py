@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import threading
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +11,15 @@ from typing import Any
 from gpumemprof.estimate.command.answer import assumptions_text, head_json, peaks_sentence
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import page_width, paragraph
-from gpumemprof.estimate.command.program import UnpredictedError
-from gpumemprof.estimate.command.progress import Progress
+from gpumemprof.estimate.command.ranks.running import Ranks, need
 from gpumemprof.estimate.command.single import Single, exit_code, predict_for_card
 from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
-from gpumemprof.estimate.command.verdict import Answer, Verdict
-from gpumemprof.estimate.ranks import letters
+from gpumemprof.estimate.command.verdict import Verdict
 from gpumemprof.estimate.ranks.world import World, rank_path
 from gpumemprof.verify.program import open_quietly
 
-__all__ = ["RankAnswer", "answer", "as_text", "worst"]
-
-_SECONDS_BETWEEN = 0.05
+__all__ = ["RankAnswer", "answer", "as_text", "predict_ranks", "worst"]
 
 
 @dataclass(frozen=True)
@@ -44,86 +37,27 @@ class RankAnswer:
 
 def answer(options: Options, folder: Path) -> int:
     """Predict the ranks and print the table; 0 if all fit."""
-    answers = _Ranks(options, folder).predict()
+    answers = predict_ranks(options, folder)
     if options.output is not None:
         answers = [_kept(options.output, entry) for entry in answers]
     print(_as_json(options, answers) if options.json else as_text(options, answers))
     return exit_code(worst(answers).verdict)
 
 
-class _Ranks:
-    """Runs the ranks, as many at once as there are processors; a rank that waits does not count."""
+def predict_ranks(options: Options, folder: Path, is_captured: bool = False) -> list[RankAnswer]:
+    """Each rank on the card; see `Ranks` for `is_captured`."""
+    alone = replace(options, output=None)
 
-    def __init__(self, options: Options, folder: Path) -> None:
-        self._options = replace(options, output=None)
-        self._folder = folder
-        self._mailbox = folder / "mailbox"
-        self._found: dict[int, RankAnswer] = {}
-        self._problems: dict[int, Exception] = {}
+    def predict(world: World, place: Path, keeps_output: bool) -> RankAnswer:
+        single = predict_for_card(alone, place, is_captured=keeps_output, world=world)
+        return RankAnswer(world, single)
 
-    def predict(self) -> list[RankAnswer]:
-        ranks = self._options.ranks
-        letters.prepare(self._mailbox, ranks)
-        at_once = max(2, os.cpu_count() or 1)
-        left = list(ranks)
-        running: list[threading.Thread] = []
-        with Progress(len(ranks)) as progress:
-            while left or running:
-                running = [each for each in running if each.is_alive()]
-                busy = len(running) - letters.waiting_ranks(self._mailbox)
-                if left and busy < at_once and not self._problems:
-                    thread = threading.Thread(target=self._run, args=(left.pop(0),), daemon=True)
-                    thread.start()
-                    running.append(thread)
-                    progress.show(min(len(self._found), len(ranks) - 1), "one run for each rank")
-                elif not running:
-                    break
-                else:
-                    time.sleep(_SECONDS_BETWEEN)
-        if self._problems:
-            raise self._first_problem()
-        return [self._found[rank] for rank in ranks]
-
-    def _run(self, rank: int) -> None:
-        options = self._options
-        place = self._folder / str(rank)
-        place.mkdir()
-        world = World(rank, options.per_node or 1, options.nodes, str(self._mailbox))
-        is_first = rank == options.ranks[0]
-        try:
-            single = predict_for_card(options, place, is_captured=not is_first, world=world)
-            self._found[rank] = RankAnswer(world, single)
-        except Exception as error:
-            self._problems[rank] = error
-        finally:
-            letters.mark_ended(self._mailbox, rank)
-
-    def _first_problem(self) -> Exception:
-        """A rank that fails because of another one fails later."""
-        rank, problem = next(iter(self._problems.items()))
-        if isinstance(problem, UnpredictedError):
-            problem.show_output()
-            return UnpredictedError(
-                f"rank {rank}: {problem.message}", problem.code, "", problem.hint
-            )
-        return problem
-
-
-_ANSWERS = (Answer.FITS, Answer.MAY_NOT_FIT, Answer.DOES_NOT_FIT)
+    return Ranks(alone, folder, predict, is_captured).predict()
 
 
 def worst(answers: list[RankAnswer]) -> RankAnswer:
     """The rank that decides whether the program fits."""
-
-    def need(entry: RankAnswer) -> tuple[int, int]:
-        verdict = entry.verdict
-        return _ANSWERS.index(verdict.answer), _needed(verdict)
-
-    return max(answers, key=need)
-
-
-def _needed(verdict: Verdict) -> int:
-    return max(verdict.needed_bytes or 0, verdict.prediction.reserved_bytes)
+    return max(answers, key=lambda entry: need(entry.verdict))
 
 
 def _kept(output: str, entry: RankAnswer) -> RankAnswer:

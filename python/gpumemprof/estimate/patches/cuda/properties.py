@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpumemprof.errors import Error
 from gpumemprof.estimate.engine.device import Device, torch_release
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -21,7 +22,7 @@ _CUDNN_VERSION_BEFORE_2_11 = 91002
 def install(patcher: Patcher, device: Device) -> None:
     _answer_torch_cuda(patcher, device)
     _answer_accelerator(patcher, device)
-    _answer_build(patcher)
+    _answer_build(patcher, device)
 
 
 # MiB, by a part of the card's name; the first that fits.
@@ -204,18 +205,32 @@ def _answer_accelerator(patcher: Patcher, device: Device) -> None:
         patcher.set_if_present(torch._C, name, answer)
 
 
-def _answer_build(patcher: Patcher) -> None:
+def _answer_build(patcher: Patcher, device: Device) -> None:
     """Builds without CUDA look like builds with it."""
     if torch.version.cuda is None:
         patcher.set(torch.version, "cuda", _CUDA_VERSION)
     patcher.set(torch.backends.cuda, "is_built", lambda: True)
     patcher.set(torch.backends.cudnn, "is_available", lambda: True)
-    if torch.backends.cudnn.version() is None:
+    if _cudnn_version(device) is None:
         usual = _CUDNN_VERSION if torch_release() >= (2, 11) else _CUDNN_VERSION_BEFORE_2_11
         patcher.set(torch.backends.cudnn, "version", lambda: usual)
     patcher.set(torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda)
     # The real one asks the driver, device by device.
     patcher.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
+
+
+def _cudnn_version(device: Device) -> int | None:
+    try:
+        return torch.backends.cudnn.version()  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        major, minor = device.card.capability
+        raise Error(
+            f"this torch, built with CUDA {torch.version.cuda}, does not run on "
+            f"the {device.card.title}, whose compute capability is {major}.{minor}",
+            "environment",
+            "",
+            "predict with a torch for an older CUDA, or another card with --gpu",
+        ) from error
 
 
 class _PlanCache:

@@ -1,6 +1,6 @@
 """What an explanation costs a failing program. Prints JSON.
 
-Usage: python bench/explanation.py RUN.gmp [--times N]
+Usage: python bench/oom/explanation.py RUN.gmp [--times N]
 
 RUN.gmp is a run that ran out of memory, such as one written by
 ``build/bench/make_long_run RUN.gmp --events 3000000``. CPU time is that of the process that reads

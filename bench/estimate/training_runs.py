@@ -1,6 +1,6 @@
 """How exact predictions of recorded training runs are, against what the allocator counted.
 
-usage: python bench/estimate_training_runs.py RECORDINGS PROGRAM [--only NAME...] [--python PYTHON]
+usage: python bench/estimate/training_runs.py RECORDINGS PROGRAM [--only NAME...] [--python PYTHON]
 
 RECORDINGS has a NAME.json for each run, with its `spec`, and the counters of each step and at the
 end. PROGRAM trains as a spec says: `PROGRAM SPEC.json FOLDER`. It is predicted for its three steps;

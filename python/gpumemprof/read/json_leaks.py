@@ -1,0 +1,86 @@
+"""The types of what ``gpumemprof leaks --json`` prints; docs/cli/leaks.md explains the keys."""
+
+from __future__ import annotations
+
+from typing import TypedDict, Union
+
+from gpumemprof.read.completeness import Completeness
+
+__all__ = ["DeviceLeaksJson", "LeakJson", "LeaksJson", "StepsToOomJson"]
+
+
+class LeakFrameJson(TypedDict):
+    """A line of code."""
+
+    file: str
+    line: int
+    name: str
+
+
+class StepsToOomJson(TypedDict):
+    """How many more steps there is memory for: a prediction with its band."""
+
+    steps: int
+    low: int
+    high: int
+    limit_bytes: int
+    provenance: str
+
+
+class LeakJson(TypedDict):
+    """A line whose memory grows without end."""
+
+    file: Union[str, None]
+    line: Union[int, None]
+    function: Union[str, None]
+    is_backward: bool
+    device: str
+    bytes_per_step: int
+    blocks_per_step: float
+    bytes: int
+    blocks: int
+    first_step: int
+    oldest_age_steps: int
+    source: str
+    source_provenance: str
+    module: Union[str, None]
+    tag: Union[str, None]
+    holder: Union[list[str], None]
+    held_by: Union[str, None]
+    advice: str
+    doubt: Union[str, None]
+    steps_to_oom: Union[int, None]
+    stack: list[LeakFrameJson]
+
+
+class DeviceLeaksJson(TypedDict):
+    """The verdict about one device."""
+
+    verdict: str
+    steps: int
+    growth_bytes_per_step: int
+    frame: Union[LeakFrameJson, None]
+    lines: int
+    device: str
+    repetition: str
+    repeated_line: Union[LeakFrameJson, None]
+    last_step: int
+    reserved_bytes_per_step: int
+    outside_bytes_per_step: int
+    stopped_bytes: int
+    suppressed: int
+    steps_to_oom: Union[StepsToOomJson, None]
+    notes: list[str]
+
+
+class LeaksJson(TypedDict):
+    """What leaks in a recording."""
+
+    schema_version: int
+    path: str
+    completeness: Completeness
+    verdict: str
+    growth_bytes_per_step: int
+    steps_to_oom: Union[StepsToOomJson, None]
+    leaks: list[LeakJson]
+    devices: list[DeviceLeaksJson]

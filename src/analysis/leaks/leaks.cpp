@@ -1,0 +1,374 @@
+#include "analysis/leaks/leaks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "analysis/code/allocation_site.h"
+#include "analysis/code/code_kind.h"
+#include "analysis/code/shown_file.h"
+#include "analysis/code/user_frame.h"
+#include "analysis/leaks/fill_table.h"
+#include "analysis/leaks/leak_advice.h"
+#include "analysis/phases/run_kind.h"
+#include "analysis/tags/tags.h"
+
+namespace gpumemprof {
+namespace {
+
+// "train.py:12" names the line, "train.py" all lines of a file; folders may be left out.
+bool is_named(const std::string& suppression, const std::string& file, std::uint32_t line) {
+  const std::string place = file + ":" + std::to_string(line);
+  const auto ends_with_part = [](const std::string& text, const std::string& part) {
+    if (!text.ends_with(part)) return false;
+    return text.size() == part.size() || text[text.size() - part.size() - 1] == '/';
+  };
+  return !suppression.empty() &&
+         (ends_with_part(place, suppression) || ends_with_part(file, suppression));
+}
+
+// Sums of the rows that leak, of one line of code.
+struct LeakRows {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t measured_blocks = 0;
+  std::uint32_t oldest_birth = kNoEvent;
+  std::map<MemorySource, std::uint64_t> by_source;
+  std::map<std::uint32_t, std::uint64_t> by_stack;
+  std::uint32_t module = kNoModule;
+  bool has_one_module = true;
+  StringId tag;
+  bool has_one_tag = true;
+};
+
+template <typename Key>
+Key most_of(const std::map<Key, std::uint64_t>& sums) {
+  return std::max_element(sums.begin(), sums.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+class LeakFinder {
+ public:
+  LeakFinder(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+             const std::vector<PhaseSpan>& spans, const LeaksOptions& options)
+      : store_(store),
+        record_(record),
+        replay_(replay),
+        options_(options),
+        kinds_(code_kinds(store)),
+        kind_(find_run_kind(store, record, spans)),
+        repetitions_(find_repetitions(store, record, spans, DecideOptions().fewest_floors)),
+        floors_(find_floors(record, repetitions_.spans)),
+        table_(fill_table(store, record, floors_)) {}
+
+  DeviceLeaks run() {
+    DecideOptions options;
+    options.is_inference = kind_ != RunKind::training;
+    options.has_weak_repetitions = repetitions_.kind == RepetitionKind::lines;
+    options.is_suppressed = [this](const SiteFloors& site) { return is_suppressed(site.stack); };
+    decision_ = decide(table_, options);
+    found_.device = record_.device;
+    found_.name = store_.device_name(record_.device);
+    found_.verdict = decision_.verdict;
+    found_.repetition = repetitions_.kind;
+    if (!repetitions_.line.is_none())
+      found_.repeated_line = store_.stacks().frame(repetitions_.line);
+    found_.steps = static_cast<std::uint32_t>(table_.floors.size());
+    if (!table_.floors.empty()) found_.last_step = table_.floors.back().step;
+    found_.bytes_per_step = decision_.bytes_per_floor;
+    found_.reserved_bytes_per_step = decision_.reserved_bytes_per_floor;
+    found_.outside_bytes_per_step = decision_.outside_bytes_per_floor;
+    found_.stopped_bytes = decision_.stopped_bytes;
+    add_notes();
+    if (decision_.verdict == LeakVerdict::leak) describe(decision_.leaks, false);
+    if (decision_.verdict == LeakVerdict::cycles) describe(decision_.cycles, true);
+    if (decision_.verdict == LeakVerdict::leak) predict_end();
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] bool is_suppressed(StackId stack) const {
+    if (stack.is_none()) return false;
+    const Frame& frame = store_.frame(store_.stacks().frame(stack));
+    const std::string file = shown_file(store_.text(frame.file), store_.program_folder());
+    return std::any_of(options_.suppressions.begin(), options_.suppressions.end(),
+                       [&](const std::string& each) { return is_named(each, file, frame.line); });
+  }
+
+  void add_notes() {
+    bool has_state = false;
+    bool has_inputs = false;
+    bool has_sequence = false;
+    for (const GrowingSite& site : decision_.innocents) {
+      has_state = has_state || site.reason == GrowthReason::training_state;
+      has_inputs = has_inputs || site.reason == GrowthReason::longer_inputs;
+      has_sequence = has_sequence || site.reason == GrowthReason::one_sequence;
+      if (site.reason == GrowthReason::suppressed) ++found_.suppressed;
+    }
+    if (has_state)
+      found_.notes.emplace_back(
+          "Gradients and optimizer state grow as more parameters are trained; that ends with the "
+          "parameters.");
+    if (has_inputs)
+      found_.notes.emplace_back(
+          "What one step leaves to the next grows, but so does all that the program allocates: its "
+          "inputs become longer.");
+    if (has_sequence)
+      found_.notes.emplace_back(
+          "The KV cache of one sequence grows with it; record several sequences to see whether it "
+          "is freed.");
+  }
+
+  void describe(const std::vector<GrowingSite>& growing, bool is_cycle) {
+    std::map<std::uint64_t, LeakRows> rows = collect(growing);
+    std::uint64_t grown = 0;
+    for (const GrowingSite& each : growing) {
+      const SiteFloors& site = table_.sites[each.site];
+      const AllocationSite key{site.stack, site.is_backward};
+      grown += each.trend.grown_bytes;
+      add_site(each, rows[key.key()], is_cycle);
+    }
+    std::stable_sort(
+        found_.leaks.begin(), found_.leaks.end(),
+        [](const LeakSite& a, const LeakSite& b) { return a.bytes_per_step > b.bytes_per_step; });
+    found_.line = common_line(growing, grown);
+  }
+
+  [[nodiscard]] std::map<std::uint64_t, LeakRows> collect(const std::vector<GrowingSite>& growing) {
+    std::map<std::uint64_t, LeakRows> found;
+    std::map<std::uint64_t, std::uint32_t> since;  // the event from which what stays is leaked
+    for (const GrowingSite& each : growing) {
+      const SiteFloors& site = table_.sites[each.site];
+      const std::uint32_t floor = each.trend.first_floor;
+      const std::uint32_t before = floor > 0 ? floors_.steps[floor - 1].event : 0;
+      const AllocationSite key{site.stack, site.is_backward};
+      since[key.key()] = each.trend.first_floor == 0 ? 0 : before;
+      found[key.key()];
+    }
+    AllocationSites sites(store_);
+    const AllocationColumns& rows = record_.allocations;
+    for (std::uint32_t row = 0; row < rows.size(); ++row) {
+      const std::uint32_t birth = rows.alloc_event[row];
+      if (birth == kNoEvent || birth >= floors_.end_of_work) continue;
+      if (rows.free_requested_event[row] < floors_.end_of_work) continue;
+      const std::uint64_t key = sites.of(record_, row).key();
+      const auto begin = since.find(key);
+      if (begin == since.end() || birth < begin->second) continue;
+      add_row(found[key], row);
+    }
+    return found;
+  }
+
+  void add_row(LeakRows& sum, std::uint32_t row) {
+    const AllocationColumns& rows = record_.allocations;
+    const std::uint32_t birth = rows.alloc_event[row];
+    const std::uint64_t bytes = rows.requested_bytes[row] & (kUnknownBytes >> 8U);
+    const Column<std::uint32_t>& modules = record_.events.module;
+    const std::uint32_t module = birth < modules.size() ? modules[birth] : kNoModule;
+    const StringId tag = tag_of(record_, row);
+    if (sum.blocks == 0) {
+      sum.module = module;
+      sum.tag = tag;
+    }
+    sum.has_one_module = sum.has_one_module && sum.module == module;
+    sum.has_one_tag = sum.has_one_tag && sum.tag == tag;
+    sum.bytes += bytes;
+    ++sum.blocks;
+    if (row < record_.labels.flags.size() && record_.labels.is_measured(row)) ++sum.measured_blocks;
+    sum.oldest_birth = std::min(sum.oldest_birth, birth);
+    sum.by_source[likely_source(record_, row, kinds_)] += bytes;
+    sum.by_stack[rows.stack[row].index] += bytes;
+  }
+
+  // The step whose events contain this one; what is before the first counts to it.
+  [[nodiscard]] std::uint32_t step_of(std::uint32_t event) const {
+    std::uint32_t step = floors_.steps.front().step;
+    for (const StepFloor& floor : floors_.steps) {
+      if (floor.first_event > event) break;
+      step = floor.step;
+    }
+    return step;
+  }
+
+  void add_site(const GrowingSite& each, const LeakRows& rows, bool is_cycle) {
+    const SiteFloors& site = table_.sites[each.site];
+    LeakSite leak;
+    leak.stack = site.stack;
+    leak.is_backward = site.is_backward;
+    leak.bytes_per_step = each.trend.bytes_per_floor;
+    leak.bytes = rows.bytes;
+    leak.blocks = rows.blocks;
+    // The floor of a step is usually at its beginning: the step before left it behind.
+    leak.first_step = floors_.steps[std::max(1U, each.trend.first_floor) - 1].step;
+    LeakEvidence evidence;
+    evidence.stack = site.stack;
+    if (rows.blocks > 0) {
+      leak.first_step = std::max(leak.first_step, step_of(rows.oldest_birth));
+      leak.oldest_age_steps =
+          found_.last_step - std::min(found_.last_step, step_of(rows.oldest_birth));
+      leak.source = most_of(rows.by_source);
+      leak.source_provenance =
+          rows.measured_blocks == rows.blocks ? Provenance::measured : Provenance::inferred;
+      const ModuleLabel* module = store_.module(rows.module);
+      if (rows.has_one_module && module != nullptr) leak.module = module->path;
+      if (rows.has_one_tag) leak.tag = rows.tag;
+      evidence.stack = StackId(most_of(rows.by_stack));
+      const double span = std::max(1U, each.trend.last_floor - each.trend.first_floor + 1);
+      leak.blocks_per_step = each.trend.is_replaced ? 0 : static_cast<double>(rows.blocks) / span;
+    }
+    evidence.is_backward = site.is_backward;
+    evidence.is_replaced = each.trend.is_replaced;
+    evidence.is_cycle = is_cycle;
+    evidence.is_inference = kind_ != RunKind::training;
+    evidence.source = leak.source;
+    evidence.blocks_per_step = leak.blocks_per_step;
+    evidence.rises = each.trend.rises;
+    leak.advice = leak_advice(store_, evidence);
+    leak.doubt = leak_doubt(evidence);
+    join(leak);
+  }
+
+  // One line of code may be reached in several ways.
+  void join(const LeakSite& leak) {
+    const auto same =
+        std::find_if(found_.leaks.begin(), found_.leaks.end(), [&](const LeakSite& other) {
+          if (leak.stack.is_none() || other.stack.is_none()) return leak.stack == other.stack;
+          return store_.stacks().frame(other.stack) == store_.stacks().frame(leak.stack) &&
+                 other.is_backward == leak.is_backward;
+        });
+    if (same == found_.leaks.end()) {
+      found_.leaks.push_back(leak);
+      return;
+    }
+    same->bytes_per_step += leak.bytes_per_step;
+    same->blocks_per_step += leak.blocks_per_step;
+    same->bytes += leak.bytes;
+    same->blocks += leak.blocks;
+    same->first_step = std::min(same->first_step, leak.first_step);
+    same->oldest_age_steps = std::max(same->oldest_age_steps, leak.oldest_age_steps);
+  }
+
+  // Many of a model's own lines may be involved where one line of the loop keeps what they made.
+  [[nodiscard]] FrameId common_line(const std::vector<GrowingSite>& growing,
+                                    std::uint64_t grown_bytes) const {
+    std::map<std::uint32_t, std::uint64_t> bytes_under;
+    for (const GrowingSite& each : growing) {
+      for (StackId at = table_.sites[each.site].stack; !at.is_none();
+           at = store_.stacks().caller(at))
+        bytes_under[at.index] += each.trend.grown_bytes;
+    }
+    FrameId line;
+    constexpr std::uint64_t kParts = 20;
+    // A caller precedes its callee.
+    for (const auto& [index, bytes] : bytes_under) {
+      const FrameId frame = store_.stacks().frame(StackId(index));
+      const bool is_nearly_all = kParts * bytes >= (kParts - 1) * grown_bytes;
+      if (is_nearly_all && !is_library_file(store_.text(store_.frame(frame).file))) line = frame;
+    }
+    return line;
+  }
+
+  // How much memory the pool can have, as far as it is known.
+  [[nodiscard]] std::optional<std::uint64_t> limit() const {
+    if (options_.memory_limit_bytes) return options_.memory_limit_bytes;
+    const DeviceFacts& facts = store_.facts().device(record_.device);
+    if (!facts.total_bytes) return std::nullopt;
+    std::uint64_t limit = *facts.total_bytes;
+    for (auto floor = table_.floors.rbegin(); floor != table_.floors.rend(); ++floor) {
+      if (floor->outside_bytes == kUnknownBytes) continue;
+      limit -= std::min(limit, floor->outside_bytes);
+      break;
+    }
+    if (facts.memory_fraction_at_end.value_or(facts.memory_fraction.value_or(1)) < 1) {
+      const double fraction = facts.memory_fraction_at_end.value_or(*facts.memory_fraction);
+      limit = std::min(
+          limit, static_cast<std::uint64_t>(fraction * static_cast<double>(*facts.total_bytes)));
+    }
+    return limit;
+  }
+
+  // The peak of later steps grows as the floor does, until it meets the limit.
+  void predict_end() {
+    const std::optional<std::uint64_t> most = limit();
+    if (!most || found_.bytes_per_step <= 0) return;
+    const std::size_t count = table_.floors.size();
+    std::uint64_t peak = 0;
+    for (std::size_t index =
+             count - std::min<std::size_t>(count, std::max<std::size_t>(4, count / 4));
+         index < count; ++index)
+      peak = std::max(peak, table_.floors[index].peak_bytes);
+    // Blocks are larger than what was requested.
+    const double rounding =
+        replay_.peak.requested_bytes > 0
+            ? std::max(1.0, static_cast<double>(replay_.peak.allocated_bytes) /
+                                static_cast<double>(replay_.peak.requested_bytes))
+            : 1.0;
+    const double rate = found_.bytes_per_step * rounding;
+    const auto limit_bytes = static_cast<double>(*most);
+    const double used = static_cast<double>(peak) * rounding;
+    double error = 0;
+    for (const GrowingSite& each : decision_.leaks) error = std::max(error, 2 * each.trend.error);
+    constexpr double kLeastError = 0.05;
+    error = std::max(error, kLeastError);
+    StepsLeft left;
+    left.limit_bytes = *most;
+    left.steps = std::max(0.0, (limit_bytes - used) / rate);
+    // Free memory between live blocks may be of no use.
+    const double reserved = std::max(used, static_cast<double>(replay_.end.totals.reserved_bytes));
+    left.low = std::max(0.0, (limit_bytes - reserved) / rate) / (1 + error);
+    left.high = left.steps * (1 + error);
+    left.low = std::min(left.low, left.steps);
+    found_.steps_to_oom = left;
+  }
+
+  const Store& store_;
+  const DeviceRecord& record_;
+  const DeviceReplay& replay_;
+  const LeaksOptions& options_;
+  std::vector<CodeKind> kinds_;
+  RunKind kind_;
+  Repetitions repetitions_;
+  StepFloors floors_;
+  FloorTable table_;
+  LeakDecision decision_;
+  DeviceLeaks found_;
+};
+
+}  // namespace
+
+const DeviceLeaks* LeaksReport::worst() const {
+  const auto found = std::max_element(
+      devices.begin(), devices.end(),
+      [](const DeviceLeaks& a, const DeviceLeaks& b) { return a.verdict < b.verdict; });
+  return found == devices.end() ? nullptr : &*found;
+}
+
+DeviceLeaks find_device_leaks(const Store& store, const DeviceRecord& record,
+                              const DeviceReplay& replay, const std::vector<PhaseSpan>& spans,
+                              const LeaksOptions& options) {
+  return LeakFinder(store, record, replay, spans, options).run();
+}
+
+Result<LeaksReport> find_leaks(const Store& store, const std::vector<DeviceReplay>& replays,
+                               const std::vector<std::vector<PhaseSpan>>& phases, std::string path,
+                               const LeaksOptions& options) {
+  LeaksReport report;
+  report.path = std::move(path);
+  std::string known_devices;
+  for (std::size_t index = 0; index < store.devices().size(); ++index) {
+    const DeviceRecord& record = *store.devices()[index];
+    known_devices += (known_devices.empty() ? "" : ", ") + store.device_name(record.device);
+    if (options.device && *options.device != record.device) continue;
+    report.devices.push_back(
+        find_device_leaks(store, record, replays[index], phases[index], options));
+  }
+  if (options.device && report.devices.empty()) {
+    return Error{ErrorCode::usage,
+                 "there is no device " + std::to_string(*options.device) + " in it", report.path,
+                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
+  }
+  return report;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,170 @@
+"""``gpumemprof run --leaks``: what grows and who holds it, while the program stays its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import gpumemprof
+import pytest
+from capture_programs import run_recorded
+
+BEGIN = """
+import os, signal, sys
+import torch
+
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def step(keep):
+    loss = (model(torch.randn(32, 64)) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    keep(loss)
+"""
+EAGER = "\ndef keep(loss):\n    losses.append(model(torch.randn(8, 64)).mean())\n"
+
+
+def _run(folder: Path, program: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(BEGIN + textwrap.dedent(program))
+    return run_recorded(folder, "--cpu", "--leaks", *flags, "-o", "run.gmp", "train.py")
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    facts = gpumemprof.load(folder / "run.gmp").report(top=0)["input"]["facts"]
+    rows: list[dict[str, Any]] = (
+        json.loads(facts["leak holders"]) if "leak holders" in facts else []
+    )
+    return rows
+
+
+def test_a_global_that_keeps_graphs(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        f"losses = []\n{EAGER}\nfor _ in range(30):\n    step(keep)\nprint('over')\n",
+    )
+    assert (done.returncode, done.stdout) == (0, "over\n")
+    assert "gpumemprof: memory grows at train.py:" in done.stderr
+    rows = [row for row in _rows(tmp_path) if row["grows"]]
+    texts = {text for row in rows for text in (row["text"], *row["others"])}
+    assert any(text.startswith("losses[0…2") and "_saved_mat1" in text for text in texts), texts
+    first = rows[0]
+    assert set(first) >= {"site", "chain", "text", "bytes", "blocks"}
+    assert set(first["site"]) >= {"file", "line", "function"}
+    assert first["chain"][0] == "losses"
+
+
+def test_a_local_of_a_function_that_returns(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """
+        def train():
+            history = []
+            for _ in range(40):
+                step(lambda loss: history.append(loss.detach() * torch.ones(100)))
+
+        train()
+        """,
+    )
+    assert done.returncode == 0
+    (row,) = [row for row in _rows(tmp_path) if row["grows"]]
+    assert row["text"].startswith("history[0…"), row["text"]
+    assert "local of train(), train.py:" in row["text"]
+    assert row["is_past"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "last_line"),
+    [
+        ("raise ValueError('broken')", 1, "ValueError: broken"),
+        ("sys.exit(3)", 3, None),
+        ("sys.exit('a reason')", 1, "a reason"),
+    ],
+)
+def test_however_the_program_ends(
+    tmp_path: Path, ending: str, code: int, last_line: str | None
+) -> None:
+    done = _run(
+        tmp_path,
+        f"""
+        kept = {{}}
+        for number in range(30):
+            step(lambda loss: kept.update({{number: loss.detach() * torch.ones(100)}}))
+        {ending}
+        """,
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    own = [line for line in done.stderr.splitlines() if "gpumemprof" not in line]
+    assert last_line is None or last_line in own
+    (row,) = [row for row in _rows(tmp_path) if row["grows"]]
+    assert row["text"].startswith("kept[0…2"), row["text"]
+
+
+def test_a_signal_prints_what_grows_so_far(tmp_path: Path) -> None:
+    program = """
+        kept = []
+        for number in range(40):
+            step(lambda loss: kept.append(loss.detach() * torch.ones(100)))
+            if number == 20:
+                os.kill(os.getpid(), signal.{name})
+        print('over', file=sys.stderr)
+        """
+    done = _run(tmp_path, program.format(name="SIGUSR2"))
+    before = done.stderr.partition("over\n")[0]
+    assert done.returncode == 0
+    assert "memory grows at train.py:" in before and "held by kept[0…" in before, done.stderr
+    (tmp_path / "run.gmp").unlink()
+    done = _run(tmp_path, program.format(name="SIGUSR1"), "--leaks-signal", "USR1")
+    assert done.returncode == 0
+    assert "memory grows at train.py:" in done.stderr.partition("over\n")[0]
+    (tmp_path / "run.gmp").unlink()
+    done = _run(tmp_path, program.format(name="SIGUSR2"), "--leaks-signal", "none")
+    assert done.returncode == -12  # as without us
+
+
+def test_a_handler_of_the_program_stays(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """
+        signal.signal(signal.SIGUSR2, lambda *_: print('mine'))
+        step(lambda loss: None)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        """,
+    )
+    assert (done.returncode, done.stdout) == (0, "mine\n")
+
+
+def test_a_healthy_program_gets_no_line(tmp_path: Path) -> None:
+    done = _run(tmp_path, "for _ in range(60):\n    step(lambda loss: loss.item())\n")
+    assert done.returncode == 0
+    assert "grows" not in done.stderr
+    assert [row for row in _rows(tmp_path) if row["grows"]] == []
+
+
+def test_a_program_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("print('plain')\n")
+    done = run_recorded(tmp_path, "--leaks", "-o", "run.gmp", "plain.py")
+    assert (done.returncode, done.stdout) == (0, "plain\n")
+
+
+def test_the_flags_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    done = run_recorded(tmp_path, "--leaks-signal", "USR1", "train.py")
+    assert done.returncode == 2
+    assert "--leaks-signal needs --leaks" in done.stderr
+    done = run_recorded(tmp_path, "--leaks", "--leaks-signal", "NOISE", "train.py")
+    assert done.returncode == 2
+    assert "there is no signal NOISE" in done.stderr
+
+
+def test_without_the_flag_nothing_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        BEGIN + f"losses = []\n{EAGER}\nfor _ in range(30):\n    step(keep)\n"
+    )
+    done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "train.py")
+    assert "grows" not in done.stderr
+    assert _rows(tmp_path) == []

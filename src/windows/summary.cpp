@@ -114,6 +114,8 @@ void Summary::visit(KeptRun& run, const Window& window) {
   for (SourceFigure& figure : overview_.sources.figures) {
     if (figure.bytes_at_peak == 0) figure.provenance = figure.max_provenance;
   }
+  SourceFigure& rounding = overview_.sources.rounding;
+  rounding.provenance = rounding.max_provenance = Provenance::measured;
   place_peak(overview_.sources);
   if (survey_.events > 0 && survey_.extent.last_time_ns != kUnknownTime &&
       survey_.extent.first_time_ns != kUnknownTime)

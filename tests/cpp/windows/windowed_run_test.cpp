@@ -62,7 +62,8 @@ TEST_P(WindowedRecordings, HaveTheReportOfTheWholeRun) {
   FlushedRun source(*recording.value(), kFlush);
   const Result<std::shared_ptr<const Recording>> whole = Recording::from(source, "run.gmp");
   ASSERT_TRUE(whole);
-  for (const std::uint32_t events : {300U, 1000U, 5000U}) {
+  // Longer than a step: what a window leaves shows in the steps after it.
+  for (const std::uint32_t events : {1000U, 5000U}) {
     WindowedRun windowed(
         "run.gmp", [&](EventSink& sink) { return source.deliver(sink); }, WindowSizes{events});
     const Result<bool> is_surveyed = windowed.survey();

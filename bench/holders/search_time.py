@@ -1,6 +1,6 @@
 """The CPU time of a search for holders, with a million Python objects and with many graphs.
 
-python bench/holder_search.py [OBJECTS]; prints a line of JSON for each case. The bar is 1 s.
+python bench/holders/search_time.py [OBJECTS]; prints a line of JSON for each case. The bar is 1 s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What watching for leaks adds to a step: the CPU time of its call, by comparison in one process.
 
-python bench/leak_watch_cost.py prints one line of JSON. A step of training on a GPU takes
+python bench/holders/watch_cost.py prints one line of JSON. A step of training on a GPU takes
 milliseconds; the bar is 0.2 % of one.
 """
 

@@ -46,7 +46,7 @@ struct EventCounters {
   // empty_cache() leaves the same events: unknown where the two cannot be distinguished.
   std::optional<std::uint64_t> alloc_retries = 0;
   std::uint64_t unclear_retries = 0;  // how often they could not be distinguished
-  bool are_retries_counted = false;  // by torch itself; otherwise derived from the events
+  bool are_retries_counted = false;   // by torch itself; otherwise derived from the events
   std::uint64_t ooms = 0;
 };
 

@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "trace/block.h"
+#include "trace/chapters/chapter_block.h"
 #include "trace/content/about.h"
 #include "trace/content/annotations.h"
-#include "trace/chapters/chapter_block.h"
 #include "trace/content/definitions.h"
 #include "trace/content/ending.h"
 #include "trace/content/event_encoder.h"

@@ -78,6 +78,11 @@ void Survey::follow_events(const KeptRun& run, const Window& window) {
     if (window.first == 0) result_.extent.first_time_ns = events.time_ns[begin];
     result_.extent.last_time_ns = events.time_ns[begin + (window.end - window.first) - 1];
   }
+  for (const LostEvents& lost : run.record().lost_events) {
+    if (lost.before_event >= window.first && lost.before_event < window.end)
+      times_after_losses_[lost.before_event] =
+          events.time_ns[begin + (lost.before_event - window.first)];
+  }
   for (std::uint32_t number = window.first; number < window.end; ++number) {
     const std::uint32_t place = begin + (number - window.first);
     const Action action = events.action[place];
@@ -207,6 +212,11 @@ void Survey::note_fates(const KeptRun& run, const LocalView& view) {
 void Survey::finish(const KeptRun& run, const LocalView& view) {
   result_.events = run.events();
   result_.extent.lost_events = view.record().lost_events;
+  for (LostEvents& lost : result_.extent.lost_events) {
+    const auto time = times_after_losses_.find(lost.before_event);
+    if (lost.first_time_ns == kUnknownTime && time != times_after_losses_.end())
+      lost.first_time_ns = time->second;
+  }
   const bool has_steps = has_marked_steps_ || result_.kind != RunKind::inference;
   if (has_steps) {
     result_.floors = floors_.finish(result_.events);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Union
+from typing import TypedDict
 
 from gpumemprof.read.completeness import Completeness
 
@@ -30,9 +30,9 @@ class StepsToOomJson(TypedDict):
 class LeakJson(TypedDict):
     """A line whose memory grows without end."""
 
-    file: Union[str, None]
-    line: Union[int, None]
-    function: Union[str, None]
+    file: str | None
+    line: int | None
+    function: str | None
     is_backward: bool
     device: str
     bytes_per_step: int
@@ -43,13 +43,13 @@ class LeakJson(TypedDict):
     oldest_age_steps: int
     source: str
     source_provenance: str
-    module: Union[str, None]
-    tag: Union[str, None]
-    holder: Union[list[str], None]
-    held_by: Union[str, None]
+    module: str | None
+    tag: str | None
+    holder: list[str] | None
+    held_by: str | None
     advice: str
-    doubt: Union[str, None]
-    steps_to_oom: Union[int, None]
+    doubt: str | None
+    steps_to_oom: int | None
     stack: list[LeakFrameJson]
 
 
@@ -59,17 +59,17 @@ class DeviceLeaksJson(TypedDict):
     verdict: str
     steps: int
     growth_bytes_per_step: int
-    frame: Union[LeakFrameJson, None]
+    frame: LeakFrameJson | None
     lines: int
     device: str
     repetition: str
-    repeated_line: Union[LeakFrameJson, None]
+    repeated_line: LeakFrameJson | None
     last_step: int
     reserved_bytes_per_step: int
     outside_bytes_per_step: int
     stopped_bytes: int
     suppressed: int
-    steps_to_oom: Union[StepsToOomJson, None]
+    steps_to_oom: StepsToOomJson | None
     notes: list[str]
 
 
@@ -81,6 +81,6 @@ class LeaksJson(TypedDict):
     completeness: Completeness
     verdict: str
     growth_bytes_per_step: int
-    steps_to_oom: Union[StepsToOomJson, None]
+    steps_to_oom: StepsToOomJson | None
     leaks: list[LeakJson]
     devices: list[DeviceLeaksJson]

@@ -22,8 +22,8 @@ class Decider {
   LeakDecision run() {
     if (table_.floors.size() < options_.fewest_floors) return {};
     decision_.verdict = LeakVerdict::clean;
-    for (std::uint32_t site = 0; site < table_.sites.size(); ++site)
-      trends_.push_back(find_trend(table_.sites[site], table_.floors.size()));
+    for (const SiteFloors& site : table_.sites)
+      trends_.push_back(find_trend(site, table_.floors.size()));
     for (std::uint32_t site = 0; site < table_.sites.size(); ++site) judge(site);
     if (decision_.stopped_bytes >= options_.least_bytes) raise_to(LeakVerdict::warm_up);
     judge_pool();

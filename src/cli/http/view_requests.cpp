@@ -128,13 +128,11 @@ HttpResponse ViewRequests::route(const HttpRequest& request) const {
   const auto refused = [](const Error& error) {
     return HttpResponse{400, "application/json", view::error_json(error.sentence()), {}, false};
   };
-  if (request.path == "/api/state")
-    return {200, "application/json", view_.state_json(), {}, false};
+  if (request.path == "/api/state") return {200, "application/json", view_.state_json(), {}, false};
   const Result<view::Question> question =
       view::read_question(request.path.substr(kApi.size()), request.parameters);
   if (!question) return refused(question.error());
-  const Result<std::string> answer =
-      view_.view(generation_of(request))->answer(question.value());
+  const Result<std::string> answer = view_.view(generation_of(request))->answer(question.value());
   if (!answer) return refused(answer.error());
   return {200, "application/json", answer.value(), {}, false};
 }

@@ -48,11 +48,9 @@ TEST(GrowingView, extends_until_the_recording_ends) {
   EXPECT_THAT(growing.state_json(), HasSubstr(R"("state":"recording")"));
   growing.start();
   write_part(path, std::string_view(bytes).substr(bytes.size() * 2 / 3));
-  ASSERT_TRUE(becomes_true([&] {
-    return growing.state_json().find(R"("state":"ended")") != std::string::npos;
-  }));
-  const auto whole =
-      Recording::open(GPUMEMPROF_TEST_DATA "/traces/cpu_training.gmp").value();
+  ASSERT_TRUE(becomes_true(
+      [&] { return growing.state_json().find(R"("state":"ended")") != std::string::npos; }));
+  const auto whole = Recording::open(GPUMEMPROF_TEST_DATA "/traces/cpu_training.gmp").value();
   EXPECT_EQ(events_of(*growing.view(kNever)), whole->store().devices()[0]->events.size());
   EXPECT_GT(events_of(*growing.view(std::nullopt)), first_events);
   std::filesystem::remove(path);
@@ -68,9 +66,8 @@ TEST(GrowingView, answers_from_the_generation_that_is_named) {
   growing.start();
   // What is written now is read as one more generation: the file is not touched again.
   write_part(path, std::string_view(bytes).substr(bytes.size() / 2));
-  ASSERT_TRUE(becomes_true([&] {
-    return growing.state_json().find(R"("generation":1)") != std::string::npos;
-  }));
+  ASSERT_TRUE(becomes_true(
+      [&] { return growing.state_json().find(R"("generation":1)") != std::string::npos; }));
   EXPECT_EQ(events_of(*growing.view(0)), first_events);
   EXPECT_GT(events_of(*growing.view(1)), first_events);
   std::filesystem::remove(path);

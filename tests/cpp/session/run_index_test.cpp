@@ -27,6 +27,10 @@ class IndexedRecording : public testing::Test {
     ASSERT_TRUE(recording);
     Overview at_peak = recording.value()->overview().value();
     Overview at_end = recording.value()->overview({{AskedMoment::Kind::end, 0}, {}}).value();
+    // Only runs that are read in windows have an index, and they get no verdict about leaks.
+    for (Overview* overview : {&at_peak, &at_end}) {
+      for (DeviceOverview& device : overview->devices) device.leaks.reset();
+    }
     const Store& store = recording.value()->store();
     peak_json_ = overview_json(at_peak, store, kAllGroups);
     end_json_ = overview_json(at_end, store, kAllGroups);

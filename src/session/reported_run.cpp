@@ -79,7 +79,8 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
     }
     const Result<bool> surveyed = run->survey();
     if (!surveyed) return surveyed.error();
-    if (surveyed.value()) return run;
+    const bool is_proven_whole = run->has_index_ && run->windowed_->is_failure_provable();
+    if (surveyed.value() && !is_proven_whole) return run;
     run->windowed_.reset();
     run->note_.clear();
   }

@@ -204,6 +204,13 @@ Result<bool> WindowedRun::survey(Order order) {
   return true;
 }
 
+bool WindowedRun::is_failure_provable() const {
+  return std::any_of(surveys_.begin(), surveys_.end(), [](const auto& survey) {
+    const Survey::Result& found = survey.second->result();
+    return !found.ooms.empty() && found.events <= kMostSimulatedEvents;
+  });
+}
+
 Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
   Overview overview;
   overview.path = path_;

@@ -29,6 +29,8 @@ class WindowedRun {
 
   // The first pass. False if it must be read as a whole: the state at its start is not known.
   Result<bool> survey();
+  // After it: the run failed, and is short enough that its whole history can show why.
+  [[nodiscard]] bool is_failure_provable() const;
   // The second pass.
   Result<Overview> overview(const OverviewOptions& options);
   // The last overview, about the end instead.

@@ -9,7 +9,6 @@ namespace gpumemprof {
 namespace {
 
 // A report must not take minutes longer because the run ended in a failure.
-constexpr std::size_t kMostEvents = 10'000'000;
 constexpr std::size_t kEventsForAll = 500'000;
 
 bool is_over(const SimulationDeadline& deadline) {
@@ -29,7 +28,7 @@ std::vector<AllocConf> likely_first(TorchVersion version) {
 JoinedRuns::Answer JoinedRuns::survivors(std::uint32_t event, const sim::MemoryLimit& limit) const {
   Answer answer;
   const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= event;
-  if (!is_known || record_.events.size() > kMostEvents) return answer;
+  if (!is_known || record_.events.size() > kMostSimulatedEvents) return answer;
   answer.is_late = is_over(deadline_);
   if (answer.is_late) return answer;
   const Result<VerifiedRun> verified = verify_run(store_, record_, replay_);

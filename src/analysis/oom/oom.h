@@ -105,6 +105,8 @@ OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceRep
 std::vector<OomReport> find_ooms(const Store& store, const DeviceRecord& record,
                                  const DeviceReplay& replay, std::size_t limit);
 
+// Other settings are tried on histories of at most this many events.
+inline constexpr std::size_t kMostSimulatedEvents = 10'000'000;
 using SimulationDeadline = std::optional<std::chrono::steady_clock::time_point>;
 // The one at this event. No simulation starts after the deadline.
 OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,

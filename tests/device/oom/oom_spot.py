@@ -293,7 +293,7 @@ def check(name: str, root: Path) -> dict[str, object]:
         wrong.append("another exception")
     if case.says and case.says not in page:
         wrong.append("does not say why")
-    if (pages := page.count("In use: ")) != case.pages:
+    if (pages := page.count("The pool held ")) != case.pages:
         wrong.append(f"{pages} pages")
     if (cause := recorded_cause(folder)) != case.cause:
         wrong.append(f"the report says {cause}")

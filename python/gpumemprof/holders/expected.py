@@ -73,7 +73,12 @@ def _is_container(thing: Any) -> bool:
 
 
 class Expectation:
-    """Something that the program is done with, held weakly; made by `expect_freed`."""
+    """Something that the program is done with, held weakly; made by `expect_freed`.
+
+    >>> expectation = gpumemprof.expect_freed(batch, "after the step", now=False)  # doctest: +SKIP
+    >>> del batch  # doctest: +SKIP
+    >>> expectation.check()  # doctest: +SKIP
+    """
 
     def __init__(self, thing: Any, label: str) -> None:
         """Use `expect_freed`."""

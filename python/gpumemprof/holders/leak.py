@@ -26,7 +26,11 @@ def site_of(row: _core.KeptSiteRow) -> Site:
 
 @dataclass
 class Leak:
-    """One such line, as it was when it was found."""
+    """One such line, as it was when it was found.
+
+    >>> watch.leaks[0].where, watch.leaks[0].held_by  # doctest: +SKIP
+    ('train.py:41 train()', 'losses[0…28]')
+    """
 
     file: str
     """Empty if it is not known where the memory was allocated."""

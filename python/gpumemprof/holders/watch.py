@@ -40,7 +40,12 @@ _MOST_AT_END = 8
 
 
 class LeakWatch:
-    """Watches one recording; made by `watch_leaks`."""
+    """Watches one recording; made by `watch_leaks`.
+
+    >>> watch = gpumemprof.watch_leaks()  # doctest: +SKIP
+    >>> train()  # doctest: +SKIP
+    >>> watch.stop()  # doctest: +SKIP
+    """
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ std::string leak_verdict_sentence(const DeviceLeaks& device, const Store& store)
     case LeakVerdict::fragmentation:
       return fmt::format(
           "fragmentation: the pool grows by {}, while the program's own memory does not grow as "
-          "much. See what pins its segments: gpumemprof report.",
+          "much.",
           per_step(device.reserved_bytes_per_step, device));
     case LeakVerdict::outside_pool:
       return fmt::format(

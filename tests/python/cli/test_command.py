@@ -48,12 +48,11 @@ WRONG_CALLS = {
     "reprot": "unknown command 'reprot', did you mean 'report'?",
     "repot x": "unknown command 'repot', did you mean 'report'?",
     "conv": "unknown command 'conv', did you mean 'convert'?",
-    "leaks": "unknown command 'leaks'; the commands are "
-    "run, estimate, calibrate, report, view, advise, simulate, convert, info, demo",
+    "leaks": "leaks needs FILE; see gpumemprof leaks --help",
     "x": "unknown command 'x'; the commands are "
-    "run, estimate, calibrate, report, view, advise, simulate, convert, info, demo",
+    "run, live, estimate, calibrate, report, leaks, view, advise, simulate, convert, info, demo",
     "--jsno": "unknown flag '--jsno'; the commands are "
-    "run, estimate, calibrate, report, view, advise, simulate, convert, info, demo",
+    "run, live, estimate, calibrate, report, leaks, view, advise, simulate, convert, info, demo",
     "run.pickle": "'run.pickle' is a file, not a command; type gpumemprof report run.pickle",
     "run.gmp --json": "'run.gmp' is a file, not a command; type gpumemprof report run.gmp",
     "train.py": "'train.py' is a file, not a command; type gpumemprof run train.py",

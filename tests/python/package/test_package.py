@@ -102,12 +102,13 @@ def test_every_public_name_comes_with_its_type():
 
 
 NAMES = """
-    ActiveRecording Allocation CPUMemoryProfiler Counters CutFileWarning DeviceReport DeviceSources
-    End EnvironmentProblem Error Estimate Frame GPUMemoryProfiler InputError InternalError Label
-    LiveGroup MemorySnapshot MissingFileError Module NoCudaError OwnAllocations Peak Phase
-    ProfileResult ProfiledContext Recording RecordingWarning SourceFigure Step Summary Table
-    UsageError __version__ default_profiler demo_path estimate estimating load profile_context
-    profile_function record start step stop tag
+    ActiveRecording Alert Allocation CPUMemoryProfiler Counters CutFileWarning DeviceReport
+    DeviceSources End EnvironmentProblem Error Estimate Expectation Frame GPUMemoryProfiler
+    InputError InternalError Label Leak LeakWarning LeakWatch LiveGroup MemorySnapshot MemoryTracker
+    MissingFileError Module NoCudaError OwnAllocations Peak Phase ProfileResult ProfiledContext
+    Recording RecordingWarning SourceFigure Step Summary Table UsageError __version__
+    default_profiler demo_path estimate estimating expect_freed load profile_context
+    profile_function record start step stop tag watch_leaks
 """
 
 

@@ -181,7 +181,7 @@ if __name__ == "__main__":
     [
         ((), "run needs a script"),
         (("missing.py",), "missing.py: no such script"),
-        (("--what", "train.py"), "unknown flag '--what'; see gpumemprof run --help"),
+        (("--xyz", "train.py"), "unknown flag '--xyz'; see gpumemprof run --help"),
         (("-o",), "-o needs a value"),
         (("-o", "train.py", "train.py"), "train.py exists; add -f"),
     ],

@@ -22,8 +22,8 @@ std::uint64_t above(std::uint64_t bytes, std::uint64_t bound) {
 class Verdict {
  public:
   Verdict(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-          const std::vector<DeviceSample>& samples, HistoryPart part,
-          const SimulationDeadline& deadline, OomReport& oom)
+          const std::vector<DeviceSample>& samples, HistoryPart part, SimulationDeadline deadline,
+          OomReport& oom)
       : store_(store),
         record_(record),
         replay_(replay),
@@ -221,7 +221,7 @@ class Verdict {
   const DeviceReplay& replay_;
   const std::vector<DeviceSample>& samples_;
   HistoryPart part_;
-  const SimulationDeadline& deadline_;
+  SimulationDeadline deadline_;
   OomReport& oom_;
   CardState card_;
   std::uint64_t needed_bytes_ = 0;

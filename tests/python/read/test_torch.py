@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+from typing import Any
 
 import gpumemprof
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+
+# In a process of its own: torch's profiler looks at every thread of the process it is started in.
+PROGRAM = """
+import pickle, sys, torch
+from torch.cuda import _memory_viz
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+optimizer = torch.optim.AdamW(model.parameters())
+with torch.profiler.profile(
+    activities=[torch.profiler.ProfilerActivity.CPU],
+    profile_memory=True,
+    record_shapes=True,
+    with_stack=True,
+) as profile:
+    for _ in range(2):
+        model(torch.randn(32, 64)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(_memory_viz._profile_to_snapshot(profile), file)
+"""
 
 
 @pytest.fixture(scope="module")
-def snapshot():
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A snapshot made from a profile of two training steps on the CPU."""
-    memory_viz = pytest.importorskip("torch.cuda._memory_viz")
-    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
-    optimizer = torch.optim.AdamW(model.parameters())
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU],
-        profile_memory=True,
-        record_shapes=True,
-        with_stack=True,
-    ) as profile:
-        for _ in range(2):
-            model(torch.randn(32, 64)).sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-    return memory_viz._profile_to_snapshot(profile)
+    path = tmp_path_factory.mktemp("profile") / "snapshot.pickle"
+    subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=True, timeout=120)
+    made: dict[str, Any] = pickle.loads(path.read_bytes())
+    return made
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])

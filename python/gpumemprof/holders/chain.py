@@ -166,6 +166,8 @@ class Chain:
     """Whether it is another way to a container that is already named."""
     blocks: int = 1
     """How many of the blocks that were looked at are held this way."""
+    bytes: int = 0
+    """Their bytes."""
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The first and the last index, by the place of the link, where chains differ in it."""
 
@@ -225,10 +227,12 @@ def grouped(chains: list[Chain]) -> list[Chain]:
             }
             continue
         known.blocks += chain.blocks
+        known.bytes += chain.bytes
         for place, (first, last) in known.ranges.items():
             number = chain.links[place].number
             if number is not None:
                 known.ranges[place] = (min(first, number), max(last, number))
     return sorted(
-        groups.values(), key=lambda one: (not one.root.is_user, one.is_alias, -one.blocks)
+        groups.values(),
+        key=lambda one: (not one.root.is_user, one.is_alias, -one.bytes, -one.blocks),
     )

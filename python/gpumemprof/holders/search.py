@@ -77,14 +77,18 @@ class _Search:
         "_names",
         "_own",
         "_reached",
+        "_sizes",
         "_visits",
         "_wanted_blocks",
         "is_whole",
     )
 
-    def __init__(self, blocks: Blocks, count: int, names: Names, most_seconds: float) -> None:
+    def __init__(
+        self, places: Sequence[tuple[int, int]], count: int, names: Names, most_seconds: float
+    ) -> None:
         self._end = time.thread_time() + most_seconds
-        self._blocks, self._names = blocks, names
+        self._blocks, self._names = Blocks(places), names
+        self._sizes = {number: size for number, (_, size) in enumerate(places)}
         self._all = (1 << count) - 1
         self._reached = 0
         self._visits: dict[int, _Visit] = {}
@@ -93,7 +97,7 @@ class _Search:
         self._cycles: list[tuple[int, int, Link]] = []
         self._graph: Graph | None = None
         self._wanted_blocks = count
-        self._own: set[int] = {id(self._visits), id(self._gradients)}
+        self._own: set[int] = {id(self._visits), id(self._gradients), id(self._sizes)}
         self.is_whole = True
 
     def forget(self) -> None:
@@ -119,7 +123,16 @@ class _Search:
         self._own.update(map(id, self._graph.own_objects()))
         self.is_whole &= self._graph.is_whole
         self._own.add(id(first))
+        self._add_graphs_of_owners()
         return [*{id(visit): visit for visit in first}.values()]
+
+    def _add_graphs_of_owners(self) -> None:
+        """A tensor that owns a block may lead to others by its graph: a loss, and what it keeps."""
+        for number in range(self._wanted_blocks):
+            for tensor, links in self._graph.holders_of_block(number) if self._graph else ():
+                known = self._visits.get(id(tensor))
+                if known is not None and known.depth == 0 and not known.mask >> number & 1:
+                    self._lead(tensor, 0, links, 1 << number, 0)
 
     def _graph_level(self) -> dict[int, _Visit]:
         """The tensors whose graphs saved a block: one level farther than those that own one."""
@@ -343,7 +356,8 @@ class _Search:
                 )
                 holder = self._before(number, block)
                 is_alias = holder is not None and taken.setdefault((block, holder), key) != key
-                found.append(Chain(root, links, is_alias))
+                size = self._sizes.get(block.bit_length() - 1, 0)
+                found.append(Chain(root, links, is_alias, bytes=size))
         return grouped(found)
 
     def _rank(self, found: tuple[Root, int]) -> tuple[bool, float, int]:
@@ -436,7 +450,7 @@ def _find(
     # The frames to come are not the program's.
     names = names or Names()
     count = len(places) + len(targets)
-    search = _Search(Blocks(places), count, names, most_seconds)
+    search = _Search(places, count, names, most_seconds)
     try:
         with graphs.quiet_torch():
             numbered = [(thing, len(places) + rank) for rank, thing in enumerate(targets)]

@@ -19,9 +19,9 @@ struct Kept {
   std::bitset<kParts> parts;
 };
 
-// Some of the rows, in order: the first, the last, and others spread over the bytes between them, so
-// that what holds most is seen most. One from each of equal parts, but at varying places in them:
-// what is allocated in turns must not be seen by turns.
+// Some of the rows, in order: the first, the last, and others spread over the bytes between them,
+// so that what holds most is seen most. One from each of equal parts, but at varying places in
+// them: what is allocated in turns must not be seen by turns.
 std::vector<std::uint32_t> spread(const std::vector<std::uint32_t>& rows,
                                   const Column<std::uint64_t>& bytes, std::size_t most) {
   if (rows.size() <= most) return rows;

@@ -59,9 +59,10 @@ template <typename Archive>
 void fields(Archive& archive, OomReport& oom) {
   archive(oom.event, oom.wanted_bytes, oom.device_free_bytes, oom.largest_free_bytes, oom.memory,
           oom.stack, oom.cause, oom.contributing, oom.doubts, oom.remedy_doubts, oom.limit,
-          oom.is_limit_stated, oom.card_bytes, oom.other_processes_bytes, oom.outside_bytes, oom.short_bytes,
-          oom.hoarded_blocks, oom.largest_earlier_bytes, oom.grown_bytes, oom.surviving_confs,
-          oom.surviving_reserved_bytes, oom.is_simulation_skipped, oom.is_need_known);
+          oom.is_limit_stated, oom.card_bytes, oom.other_processes_bytes, oom.outside_bytes,
+          oom.short_bytes, oom.hoarded_blocks, oom.largest_earlier_bytes, oom.grown_bytes,
+          oom.surviving_confs, oom.surviving_reserved_bytes, oom.is_simulation_skipped,
+          oom.is_need_known);
 }
 template <typename Archive>
 void fields(Archive& archive, DeviceOverview& device) {

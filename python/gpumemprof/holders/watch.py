@@ -8,6 +8,7 @@ costs a call.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Callable
 
 from gpumemprof import _core
-from gpumemprof.errors import RecordingWarning
+from gpumemprof.errors import LeakWarning, RecordingWarning
 from gpumemprof.holders.followed import FollowedRecording
 from gpumemprof.holders.leak import Leak, Site, leak_at, site_of
 from gpumemprof.holders.search import find_holders, no_collection
@@ -196,19 +197,26 @@ class LeakWatch:
             steps.stop_listening(self._after_step)
             if self._handle is not None:
                 self._handle.remove()  # type: ignore[attr-defined]
-            self._report_rest()
-            if self._is_own:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RecordingWarning)
-                    self._recording.stop()
-                Path(self._recording.path).unlink(missing_ok=True)
+            try:
+                self._report_rest()
+            finally:  # A program may turn warnings into errors.
+                if self._is_own:
+                    self._end_recording()
         return self.leaks
+
+    def _end_recording(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecordingWarning)
+            self._recording.stop()
+        Path(self._recording.path).unlink(missing_ok=True)
 
     def __enter__(self) -> LeakWatch:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The program's own exception is not replaced by a warning that counts as an error.
+        with contextlib.suppress(LeakWarning) if kind is not None else contextlib.nullcontext():
+            self.stop()
 
 
 def watch_leaks(

@@ -66,7 +66,7 @@ struct OomReport {
   std::vector<OomDoubt> doubts;        // about the cause; none: proven
   // Of fragmentation whose cause is proven: why no setting is named, or not for certain.
   std::vector<OomDoubt> remedy_doubts;
-  std::optional<ByteRange> limit;      // on the process, if there was one
+  std::optional<ByteRange> limit;  // on the process, if there was one
   bool is_limit_stated = false;
   std::optional<std::uint64_t> card_bytes;  // available to processes
   std::optional<std::uint64_t> other_processes_bytes;

@@ -160,7 +160,7 @@ def test_the_flags_are_checked(tmp_path: Path) -> None:
     assert "--leaks-signal needs --leaks" in done.stderr
     done = run_recorded(tmp_path, "--leaks", "--leaks-signal", "NOISE", "train.py")
     assert done.returncode == 2
-    assert "there is no signal NOISE" in done.stderr
+    assert "takes a signal such as SIGUSR1, but has 'NOISE'" in done.stderr
 
 
 def test_without_the_flag_nothing_is_searched(tmp_path: Path) -> None:

@@ -150,9 +150,9 @@ std::string contribution_text(const OomReport& oom, OomCause cause) {
                        format_bytes(oom.largest_earlier_bytes));
   }
   if (cause == OomCause::fragmentation) {
-    const std::string gaps = fmt::format(
-        " Gaps are not the main cause: {} of the pool was free in pieces",
-        format_bytes(oom.memory.free_bytes));
+    const std::string gaps =
+        fmt::format(" Gaps are not the main cause: {} of the pool was free in pieces",
+                    format_bytes(oom.memory.free_bytes));
     return oom.surviving_confs.empty()
                ? gaps + "."
                : fmt::format("{}; with {} the run gets past this request (simulated) and grows on.",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof import _core
-from gpumemprof.errors import Error
+from gpumemprof.errors import Error, InputError
 from gpumemprof.live import system_processes
 
 __all__ = ["RecordingState", "WatchedRecording"]
@@ -109,9 +109,17 @@ class WatchedRecording:
 
     def _open(self) -> bool:
         # A file appears before its first bytes do, and a folder before its first chapter.
-        if self.path.is_file() and self.path.stat().st_size < _HEADER_BYTES:
-            start = self.path.read_bytes()[: len(_MAGIC)]
-            if _MAGIC.startswith(start) or start.startswith(_MAGIC):
+        if self.path.is_file():
+            with self.path.open("rb") as file:
+                start = file.read(_HEADER_BYTES)
+            if not _MAGIC.startswith(start[: len(_MAGIC)]):
+                raise InputError(
+                    "this is not a recording",
+                    "bad_input",
+                    str(self.path),
+                    "name a .gmp file that gpumemprof run writes",
+                )
+            if len(start) < _HEADER_BYTES:
                 self._set("starting", _nothing_written(self.path))
                 return False
         if self.path.is_dir() and not any(self.path.iterdir()):

@@ -376,7 +376,7 @@ def test_a_linked_list() -> None:
         following.before = state  # type: ignore[attr-defined]
         state = following
     del following
-    assert texts(places) == ["state.before(×6).tensor[0]"]
+    assert texts(places) == ["state.before(\u00d76).tensor[0]"]
 
 
 def test_what_holds_the_most_bytes_comes_first() -> None:

@@ -41,7 +41,7 @@ def test_names_the_cause_and_who_holds_the_memory(cause: str) -> None:
     assert first.startswith("gpumemprof: cuda:0 ran out of memory: ")
     assert "probably" not in first
     if cause == "fragmentation":
-        shown = " ".join(text.split())
+        shown = " ".join(found.page.split())
         assert "None of the simulated allocator settings avoids it." in shown
     assert "In use: " in found.page
     assert "by line of your code" in found.page

@@ -65,8 +65,10 @@ class PlainLines:
             sentences += recording.notes
             if recording.state.text != "recording":
                 sentences.append(recording.state.text)
-            for line in self._new(key, sentences):
-                found.append(clock + (line if line.startswith(f"{name}: ") else f"{name}: {line}"))
+            found += [
+                clock + (line if line.startswith(f"{name}: ") else f"{name}: {line}")
+                for line in self._new(key, sentences)
+            ]
             if recording.state.is_over:
                 self._said.add((key, "over"))
         found = [printable(line) for line in found]

@@ -4,9 +4,8 @@ python bench/holders/watch_cost.py [SECONDS] prints one line of JSON. Stretches 
 without a watch take turns in one process (A B B A), each in a recording of its own, so that every
 watch is at its beginning, when it looks most often. `watch_percent` compares the times of a step,
 of the GPU or, without one, the CPU time of the training thread; `spread_percent` is the standard
-error of that. `hook_us_per_step` is the time inside the watch's call after each step, which is as
-long as it can keep other threads of the program from running Python; `process_cpu_percent` counts
-the thread that reads, too. Then a program that leaks is watched. The bar is 0.2 % of a step.
+error of that. `hook_us_per_step` is the CPU time of the watch's call after a step, during which no
+other thread of the program runs Python; `process_cpu_percent` counts the thread that reads, too. Then a program that leaks is watched. The bar is 0.2 % of a step.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ def timed(watch: LeakWatch, spent: list[float]) -> None:
     inner = watch._look
 
     def look(is_due: bool) -> None:
-        begin = time.perf_counter()
+        begin = time.thread_time()
         inner(is_due)
-        spent.append(time.perf_counter() - begin)
+        spent.append(time.thread_time() - begin)
 
     watch._look = look  # type: ignore[method-assign]
 

@@ -48,6 +48,7 @@ def _job(report: JobReport) -> JobJson:
         "notes": job.notes,
         "nearest_rank": None if nearest is None else nearest.rank,
         "headroom_bytes": None if nearest is None else nearest.headroom_bytes,
+        "is_headroom_at_most": nearest is not None and nearest.is_headroom_bound,
         "compared_by": report.grouping.basis,
         "dimensions": list(report.grouping.dimensions),
         "groups": [

@@ -26,6 +26,8 @@ class Failure:
     step: int | None
     line: str | None
     oom: OomNote | None = None
+    exit_code: str = ""
+    """Given to ``os._exit``, where there was no exception."""
 
 
 @dataclass
@@ -52,11 +54,17 @@ def find_failures(ranks: Sequence[RankSummary]) -> Failures:
         peers = [one for one in others if one.kind == "peer"]
         if not peers:
             return Failures(None, "", [], [], len(others))
-        doubt = (
-            "every rank that failed says that another one was gone; that one left no failure here"
-        )
-        return Failures(peers[0], doubt, [], [one for one in others if one is not peers[0]], 0)
+        first, doubt = _gone(peers, [one for one in others if one.kind == "killed"])
+        return Failures(first, doubt, [], [one for one in others if one is not first], 0)
     return Failures(own[0], _doubt(own), own[1:], others, 0)
+
+
+def _gone(peers: list[Failure], killed: list[Failure]) -> tuple[Failure, str]:
+    """The rank that the others miss, if none says that it failed by itself."""
+    if len(killed) == 1:
+        return killed[0], "it was ended from outside, and all others say that another rank was gone"
+    doubt = "every rank that failed says that another one was gone, which left no failure here"
+    return peers[0], doubt
 
 
 def _order(failure: Failure) -> tuple[bool, int, int]:
@@ -75,6 +83,11 @@ def _failure(rank: RankSummary) -> Failure | None:
         what = "out of memory" if is_oom else what
         step = rank.last_step
         return Failure(rank, what, ending.failure_unix_ns, step, ending.failure_place)
+    code = (ending.reason or "").partition("_exit ")[2]
+    if code not in ("", "0"):
+        return Failure(
+            rank, "exception", rank.last_unix_ns, rank.last_step, None, exit_code=code[:8]
+        )
     if ending.is_closed is False:
         # It may have failed to allocate, and been killed before it could say so.
         if oom is not None and oom.step == rank.last_step:

@@ -143,6 +143,8 @@ class JobJson(TypedDict):
     notes: list[str]
     nearest_rank: int | None
     headroom_bytes: int | None
+    is_headroom_at_most: bool
+    """What the rank holds outside of the pool is not known."""
     compared_by: str
     dimensions: list[str]
     groups: list[GroupJson]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from array import array
 from collections.abc import Iterable
@@ -144,6 +145,11 @@ class RankSummary:
     @property
     def held(self) -> Held:
         """What holds the memory at the peak."""
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return self._parsed_held()
+        return Held((), 0, ())
+
+    def _parsed_held(self) -> Held:
         row = json.loads(self.held_line)
         return Held(
             _named(row["sites"], "line"), row["sites_left_out"], _named(row["modules"], "module")
@@ -153,6 +159,11 @@ class RankSummary:
     def last_step(self) -> int | None:
         """The step it was in at its end; None if no step was recognized."""
         return self.steps[-1] if self.steps else None
+
+    @property
+    def is_headroom_bound(self) -> bool:
+        """Whether there was less headroom: what is outside of the pool is not known."""
+        return self.outside_bytes is None
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -171,7 +182,79 @@ class RankSummary:
 
 
 def _named(rows: Iterable[dict[str, Any]], key: str) -> Named:
-    return tuple((row[key] or "unknown line", row["bytes"]) for row in rows)
+    return tuple((row[key] or "unknown line", _count(row["bytes"])) for row in rows)
+
+
+# A summary comes from another machine, and may have been changed: what is not of its type is
+# refused here, and never met again.
+_MOST = 1 << 62
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise ValueError(value)
+    return value
+
+
+def _count_or_none(value: Any) -> int | None:
+    return None if value is None else _count(value)
+
+
+def _text_or_none(value: Any) -> str | None:
+    if value is not None and type(value) is not str:
+        raise ValueError(value)
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(value)
+    return value
+
+
+def _share_or_none(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise ValueError(value)
+    return float(value)
+
+
+def _ending(row: dict[str, Any]) -> Ending:
+    is_closed = row["is_closed"]
+    return Ending(
+        None if is_closed is None else _flag(is_closed),
+        _text_or_none(row["reason"]),
+        _text_or_none(row["problem"]),
+        _text_or_none(row["failure_type"]),
+        _text_or_none(row["failure_place"]),
+        _count_or_none(row["failure_unix_ns"]),
+        _flag(row["is_failure_of_peer"]),
+    )
+
+
+def _dimension(row: dict[str, Any]) -> Dimension:
+    return Dimension(str(row["dimension"]), _count(row["coordinate"]), _count_or_none(row["size"]))
+
+
+def _leak_line(row: dict[str, Any]) -> LeakLine:
+    line = _text_or_none(row["line"])
+    return LeakLine(line, _count(row["bytes_per_step"]), _count(row["first_step"]))
+
+
+def _oom_note(row: dict[str, Any]) -> OomNote:
+    return OomNote(
+        _count_or_none(row["unix_ns"]),
+        _count_or_none(row["step"]),
+        _count(row["wanted_bytes"]),
+        str(row["cause"]),
+        _flag(row["is_proven"]),
+        _text_or_none(row["line"]),
+    )
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(text)
 
 
 def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) -> RankSummary:
@@ -181,7 +264,7 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
         InputError: it is none, or of a newer version.
     """
     try:
-        head = json.loads(line)
+        head = json.loads(line, parse_constant=_refuse)
         if head["format"] != _FORMAT:
             raise ValueError
         if head["version"] > _VERSION:
@@ -194,7 +277,7 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
         return _summary(head, path, recording, has_file)
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise InputError(
             "not a summary of a rank, or a damaged one",
             "bad_input",
@@ -203,54 +286,53 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
         ) from None
 
 
+_PROCESS_NUMBERS = ("rank", "local_rank", "world_size", "restart_count", "pid")
+_PROCESS_TEXTS = ("job", "host", "command", "torch", "gpumemprof")
+_DEVICE_NUMBERS = (
+    *("total_bytes", "firmware_bytes", "other_processes_bytes", "peak_bytes", "peak_step"),
+    *("reserved_bytes", "outside_bytes", "least_free_bytes", "retries", "ooms"),
+)
+
+
 def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: bool) -> RankSummary:
-    process, ending = head["process"], head["ending"]
+    process = head["process"]
     if not head["devices"]:
         raise InputError("it holds no memory events", "bad_input", path, "name another recording")
     # A rank that uses several cards is shown by the fullest one.
     rows = range(len(head["devices"]))
-    row = max(rows, key=lambda index: head["devices"][index]["peak_bytes"] or 0)
+    row = max(rows, key=lambda index: _count_or_none(head["devices"][index]["peak_bytes"]) or 0)
     device = head["devices"][row]
     leaks = device["leaks"]
+    # mypy cannot tell which fields these are.
+    numbers: dict[str, Any] = {
+        **{name: _count_or_none(process[name]) for name in _PROCESS_NUMBERS},
+        **{name: _count_or_none(head[name]) for name in ("first_unix_ns", "last_unix_ns")},
+        **{name: _count_or_none(device[name]) for name in _DEVICE_NUMBERS},
+    }
+    texts: dict[str, Any] = {
+        **{name: _text_or_none(process[name]) for name in _PROCESS_TEXTS},
+        **{name: _text_or_none(device[name]) for name in ("card", "peak_phase")},
+    }
     return RankSummary(
         path=path,
         recording=recording,
         has_file=has_file,
-        rank=process["rank"],
-        local_rank=process["local_rank"],
-        world_size=process["world_size"],
-        mesh=tuple(
-            Dimension(one["dimension"], one["coordinate"], one["size"]) for one in process["mesh"]
-        ),
-        job=process["job"],
-        restart_count=process["restart_count"],
-        host=process["host"],
-        pid=process["pid"],
-        command=process["command"],
-        torch=process["torch"],
-        gpumemprof=process["gpumemprof"],
-        is_whole=head["is_whole"],
-        ending=Ending(**ending),
-        first_unix_ns=head["first_unix_ns"],
-        last_unix_ns=head["last_unix_ns"],
-        device=device["device"],
+        mesh=tuple(map(_dimension, process["mesh"])),
+        ending=_ending(head["ending"]),
+        is_whole=_flag(head["is_whole"]),
+        device=str(device["device"]),
         device_row=row,
-        **{
-            key: device[key]
-            for key in (
-                *("card", "total_bytes", "memory_fraction", "firmware_bytes"),
-                *("other_processes_bytes", "peak_bytes", "peak_step", "peak_phase"),
-                *("reserved_bytes", "outside_bytes", "least_free_bytes", "retries", "ooms"),
-                "is_exact",
-            )
-        },
-        sources={name: one["at_peak"] for name, one in device["sources"].items()},
-        most_by_source={name: one["most"] for name, one in device["sources"].items()},
-        leak_verdict=None if leaks is None else leaks["verdict"],
-        leak_bytes_per_step=0 if leaks is None else leaks["bytes_per_step"],
-        leak_lines=() if leaks is None else tuple(LeakLine(**one) for one in leaks["lines"]),
-        oom_notes=tuple(OomNote(**one) for one in device["oom_reports"]),
-        step_count=device["steps"],
+        memory_fraction=_share_or_none(device["memory_fraction"]),
+        is_exact=_flag(device["is_exact"]),
+        **numbers,
+        **texts,
+        sources={name: _count(one["at_peak"]) for name, one in device["sources"].items()},
+        most_by_source={name: _count(one["most"]) for name, one in device["sources"].items()},
+        leak_verdict=None if leaks is None else str(leaks["verdict"]),
+        leak_bytes_per_step=0 if leaks is None else _count(leaks["bytes_per_step"]),
+        leak_lines=() if leaks is None else tuple(map(_leak_line, leaks["lines"])),
+        oom_notes=tuple(map(_oom_note, device["oom_reports"])),
+        step_count=_count(device["steps"]),
     )
 
 

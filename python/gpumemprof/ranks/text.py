@@ -70,7 +70,10 @@ def _nearest(report: JobReport) -> str:
     if nearest is not None and nearest.headroom_bytes is not None:
         left = nearest.headroom_bytes
         of = "" if nearest.total_bytes is None else f" of {size(nearest.total_bytes)}"
-        text = f"Nearest to its limit: {rank_name(nearest)}, with {size(max(0, left))}{of} left"
+        least = "at most " if nearest.is_headroom_bound else ""
+        text = (
+            f"Nearest to its limit: {rank_name(nearest)}, with {least}{size(max(0, left))}{of} left"
+        )
         text += f"{_at_step(nearest.peak_step)}. That is the headroom of the job."
         unknown = sum(one.headroom_bytes is None for one in report.job.ranks)
         if unknown:
@@ -202,7 +205,7 @@ def _failure(failure: Failure) -> str:
     elif failure.kind == "killed":
         what = "ended from outside"
     else:
-        what = f"{ending.failure_type}"
+        what = ending.failure_type or f"exit code {failure.exit_code}"
     where = f" in {failure.line}" if failure.line else ""
     return f"{what}{where}{_at_step(failure.step)}{_at_time(failure.unix_ns)}"
 
@@ -217,7 +220,11 @@ def _at_time(unix_ns: int | None) -> str:
 def _leaks(report: JobReport) -> list[str]:
     leaks = report.leaks
     if not leaks.ranks:
-        return []
+        if not leaks.unknown:
+            return []
+        return paragraph(
+            f"Leaks are not known of {_counted(leaks.unknown, 'rank')}, read in windows."
+        )
     count = len(leaks.ranks)
     if count == leaks.judged and count > 1:
         who = f"All {count:,} ranks leak"

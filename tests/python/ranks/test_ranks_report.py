@@ -300,3 +300,79 @@ def test_recordings_of_no_rank_are_left_out_and_said(tmp_path: Path) -> None:
     job = report(tmp_path)
     assert len(job["ranks"]) == 4
     assert any("of no rank" in note for note in job["notes"])
+
+
+def test_no_value_of_a_summary_makes_the_report_crash(tmp_path: Path) -> None:
+    """Every value, one after the other, is replaced by one of another type."""
+    base = made_rank(
+        1,
+        leaks={
+            "verdict": "leak",
+            "steps": 12,
+            "bytes_per_step": MIB,
+            "lines": [{"line": "train.py:9 keep", "bytes_per_step": MIB, "first_step": 2}],
+        },
+        oom_reports=[
+            {
+                "unix_ns": START_NS,
+                "step": 1,
+                "wanted_bytes": MIB,
+                "cause": "shortage",
+                "is_proven": True,
+                "line": None,
+            }
+        ],
+        mesh={"dp": (1, 4)},
+        peaks=[300 * MIB] * 12,
+    )
+    lines = summary_text(base).splitlines()
+
+    def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        rows = value.items() if isinstance(value, dict) else enumerate(value)
+        found = [path] if path else []
+        for key, inner in rows:
+            deeper = (*path, key)
+            found += places(inner, deeper) if isinstance(inner, (dict, list)) else [deeper]
+        return found
+
+    write_ranks(tmp_path, [made_rank(rank) for rank in (0, 2, 3)])
+    target = tmp_path / "job.rank1.gmp.summary.json"
+    tried = 0
+    for number in range(len(lines)):
+        for place in places(json.loads(lines[number]))[:80]:
+            for odd in (None, "text", -1, 1 << 70, [], {}, 0.5):
+                row = json.loads(lines[number])
+                inner = row
+                for key in place[:-1]:
+                    inner = inner[key]
+                inner[place[-1]] = odd
+                changed = [*lines[:number], json.dumps(row), *lines[number + 1 :]]
+                target.write_text("\n".join(changed) + "\n")
+                found = read_ranks([str(tmp_path)])
+                made = make_report(found)
+                assert as_text(made)
+                assert json.dumps(as_json(made))
+                tried += 1
+    assert tried > 500
+
+
+def test_the_only_rank_that_was_killed_is_the_one_that_others_miss(tmp_path: Path) -> None:
+    killed = made_rank(3, is_closed=False, reason=None)
+    write_ranks(tmp_path, [*(failed(rank, 5, True) for rank in (0, 1, 2)), killed])
+    failures = report(tmp_path)["failures"]
+    assert (failures["first"]["rank"], failures["first"]["kind"]) == (3, "killed")
+    assert "ended from outside" in failures["doubt"]
+
+
+def test_an_exit_code_is_a_failure(tmp_path: Path) -> None:
+    write_ranks(
+        tmp_path, [made_rank(0, reason="_exit 3"), *(made_rank(rank) for rank in (1, 2, 3))]
+    )
+    assert report(tmp_path)["failures"]["first"]["rank"] == 0
+    assert "exit code 3" in text(tmp_path)
+
+
+def test_headroom_without_the_memory_outside_the_pool_is_an_upper_bound(tmp_path: Path) -> None:
+    write_ranks(tmp_path, [made_rank(rank, outside_bytes=None) for rank in range(4)])
+    assert report(tmp_path)["is_headroom_at_most"]
+    assert "with at most" in text(tmp_path)

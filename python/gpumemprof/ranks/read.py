@@ -120,12 +120,14 @@ def read_ranks(words: Sequence[str], progress: Progress | None = None) -> Found:
     stale = 0
     for read in _read_all(pairs, progress):
         stale += read.is_stale
-        found.without_recording += read.pair.recording is None
-        found.without_summary += read.pair.summary is None
-        if read.summary is not None:
-            found.ranks.append(read.summary)
-        else:
+        if read.summary is None:
             found.problems.append(read.problem)
+            continue
+        found.ranks.append(read.summary)
+        # What is of no rank, such as a data loader, has no summary.
+        if read.summary.rank is not None:
+            found.without_recording += read.pair.recording is None
+            found.without_summary += read.pair.summary is None
     if stale:
         which = "a summary is" if stale == 1 else f"{stale:,} summaries are"
         found.notes.append(f"{which} older than the recording, which was read instead")

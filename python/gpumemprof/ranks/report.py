@@ -46,16 +46,17 @@ def make_report(found: Found) -> RanksReport:
     """Compare the ranks that were read."""
     jobs = [_report_job(job) for job in find_jobs(found.ranks)]
     notes = list(found.notes)
+    ranks = sum(one.rank is not None for one in found.ranks)
     if len(jobs) > 1:
         notes.insert(0, f"there are {len(jobs)} jobs here; each is reported, the newest first")
     for count, sentence in (
         (found.without_recording, "without the recording: what it lists is all that is known"),
         (found.without_summary, "without a summary: the recording was read instead"),
     ):
-        if count and count < len(found.ranks):
+        if count and count < ranks:
             which = "one rank is" if count == 1 else f"{count:,} ranks are"
             notes.append(f"{which} {sentence}")
-        elif count and count == len(found.ranks) == found.without_recording:
+        elif count and count == found.without_recording:
             notes.append("there are only summaries here: recordings are needed to look closer")
     return RanksReport(jobs, found.problems, notes)
 

@@ -27,6 +27,17 @@ def test_properties_have_every_name_of_this_release(estimate):
     assert repr(found).startswith("_CudaDeviceProperties(name='Test card', major=9")
 
 
+def test_the_runtime_answers_what_programs_ask(estimate, memory):
+    held = torch.ones(1000, device="cuda")
+    runtime = torch.cuda.cudart()
+    free, total = runtime.cudaMemGetInfo(0)
+    assert (free, total) == ((1 << 30) - held.nbytes, 1 << 30)
+    torch.cuda.check_error(runtime.cudaProfilerStart())
+    torch.cuda.check_error(runtime.cudaHostRegister(0, 0, 0))
+    with pytest.raises(AttributeError):
+        runtime.cudaLaunchKernel()
+
+
 def test_old_types_make_tensors_and_change_them(estimate, memory):
     made = torch.cuda.FloatTensor(3, 4)
     assert isinstance(made, torch.cuda.FloatTensor)

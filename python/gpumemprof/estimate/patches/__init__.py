@@ -13,6 +13,7 @@ from gpumemprof.estimate.patches import (
     distributed,
     exporting,
     fake_tensors,
+    grad_scaling,
     kernels,
     lazy_parameters,
     libraries,
@@ -45,6 +46,7 @@ def install_all(
     kernels.install(patcher, device)  # before the build looks like one with CUDA
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
+    grad_scaling.install(patcher, answers)
     recurrent.install(patcher)
     lazy_parameters.install(patcher)
     linear_layers.install(patcher, device)

@@ -48,10 +48,12 @@ def test_old_types_make_tensors_and_change_them(estimate, memory):
 
 
 def test_a_profiler_of_cuda_measures_the_cpu(estimate, capfd):
-    with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+    both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=both, record_shapes=True) as found:
         torch.ones(8, 8, device="cuda").sum()
     with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("part"):
         torch.ones(3, device="cuda")
+        torch.nn.Linear(4, 4).cuda()
     assert any("sum" in each.key for each in found.key_averages())
     assert "CUPTI" not in capfd.readouterr().err
 

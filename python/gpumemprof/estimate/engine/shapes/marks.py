@@ -315,9 +315,9 @@ def _share_of_places(condition: FakeTensor) -> float | None:
     known = condition.__dict__.get("_known_value")
     if known is not None and known.numel():
         with outside_modes():
-            return float(torch.count_nonzero(known)) / known.numel()
-    share = share_of(condition)
-    return None if share is None else share.part
+            return float(torch.count_nonzero(known)) / int(known.numel())
+    found: Share | None = share_of(condition)
+    return None if found is None else found.part
 
 
 def _distinct_places(index: FakeTensor) -> int | None:
@@ -331,6 +331,8 @@ def _distinct_places(index: FakeTensor) -> int | None:
 def _part_selected(marks: Marks, condition: FakeTensor) -> float:
     """Which part of the values where a condition holds is one."""
     assert marks.part is not None
+    key: int | None
+    part: float
     key, part = condition.__dict__.get("_selects", (None, 1.0))
     if key == marks.key:
         return 1.0

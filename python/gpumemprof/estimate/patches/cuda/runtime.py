@@ -31,7 +31,8 @@ class _Runtime:
         return lambda *_, **__: _Error.success
 
     def cudaMemGetInfo(self, *_: Any) -> tuple[int, int]:  # noqa: N802
-        return torch.cuda.mem_get_info(self._device.index)
+        free, total = torch.cuda.mem_get_info(self._device.index)
+        return free, total
 
     def cudaGetErrorString(self, *_: Any) -> str:  # noqa: N802
         return "no error"

@@ -38,6 +38,14 @@ def test_the_runtime_answers_what_programs_ask(estimate, memory):
         runtime.cudaLaunchKernel()
 
 
+def test_gradients_cannot_be_checked_and_are_taken_to_be_right(estimate):
+    inputs = torch.randn(4, 4, dtype=torch.double, device="cuda", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: (x * x).sum(), inputs)
+    assert torch.autograd.gradgradcheck(lambda x: (x * x).sum(), (inputs,))
+    stated = {each.text for each in estimate.assumptions if each.kind == "execution"}
+    assert stated == {"gradcheck compares values; it was taken to succeed, and called once"}
+
+
 def test_old_types_make_tensors_and_change_them(estimate, memory):
     made = torch.cuda.FloatTensor(3, 4)
     assert isinstance(made, torch.cuda.FloatTensor)

@@ -13,7 +13,7 @@ from gpumemprof.estimate.patches import (
     distributed,
     exporting,
     fake_tensors,
-    grad_scaling,
+    gradients,
     kernels,
     lazy_parameters,
     libraries,
@@ -46,7 +46,7 @@ def install_all(
     kernels.install(patcher, device)  # before the build looks like one with CUDA
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
-    grad_scaling.install(patcher, answers)
+    gradients.install(patcher, device, answers)
     recurrent.install(patcher)
     lazy_parameters.install(patcher)
     linear_layers.install(patcher, device)

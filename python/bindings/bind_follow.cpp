@@ -1,6 +1,8 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "capture/capture.h"
+#include "follow/background_look.h"
 #include "follow/followed_run.h"
 #include "report/live/live_json.h"
 
@@ -23,11 +25,7 @@ nb::object text_or_none(const std::string& text) {
   return text.empty() ? nb::none() : nb::object(to_str(text));
 }
 
-nb::list kept_sites(FollowedRun& run, std::size_t most_sites, std::size_t most_blocks) {
-  const std::vector<KeptSite> sites = [&] {
-    const nb::gil_scoped_release release;
-    return run.kept_sites(most_sites, most_blocks);
-  }();
+nb::list as_rows(const std::vector<KeptSite>& sites) {
   nb::list found;
   for (const KeptSite& kept : sites) {
     nb::dict row;
@@ -52,6 +50,45 @@ nb::list kept_sites(FollowedRun& run, std::size_t most_sites, std::size_t most_b
   return found;
 }
 
+nb::object take(BackgroundLook& look, std::uint32_t most_ms) {
+  const std::optional<std::vector<KeptSite>> sites = [&] {
+    std::optional<nb::gil_scoped_release> release;
+    if (most_ms > 0) release.emplace();  // nobody waits otherwise
+    return look.take(std::chrono::milliseconds(most_ms));
+  }();
+  return sites ? nb::object(as_rows(*sites)) : nb::none();
+}
+
+nb::list look_now(BackgroundLook& look, const KeptSitesWanted& wanted) {
+  const std::vector<KeptSite> sites = [&] {
+    const nb::gil_scoped_release release;
+    return look.look_now(wanted);
+  }();
+  return as_rows(sites);
+}
+
+void bind_background_look(nb::module_& module) {
+  nb::class_<BackgroundLook>(module, "BackgroundLook")
+      .def(nb::new_([](std::string path, capture::RecordingNumber recording) {
+             return new BackgroundLook(std::move(path),
+                                       [recording] { capture::flush_recording(recording); });
+           }),
+           nb::arg("path"), nb::arg("recording"))
+      .def(
+          "start",
+          [](BackgroundLook& look, std::size_t most_sites, std::size_t most_blocks,
+             bool only_growing) { return look.start({most_sites, most_blocks, only_growing}); },
+          nb::arg("most_sites"), nb::arg("most_blocks"), nb::arg("only_growing"))
+      .def("take", take, nb::arg("most_ms"))
+      .def(
+          "look_now",
+          [](BackgroundLook& look, std::size_t most_sites, std::size_t most_blocks) {
+            return look_now(look, {most_sites, most_blocks, false});
+          },
+          nb::arg("most_sites"), nb::arg("most_blocks"))
+      .def("abandon", &BackgroundLook::abandon);
+}
+
 }  // namespace
 
 void bind_follow(nb::module_& module) {
@@ -66,8 +103,8 @@ void bind_follow(nb::module_& module) {
           [](FollowedRun& run, std::size_t most_sites, std::size_t most_steps) {
             return live_json(run.report(most_sites, most_steps));
           },
-          nb::arg("most_sites"), nb::arg("most_steps"))
-      .def("kept_sites", kept_sites, nb::arg("most_sites"), nb::arg("most_blocks"));
+          nb::arg("most_sites"), nb::arg("most_steps"));
+  bind_background_look(module);
 }
 
 }  // namespace gpumemprof::bindings

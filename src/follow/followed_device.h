@@ -39,8 +39,7 @@ class FollowedDevice final : private LifetimeListener {
   // The recent peaks start again.
   LiveDevice report(std::size_t most_sites, std::size_t most_steps);
   // The sites whose memory grows or has accumulated, most bytes first.
-  [[nodiscard]] std::vector<KeptSite> kept_sites(std::size_t most_sites,
-                                                 std::size_t most_blocks) const;
+  [[nodiscard]] std::vector<KeptSite> kept_sites(const KeptSitesWanted& wanted) const;
 
  private:
   // What is known about a live allocation beyond its row.

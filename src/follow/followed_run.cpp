@@ -43,13 +43,13 @@ void FollowedRun::play_waiting() {
   ends_flush_ = false;
 }
 
-std::vector<KeptSite> FollowedRun::kept_sites(std::size_t most_sites, std::size_t most_blocks) {
+std::vector<KeptSite> FollowedRun::kept_sites(const KeptSitesWanted& wanted) {
   play_waiting();
   std::vector<KeptSite> found;
   for (const auto& [index, followed] : devices_)
-    std::ranges::move(followed->kept_sites(most_sites, most_blocks), std::back_inserter(found));
+    std::ranges::move(followed->kept_sites(wanted), std::back_inserter(found));
   std::ranges::stable_sort(found, std::ranges::greater(), &KeptSite::bytes);
-  if (found.size() > most_sites) found.resize(most_sites);
+  if (found.size() > wanted.most_sites) found.resize(wanted.most_sites);
   return found;
 }
 

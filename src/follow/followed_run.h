@@ -28,7 +28,7 @@ class FollowedRun final : private EventSink {
   LiveReport report(std::size_t most_sites, std::size_t most_steps);
   // Of what was read: the sites whose memory grows or has accumulated, most bytes first, and where
   // some of their blocks are. Call when the file was written to its end.
-  std::vector<KeptSite> kept_sites(std::size_t most_sites, std::size_t most_blocks);
+  std::vector<KeptSite> kept_sites(const KeptSitesWanted& wanted);
 
  private:
   FollowedRun() = default;

@@ -58,10 +58,11 @@ void fields(Archive& archive, CardUsage& usage) {
 template <typename Archive>
 void fields(Archive& archive, OomReport& oom) {
   archive(oom.event, oom.wanted_bytes, oom.device_free_bytes, oom.largest_free_bytes, oom.memory,
-          oom.stack, oom.cause, oom.contributing, oom.doubts, oom.limit, oom.is_limit_stated,
-          oom.card_bytes, oom.other_processes_bytes, oom.outside_bytes, oom.short_bytes,
-          oom.hoarded_blocks, oom.largest_earlier_bytes, oom.grown_bytes, oom.surviving_confs,
-          oom.surviving_reserved_bytes, oom.is_simulation_skipped, oom.is_need_known);
+          oom.stack, oom.cause, oom.contributing, oom.doubts, oom.remedy_doubts, oom.limit,
+          oom.is_limit_stated, oom.card_bytes, oom.other_processes_bytes, oom.outside_bytes,
+          oom.short_bytes, oom.hoarded_blocks, oom.largest_earlier_bytes, oom.grown_bytes,
+          oom.surviving_confs, oom.surviving_reserved_bytes, oom.is_simulation_skipped,
+          oom.is_need_known);
 }
 template <typename Archive>
 void fields(Archive& archive, DeviceOverview& device) {
@@ -199,8 +200,9 @@ Result<std::uint64_t> checksum_at(FileSource& file, std::uint64_t offset) {
 std::uint64_t build_checksum() {
   const std::string text =
       std::string(GPUMEMPROF_VERSION) + " " + std::to_string(sizeof(DeviceOverview)) + " " +
-      std::to_string(sizeof(PhaseFigures)) + " " + std::to_string(sizeof(DeviceReplay)) + " " +
-      std::to_string(sizeof(IndexedDefinitions)) + " " + std::to_string(kMemorySourceCount);
+      std::to_string(sizeof(PhaseFigures)) + " " + std::to_string(sizeof(StepFigures)) + " " +
+      std::to_string(sizeof(DeviceReplay)) + " " + std::to_string(sizeof(IndexedDefinitions)) +
+      " " + std::to_string(kMemorySourceCount);
   return trace::checksum({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 

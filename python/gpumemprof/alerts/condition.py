@@ -93,8 +93,9 @@ class Condition:
 def _size(text: str, number: str, unit: str) -> float:
     size = _core.parse_bytes(f"{number}{unit}") if unit else None
     if size is None:
-        example = f"'{unit}' is not a unit of memory" if unit else "the value has no unit"
-        raise _mistake(text, f"{example}; write MiB, GiB, MB or GB")
+        raise _mistake(
+            text, f"'{unit}' is not a unit of memory" if unit else "the value has no unit"
+        )
     return float(size)
 
 

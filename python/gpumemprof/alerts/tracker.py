@@ -11,7 +11,6 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 from gpumemprof import _core
@@ -222,12 +221,7 @@ class MemoryTracker:
     def __enter__(self) -> MemoryTracker:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

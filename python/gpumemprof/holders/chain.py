@@ -7,6 +7,7 @@ alone are written as one: ``losses[0…412]``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 __all__ = ["Chain", "Link", "Root", "grouped"]
 
 _MOST_NODES_SHOWN = 4
+_REPEATED = re.compile(r"(\.[^\W\d]\w*)\1{3,}(?!\w)")
 
 
 class Link(NamedTuple):
@@ -121,6 +123,14 @@ def _without_middle(links: list[Link]) -> list[Link]:
     return [*links[:first], Link("node", f"… {left_out:,} more …"), *links[last:]]
 
 
+def _without_repetitions(text: str) -> str:
+    """A long way along a linked list: one attribute, and how often it is followed."""
+    return _REPEATED.sub(
+        lambda found: f"{found[1]}(×{len(found[0]) // len(found[1]):,})",  # noqa: RUF001
+        text,
+    )
+
+
 def _neat(links: Iterable[Link]) -> list[Link]:
     """The dicts in which torch's modules keep their parts are left out."""
     neat: list[Link] = []
@@ -166,6 +176,8 @@ class Chain:
     """Whether it is another way to a container that is already named."""
     blocks: int = 1
     """How many of the blocks that were looked at are held this way."""
+    bytes: int = 0
+    """Their bytes."""
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The first and the last index, by the place of the link, where chains differ in it."""
 
@@ -188,7 +200,7 @@ class Chain:
         for link in links:
             writer.add(link)
         note = f"  ({self.root.note})" if self.root.note else ""
-        return writer.text() + note
+        return _without_repetitions(writer.text()) + note
 
     def parts(self) -> list[str]:
         """The name, then each link, as text."""
@@ -225,10 +237,12 @@ def grouped(chains: list[Chain]) -> list[Chain]:
             }
             continue
         known.blocks += chain.blocks
+        known.bytes += chain.bytes
         for place, (first, last) in known.ranges.items():
             number = chain.links[place].number
             if number is not None:
                 known.ranges[place] = (min(first, number), max(last, number))
     return sorted(
-        groups.values(), key=lambda one: (not one.root.is_user, one.is_alias, -one.blocks)
+        groups.values(),
+        key=lambda one: (not one.root.is_user, one.is_alias, -one.bytes, -one.blocks),
     )

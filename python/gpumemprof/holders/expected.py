@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from gpumemprof import _core
-from gpumemprof.errors import LeakWarning
 from gpumemprof.holders.found import Holders
 from gpumemprof.holders.names import Names
-from gpumemprof.holders.reading import class_name, class_values, instance_dict, is_own_frame
+from gpumemprof.holders.reading import class_name, class_values, instance_dict
 from gpumemprof.holders.search import find_holders
+from gpumemprof.holders.warning import warn_of_leak
 from gpumemprof.torch_calls.graphs import StorageLife, tensor_kinds
 from gpumemprof.torch_calls.modules import is_module
 from gpumemprof.torch_calls.readiness import is_imported
@@ -157,12 +156,8 @@ class Expectation:
         self._warn()
 
     def _warn(self) -> None:
-        if not self.held_by:
-            return
-        level, frame = 1, sys._getframe()
-        while frame.f_back is not None and is_own_frame(frame):
-            frame, level = frame.f_back, level + 1
-        warnings.warn(str(self), LeakWarning, stacklevel=level)
+        if self.held_by:
+            warn_of_leak(str(self))
 
     def __str__(self) -> str:
         when = f"{self.label}: " if self.label else ""
@@ -176,12 +171,7 @@ class Expectation:
     def __enter__(self) -> Expectation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.check()
 

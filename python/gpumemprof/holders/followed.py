@@ -1,9 +1,9 @@
-"""Reads what a recording of this process wrote so far, and finds the lines that keep memory."""
+"""Finds the lines that keep memory, in what a recording of this process wrote so far."""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import threading
 
 from gpumemprof import _core
 from gpumemprof.recorder.active import ActiveRecording
@@ -12,46 +12,55 @@ __all__ = ["FollowedRecording"]
 
 _MOST_SITES = 32
 _MOST_BLOCKS = 50
-_MOST_BYTES_AT_ONCE = 1 << 22
-_EVERYTHING = 1 << 62
 
 
 class FollowedRecording:
-    """Memory and time do not grow with the run: each look reads what is new."""
+    """Memory and time do not grow with the run: each look reads what is new.
+
+    The reading is done by a thread that needs no Python, so the program does not notice it.
+    Lists of lines are empty if nothing can be read: there are no events yet, or the file is gone.
+    """
 
     def __init__(self, recording: ActiveRecording) -> None:
         self._recording = recording
         # The program may change its folder.
         self._path = os.path.abspath(recording.path)  # noqa: PTH100 - links stay as they are
-        self._run: _core.FollowedRun | None = None
-        self._read = 0
+        self._look: _core.BackgroundLook | None = None
+        # The handler of a signal may come while this thread has it.
+        self._lock = threading.RLock()
 
-    def unread_bytes(self) -> int:
-        """About how much a look would have to read."""
-        return self._size() - self._read
-
-    def _size(self) -> int:
-        """Of the file, or of the chapters in a folder."""
-        try:
-            if os.path.isdir(self._path):  # noqa: PTH112
-                return sum(entry.stat().st_size for entry in os.scandir(self._path))
-            return os.stat(self._path).st_size  # noqa: PTH116
-        except OSError:
-            return 0
-
-    def look(self) -> list[_core.KeptSiteRow]:
-        """The lines that keep more and more, most bytes first; the file is written out first.
-
-        Empty if nothing can be read: there are no events yet, or the file is gone.
-        """
+    def _background(self) -> _core.BackgroundLook | None:
         number = self._recording._number
-        if number is None:
-            return []
-        _core.capture_flush_recording(number)
-        with contextlib.suppress(Exception):
-            if self._run is None:
-                self._run = _core.FollowedRun(self._path)
-            self._read = self._size()
-            self._run.read(_EVERYTHING, 0, 0)
-            return self._run.kept_sites(_MOST_SITES, _MOST_BLOCKS)
-        return []
+        if self._look is None and number is not None:
+            self._look = _core.BackgroundLook(self._path, number)
+        return None if number is None else self._look
+
+    def start_look(self, only_growing: bool) -> bool:
+        """Look in the background, if that is possible; `take` has the result."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            look = self._background()
+            return look is not None and look.start(_MOST_SITES, _MOST_BLOCKS, only_growing)
+        finally:
+            self._lock.release()
+
+    def take(self, most_ms: int = 0) -> list[_core.KeptSiteRow] | None:
+        """The lines that the last look found, once; None: it is going on after this time."""
+        if self._look is None or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._look.take(most_ms)
+        finally:
+            self._lock.release()
+
+    def look_now(self) -> list[_core.KeptSiteRow]:
+        """All lines that keep memory, whether or not it grows; waits for it."""
+        with self._lock:
+            look = self._background()
+            return [] if look is None else look.look_now(_MOST_SITES, _MOST_BLOCKS)
+
+    def abandon(self) -> None:
+        """In a forked child."""
+        if self._look is not None:
+            self._look.abandon()

@@ -1,9 +1,9 @@
 """``watch_leaks``: says which lines keep more memory in every training step, and who holds it.
 
-After some steps (10, 16, 26, 42, … and later about every half minute), what the recorder wrote
-since is read, by a thread of its own once it is much. A line whose memory never falls back from
-step to step is reported once, with its holders, at the end of a step. In all other steps this costs
-a call.
+After some steps (10, 16, 26, 42, … and later about every half minute), a thread that needs no
+Python reads what the recorder wrote since. A line whose memory never falls back from step to step
+is reported once, with its holders, at the end of the first step after that. In all other steps this
+costs a call.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
-from types import TracebackType
 from typing import Callable
 
 from gpumemprof import _core
@@ -23,6 +21,7 @@ from gpumemprof.errors import LeakWarning, RecordingWarning
 from gpumemprof.holders.followed import FollowedRecording
 from gpumemprof.holders.leak import Leak, Site, leak_at, site_of
 from gpumemprof.holders.search import find_holders, no_collection
+from gpumemprof.holders.warning import warn_of_leak
 from gpumemprof.hooks import steps
 from gpumemprof.recorder import open_recordings
 from gpumemprof.recorder.active import ActiveRecording
@@ -34,7 +33,8 @@ __all__ = ["LeakWatch", "watch_leaks"]
 _FIRST_LOOK = 10
 _LAST_COUNTED = 320
 _SECONDS_BETWEEN = 30.0
-_MOST_BYTES_IN_STEP = 1 << 20
+_MOST_WAITED_MS = 50
+_MOST_WAITED_AT_END_MS = 5_000
 _MOST_LEAKS = 100
 _MOST_AT_END = 8
 
@@ -76,7 +76,7 @@ class LeakWatch:
         self._reported: set[Site] = set()
         self._is_on = True
         self._is_inside = False
-        self._lock = threading.Lock()  # one look at a time
+        self._is_looking = False
         self._handle: object = None
         steps.listen(self._after_step)
         readiness.when_imported(self._install)
@@ -89,33 +89,35 @@ class LeakWatch:
     def _forget(self) -> None:
         """In a forked child: the recording is the parent's."""
         self._is_on = False
+        self._followed.abandon()
 
     def _after_step(self) -> None:
         self._steps += 1
-        is_time = self._steps >= self._next_step or time.monotonic() >= self._next_time
-        if self._rows is None and not is_time:
+        is_due = self._steps >= self._next_step or time.monotonic() >= self._next_time
+        if self._rows is None and not self._is_looking and not is_due:
             return
         if not self._is_on or self._is_inside:
             return
         self._is_inside = True
         try:
             with no_collection():
-                self._look()
+                self._look(is_due)
         finally:
             self._is_inside = False
 
-    def _look(self) -> None:
+    def _look(self, is_due: bool) -> None:
         if self._rows is not None:
             self._report_one()
             return
-        self._plan()
-        if self._followed.unread_bytes() <= _MOST_BYTES_IN_STEP:
-            self._read()
-            self._report_one()
+        # Steps so short that the next look is due before the last has ended: it is waited for.
+        if self._is_looking and not self._take(_MOST_WAITED_MS if is_due else 0):
+            if is_due:
+                self._plan()
             return
-        with contextlib.suppress(RuntimeError):  # There may be too many threads.
-            thread = threading.Thread(target=self._read, name="gpumemprof leaks", daemon=True)
-            thread.start()
+        if is_due:
+            self._plan()
+            self._is_looking = self._followed.start_look(only_growing=self._most_candidates == 0)
+        self._report_one()
 
     def _plan(self) -> None:
         """When to look next."""
@@ -125,17 +127,17 @@ class LeakWatch:
             self._next_step = 1 << 62
             self._next_time = time.monotonic() + _SECONDS_BETWEEN
 
-    def _read(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            rows = self._followed.look()
-            new = [row for row in rows if self._is_of_interest(row)]
-            # What grows comes first.
-            new.sort(key=lambda row: row["growth_bytes_per_step"] is None)
-            self._rows = new or None
-        finally:
-            self._lock.release()
+    def _take(self, most_ms: int) -> bool:
+        """Whether the look has ended."""
+        rows = self._followed.take(most_ms)
+        if rows is None:
+            return False
+        self._is_looking = False
+        new = [row for row in rows if self._is_of_interest(row)]
+        # What grows comes first.
+        new.sort(key=lambda row: row["growth_bytes_per_step"] is None)
+        self._rows = new or None
+        return True
 
     def _is_of_interest(self, row: _core.KeptSiteRow) -> bool:
         site = site_of(row)
@@ -161,14 +163,22 @@ class LeakWatch:
         if self._on_leak is not None:
             self._on_leak(leak)
         else:
-            warnings.warn(str(leak), LeakWarning, stacklevel=2)
+            warn_of_leak(str(leak))
+
+    def _report_rest(self) -> None:
+        """What was found, but not reported yet: steps may be shorter than a look."""
+        with no_collection():
+            if self._is_looking:
+                self._take(_MOST_WAITED_AT_END_MS)
+            for _ in range(_MOST_AT_END):
+                self._report_one()
 
     def look_again(self) -> list[Leak]:
         """All lines that keep memory now, whether they still grow or only accumulated it."""
         found = []
         with no_collection():
-            with self._lock:
-                rows = self._followed.look()
+            rows = self._followed.look_now()
+            self._is_looking = False
             rows.sort(key=lambda row: row["growth_bytes_per_step"] is None)
             for row in rows[:_MOST_AT_END]:
                 leak = leak_at(row)
@@ -187,25 +197,26 @@ class LeakWatch:
             steps.stop_listening(self._after_step)
             if self._handle is not None:
                 self._handle.remove()  # type: ignore[attr-defined]
-            with self._lock:
-                pass  # a look that is going on
-            if self._is_own:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RecordingWarning)
-                    self._recording.stop()
-                Path(self._recording.path).unlink(missing_ok=True)
+            try:
+                self._report_rest()
+            finally:  # A program may turn warnings into errors.
+                if self._is_own:
+                    self._end_recording()
         return self.leaks
+
+    def _end_recording(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecordingWarning)
+            self._recording.stop()
+        Path(self._recording.path).unlink(missing_ok=True)
 
     def __enter__(self) -> LeakWatch:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The program's own exception is not replaced by a warning that counts as an error.
+        with contextlib.suppress(LeakWarning) if kind is not None else contextlib.nullcontext():
+            self.stop()
 
 
 def watch_leaks(

@@ -54,6 +54,8 @@ class PlainLines:
         found = [f"{clock}{line}" for line in self._new("", self._watcher.why_none())]
         for row in rows(self._watcher.recordings):
             where = " ".join(filter(None, [row.name, row.device.get("device")]))
+            if not row.device and row.recording.state.name in ("starting", "unreadable"):
+                continue  # the sentence below says so
             if not row.recording.state.is_over or (row.key[0], "over") not in self._said:
                 found.append(f"{clock}{where}: {_figures(row, self._is_once)}")
         for recording in self._watcher.recordings:
@@ -63,7 +65,10 @@ class PlainLines:
             sentences += recording.notes
             if recording.state.text != "recording":
                 sentences.append(recording.state.text)
-            found += [f"{clock}{name}: {line}" for line in self._new(key, sentences)]
+            found += [
+                clock + (line if line.startswith(f"{name}: ") else f"{name}: {line}")
+                for line in self._new(key, sentences)
+            ]
             if recording.state.is_over:
                 self._said.add((key, "over"))
         found = [printable(line) for line in found]

@@ -65,6 +65,15 @@ class AwaitedFile(FileTarget):
         return "the program is starting"
 
 
+def _has_chapters(folder: Path) -> bool:
+    return any(folder.glob(f"chapter-*{_SUFFIX}"))
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether it is one, by its name: a file, or a folder with chapters."""
+    return path.suffix == _SUFFIX and (not path.is_dir() or _has_chapters(path))
+
+
 class FolderTarget(Target):
     """All recordings in a folder that are being written, and those that come later."""
 
@@ -76,7 +85,7 @@ class FolderTarget(Target):
 
     def _all(self) -> list[Path]:
         with contextlib.suppress(OSError):
-            return [path for path in self.path.iterdir() if path.suffix == _SUFFIX]
+            return [path for path in self.path.iterdir() if _is_recording(path)]
         return []
 
     @staticmethod
@@ -154,9 +163,8 @@ def find_target(word: str) -> Target:
     if word.isdecimal() and not path.exists():
         return _find_process(int(word))
     if path.is_dir():
-        if path.suffix == _SUFFIX or any(path.glob(f"chapter-*{_SUFFIX}")):
-            return FileTarget(path)
-        return FolderTarget(path)
+        is_recording = _has_chapters(path) or (path.suffix == _SUFFIX and not any(path.iterdir()))
+        return FileTarget(path) if is_recording else FolderTarget(path)
     if not path.exists():
         raise MissingFileError("no such file", "bad_input", word, "check the path")
     if not path.is_file():

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof import _core
-from gpumemprof.errors import Error
+from gpumemprof.errors import Error, InputError
 from gpumemprof.live import system_processes
 
 __all__ = ["RecordingState", "WatchedRecording"]
 
 _HEADER_BYTES = 16
+_MAGIC = b"\x89GMP\r\n\x1a\n"
 _CHUNK_BYTES = 1 << 21
 # The recorder writes at least this often if anything happens.
 _QUIET_SECONDS = 2.0
@@ -107,8 +108,22 @@ class WatchedRecording:
         return 0
 
     def _open(self) -> bool:
-        # A file appears before its first bytes do.
-        if self.path.is_file() and self.path.stat().st_size < _HEADER_BYTES:
+        # A file appears before its first bytes do, and a folder before its first chapter.
+        if self.path.is_file():
+            with self.path.open("rb") as file:
+                start = file.read(_HEADER_BYTES)
+            if not _MAGIC.startswith(start[: len(_MAGIC)]):
+                raise InputError(
+                    "this is not a recording",
+                    "bad_input",
+                    str(self.path),
+                    "name a .gmp file that gpumemprof run writes",
+                )
+            if len(start) < _HEADER_BYTES:
+                self._set("starting", _nothing_written(self.path))
+                return False
+        if self.path.is_dir() and not any(self.path.iterdir()):
+            self._set("starting", _nothing_written(self.path))
             return False
         self._run = _core.FollowedRun(str(self.path))
         return True
@@ -217,6 +232,19 @@ class WatchedRecording:
             self._set("starting", "a new recording under the same name")
         else:
             self._set("damaged", f"{error.message} ({error.where}); what came before it is shown")
+
+
+def _nothing_written(path: Path) -> str:
+    """Whether anything can still be expected of a file or folder without content."""
+    if system_processes.is_written(path, None) is False and not _is_new(path):
+        return "nothing has been written yet, and no process writes to it"
+    return "nothing has been written yet"
+
+
+def _is_new(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_mtime < _QUIET_SECONDS
+    return False
 
 
 def _ending(reason: str) -> str:

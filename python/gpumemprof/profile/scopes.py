@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import traceback
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable
 
 from gpumemprof.profile.monitored_device import NO_CARD
@@ -48,12 +47,7 @@ class ProfiledContext:
         self._open.append(self._profiler._begin(self.name, self._synchronize))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Stop profiling; exceptions propagate."""
         self.result = self._profiler._end(self._open.pop(), error)
 

@@ -282,6 +282,7 @@ class OomJson(WhenJson):
     other_processes_bytes: int | None
     outside_pool_bytes: int | None
     surviving_settings: list[str]
+    remedy_doubts: list[str]
     stack: list[FrameJson]
 
 

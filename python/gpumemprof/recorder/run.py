@@ -132,7 +132,7 @@ def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> s
         return "SIGUSR2" if is_wanted and name is None else ""
     full = name if name.startswith("SIG") else f"SIG{name}"
     if full not in signal.Signals.__members__:
-        raise parser.mistake(f"--leaks-signal: there is no signal {name}; SIGUSR1 is one")
+        raise parser.mistake(f"--leaks-signal takes a signal such as SIGUSR1, but has '{name}'")
     return full
 
 

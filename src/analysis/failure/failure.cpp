@@ -69,7 +69,7 @@ std::vector<HeldTensor> largest_tensors(const DeviceRecord& record, Moment momen
   return largest;
 }
 
-// The first and last event of the step before `step`; none if there is no such step.
+// The first and last event of a step; none if there is no such step.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> events_of_step(
     const std::vector<PhaseSpan>& phases, std::uint32_t step) {
   std::optional<std::pair<std::uint32_t, std::uint32_t>> found;

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "analysis/code/allocation_site.h"
-#include "analysis/code/user_frame.h"
+#include "analysis/code/common_line.h"
 #include "analysis/growth/site_series.h"
 #include "analysis/growth/step_floors.h"
 
@@ -139,28 +139,11 @@ void GrowthSum::describe(const StepFloors& floors, Growth& growth) const {
   std::stable_sort(
       growth.lines.begin(), growth.lines.end(),
       [](const GrowingLine& a, const GrowingLine& b) { return a.grown_bytes > b.grown_bytes; });
-  growth.line = common_line(growth.grown_bytes);
+  std::vector<std::pair<StackId, std::uint64_t>> grown;
+  for (const auto& [key, found] : growing_)
+    grown.emplace_back(StackId(static_cast<std::uint32_t>(key >> 1U)), found.bytes);
+  growth.line = common_line(store_, grown);
   join_lines(growth.lines);
-}
-
-// The innermost line of user code above nearly all of what grows: many of a model's own lines may
-// be involved where one line of the training loop keeps what they allocated.
-FrameId GrowthSum::common_line(std::uint64_t grown_bytes) const {
-  std::map<std::uint32_t, std::uint64_t> bytes_under;
-  for (const auto& [key, found] : growing_) {
-    for (StackId at(static_cast<std::uint32_t>(key >> 1U)); !at.is_none();
-         at = store_.stacks().caller(at))
-      bytes_under[at.index] += found.bytes;
-  }
-  FrameId line;
-  // A caller precedes its callee.
-  for (const auto& [index, bytes] : bytes_under) {
-    const FrameId frame = store_.stacks().frame(StackId(index));
-    constexpr std::uint64_t kParts = 20;
-    const bool is_nearly_all = kParts * bytes >= (kParts - 1) * grown_bytes;
-    if (is_nearly_all && !is_library_file(store_.text(store_.frame(frame).file))) line = frame;
-  }
-  return line;
 }
 
 Growth find_growth(const Store& store, const DeviceRecord& record,

@@ -74,7 +74,6 @@ class GrowthSum {
 
  private:
   void describe(const StepFloors& floors, Growth& growth) const;
-  [[nodiscard]] FrameId common_line(std::uint64_t grown_bytes) const;
 
   const Store& store_;
   AllocationSites sites_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/growth/plausible_bytes.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -14,10 +16,6 @@ constexpr std::size_t kFewestRisesOfOne = 6;
 constexpr std::int64_t kMostFalls = 20;   // one part in this many may be freed
 constexpr std::int64_t kSlowingDown = 3;  // a cache filling up: the second half adds less
 
-std::int64_t plausible(std::uint64_t bytes) {
-  return static_cast<std::int64_t>(bytes & (kUnknownBytes >> 8U));
-}
-
 }  // namespace
 
 void SiteSeries::add(FloorRange seen, std::uint64_t bytes) {
@@ -27,15 +25,15 @@ void SiteSeries::add(FloorRange seen, std::uint64_t bytes) {
 }
 
 void SiteSeries::rise(std::size_t floor, std::uint64_t bytes) {
-  changes_[floor].bytes += plausible(bytes);
+  changes_[floor].bytes += plausible_bytes(bytes);
 }
 
 void SiteSeries::keep(std::size_t floor, std::uint64_t bytes) {
-  changes_[floor].kept_bytes += plausible(bytes);
+  changes_[floor].kept_bytes += plausible_bytes(bytes);
 }
 
 void SiteSeries::fall(std::size_t floor, std::uint64_t bytes) {
-  changes_[floor].bytes -= plausible(bytes);
+  changes_[floor].bytes -= plausible_bytes(bytes);
 }
 
 void SiteSeries::settle(std::size_t before_floor) {

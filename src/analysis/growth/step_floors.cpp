@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/growth/plausible_bytes.h"
+
 namespace gpumemprof {
 FloorRange StepFloors::seen_by(std::uint32_t birth, std::uint32_t death) const {
   const auto behind = [&](std::uint32_t event) {
@@ -57,8 +59,7 @@ void FloorFinder::note(std::uint32_t event, Action action, std::uint64_t size_by
     has_oom_ = true;
     oom_ = event == start_of_step_ ? step_start_ : state(event);
   }
-  // A damaged file may claim any size: the sums wrap, and floors fall at odd moments.
-  const auto size = static_cast<std::int64_t>(size_bytes & (kUnknownBytes >> 8U));
+  const std::int64_t size = plausible_bytes(size_bytes);
   if (action == Action::alloc) {
     live_ += size;
   } else if (action == Action::free_requested) {

@@ -73,7 +73,7 @@ class Decider {
       return GrowthReason::training_state;
     if (source == MemorySource::optimizer_state && live(source) <= kMostStates * parameters)
       return GrowthReason::training_state;
-    if (options_.is_inference && source == MemorySource::kv_cache && frees_most_blocks(site))
+    if (options_.is_inference && source == MemorySource::kv_cache && replaces_blocks(site))
       return GrowthReason::one_sequence;
     if (!trends_[index].is_replaced) return GrowthReason::none;
     return follows_inputs(index) ? GrowthReason::longer_inputs : GrowthReason::none;
@@ -91,17 +91,20 @@ class Decider {
     return most == site.live_bytes.end() ? MemorySource::unknown : most->first;
   }
 
-  // Its blocks come and go, and each is larger than the one it replaces.
-  [[nodiscard]] bool frees_most_blocks(const SiteFloors& site) const {
+  // Its blocks come and go, and each is larger than the one it replaces. Where more and more of
+  // them stay, those of sequences that are over are kept.
+  [[nodiscard]] bool replaces_blocks(const SiteFloors& site) const {
     std::int64_t born = 0;
     std::int64_t freed = 0;
+    std::int64_t live_in_middle = 0;
     for (const auto& [floor, change] : site.changes) {
       if (floor >= table_.floors.size()) break;
       born += change.born_blocks;
       freed += change.freed_blocks;
+      if (floor <= table_.floors.size() / 2) live_in_middle = born - freed;
     }
     constexpr std::int64_t kParts = 5;
-    return kParts * freed >= (kParts - 1) * born;
+    return kParts * freed >= (kParts - 1) * born && born - freed <= live_in_middle;
   }
 
   // Whether most of what other lines allocate grows along: the inputs become longer.

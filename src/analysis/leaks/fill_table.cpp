@@ -5,6 +5,7 @@
 
 #include "analysis/code/allocation_site.h"
 #include "analysis/code/code_kind.h"
+#include "analysis/growth/plausible_bytes.h"
 #include "base/flat_map.h"
 
 namespace gpumemprof {
@@ -89,7 +90,7 @@ class TableFiller {
       // What was live before the first repetition is not growth.
       const bool is_of_steps = birth != kNoEvent && birth >= floors_.steps.front().first_event;
       if (!is_of_steps && !is_live_at_last) continue;
-      const std::uint64_t bytes = rows.requested_bytes[row] & (kUnknownBytes >> 8U);
+      const auto bytes = static_cast<std::uint64_t>(plausible_bytes(rows.requested_bytes[row]));
       const MemorySource source =
           is_live_at_last ? likely_source(record_, row, kinds_) : MemorySource::unknown;
       if (is_live_at_last) table_.live_bytes[source] += bytes;
@@ -109,8 +110,7 @@ class TableFiller {
     std::int64_t live = 0;
     for (std::size_t row = 0; row < record_.allocations.size(); ++row) {
       if (record_.allocations.alloc_event[row] == kNoEvent)
-        live += static_cast<std::int64_t>(record_.allocations.requested_bytes[row] &
-                                          (kUnknownBytes >> 8U));
+        live += plausible_bytes(record_.allocations.requested_bytes[row]);
     }
     std::size_t next = 0;
     std::int64_t peak = 0;
@@ -120,7 +120,7 @@ class TableFiller {
         ++next;
         peak = live;
       }
-      const auto size = static_cast<std::int64_t>(events.size_bytes[event] & (kUnknownBytes >> 8U));
+      const std::int64_t size = plausible_bytes(events.size_bytes[event]);
       if (events.action[event] == Action::alloc) live += size;
       if (events.action[event] == Action::free_requested) live -= size;
       if (next == 0) continue;
@@ -138,7 +138,7 @@ class TableFiller {
     const SegmentColumns& segments = record_.segments;
     std::int64_t reserved = 0;
     for (std::size_t row = 0; row < segments.size(); ++row) {
-      const auto size = static_cast<std::int64_t>(segments.size_bytes[row] & (kUnknownBytes >> 8U));
+      const std::int64_t size = plausible_bytes(segments.size_bytes[row]);
       if (segments.birth_event[row] == kNoEvent) {
         reserved += size;
       } else {

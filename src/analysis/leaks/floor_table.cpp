@@ -1,10 +1,11 @@
 #include "analysis/leaks/floor_table.h"
 
+#include "analysis/growth/plausible_bytes.h"
+
 namespace gpumemprof {
 
 void SiteFloors::add(FloorRange seen, std::uint64_t bytes, bool is_collected) {
-  // A damaged file may claim any size.
-  const auto size = static_cast<std::int64_t>(bytes & (kUnknownBytes >> 8U));
+  const std::int64_t size = plausible_bytes(bytes);
   FloorChange& birth = changes[static_cast<std::uint32_t>(seen.first)];
   birth.born_bytes += size;
   ++birth.born_blocks;

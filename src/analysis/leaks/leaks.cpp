@@ -6,10 +6,12 @@
 
 #include "analysis/code/allocation_site.h"
 #include "analysis/code/code_kind.h"
+#include "analysis/code/common_line.h"
 #include "analysis/code/shown_file.h"
-#include "analysis/code/user_frame.h"
+#include "analysis/growth/plausible_bytes.h"
 #include "analysis/leaks/fill_table.h"
 #include "analysis/leaks/leak_advice.h"
+#include "analysis/overview/overview.h"
 #include "analysis/phases/run_kind.h"
 #include "analysis/tags/tags.h"
 
@@ -122,17 +124,17 @@ class LeakFinder {
 
   void describe(const std::vector<GrowingSite>& growing, bool is_cycle) {
     std::map<std::uint64_t, LeakRows> rows = collect(growing);
-    std::uint64_t grown = 0;
+    std::vector<std::pair<StackId, std::uint64_t>> grown;
     for (const GrowingSite& each : growing) {
       const SiteFloors& site = table_.sites[each.site];
       const AllocationSite key{site.stack, site.is_backward};
-      grown += each.trend.grown_bytes;
+      grown.emplace_back(site.stack, each.trend.grown_bytes);
       add_site(each, rows[key.key()], is_cycle);
     }
     std::stable_sort(
         found_.leaks.begin(), found_.leaks.end(),
         [](const LeakSite& a, const LeakSite& b) { return a.bytes_per_step > b.bytes_per_step; });
-    found_.line = common_line(growing, grown);
+    found_.line = common_line(store_, grown);
   }
 
   [[nodiscard]] std::map<std::uint64_t, LeakRows> collect(const std::vector<GrowingSite>& growing) {
@@ -163,7 +165,7 @@ class LeakFinder {
   void add_row(LeakRows& sum, std::uint32_t row) {
     const AllocationColumns& rows = record_.allocations;
     const std::uint32_t birth = rows.alloc_event[row];
-    const std::uint64_t bytes = rows.requested_bytes[row] & (kUnknownBytes >> 8U);
+    const auto bytes = static_cast<std::uint64_t>(plausible_bytes(rows.requested_bytes[row]));
     const Column<std::uint32_t>& modules = record_.events.module;
     const std::uint32_t module = birth < modules.size() ? modules[birth] : kNoModule;
     const StringId tag = tag_of(record_, row);
@@ -247,26 +249,6 @@ class LeakFinder {
     same->blocks += leak.blocks;
     same->first_step = std::min(same->first_step, leak.first_step);
     same->oldest_age_steps = std::max(same->oldest_age_steps, leak.oldest_age_steps);
-  }
-
-  // Many of a model's own lines may be involved where one line of the loop keeps what they made.
-  [[nodiscard]] FrameId common_line(const std::vector<GrowingSite>& growing,
-                                    std::uint64_t grown_bytes) const {
-    std::map<std::uint32_t, std::uint64_t> bytes_under;
-    for (const GrowingSite& each : growing) {
-      for (StackId at = table_.sites[each.site].stack; !at.is_none();
-           at = store_.stacks().caller(at))
-        bytes_under[at.index] += each.trend.grown_bytes;
-    }
-    FrameId line;
-    constexpr std::uint64_t kParts = 20;
-    // A caller precedes its callee.
-    for (const auto& [index, bytes] : bytes_under) {
-      const FrameId frame = store_.stacks().frame(StackId(index));
-      const bool is_nearly_all = kParts * bytes >= (kParts - 1) * grown_bytes;
-      if (is_nearly_all && !is_library_file(store_.text(store_.frame(frame).file))) line = frame;
-    }
-    return line;
   }
 
   // How much memory the pool can have, as far as it is known.
@@ -363,11 +345,8 @@ Result<LeaksReport> find_leaks(const Store& store, const std::vector<DeviceRepla
     report.devices.push_back(
         find_device_leaks(store, record, replays[index], phases[index], options));
   }
-  if (options.device && report.devices.empty()) {
-    return Error{ErrorCode::usage,
-                 "there is no device " + std::to_string(*options.device) + " in it", report.path,
-                 known_devices.empty() ? "it holds no device" : "it holds " + known_devices};
-  }
+  if (options.device && report.devices.empty())
+    return no_such_device(report.path, *options.device, known_devices);
   return report;
 }
 

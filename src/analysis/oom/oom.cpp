@@ -108,12 +108,15 @@ class Verdict {
     oom_.surviving_confs = std::move(answer.surviving_confs);
     oom_.surviving_reserved_bytes = answer.reserved_bytes;
     if (!is_certain) doubt(OomDoubt::limit);
+    // A free piece that was large enough would have served the request: then gaps are a guess.
+    const bool is_proven = is_certain && oom_.largest_free_bytes < oom_.wanted_bytes;
+    std::vector<OomDoubt>& doubts = is_proven ? oom_.remedy_doubts : oom_.doubts;
     if (!answer.is_tried) {
-      doubt(OomDoubt::not_tried);
+      doubts.push_back(OomDoubt::not_tried);
     } else if (!answer.is_exact) {
-      doubt(OomDoubt::simulation);
+      doubts.push_back(OomDoubt::simulation);
     } else if (oom_.surviving_confs.empty()) {
-      doubt(OomDoubt::no_setting);
+      doubts.push_back(OomDoubt::no_setting);
     }
     if (binds_limit_) oom_.contributing.push_back(OomCause::limit);
     return true;
@@ -333,9 +336,16 @@ void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint6
   const double steps = static_cast<double>(*step - growth.since_step);
   const auto grown = static_cast<std::uint64_t>(growth.bytes_per_step * steps);
   oom.grown_bytes = std::min(grown, growth.grown_bytes);
-  const bool is_shortage = oom.cause == OomCause::shortage || oom.cause == OomCause::limit;
-  if (!is_shortage || oom.hoarded_blocks > 0 || !oom.short_bytes) return;
-  if (*oom.grown_bytes < oom.short_bytes->high) return;
+  if (oom.cause == OomCause::fragmentation) {
+    if (*oom.grown_bytes < std::max(oom.wanted_bytes, oom.memory.free_bytes)) return;
+    // What was doubtful about the gaps is not about the growth.
+    std::erase_if(oom.doubts, [](OomDoubt doubt) { return doubt != OomDoubt::history; });
+    oom.remedy_doubts.clear();
+  } else {
+    const bool is_shortage = oom.cause == OomCause::shortage || oom.cause == OomCause::limit;
+    if (!is_shortage || oom.hoarded_blocks > 0 || !oom.short_bytes) return;
+    if (*oom.grown_bytes < oom.short_bytes->high) return;
+  }
   std::erase(oom.contributing, OomCause::shortage);
   oom.contributing.insert(oom.contributing.begin(), oom.cause);
   oom.cause = OomCause::growth;

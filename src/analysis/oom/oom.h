@@ -3,8 +3,8 @@
 //
 // Two limits apply at once: what the process is allowed, and what the card has left. The verdict
 // names the one that was hit. "Fragmentation" is reported only if memory would have sufficed in one
-// piece; whether an allocator setting provides that is simulated. What could not be proven carries
-// its doubts.
+// piece, which is proof of it where the figures are exact; whether an allocator setting provides
+// that piece is another question, which is simulated. What could not be proven carries its doubts.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ enum class OomCause : std::uint8_t {
 };
 std::string_view oom_cause_name(OomCause cause);
 
-// Why a verdict is only probable.
+// Why a verdict is only probable, or a remedy is not certain.
 enum class OomDoubt : std::uint8_t {
   history,     // events before it are missing, so what the pool held is inferred
   limit,       // the recording does not state the limit; it lies in a range
@@ -63,8 +63,10 @@ struct OomReport {
 
   OomCause cause = OomCause::shortage;
   std::vector<OomCause> contributing;  // what also held memory, but was not the limit hit
-  std::vector<OomDoubt> doubts;        // none: proven
-  std::optional<ByteRange> limit;      // on the process, if there was one
+  std::vector<OomDoubt> doubts;        // about the cause; none: proven
+  // Of fragmentation whose cause is proven: why no setting is named, or not for certain.
+  std::vector<OomDoubt> remedy_doubts;
+  std::optional<ByteRange> limit;  // on the process, if there was one
   bool is_limit_stated = false;
   std::optional<std::uint64_t> card_bytes;  // available to processes
   std::optional<std::uint64_t> other_processes_bytes;
@@ -112,8 +114,9 @@ using SimulationDeadline = std::optional<std::chrono::steady_clock::time_point>;
 OomReport find_oom_at(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
                       std::uint32_t event, const SimulationDeadline& deadline = {});
 
-// A shortage is blamed on growth if without it the request would have fit. `step` is the one in
-// which memory ran out.
+// A shortage is blamed on growth if without it the request would have fit, fragmentation if growth
+// has also taken more than the gaps waste: joining them would only delay the failure. `step` is the
+// one in which memory ran out.
 void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step);
 
 }  // namespace gpumemprof

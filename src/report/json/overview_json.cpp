@@ -225,6 +225,8 @@ Json verdict_json(const OomReport& oom) {
   for (const OomCause cause : oom.contributing) contributing.push_back(oom_cause_name(cause));
   Json doubts = Json::array();
   for (const OomDoubt doubt : oom.doubts) doubts.push_back(oom_doubt_name(doubt));
+  Json remedy_doubts = Json::array();
+  for (const OomDoubt doubt : oom.remedy_doubts) remedy_doubts.push_back(oom_doubt_name(doubt));
   return {{"cause", oom_cause_name(oom.cause)},
           {"is_proven", oom.is_proven()},
           {"doubts", doubts},
@@ -235,7 +237,8 @@ Json verdict_json(const OomReport& oom) {
           {"card_bytes", known_json(oom.card_bytes)},
           {"other_processes_bytes", known_json(oom.other_processes_bytes)},
           {"outside_pool_bytes", known_json(oom.outside_bytes)},
-          {"surviving_settings", oom.surviving_confs}};
+          {"surviving_settings", oom.surviving_confs},
+          {"remedy_doubts", remedy_doubts}};
 }
 
 Json ooms_json(const Store& store, const DeviceOverview& device) {

@@ -43,8 +43,8 @@ std::string leak_verdict_sentence(const DeviceLeaks& device, const Store& store)
       if (device.steps == 0)
         return "no verdict: neither steps nor repeated calls of a model were found. Mark steps "
                "with gpumemprof.step().";
-      return fmt::format("no verdict: {} are too few; 8 or more are needed.",
-                         compared(device, store));
+      return fmt::format("no verdict: {} {} too few; 8 or more are needed.",
+                         compared(device, store), device.steps == 1 ? "is" : "are");
     case LeakVerdict::clean:
       return fmt::format("no leak in {}.", compared(device, store));
     case LeakVerdict::warm_up:

@@ -101,7 +101,7 @@ class LeaksWriter : private text::Page {
     const std::string file = text::quoted(report_.path);
     const DeviceLeaks* worst = report_.worst();
     if (worst != nullptr && worst->verdict == LeakVerdict::too_short)
-      return "record more steps, then\n  gpumemprof leaks FILE";
+      return "record more steps, then\n  gpumemprof leaks " + file;
     return "where the memory went\n  gpumemprof report " + file;
   }
 

@@ -22,6 +22,7 @@ class TrainingRun : public RunBuilder {
  public:
   explicit TrainingRun(int steps, const std::function<void(TrainingRun&, int)>& each,
                        const std::function<std::uint64_t(int)>& activations = nullptr) {
+    reuse_freed();
     alloc(4 * kMiB, model_to());
     for (int step = 1; step <= steps; ++step) {
       const std::size_t saved = alloc(activations ? activations(step) : 8 * kMiB, forward());
@@ -50,8 +51,10 @@ class TrainingRun : public RunBuilder {
   [[nodiscard]] DeviceLeaks leaks(const LeaksOptions& options = {}) const {
     return find_device_leaks(store(), record(), replay(), phases(), options);
   }
-  // Every allocation of a handwritten run has a segment of its own: what its pool does is left out.
-  [[nodiscard]] LeakVerdict verdict() const {
+  [[nodiscard]] LeakVerdict verdict() const { return leaks().verdict; }
+  // A handwritten run has a segment for each block that is not exactly as large as one before it:
+  // where sizes vary, or are tiny, what its pool does is left out.
+  [[nodiscard]] LeakVerdict verdict_without_pool() const {
     const DecideOptions options;
     const StepFloors floors = find_floors(
         record(), find_repetitions(store(), record(), phases(), options.fewest_floors).spans);
@@ -99,7 +102,7 @@ TEST(Leaks, a_tensor_that_is_replaced_by_a_larger_one_leaks_unless_everything_gr
   EXPECT_EQ(TrainingRun(16, grow).verdict(), LeakVerdict::leak);
   const TrainingRun longer(16, grow,
                            [](int step) { return static_cast<std::uint64_t>(step) * 8 * kMiB; });
-  EXPECT_EQ(longer.verdict(), LeakVerdict::clean);
+  EXPECT_EQ(longer.verdict_without_pool(), LeakVerdict::clean);
   EXPECT_THAT(longer.leaks().notes, testing::ElementsAre(testing::HasSubstr("inputs")));
 }
 
@@ -132,17 +135,17 @@ TEST(Leaks, what_is_freed_in_part_and_grows_all_the_same_leaks) {
 
 TEST(Leaks, little_memory_and_few_steps_say_nothing) {
   const TrainingRun scalars(40, [](TrainingRun& run, int) { run.keep(4); });
-  EXPECT_EQ(scalars.verdict(), LeakVerdict::clean);
+  EXPECT_EQ(scalars.verdict_without_pool(), LeakVerdict::clean);
   const TrainingRun few(5, [](TrainingRun& run, int) { run.keep(); });
   EXPECT_EQ(few.verdict(), LeakVerdict::too_short);
 }
 
 TEST(Leaks, suppressed_lines_may_grow) {
-  const TrainingRun run(16, [](TrainingRun& trained, int) { trained.keep(); });
+  const TrainingRun run(16, [](TrainingRun& trained, int) { trained.keep(4 * kMiB); });
   for (const char* place : {"log.py", "train/log.py"}) {
     LeaksOptions options;
     options.suppressions = {place};
-    EXPECT_NE(run.leaks(options).verdict, LeakVerdict::leak) << place;
+    EXPECT_EQ(run.leaks(options).verdict, LeakVerdict::clean) << place;
     EXPECT_EQ(run.leaks(options).suppressed, 1U) << place;
   }
   LeaksOptions other;
@@ -240,6 +243,7 @@ TEST(Leaks, a_recording_without_steps_or_events_says_nothing) {
 TEST(Leaks, requests_of_a_server_are_compared_like_steps) {
   for (const bool keeps : {true, false}) {
     RunBuilder run;
+    run.reuse_freed();
     run.alloc(4 * kMiB, run.model_to());
     const StackId request = run.stack({"<module>@/train/serve.py", "read@/train/serve.py"});
     const StackId answer =
@@ -256,8 +260,28 @@ TEST(Leaks, requests_of_a_server_are_compared_like_steps) {
     run.finish();
     const DeviceLeaks found =
         find_device_leaks(run.store(), run.record(), run.replay(), run.phases());
-    EXPECT_EQ(found.verdict == LeakVerdict::leak, keeps);
+    EXPECT_EQ(found.verdict, keeps ? LeakVerdict::leak : LeakVerdict::clean);
     EXPECT_EQ(found.repetition, RepetitionKind::calls);
+  }
+}
+
+// The cache of a sequence grows by replacement; those of sequences that are over may be kept.
+TEST(Leaks, caches_of_sequences_leak_if_more_and_more_of_them_stay) {
+  for (const bool keeps : {true, false}) {
+    FloorTable table;
+    table.floors.resize(64);
+    SiteFloors site;
+    for (std::size_t floor = 0; floor < 64; ++floor) {
+      const std::size_t place = floor % 8;
+      const bool is_last = place == 7;
+      const std::size_t end = is_last && keeps ? 65 : floor + 1;
+      site.add({floor, end}, (keeps ? place + 1 : floor + 1) * kMiB, false);
+    }
+    site.live_bytes[MemorySource::kv_cache] = static_cast<std::int64_t>(8 * kMiB);
+    table.sites.push_back(site);
+    DecideOptions options;
+    options.is_inference = true;
+    EXPECT_EQ(decide(table, options).verdict, keeps ? LeakVerdict::leak : LeakVerdict::clean);
   }
 }
 

@@ -49,6 +49,22 @@ class Oom : public ::testing::Test {
     add(Action::alloc, next_address_, size_bytes, stack);
     next_address_ += size_bytes + kGiB;
   }
+  // A segment of four blocks, of which the first stays.
+  void allocate_one_of_four(std::uint64_t size_bytes) {
+    add(Action::segment_alloc, next_address_, 4 * size_bytes, {});
+    for (std::uint64_t block = 0; block < 4; ++block)
+      add(Action::alloc, next_address_ + block * size_bytes, size_bytes, {});
+    rest_.push_back(next_address_ + size_bytes);
+    next_address_ += 4 * size_bytes + kGiB;
+  }
+  void free_rest(std::uint64_t size_bytes) {
+    for (const std::uint64_t address : rest_) {
+      for (std::uint64_t block = 0; block < 3; ++block) {
+        add(Action::free_requested, address + block * size_bytes, size_bytes, {});
+        add(Action::free_completed, address + block * size_bytes, size_bytes, {});
+      }
+    }
+  }
   void run_out(std::uint64_t wanted_bytes, std::uint64_t device_free_bytes, StackId stack = {}) {
     add(Action::oom, device_free_bytes, wanted_bytes, stack);
   }
@@ -91,6 +107,7 @@ class Oom : public ::testing::Test {
     events_.push_back({action, address, size_bytes, 0, kUnknownTime, stack, {}, {}, kNoPool, {}});
   }
   std::uint64_t next_address_ = 0x7f0000000000;
+  std::vector<std::uint64_t> rest_;
 };
 
 TEST_F(Oom, of_a_request_larger_than_the_card_is_reported_whatever_else_was_there) {
@@ -300,6 +317,44 @@ TEST_F(Oom, is_blamed_on_growth_only_if_it_would_have_fit_without) {
   blame_growth(oom, growth, 6);
   EXPECT_EQ(oom.cause, OomCause::growth);
   EXPECT_TRUE(contributes(oom, OomCause::shortage));
+}
+
+TEST_F(Oom, with_gaps_that_would_have_sufficed_in_one_piece_is_proven_though_no_setting_helps) {
+  state_card();
+  state_fact("device 0 memory_fraction", "0.05");  // 4 GiB
+  // Segments of 20 MiB, of which 5 MiB are in use: nothing can be returned, not even pages.
+  for (int count = 0; count < 190; ++count) allocate_one_of_four(5 * kMiB);
+  free_rest(5 * kMiB);
+  run_out(2 * kGiB, 70 * kGiB);
+  const OomReport oom = find();
+  EXPECT_EQ(oom.cause, OomCause::fragmentation);
+  EXPECT_TRUE(oom.is_proven());
+  EXPECT_TRUE(oom.surviving_confs.empty());
+  EXPECT_EQ(oom.remedy_doubts, std::vector<OomDoubt>{OomDoubt::no_setting});
+  EXPECT_EQ(oom.memory.free_bytes, 190 * 15 * kMiB);
+  EXPECT_LT(oom.largest_free_bytes, oom.wanted_bytes);
+}
+
+TEST_F(Oom, in_gaps_is_blamed_on_growth_only_if_that_took_more_than_the_gaps) {
+  Growth growth;
+  growth.is_growing = true;
+  growth.since_step = 2;
+  growth.bytes_per_step = static_cast<double>(kGiB);
+  growth.grown_bytes = 100 * kGiB;
+  OomReport oom;
+  oom.cause = OomCause::fragmentation;
+  oom.doubts = {OomDoubt::limit};
+  oom.remedy_doubts = {OomDoubt::no_setting};
+  oom.wanted_bytes = kGiB;
+  oom.memory.free_bytes = 4 * kGiB;
+  blame_growth(oom, growth, 5);
+  EXPECT_EQ(oom.cause, OomCause::fragmentation);
+  EXPECT_FALSE(oom.is_proven());
+  blame_growth(oom, growth, 6);
+  EXPECT_EQ(oom.cause, OomCause::growth);
+  EXPECT_TRUE(contributes(oom, OomCause::fragmentation));
+  EXPECT_TRUE(oom.is_proven());
+  EXPECT_TRUE(oom.remedy_doubts.empty());
 }
 
 }  // namespace

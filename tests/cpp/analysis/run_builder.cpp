@@ -57,9 +57,14 @@ std::size_t RunBuilder::alloc(std::uint64_t size_bytes, StackId stack) {
     oom(size_bytes, stack);
   }
   if (is_over_) return 0;
-  const std::uint64_t address = next_address_;
-  next_address_ += segment_bytes(size_bytes) + kSegmentUnit;
-  add(Action::segment_alloc, address, segment_bytes(size_bytes), stack);
+  std::uint64_t address = next_address_;
+  if (const auto freed = free_.find(size_bytes); freed != free_.end()) {
+    address = freed->second;
+    free_.erase(freed);
+  } else {
+    next_address_ += segment_bytes(size_bytes) + kSegmentUnit;
+    add(Action::segment_alloc, address, segment_bytes(size_bytes), stack);
+  }
   add(Action::alloc, address, size_bytes, stack);
   blocks_.push_back({address, size_bytes, stack, true});
   return blocks_.size() - 1;
@@ -71,6 +76,7 @@ void RunBuilder::free(std::size_t allocation, StackId stack) {
   block.is_live = false;
   add(Action::free_requested, block.address, block.size_bytes, stack);
   add(Action::free_completed, block.address, block.size_bytes, stack);
+  if (reuses_) free_.emplace(block.size_bytes, block.address);
 }
 
 void RunBuilder::oom(std::uint64_t size_bytes, StackId stack) {
@@ -87,9 +93,11 @@ void RunBuilder::annotate(std::string_view name, Annotation::Stage stage) {
 
 void RunBuilder::finish() {
   store_.add_events(0, std::move(columns_));
-  for (const Block& block : blocks_) {
+  std::map<std::uint64_t, Block> last;  // by address
+  for (const Block& block : blocks_) last[block.address] = block;
+  for (const auto& [address, block] : last) {
     SegmentState segment;
-    segment.address = block.address;
+    segment.address = address;
     segment.size_bytes = segment_bytes(block.size_bytes);
     segment.is_small = block.size_bytes <= kMiB;
     const std::uint64_t size = block_bytes(block.size_bytes);

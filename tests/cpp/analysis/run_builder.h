@@ -1,5 +1,6 @@
 // RunBuilder: a handwritten training run, event by event, with the stacks PyTorch would record.
-// Every allocation has a segment of its own.
+// Every allocation has a segment of its own; a freed one serves the next request of its size only
+// after reuse_freed().
 #pragma once
 
 #include <map>
@@ -46,6 +47,7 @@ class RunBuilder {
   // The first request from this event on fails, and ends the program.
   void fail_at(std::size_t event) { fails_at_ = event; }
   [[nodiscard]] bool is_over() const { return is_over_; }
+  void reuse_freed() { reuses_ = true; }
   // Drops all events so far: the history begins here.
   void forget();
   // A module with this path; returns its number.
@@ -78,6 +80,8 @@ class RunBuilder {
   Store store_;
   EventColumns columns_;
   std::vector<Block> blocks_;
+  bool reuses_ = false;
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // addresses by size
   std::size_t events_ = 0;
   std::size_t fails_at_ = static_cast<std::size_t>(-1);
   bool is_over_ = false;

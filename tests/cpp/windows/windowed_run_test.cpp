@@ -46,8 +46,8 @@ std::string differences(const nlohmann::json& whole, const nlohmann::json& windo
 void forget_verdicts(nlohmann::json& report) {
   for (nlohmann::json& device : report["devices"]) {
     for (nlohmann::json& oom : device["oom_reports"]) {
-      for (const char* const key : {"cause", "is_proven", "doubts", "contributing", "short_bytes",
-                                    "limit_bytes", "surviving_settings"})
+      for (const char* const key : {"cause", "is_proven", "doubts", "remedy_doubts", "contributing",
+                                    "short_bytes", "limit_bytes", "surviving_settings"})
         oom.erase(key);
     }
   }

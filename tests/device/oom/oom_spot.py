@@ -66,7 +66,17 @@ limit(4 * GIB)
 keep = block(3 * GIB)
 block(2 * GIB)
 """,
+    # Each gap contains whole pages, which expandable segments give back.
     "gaps": """
+limit(4.25 * GIB)
+whole = [block(GIB) for _ in range(4)]
+del whole
+parts = [block(256 * MIB) for _ in range(16)]
+parts = parts[::4]
+block(2 * GIB)
+""",
+    # No gap contains a page of 20 MiB: no setting of the allocator helps.
+    "small_gaps": """
 limit(4.25 * GIB)
 bits = [block(5 * MIB) for _ in range(800)]
 bits = bits[::4]
@@ -190,6 +200,11 @@ block(1.5 * GIB)
 CASES = {
     "limit": Case("a limit on this process refused", cause="limit"),
     "gaps": Case("gets past this request", cause="fragmentation"),
+    "small_gaps": Case(
+        "of memory: fragmentation: 1000 MiB in use and 2.00 GiB more would have fit, but not in "
+        "one piece",
+        cause="fragmentation",
+    ),
     "other_process": Case(
         "other processes on the card hold", cause="other_processes", is_alone=True, holder=True
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextvars
 import dataclasses
@@ -349,3 +350,53 @@ def test_parts_of_modules_read_like_attributes() -> None:
     weight, mean = place(model[0].weight), place(model[1].running_mean)
     assert texts([weight]) == ["model[0].weight"]
     assert texts([mean]) == ["model[1].running_mean"]
+
+
+def test_the_result_of_an_asyncio_task() -> None:
+    places: list[tuple[int, int]] = []
+    tasks: list[Any] = []
+
+    async def answer() -> Any:
+        return make(places)
+
+    async def serve() -> None:
+        for _ in range(3):
+            tasks.append(asyncio.create_task(answer()))
+            await tasks[-1]
+
+    asyncio.run(serve())
+    assert texts(places)[0] == "tasks[0…2] → Task"
+
+
+def test_a_linked_list() -> None:
+    places: list[tuple[int, int]] = []
+    state = Plain((make(places), None))
+    for _ in range(6):
+        following = Plain()
+        following.before = state  # type: ignore[attr-defined]
+        state = following
+    del following
+    assert texts(places) == ["state.before(\u00d76).tensor[0]"]
+
+
+def test_what_holds_the_most_bytes_comes_first() -> None:
+    places: list[tuple[int, int]] = []
+    small = [torch.zeros(2) for _ in range(8)]
+    large = [torch.zeros(1000)]
+    places += [place(tensor) for tensor in (*small, *large)]
+    assert texts(places) == ["large[0]", "small[0…7]"]
+
+
+def test_what_is_held_by_a_container_in_two_ways() -> None:
+    places: list[tuple[int, int]] = []
+    weight = torch.ones(64, requires_grad=True)
+    losses = []
+    for _ in range(4):
+        batch = torch.randn(64)
+        loss = (weight * batch).sum()
+        places += [place(batch), place(loss)]
+        losses.append(loss)
+    del batch, loss
+    found = texts(places)
+    assert found[0] == "losses[0…3].grad_fn → SumBackward0 → MulBackward0._saved_other"
+    assert found[1] == "losses[0…3]"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -114,3 +116,48 @@ def test_a_leak_may_fail_a_test() -> None:
         with pytest.raises(gpumemprof.LeakWarning), gpumemprof.watch_leaks(cpu=True):
             for _ in range(60):
                 training.step(leaks=True)
+
+
+def test_a_look_takes_no_python_thread_and_a_forked_child_does_not_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(
+        """
+import os, sys, threading, warnings
+import gpumemprof, torch
+
+warnings.simplefilter("ignore")
+kept = []
+with gpumemprof.watch_leaks(cpu=True) as watch:
+    for number in range(60):
+        gpumemprof.step()
+        kept.append(torch.ones(1000))
+        assert threading.active_count() == 1, threading.enumerate()
+        if number in (9, 10, 15, 16, 25):
+            child = os.fork()
+            if child == 0:
+                for _ in range(30):
+                    gpumemprof.step()
+                watch.stop()
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+print(len(watch.leaks), watch.leaks[0].held_by)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.startswith("1 kept[0…"), done.stdout
+
+
+def test_an_exception_is_not_replaced_by_a_leak() -> None:
+    training = Training()
+    with warnings.catch_warnings(), pytest.raises((ValueError, gpumemprof.LeakWarning)) as raised:
+        warnings.simplefilter("error", gpumemprof.LeakWarning)
+        with gpumemprof.watch_leaks(cpu=True):
+            for _ in range(10):  # then a look is started
+                training.step(leaks=True)
+            raise ValueError("the program's own")
+    assert raised.type is ValueError

@@ -89,8 +89,13 @@ def test_each_cause_is_told_from_a_recording_of_it(cause):
     """Recorded on a GPU by tests/device/oom_cases.py."""
     oom = verdict(DATA / "oom" / f"oom_{cause}.gmp")
     assert oom["cause"] == cause
-    # No simulated setting closes the gaps of this recording, so a doubt remains.
-    assert oom["doubts"] == (["no_setting"] if cause == "fragmentation" else [])
+    assert oom["is_proven"]
+    # No simulated setting closes the gaps of this recording, but they are there.
+    assert oom["remedy_doubts"] == (["no_setting"] if cause == "fragmentation" else [])
+    if cause == "fragmentation":
+        room = oom["limit_bytes"]["low"]
+        assert oom["allocated_bytes"] + oom["wanted_bytes"] <= room
+        assert oom["largest_free_bytes"] < oom["wanted_bytes"]
 
 
 def test_who_holds_the_card_is_said_with_figures():

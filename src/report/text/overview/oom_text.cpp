@@ -70,6 +70,10 @@ std::string details_of_fragmentation(const OomReport& oom) {
     const std::size_t more = oom.surviving_confs.size() - 1;
     text += more == 0 ? ")." : fmt::format("; also with {}).", counted(more, "other setting"));
   }
+  if (oom.surviving_confs.empty()) {
+    text = fmt::format("{} of the pool was free, in pieces of at most {}.",
+                       format_bytes(oom.memory.free_bytes), format_bytes(oom.largest_free_bytes));
+  }
   if (oom.limit) text += " " + limit_text(oom);
   return text;
 }
@@ -83,7 +87,7 @@ std::string details_of_hoard(const OomReport& oom) {
 
 // "3.1 GiB short"
 std::string short_text(const OomReport& oom) {
-  if (!oom.short_bytes) return "too little was free";
+  if (!oom.short_bytes) return "not free in one piece";
   return fmt::format("{}{} short", oom.short_bytes->is_exact() ? "" : "up to ",
                      format_bytes(oom.short_bytes->high));
 }
@@ -144,6 +148,15 @@ std::string contribution_text(const OomReport& oom, OomCause cause) {
   if (cause == OomCause::single_request) {
     return fmt::format(" It is also by far the largest request: the largest before it was {}.",
                        format_bytes(oom.largest_earlier_bytes));
+  }
+  if (cause == OomCause::fragmentation) {
+    const std::string gaps =
+        fmt::format(" Gaps are not the main cause: {} of the pool was free in pieces",
+                    format_bytes(oom.memory.free_bytes));
+    return oom.surviving_confs.empty()
+               ? gaps + "."
+               : fmt::format("{}; with {} the run gets past this request (simulated) and grows on.",
+                             gaps, oom.surviving_confs.front());
   }
   if (cause == OomCause::limit && oom.cause != OomCause::fragmentation && oom.hoarded_blocks == 0)
     return " There is a limit on this process. " + limit_text(oom);
@@ -212,6 +225,7 @@ std::string oom_details(const OomReport& oom) {
   if (oom.hoarded_blocks > 0) text = details_of_hoard(oom);
   for (const OomCause cause : oom.contributing) text += contribution_text(oom, cause);
   for (const OomDoubt doubt : oom.doubts) text += " " + doubt_text(oom, doubt);
+  for (const OomDoubt doubt : oom.remedy_doubts) text += " " + doubt_text(oom, doubt);
   text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
   return text;
 }

@@ -82,8 +82,9 @@ class ForwardShare {
 // Every checkpointed block runs its forward once more.
 std::optional<Slowdown> checkpointing_slowdown(const AdvisedRun& run, const Change& change) {
   const ForwardShare share(run);
-  if (run.step_seconds() && run.forward_seconds())
-    return Slowdown{100 * share.of(change) * *run.forward_seconds() / *run.step_seconds(), true};
+  const std::optional<double> forward = run.forward_seconds();
+  const std::optional<double> step = run.step_seconds();
+  if (forward && step) return Slowdown{100 * share.of(change) * *forward / *step, true};
   // From the widely cited article: 20 to 30 % of a step. Only if the recording has no times.
   constexpr double kRuleOfThumb = 25;
   const double of_all = share.of({change.remedies, std::nullopt, 1, 1});

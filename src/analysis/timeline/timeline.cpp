@@ -15,7 +15,8 @@ LifetimeColumns reserved_lifetimes(const DeviceRecord& record) {
   return {rows.birth_event.span(), rows.death_event.span(), rows.size_bytes.span(), {}};
 }
 
-EventTimes::EventTimes(const EventColumns& events) {
+EventTimes::EventTimes(const EventColumns& events, std::int64_t run_start_ns)
+    : run_start_ns_(run_start_ns) {
   const std::span<const std::int64_t> times = events.time_ns.span();
   if (times.size() != events.size()) return;
   if (std::find(times.begin(), times.end(), kUnknownTime) != times.end()) return;
@@ -75,7 +76,7 @@ void GroupSums::bytes_at(Position position, std::uint64_t* sums) const {
 Timeline::Timeline(const DeviceRecord& record)
     : allocated_(allocated_lifetimes(record), record.events.size()),
       reserved_(reserved_lifetimes(record), record.events.size()),
-      times_(record.events),
+      times_(record.events, record.run_start_ns),
       has_pool_(record.segments.size() > 0) {}
 
 std::uint32_t Timeline::deepest_level() const {

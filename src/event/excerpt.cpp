@@ -37,8 +37,7 @@ std::optional<ExcerptRange> parse_excerpt(std::string_view text) {
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   const auto [from, to, events, first_step, last_step, lead_in, peak, mode] = numbers;
   if (from >= to || to > events || mode > kExpandable) return std::nullopt;
-  ExcerptRange range{from, to, events, first_step, last_step, lead_in, peak != 0,
-                     run_start_ns, {}};
+  ExcerptRange range{from, to, events, first_step, last_step, lead_in, peak != 0, run_start_ns, {}};
   if (mode > 0) range.is_expandable = mode == kExpandable;
   return range;
 }

@@ -19,8 +19,8 @@ struct ExcerptRange {
   std::uint32_t run_events = 0;
   std::uint32_t first_step = 0;  // 0: none
   std::uint32_t last_step = 0;
-  std::uint32_t lead_in = 0;    // events before them
-  bool is_around_peak = false;  // chosen because the run's peak is in it
+  std::uint32_t lead_in = 0;                 // events before them
+  bool is_around_peak = false;               // chosen because the run's peak is in it
   std::int64_t run_start_ns = kUnknownTime;  // time of the run's first event
   // The last segment before it was mapped, not allocated; none: there was none.
   std::optional<bool> is_expandable;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "analysis/code/shown_file.h"
+#include "session/excerpt/renumber.h"
 #include "store/settle.h"
 #include "store/store_source.h"
 #include "trace/writer.h"
@@ -73,8 +74,7 @@ Result<std::shared_ptr<const Recording>> Recording::from(EventSource& source,
 Result<std::shared_ptr<const Recording>> Recording::from_excerpt(
     EventSource& source, const std::string& name,
     const std::function<std::vector<KnownPart>()>& known) {
-  return load(
-      name, [&](EventSink& sink) { return source.deliver(sink); }, known);
+  return load(name, [&](EventSink& sink) { return source.deliver(sink); }, known);
 }
 
 const KnownPart* Recording::known_part(DeviceIndex device) const {
@@ -108,10 +108,9 @@ void Recording::take_known(std::vector<KnownPart> known) {
   origin.chapters.clear();
   origin.steps.clear();
   std::erase_if(origin.facts, [](const auto& fact) {
-    return fact.first.starts_with("device ") &&
-           (fact.first.ends_with(" num_alloc_retries") ||
-            fact.first.ends_with(" peak_allocated_bytes") ||
-            fact.first.ends_with(" peak_reserved_bytes"));
+    return fact.first.starts_with("device ") && (fact.first.ends_with(" num_alloc_retries") ||
+                                                 fact.first.ends_with(" peak_allocated_bytes") ||
+                                                 fact.first.ends_with(" peak_reserved_bytes"));
   });
   for (const KnownPart& part : known_)
     origin.facts.emplace_back(
@@ -130,14 +129,40 @@ void Recording::replay() {
     take_counted_retries(facts, replays_.back());
     const KnownPart* known = known_part(record->device);
     phases_.push_back(known == nullptr ? find_phases(store_, *record) : known->spans);
-    record->labels = label_allocations(store_, *record, phases_.back());
+    // The first step that a file of a part marks is not the first of the run.
+    if (known == nullptr && facts.excerpt && facts.excerpt->first_step > 0) {
+      for (PhaseSpan& span : phases_.back())
+        if (span.step > 0) span.step += facts.excerpt->first_step - 1;
+    }
+    record->labels =
+        known == nullptr || known->kind == RunKind::unknown
+            ? label_allocations(store_, *record, phases_.back())
+            : label_allocations(store_, *record, phases_.back(), {known->kind, {}});
     if (known != nullptr) take_known_labels(*known, *record);
   }
 }
 
-Result<Overview> Recording::overview(const OverviewOptions& options) const {
+Result<Overview> Recording::overview(const OverviewOptions& asked) const {
+  OverviewOptions options = asked;
+  std::uint64_t lead_ins = 0;
+  for (const auto& record : store_.devices()) {
+    const std::optional<ExcerptRange>& range = store_.facts().device(record->device).excerpt;
+    if (!range || record->lead_in == 0) continue;
+    lead_ins += record->lead_in;
+    if (asked.at.kind != AskedMoment::Kind::event) continue;
+    if (options.device && *options.device != record->device) continue;
+    if (asked.at.event < range->from || asked.at.event >= range->to)
+      return no_such_event(path_, store_.device_name(record->device), asked.at.event,
+                           range->to - range->from);
+    options.at.event = range->row_of(asked.at.event);
+  }
   Result<Overview> made = make_overview(store_, replays_, phases_, path_, options);
-  if (made) made.value().completeness = find_completeness(store_);
+  if (!made) return made;
+  made.value().completeness = find_completeness(store_);
+  made.value().events -= std::min(made.value().events, lead_ins);
+  for (DeviceOverview& device : made.value().devices) {
+    if (const auto& range = store_.facts().device(device.device).excerpt) renumber(*range, device);
+  }
   return made;
 }
 

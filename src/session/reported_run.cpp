@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "session/long_file.h"
+#include "session/excerpt/long_file.h"
 
 namespace gpumemprof {
 namespace {

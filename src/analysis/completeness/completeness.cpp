@@ -15,7 +15,8 @@ void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
     for (std::size_t row = lost.before_event; row < end; ++row)
       bridging.add(record.events.action[row]);
   }
-  for (std::size_t row = 0; row < std::min<std::size_t>(record.lead_in, record.events.size()); ++row)
+  for (std::size_t row = 0; row < std::min<std::size_t>(record.lead_in, record.events.size());
+       ++row)
     bridging.add(record.events.action[row]);
   rows.allocations -= bridging.allocations;
   rows.frees -= bridging.frees;

@@ -117,11 +117,17 @@ Result<Tile> Timeline::tile(const TileAddress& address, const GroupSums& groups)
     return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
   const std::uint64_t count = std::uint64_t{kTileBuckets} << address.level;
   const std::uint64_t first = std::uint64_t{address.index} * kTileBuckets;
+  std::vector<Bucket> buckets;
+  for (std::uint64_t number = first; number < first + kTileBuckets; ++number)
+    buckets.push_back(bucket(address.axis, number, count));
+  return tile_of(buckets, groups);
+}
+
+Tile Timeline::tile_of(std::span<const Bucket> buckets, const GroupSums& groups) const {
   Tile tile;
   tile.group_bytes.assign(groups.group_count(), {});
   std::vector<std::uint64_t> sums(groups.group_count());
-  for (std::uint64_t number = first; number < first + kTileBuckets; ++number) {
-    const Bucket covered = bucket(address.axis, number, count);
+  for (const Bucket& covered : buckets) {
     const LiveRange range = allocated_.range(covered.from, covered.to);
     tile.min_bytes.push_back(range.min_bytes);
     tile.max_bytes.push_back(range.max_bytes);

@@ -35,7 +35,7 @@ class EventTimes {
   [[nodiscard]] Position position_before(std::int64_t time_ns) const;
 
  private:
-  std::int64_t run_start_ns_;  // of an excerpt: times are counted from here
+  std::int64_t run_start_ns_;       // of an excerpt: times are counted from here
   Column<std::int64_t> corrected_;  // only if the recording's own times decrease
   std::span<const std::int64_t> times_;
 };
@@ -93,12 +93,14 @@ class Timeline {
   [[nodiscard]] std::uint32_t deepest_level() const;
   // An Error if there is no such tile.
   [[nodiscard]] Result<Tile> tile(const TileAddress& address, const GroupSums& groups) const;
-
- private:
+  // Positions [from, to), at least one.
   struct Bucket {
     Position from;
     Position to;
   };
+  [[nodiscard]] Tile tile_of(std::span<const Bucket> buckets, const GroupSums& groups) const;
+
+ private:
   [[nodiscard]] Bucket bucket(Axis axis, std::uint64_t number, std::uint64_t count) const;
   [[nodiscard]] Bucket event_bucket(std::uint64_t number, std::uint64_t count) const;
   [[nodiscard]] Bucket time_bucket(std::uint64_t number, std::uint64_t count) const;

@@ -42,6 +42,7 @@ Json excerpt_json(const Completeness::Excerpt& excerpt) {
           {"first_step", has_steps ? Json(range.first_step) : Json()},
           {"last_step", has_steps ? Json(range.last_step) : Json()},
           {"events_of_run", range.run_events},
+          {"lead_in_events", range.lead_in},
           {"is_around_peak", range.is_around_peak}};
 }
 

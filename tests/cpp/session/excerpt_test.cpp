@@ -1,5 +1,5 @@
 // A part of a run that is opened as an excerpt shows, at every moment, what the whole run shows.
-#include "session/excerpt.h"
+#include "session/excerpt/excerpt.h"
 
 #include <gtest/gtest.h>
 
@@ -85,9 +85,9 @@ void expect_equal(const Side& whole, const Side& part, const ExcerptRange& range
   EXPECT_EQ(pool_text(whole.record, moment_of(there)), pool_text(part.record, moment_of(here)));
   for (const FlameBy by : kFlameBys) EXPECT_EQ(whole.flame(there, by), part.flame(here, by));
   if (whole.timeline.times().is_known()) {
-    EXPECT_EQ(whole.timeline.times().since_first(whole.timeline.times().of_event(event)),
-              part.timeline.times().since_first(
-                  part.timeline.times().of_event(range.row_of(event))));
+    EXPECT_EQ(
+        whole.timeline.times().since_first(whole.timeline.times().of_event(event)),
+        part.timeline.times().since_first(part.timeline.times().of_event(range.row_of(event))));
   }
 }
 

@@ -42,7 +42,13 @@ Result<std::shared_ptr<const Recording>> recording_of(const Store& store,
                                                       std::vector<RunPart> parts,
                                                       const std::string& path);
 
-// Reads the recording in windows, whatever its length.
+// A .gmp file of more than a few million events.
+bool is_long_recording(const std::string& path);
+// What reading a recording whole takes, roughly; 0: unknown.
+std::uint64_t memory_of_whole(const std::string& path);
+
+// Reads the recording in windows, whatever its length. Null if it must be read whole: the state at
+// its start is not known.
 Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
                                                       const AskedPart& asked,
                                                       const OpenOptions& options = {});

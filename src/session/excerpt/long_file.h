@@ -15,7 +15,4 @@ std::optional<std::uint32_t> forced_window();
 // How a long recording is read; none: it is short, or no .gmp file.
 std::optional<WindowSizes> window_sizes(const std::string& path);
 
-// What reading a recording whole takes in memory, roughly; 0: unknown.
-std::uint64_t memory_of_whole(const std::string& path);
-
 }  // namespace gpumemprof

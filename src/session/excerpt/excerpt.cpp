@@ -1,9 +1,11 @@
-#include "session/excerpt.h"
+#include "session/excerpt/excerpt.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
-#include "session/long_file.h"
-#include "session/part_source.h"
+#include "session/excerpt/long_file.h"
+#include "session/excerpt/part_source.h"
 
 namespace gpumemprof {
 namespace {
@@ -143,20 +145,37 @@ Result<std::shared_ptr<const Recording>> recording_of(const Store& store,
   return Recording::from_excerpt(source, path, [&] { return source.known(); });
 }
 
+bool is_long_recording(const std::string& path) { return window_sizes(path).has_value(); }
+
+std::uint64_t memory_of_whole(const std::string& path) {
+  // Measured: 78 bytes an event in memory, about two in the file.
+  constexpr std::uint64_t kMemoryPerFileByte = 37;
+  std::error_code failed;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
+  return failed ? 0 : bytes * kMemoryPerFileByte;
+}
+
 Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
                                                       const AskedPart& asked,
                                                       const OpenOptions& options) {
+  std::uint64_t passes = 0;
   const auto deliver = [&](EventSink& sink) -> Status {
-    const Result<std::unique_ptr<EventSource>> source = open_source(path, options);
+    OpenOptions pass = options;
+    if (options.progress) {
+      pass.progress = [&](std::uint64_t done, std::uint64_t total) {
+        options.progress(passes * total + done, 2 * total);
+      };
+    }
+    const Result<std::unique_ptr<EventSource>> source = open_source(path, pass);
     if (!source) return source.error();
-    return source.value()->deliver(sink);
+    Status delivered = source.value()->deliver(sink);
+    ++passes;
+    return delivered;
   };
   WindowedRun run(path, deliver, window_sizes(path).value_or(WindowSizes()));
   const Result<bool> surveyed = run.survey();
   if (!surveyed) return surveyed.error();
-  if (!surveyed.value())
-    return Error{ErrorCode::bad_input, "no part of it can be opened: its start is not known", path,
-                 "open it as a whole"};
+  if (!surveyed.value()) return std::shared_ptr<const Recording>();
   const auto ranges = find_part(run, path, asked);
   if (!ranges) return ranges.error();
   Result<std::vector<RunPart>> parts = run.take_parts(ranges.value());

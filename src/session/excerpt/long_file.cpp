@@ -1,4 +1,4 @@
-#include "session/long_file.h"
+#include "session/excerpt/long_file.h"
 
 #include <array>
 #include <charconv>
@@ -15,8 +15,6 @@ namespace {
 
 // About four million events: whole, they take 300 MiB.
 constexpr std::uint64_t kLongFileBytes = std::uint64_t{8} << 20U;
-// Measured: 78 bytes an event in memory, about two in the file.
-constexpr std::uint64_t kMemoryPerFileByte = 37;
 
 }  // namespace
 
@@ -44,12 +42,6 @@ std::optional<WindowSizes> window_sizes(const std::string& path) {
   if (forced) sizes.events = *forced;
   if (!forced && file.value()->size_bytes() < kLongFileBytes) return std::nullopt;
   return sizes;
-}
-
-std::uint64_t memory_of_whole(const std::string& path) {
-  std::error_code failed;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
-  return failed ? 0 : bytes * kMemoryPerFileByte;
 }
 
 }  // namespace gpumemprof

@@ -29,6 +29,7 @@ class PartSource final : public EventSource {
   void deliver_part(EventSink& sink, const RunPart& part);
   [[nodiscard]] EventColumns lead_in(const RunPart& part, KnownPart& known) const;
   void deliver_said(EventSink& sink, const RunPart& part, const ExcerptRange& range) const;
+  void deliver_steps(EventSink& sink, const RunPart& part, const ExcerptRange& range) const;
   void deliver_annotations(EventSink& sink) const;
 
   const Store& store_;

@@ -1,4 +1,4 @@
-#include "session/part_source.h"
+#include "session/excerpt/part_source.h"
 
 #include <algorithm>
 
@@ -138,6 +138,7 @@ void PartSource::deliver_said(EventSink& sink, const RunPart& part,
     mark.before_event = shifted(mark.before_event);
     sink.add_phase_mark(mark);
   }
+  deliver_steps(sink, part, range);
   const DeviceSample* before = nullptr;
   for (const DeviceSample& sample : part.samples) {
     if (sample.before_event < range.from) before = &sample;
@@ -147,6 +148,21 @@ void PartSource::deliver_said(EventSink& sink, const RunPart& part,
     if (!is_inside && (before == nullptr || sample.time_ns != before->time_ns)) continue;
     sample.before_event = shifted(sample.before_event);
     sink.add_sample(sample);
+  }
+}
+
+// A file does not hold the phases: where its steps begin is marked, so that a reader finds them.
+void PartSource::deliver_steps(EventSink& sink, const RunPart& part,
+                               const ExcerptRange& range) const {
+  const auto is_step = [](const PhaseMark& mark) {
+    return mark.kind == PhaseMark::Kind::step_start;
+  };
+  if (std::ranges::any_of(part.phase_marks, is_step)) return;
+  std::uint32_t step = 0;
+  for (const PhaseSpan& span : local_spans(part.spans, range)) {
+    if (span.step == step) continue;
+    step = span.step;
+    sink.add_phase_mark({part.device, PhaseMark::Kind::step_start, step, span.first_event});
   }
 }
 

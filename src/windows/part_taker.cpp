@@ -93,10 +93,11 @@ void PartTaker::take_said(const KeptRun& run, const LocalView& view, const Windo
   const auto number = [&](std::uint32_t place) { return window.first + (place - begin); };
   const auto is_here = [&](std::uint32_t place) {
     if (place < begin || number(place) > window.end) return false;
-    // At the border of two windows: once.
     const std::uint32_t at = number(place);
-    return (at > window.first || window.first == 0) && at > part_.range.from &&
-           at <= part_.range.to;
+    const std::uint32_t from = part_.range.from;
+    // At the border of two windows: once.
+    const bool is_first = at == from && from < window.end;
+    return at <= part_.range.to && (is_first || (at > from && at > window.first));
   };
   for (Labelling labelling : record.labellings) {
     if (!is_here(labelling.before_event)) continue;

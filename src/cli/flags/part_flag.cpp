@@ -29,19 +29,20 @@ Result<AskedPart> parse_range(const std::string& text, const std::string& flag,
 }  // namespace
 
 void add_part_flags(CLI::App& verb, PartFlags& flags) {
-  auto* steps = verb.add_option("--steps", flags.steps, "Only steps A to B")->type_name("A:B");
-  auto* events = verb.add_option("--events", flags.events, "Only events A up to B, without B")
-                     ->type_name("A:B")
-                     ->excludes(steps);
-  verb.add_flag("--whole", flags.reads_whole, "Read all of a long recording, in as much memory")
-      ->excludes(steps)
-      ->excludes(events);
+  verb.add_option("--steps", flags.steps, "Only steps A to B")->type_name("A:B");
+  verb.add_option("--events", flags.events, "Only events A up to B, without B")->type_name("A:B");
+  verb.add_flag("--whole", flags.reads_whole, "Read all of a long recording, in as much memory");
 }
 
 Result<std::optional<AskedPart>> parse_part(const PartFlags& flags,
                                             std::optional<DeviceIndex> device) {
-  if (flags.events.empty() && flags.steps.empty()) return std::optional<AskedPart>();
-  Result<AskedPart> part = flags.events.empty()
+  const bool has_events = !flags.events.empty();
+  const bool has_steps = !flags.steps.empty();
+  if ((has_events && has_steps) || ((has_events || has_steps) && flags.reads_whole))
+    return Error{ErrorCode::usage, "only one of --steps, --events and --whole can be given", "",
+                 "leave the others out"};
+  if (!has_events && !has_steps) return std::optional<AskedPart>();
+  Result<AskedPart> part = !has_events
                                ? parse_range(flags.steps, "--steps", AskedPart::Kind::steps)
                                : parse_range(flags.events, "--events", AskedPart::Kind::events);
   if (!part) return part.error();

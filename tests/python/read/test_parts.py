@@ -117,3 +117,10 @@ def test_reading_a_long_recording_whole_is_announced(command: Command) -> None:
     done = command("leaks", TRAINING, env=LONG)
     assert "is long and is read as a whole, which takes about" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_converted_part_keeps_the_numbers_of_its_steps(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "part.gmp"
+    assert command("convert", TRAINING, "--to", "gmp", out, "--steps", "2:3").returncode == 0
+    steps = gpumemprof.load(out).report()["devices"][0]["steps"]
+    assert [step["step"] for step in steps if step["step"] > 0] == [2, 3]

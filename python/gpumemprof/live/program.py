@@ -99,7 +99,7 @@ def _show_screen(child: _Child, watcher: Watcher, terminal: ProgramTerminal) -> 
     LiveScreen(frame, is_over=child.has_ended, interrupt=terminal.interrupt).run()
     if child.has_ended():
         terminal.finish()
-    terminal.give_back()
+    terminal.give_back(child.has_ended)
     child.wait()
 
 

@@ -22,6 +22,7 @@ import termios
 import threading
 import tty
 from collections import deque
+from typing import Callable
 
 __all__ = ["OutputLines", "ProgramTerminal"]
 
@@ -31,6 +32,7 @@ _PART_BYTES = 1 << 16
 # Colours and movements: the pane of the screen shows plain text.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
 _STREAMS = (0, 1, 2)
+_LOOK_SECONDS = 0.2
 
 
 class OutputLines:
@@ -134,8 +136,13 @@ class ProgramTerminal:
         if self._reader is not None:
             self._reader.join(timeout=2.0)
 
-    def give_back(self) -> None:
-        """Print what was kept to the user's terminal, and join the two until the program ends."""
+    def give_back(self, has_ended: Callable[[], bool]) -> None:
+        """Print what was kept to the user's terminal, and join the two until the program ends.
+
+        Args:
+            has_ended: whether it has. What it started may live on with its terminal still open;
+                nobody waits for that.
+        """
         os.write(self._wake[1], b"x")
         if self._reader is not None:
             self._reader.join()
@@ -149,15 +156,18 @@ class ProgramTerminal:
                 tty.setraw(0)
             while text := self._kept.read(_PART_BYTES):
                 _write_all(1, text)
-            self._join()
+            self._join(has_ended)
         finally:
             if before is not None:
                 termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
-    def _join(self) -> None:
+    def _join(self, has_ended: Callable[[], bool]) -> None:
         sources = [self._master, 0] if os.isatty(0) else [self._master]
         while True:
-            ready, _, _ = select.select(sources, [], [])
+            was_over = has_ended()
+            ready, _, _ = select.select(sources, [], [], _LOOK_SECONDS)
+            if was_over and self._master not in ready:
+                return
             if 0 in ready:
                 typed = os.read(0, _PART_BYTES)
                 if typed:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -133,6 +134,20 @@ def test_run_live_on_a_terminal_shows_the_screen_and_then_all_output(tmp_path: P
     after = printed.rpartition("\x1b[?1049l")[2]  # the screen is gone
     assert "the program prints\r\n" in after
     assert "Next: gpumemprof report" in after
+
+
+def test_run_live_does_not_wait_for_what_the_program_left_running(tmp_path: Path) -> None:
+    pytest.importorskip("textual")
+    program = """
+import subprocess
+left = subprocess.Popen(["sleep", "250"], start_new_session=True)
+print("it is", left.pid)
+"""
+    (tmp_path / "train.py").write_text(program)
+    printed, code = run_on_terminal(tmp_path, "-m", "gpumemprof", "run", "--live", "train.py")
+    assert code == 0
+    sleeper = re.findall(r"it is (\d+)\r\n", printed)[-1]
+    os.kill(int(sleeper), signal.SIGKILL)
 
 
 def test_without_textual_lines_are_printed_and_one_sentence_says_why(tmp_path: Path) -> None:

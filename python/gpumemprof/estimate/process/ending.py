@@ -32,6 +32,7 @@ _SECONDS_FOR_AN_OPERATION = 2.0
 _MOST_SECONDS_FOR_AN_OPERATION = 20.0
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_BETWEEN_MESSAGES = 10.0
+_TURNS_UNTIL_RAISED = 100  # Python raises it in the first turn of a loop
 _lock = threading.Lock()
 _is_ending = threading.Event()
 """The program has ended, and its recording is being closed."""
@@ -185,13 +186,17 @@ class TimeLimit:
         self._on_end()
 
     def cancel(self) -> None:
-        """The program has ended, and is not interrupted after this."""
+        """The program has ended, and is not interrupted after this. For the main thread.
+
+        An exception that is on its way is let in. Taking it back would leave Python 3.11 with the
+        mark that one is waiting: it looks for it ever after, and hangs once a profiler is set.
+        """
         while not self._is_over.is_set():
-            with contextlib.suppress(EnoughSteps):  # One that was on its way.
+            with contextlib.suppress(EnoughSteps):
                 with _lock:
                     _is_ending.set()
-                main = ctypes.c_ulong(threading.main_thread().ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(main, None)
+                for _ in range(_TURNS_UNTIL_RAISED):
+                    pass
                 self._is_over.set()
 
     @property

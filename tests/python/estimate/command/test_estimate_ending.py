@@ -163,6 +163,23 @@ def test_an_end_that_is_on_its_way_does_not_reach_a_recording_that_is_closed(
         pass
 
 
+def test_a_profiler_works_after_the_end() -> None:
+    program = """
+import sys
+from gpumemprof.estimate.process.ending import TimeLimit
+limit = TimeLimit(1000, lambda: None, lambda: None)
+limit.start()
+limit.cancel()
+calls = []
+sys.setprofile(lambda frame, event, _: calls.append(event))
+(lambda: None)()
+sys.setprofile(None)
+sys.exit("call" not in calls)
+"""
+    # Python 3.11 would not return from the call.
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_the_main_thread_is_not_interrupted_inside_an_operation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -27,7 +27,8 @@ Result<std::shared_ptr<const Recording>> open_range(const std::string& path,
                                                     const Range& steps) {
   const bool is_steps = steps.has_value();
   const auto& [first, last] = is_steps ? *steps : *events;
-  const AskedPart asked{is_steps ? AskedPart::Kind::steps : AskedPart::Kind::events, first, last, {}};
+  const AskedPart asked{
+      is_steps ? AskedPart::Kind::steps : AskedPart::Kind::events, first, last, {}};
   Result<std::shared_ptr<const Recording>> part = open_excerpt(path, asked, options);
   if (part && part.value() == nullptr)
     return Error{ErrorCode::usage, "no part of it can be opened: its start is not known", path,

@@ -134,10 +134,9 @@ void Recording::replay() {
       for (PhaseSpan& span : phases_.back())
         if (span.step > 0) span.step += facts.excerpt->first_step - 1;
     }
-    record->labels =
-        known == nullptr || known->kind == RunKind::unknown
-            ? label_allocations(store_, *record, phases_.back())
-            : label_allocations(store_, *record, phases_.back(), {known->kind, {}});
+    record->labels = known == nullptr || known->kind == RunKind::unknown
+                         ? label_allocations(store_, *record, phases_.back())
+                         : label_allocations(store_, *record, phases_.back(), {known->kind, {}});
     if (known != nullptr) take_known_labels(*known, *record);
   }
 }

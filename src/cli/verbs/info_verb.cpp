@@ -4,8 +4,8 @@
 #include "cli/verb.h"
 #include "report/json/info_json.h"
 #include "report/text/info_text.h"
-#include "session/file_info.h"
 #include "session/excerpt/scanned_run.h"
+#include "session/file_info.h"
 
 namespace gpumemprof::cli {
 namespace {

@@ -178,17 +178,18 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
   for (const PoolSegment& segment : map.segments) {
     const SegmentState& state = segment.state;
     const PoolId pool = source.store.pool(state.pool);
-    segments.push_back({{"address", address_text(state.address)},
-                        {"size", state.size_bytes},
-                        {"free", segment.free_bytes},
-                        {"stream", source.store.stream_count() > state.stream
-                                       ? address_text(source.store.stream_handle(state.stream))
-                                       : "0x0"},
-                        {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
-                        {"is_small", state.is_small},
-                        {"is_expandable", state.is_expandable},
-                        {"pin", segment.pin().is_none() ? Json() : Json(source.shown_row(segment.pin().index))},
-                        {"blocks", segment.block_count}});
+    segments.push_back(
+        {{"address", address_text(state.address)},
+         {"size", state.size_bytes},
+         {"free", segment.free_bytes},
+         {"stream", source.store.stream_count() > state.stream
+                        ? address_text(source.store.stream_handle(state.stream))
+                        : "0x0"},
+         {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
+         {"is_small", state.is_small},
+         {"is_expandable", state.is_expandable},
+         {"pin", segment.pin().is_none() ? Json() : Json(source.shown_row(segment.pin().index))},
+         {"blocks", segment.block_count}});
   }
   // Blocks tile their segments, so their sizes give their positions. Free: row -1.
   Json size = Json::array();

@@ -31,8 +31,8 @@ class WindowedRun {
   Result<bool> survey();
   // After it: the run failed, and is short enough that its whole history can show why.
   [[nodiscard]] bool is_failure_provable() const;
-  // The second pass.
-  Result<Overview> overview(const OverviewOptions& options);
+  // The second pass. With a taker, what an index holds goes there.
+  Result<Overview> overview(const OverviewOptions& options, IndexTaker* taker = nullptr);
   // The last overview, about the end instead.
   [[nodiscard]] Overview& at_end() { return at_end_; }
 
@@ -44,6 +44,8 @@ class WindowedRun {
   enum class Order : std::uint8_t { first, later };
 
   Result<bool> survey(Order order);
+  Result<Overview> begin_overview(const OverviewOptions& options,
+                                  std::vector<DeviceIndex>& asked) const;
 
   std::string path_;
   Deliver deliver_;

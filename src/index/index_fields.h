@@ -240,10 +240,19 @@ void fields(Archive& archive, EventCounts& x) {
   archive.all(x, x.allocations, x.frees, x.others);
 }
 template <typename Archive>
+void fields(Archive& archive, ExcerptRange& x) {
+  archive.all(x, x.from, x.to, x.run_events, x.first_step, x.last_step, x.lead_in, x.is_around_peak,
+              x.run_start_ns, x.is_expandable);
+}
+template <typename Archive>
+void fields(Archive& archive, Completeness::Excerpt& x) {
+  archive.all(x, x.device, x.range);
+}
+template <typename Archive>
 void fields(Archive& archive, Completeness& x) {
   archive.all(x, x.is_recording, x.is_closed, x.reason, x.problem, x.made, x.lost, x.recorded,
               x.least_lost, x.inferred_frees, x.was_paused, x.summarised, LeftOut{x.chapters},
-              x.lost_periods, x.exact_until_ns, x.host_resident_bytes, x.host_available_bytes,
+              x.lost_periods, x.exact_until_ns, x.excerpts, x.host_resident_bytes, x.host_available_bytes,
               x.host_total_bytes);
 }
 template <typename Archive>

@@ -65,6 +65,7 @@ void RecordingFacts::take_device_fact(std::string_view rest, const std::string& 
   if (key == "num_alloc_retries") take(device.alloc_retries, value);
   if (key == "peak_allocated_bytes") take(device.peak_allocated_bytes, value);
   if (key == "peak_reserved_bytes") take(device.peak_reserved_bytes, value);
+  if (key == kExcerptFact && !device.excerpt) device.excerpt = parse_excerpt(value);
 }
 
 void RecordingFacts::take_process_fact(std::string_view key, const std::string& value) {

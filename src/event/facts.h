@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "event/excerpt.h"
 #include "event/recording.h"
 
 namespace gpumemprof {
@@ -32,6 +33,7 @@ struct DeviceFacts {
   std::optional<std::uint64_t> alloc_retries;
   std::optional<std::uint64_t> peak_allocated_bytes;
   std::optional<std::uint64_t> peak_reserved_bytes;
+  std::optional<ExcerptRange> excerpt;  // none: the recording holds its whole run
 };
 
 struct ProcessFacts {

@@ -45,3 +45,23 @@ function(gpumemprof_room name)
   target_link_libraries(gpumemprof_${name} ${scope} ${ARG_DEPS} ${ARG_LINK})
   set_property(GLOBAL APPEND PROPERTY GPUMEMPROF_ROOMS gpumemprof_${name})
 endfunction()
+
+# gpumemprof_sources_checksum(<room> <room>...)
+#
+# Lets a room include "<room>/sources_checksum.h", which changes with any source of the other rooms.
+function(gpumemprof_sources_checksum name)
+  set(folders "")
+  set(sources "")
+  foreach(room IN LISTS ARGN)
+    list(APPEND folders "${PROJECT_SOURCE_DIR}/src/${room}")
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${room}/*.h"
+         "${PROJECT_SOURCE_DIR}/src/${room}/*.cpp")
+    list(APPEND sources ${found})
+  endforeach()
+  set(script "${PROJECT_SOURCE_DIR}/cmake/sources_checksum.cmake")
+  set(header "${PROJECT_BINARY_DIR}/generated/${name}/sources_checksum.h")
+  add_custom_command(OUTPUT "${header}" COMMAND "${CMAKE_COMMAND}" "-DFOLDERS=${folders}" "-DOUTPUT=${header}" -P
+                     "${script}" DEPENDS ${sources} "${script}" VERBATIM)
+  target_sources(gpumemprof_${name} PRIVATE "${header}")
+  target_include_directories(gpumemprof_${name} PRIVATE "${PROJECT_BINARY_DIR}/generated")
+endfunction()

@@ -34,10 +34,11 @@ ROOMS: dict[str, list[str]] = {
     "analysis": ["base", "event", "store", "replay", "sim"],
     "follow": ["base", "event", r"trace/follower\.h", "store", "replay", "analysis"],
     "windows": ["base", "event", "store", "replay", "analysis"],
+    "index": ["base", "event", "trace", "store", "replay", "analysis", "windows"],
     "report": ["base", "event", "store", "analysis", r"follow/live_report\.h"],
     "session": [
         *("base", "event", "trace", "ingest", "estimate", "sim", "store"),
-        *("capture", "replay", "analysis", "windows", "report"),
+        *("capture", "replay", "analysis", "windows", "index", "report"),
     ],
     "cli": ["base", "event", "session", "report", "analysis"],
     "bindings": [

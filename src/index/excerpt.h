@@ -18,6 +18,7 @@
 
 namespace gpumemprof {
 
+class DefinitionCopy;
 class IndexFile;
 
 // An allocation whose source is known from the whole run.
@@ -65,6 +66,7 @@ class ExcerptSource final : public EventSource {
   friend class RunIndex;
   struct Plan;
   explicit ExcerptSource(std::unique_ptr<Plan> plan);
+  Status take_later_states(const DefinitionCopy& copy);
 
   std::unique_ptr<Plan> plan_;
   Excerpt excerpt_;

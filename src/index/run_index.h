@@ -38,7 +38,7 @@ class RunIndex {
 
   // What the overviews and excerpts refer to; no events.
   [[nodiscard]] const Store& store() const;
-  [[nodiscard]] const Overview& at_peak() const;
+  [[nodiscard]] const Overview& at_peak() const { return at_peak_; }
   [[nodiscard]] const Overview& at_end() const;  // only what is of the moment
 
   // In order of device number, as in the overviews.
@@ -47,14 +47,19 @@ class RunIndex {
   // The first event after each checkpoint, in order: the first is 0, the last the number of events.
   [[nodiscard]] const std::vector<std::uint32_t>& checkpoints(DeviceIndex device) const;
   // The stretch from the last checkpoint at or before `from` to the first at or behind `to`
-  // (events of the run). An Error if the device or the events do not exist.
+  // (events of the run). An Error if the device or the events do not exist. It reads from the
+  // index, which must outlive it.
   [[nodiscard]] Result<std::unique_ptr<ExcerptSource>> excerpt(DeviceIndex device,
                                                                std::uint32_t from,
                                                                std::uint32_t to) const;
 
  private:
-  RunIndex();
+  RunIndex(std::string recording, std::unique_ptr<IndexFile> file);
+  [[nodiscard]] std::string known_devices() const;
+
+  std::string recording_;
   std::unique_ptr<IndexFile> file_;
+  Overview at_peak_;
 };
 
 }  // namespace gpumemprof

@@ -19,29 +19,15 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
   std::unique_ptr<ReportedRun> run(new ReportedRun());
   run->path_ = path;
   if (const std::optional<WindowSizes> sizes = window_sizes(path)) {
-    const auto passes = std::make_shared<std::uint64_t>(0);
-    const auto deliver = [path, options, passes](EventSink& sink) -> Status {
-      OpenOptions pass = options;
-      if (options.progress) {
-        pass.progress = [&options, done_before = *passes](std::uint64_t done, std::uint64_t total) {
-          options.progress(done_before * total + done, 2 * total);
-        };
-      }
-      ++*passes;
-      const Result<std::unique_ptr<EventSource>> source = open_source(path, pass);
-      if (!source) return source.error();
-      return source.value()->deliver(sink);
-    };
-    run->windowed_ = std::make_unique<WindowedRun>(path, deliver, *sizes);
+    ReportedRun* const self = run.get();
+    run->windowed_ = std::make_unique<WindowedRun>(
+        path, [self, options](EventSink& sink) { return self->deliver(options, sink); }, *sizes);
     run->has_index_ = !forced_window();
-    auto index = std::make_unique<RunIndex>();
-    const IndexState state = run->has_index_ ? read_index(path, *index) : IndexState::missing;
+    IndexState state = IndexState::missing;
+    if (run->has_index_) run->index_ = RunIndex::open(path, state);
+    if (run->index_ != nullptr) return run;
     if (state == IndexState::stale)
       run->note_ = index_path(path) + " belongs to another recording or version: it is made again";
-    if (state == IndexState::good) {
-      run->index_ = std::move(index);
-      return run;
-    }
     const Result<bool> surveyed = run->survey();
     if (!surveyed) return surveyed.error();
     const bool is_proven_whole = run->has_index_ && run->windowed_->is_failure_provable();
@@ -55,6 +41,21 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
   return run;
 }
 
+Status ReportedRun::deliver(const OpenOptions& options, EventSink& sink) {
+  OpenOptions pass = options;
+  if (options.progress) {
+    pass.progress = [&options, before = passes_](std::uint64_t done, std::uint64_t total) {
+      options.progress(before * total + done, 2 * total);
+    };
+  }
+  ++passes_;
+  const Result<std::unique_ptr<EventSource>> source = open_source(path_, pass);
+  if (!source) return source.error();
+  auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
+  if (maker_ != nullptr && reader != nullptr) return maker_->deliver(*reader, sink);
+  return source.value()->deliver(sink);
+}
+
 Result<bool> ReportedRun::survey() {
   try {
     is_surveyed_ = true;
@@ -66,33 +67,42 @@ Result<bool> ReportedRun::survey() {
 
 Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
   if (whole_) return whole_->overview(options);
-  if (index_ && options.at.kind != AskedMoment::Kind::event) return from_index(options);
+  if (index_ != nullptr && options.at.kind != AskedMoment::Kind::event) return from_index(options);
   if (!is_surveyed_) {
     const Result<bool> surveyed = survey();
     if (!surveyed) return surveyed.error();
   }
   try {
-    Result<Overview> made = windowed_->overview(options);
-    const bool is_all = made && !options.device && options.at.kind == AskedMoment::Kind::peak;
-    // A recording that goes on would have another index with every report.
-    const std::optional<Ending>& ending = windowed_->store().origin().ending;
-    const bool is_closed = ending && ending->is_closed;
-    if (!is_all || !is_closed || !has_index_ || index_) return made;
-    const Status written =
-        write_index(path_, windowed_->store(), made.value(), windowed_->at_end());
-    if (!written)
-      note_ = "no index was written beside it, so the next report takes as long: " +
-              written.error().sentence();
-    return made;
+    return read_again(options);
   } catch (const std::bad_alloc&) {
     return out_of_memory(path_);
   }
 }
 
+// The second pass, which also makes the index if all of it is asked for.
+Result<Overview> ReportedRun::read_again(const OverviewOptions& options) {
+  const bool is_all = !options.device && options.at.kind == AskedMoment::Kind::peak;
+  const auto note_failure = [&](const Error& error) {
+    note_ = "no index was written beside it, so the next report takes as long: " + error.sentence();
+  };
+  if (is_all && has_index_ && index_ == nullptr) {
+    Result<std::unique_ptr<IndexMaker>> maker = IndexMaker::create(path_);
+    if (!maker) note_failure(maker.error());
+    if (maker) maker_ = std::move(maker).value();
+  }
+  Result<Overview> made = windowed_->overview(options, maker_.get());
+  if (made && maker_ != nullptr) {
+    const Status written = maker_->finish(windowed_->store(), made.value(), windowed_->at_end());
+    if (!written) note_failure(written.error());
+  }
+  maker_.reset();
+  return made;
+}
+
 Result<Overview> ReportedRun::from_index(const OverviewOptions& options) const {
-  Overview overview = index_->at_peak;
+  Overview overview = index_->at_peak();
   if (options.at.kind == AskedMoment::Kind::end)
-    overview = overview_at_end(std::move(overview), index_->at_end);
+    overview = overview_at_end(std::move(overview), index_->at_end());
   if (!options.device) return overview;
   std::string known;
   for (const DeviceOverview& device : overview.devices)
@@ -105,7 +115,7 @@ Result<Overview> ReportedRun::from_index(const OverviewOptions& options) const {
 
 const Store& ReportedRun::store() const {
   if (whole_) return whole_->store();
-  return is_surveyed_ || !index_ ? windowed_->store() : *index_->store;
+  return is_surveyed_ || index_ == nullptr ? windowed_->store() : index_->store();
 }
 
 }  // namespace gpumemprof

@@ -5,8 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "index/index_maker.h"
+#include "index/run_index.h"
 #include "session/recording.h"
-#include "session/run_index.h"
 #include "windows/windowed_run.h"
 
 namespace gpumemprof {
@@ -28,11 +29,15 @@ class ReportedRun {
  private:
   Result<Overview> from_index(const OverviewOptions& options) const;
   Result<bool> survey();
+  Status deliver(const OpenOptions& options, EventSink& sink);
+  Result<Overview> read_again(const OverviewOptions& options);
 
   std::string path_;
   std::shared_ptr<const Recording> whole_;
   std::unique_ptr<WindowedRun> windowed_;
   std::unique_ptr<RunIndex> index_;
+  std::unique_ptr<IndexMaker> maker_;  // while the second pass runs
+  std::uint64_t passes_ = 0;
   bool has_index_ = true;
   bool is_surveyed_ = false;
   std::string note_;

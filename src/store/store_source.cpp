@@ -2,6 +2,26 @@
 
 namespace gpumemprof {
 
+void DefinitionCopy::deliver(const Store& store, EventSink& sink) {
+  for (std::size_t row = 0; row < store.strings().size(); ++row)
+    strings_.push_back(sink.add_string(store.text(StringId(row))));
+  for (Frame frame : store.frames()) {
+    frame.name = string(frame.name);
+    frame.file = string(frame.file);
+    frames_.push_back(sink.add_frame(frame));
+  }
+  const StackTrie& stacks = store.stacks();
+  for (std::size_t row = 0; row < stacks.size(); ++row) {
+    const StackId id(row);
+    // A caller always has a lower number than what it calls, so it is already known.
+    stacks_.push_back(sink.add_stack(stack(stacks.caller(id)), frames_[stacks.frame(id).index]));
+  }
+  for (std::uint32_t row = 0; row < store.stream_count(); ++row)
+    streams_.push_back(sink.add_stream(store.stream_handle(row)));
+  for (std::uint32_t row = 0; row < store.pool_count(); ++row)
+    pools_.push_back(sink.add_pool(store.pool(row)));
+}
+
 void StoreSource::replace_events(DeviceIndex device, EventColumns events) {
   replaced_.insert_or_assign(device, std::move(events));
 }
@@ -9,7 +29,7 @@ void StoreSource::replace_events(DeviceIndex device, EventColumns events) {
 Status StoreSource::deliver(EventSink& sink) {
   sink.set_origin(origin_);
   sink.set_settings(settings_);
-  deliver_definitions(sink);
+  copy_.deliver(store_, sink);
   deliver_label_definitions(sink);
   for (const auto& record : store_.devices()) {
     const auto replacement = replaced_.find(record->device);
@@ -25,34 +45,11 @@ Status StoreSource::deliver(EventSink& sink) {
     deliver_state(sink, StateEdge::end, record->final_state);
   }
   for (Annotation annotation : store_.annotations()) {
-    annotation.name = string(annotation.name);
+    annotation.name = copy_.string(annotation.name);
     sink.add_annotation(annotation);
   }
   for (const DeviceSample& sample : store_.samples()) sink.add_sample(sample);
   return Done{};
-}
-
-void StoreSource::deliver_definitions(EventSink& sink) {
-  for (std::size_t row = 0; row < store_.strings().size(); ++row) {
-    strings_.push_back(sink.add_string(store_.text(StringId(row))));
-  }
-  for (Frame frame : store_.frames()) {
-    frame.name = string(frame.name);
-    frame.file = string(frame.file);
-    frames_.push_back(sink.add_frame(frame));
-  }
-  const StackTrie& stacks = store_.stacks();
-  for (std::size_t row = 0; row < stacks.size(); ++row) {
-    const StackId id(row);
-    // A caller always has a lower number than what it calls, so it is already known.
-    stacks_.push_back(sink.add_stack(stack(stacks.caller(id)), frames_[stacks.frame(id).index]));
-  }
-  for (std::uint32_t row = 0; row < store_.stream_count(); ++row) {
-    streams_.push_back(sink.add_stream(store_.stream_handle(row)));
-  }
-  for (std::uint32_t row = 0; row < store_.pool_count(); ++row) {
-    pools_.push_back(sink.add_pool(store_.pool(row)));
-  }
 }
 
 void StoreSource::deliver_label_definitions(EventSink& sink) {
@@ -61,15 +58,10 @@ void StoreSource::deliver_label_definitions(EventSink& sink) {
   std::vector<Label> labels;
   for (std::uint32_t row = 0; row < store_.label_set_count(); ++row) {
     labels.assign(store_.label_set(row).begin(), store_.label_set(row).end());
-    for (Label& label : labels) label.name = string(label.name);
+    for (Label& label : labels) label.name = copy_.string(label.name);
     label_sets_.push_back(sink.add_label_set(labels));
   }
-  for (ModuleLabel module : store_.modules()) {
-    module.path = string(module.path);
-    module.class_name = string(module.class_name);
-    module.forward_file = string(module.forward_file);
-    sink.add_module(module);
-  }
+  for (const ModuleLabel& module : store_.modules()) sink.add_module(copy_.module(module));
 }
 
 void StoreSource::deliver_labels(EventSink& sink, const DeviceRecord& record) {
@@ -83,11 +75,11 @@ void StoreSource::deliver_labels(EventSink& sink, const DeviceRecord& record) {
 void StoreSource::deliver_state(EventSink& sink, StateEdge edge, const ListedState& state) {
   for (std::size_t index = 0; index < state.segments.size(); ++index) {
     SegmentState segment = state.segments[index];
-    segment.stream = streams_[segment.stream];
-    segment.pool = pool(segment.pool);
-    segment.stack = stack(segment.stack);
+    segment.stream = copy_.stream(segment.stream);
+    segment.pool = copy_.pool(segment.pool);
+    segment.stack = copy_.stack(segment.stack);
     std::vector<BlockState> blocks(state.blocks_of(index).begin(), state.blocks_of(index).end());
-    for (BlockState& block : blocks) block.stack = stack(block.stack);
+    for (BlockState& block : blocks) block.stack = copy_.stack(block.stack);
     sink.add_segment(edge, segment, blocks);
   }
 }
@@ -98,12 +90,12 @@ void StoreSource::deliver_events(EventSink& sink, DeviceIndex device, const Even
     EventColumns batch;
     for (std::size_t row = first; row < std::min(events.size(), first + kBatch); ++row) {
       Event event = events.row(row);
-      event.stream = streams_[event.stream];
-      event.pool = pool(event.pool);
-      event.stack = stack(event.stack);
-      event.forward_stack = stack(event.forward_stack);
-      event.compile_context = string(event.compile_context);
-      event.user_metadata = string(event.user_metadata);
+      event.stream = copy_.stream(event.stream);
+      event.pool = copy_.pool(event.pool);
+      event.stack = copy_.stack(event.stack);
+      event.forward_stack = copy_.stack(event.forward_stack);
+      event.compile_context = copy_.string(event.compile_context);
+      event.user_metadata = copy_.string(event.user_metadata);
       batch.push_back(event);
     }
     sink.add_events(device, std::move(batch));

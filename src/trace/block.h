@@ -57,6 +57,13 @@ class BlockPacker {
   std::uint32_t next_number_ = 0;
 };
 
+// Where a block begins, so that a file can be read from there on.
+struct BlockPlace {
+  std::uint64_t byte_offset = 0;
+  std::uint32_t number = 0;  // of the block
+  bool operator==(const BlockPlace&) const = default;
+};
+
 struct Block {
   BlockKind kind = BlockKind::end;
   std::uint64_t byte_offset = 0;          // of its header in the file
@@ -81,6 +88,13 @@ class BlockReader {
   [[nodiscard]] const std::string& damage() const { return damage_; }
   // After `unfinished`: the source has been moved back to byte_offset().
   void resume() { damage_.clear(); }
+  // Of the next block.
+  [[nodiscard]] BlockPlace place() const { return {offset_, next_number_}; }
+  // The source has been moved there.
+  void go_on_at(const BlockPlace& place) {
+    offset_ = place.byte_offset;
+    next_number_ = place.number;
+  }
 
  private:
   Outcome broken(std::string reason);

@@ -151,6 +151,14 @@ bool Delivery::take_events(const InBytes& content) {
   EventColumns events;
   DeviceIndex device = 0;
   if (!events_.decode(content, device, events)) return false;
+  std::uint64_t& rows = events_of_[device];
+  if (events.size() > most_events_ - rows) {
+    cut_ = CutPoint{blocks_.byte_offset(), "device " + std::to_string(device) + " has more than " +
+                                               std::to_string(most_events_) +
+                                               " events, more than can be numbered"};
+    return true;
+  }
+  rows += events.size();
   event_count_ += events.size();
   content_bytes_ += memory_of(events);
   sink_.add_events(device, std::move(events));

@@ -1,6 +1,7 @@
 // Delivery: one pass through the blocks of a .gmp file, into a sink.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,11 @@ class Delivery {
   Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes,
            SinkKeeps keeps = SinkKeeps::events);
 
+  // Rows of events have 32 bits, and the last two numbers mean something else.
+  static constexpr std::uint64_t kMostEvents = 0xFFFF'FFFE;
+  // Reading stops before a device has more events than this, as if the file were cut off there.
+  void set_most_events(std::uint64_t events) { most_events_ = events; }
+
   // Delivers the next block.
   Outcome step();
   // After `unfinished`, once the source has been moved back to byte_offset().
@@ -49,6 +55,7 @@ class Delivery {
 
   // Of the next block, or of the one that is damaged or unfinished.
   [[nodiscard]] std::uint64_t byte_offset() const { return blocks_.byte_offset(); }
+  [[nodiscard]] BlockPlace place() const { return blocks_.place(); }
   [[nodiscard]] const std::optional<CutPoint>& cut() const { return cut_; }
   [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
@@ -80,6 +87,8 @@ class Delivery {
   std::optional<Ending> ending_;
   std::uint64_t ended_events_ = 0;
   std::uint64_t event_count_ = 0;
+  std::map<DeviceIndex, std::uint64_t> events_of_;
+  std::uint64_t most_events_ = kMostEvents;
   std::uint64_t content_bytes_ = 0;
   std::uint64_t limit_bytes_;
   SinkKeeps keeps_;

@@ -48,7 +48,9 @@ Result<std::unique_ptr<TraceReader>> TraceReader::from_bytes(std::span<const std
 Status TraceReader::deliver(EventSink& sink) {
   trace::Delivery delivery(*source_, version_, sink,
                            std::max(memory_limit_bytes(size_bytes_), least_limit_bytes_));
+  place_ = delivery.place();
   while (delivery.step() == trace::Delivery::Outcome::more) {
+    place_ = delivery.place();
     if (progress_) progress_(delivery.byte_offset(), size_bytes_);
   }
   delivery.finish();

@@ -12,6 +12,7 @@
 
 #include "base/byte_source.h"
 #include "event/event_sink.h"
+#include "trace/block.h"
 
 namespace gpumemprof {
 
@@ -41,6 +42,8 @@ class TraceReader final : public EventSource {
   Status deliver(EventSink& sink) override;
 
   [[nodiscard]] int version() const { return version_; }
+  // While it delivers: where the block is that the sink gets something of.
+  [[nodiscard]] const trace::BlockPlace& place() const { return place_; }
 
  private:
   TraceReader(std::unique_ptr<ByteSource> source, std::uint64_t size_bytes, std::string name,
@@ -56,6 +59,7 @@ class TraceReader final : public EventSource {
   Progress progress_;
   int version_ = 0;
   std::uint64_t least_limit_bytes_ = 0;
+  trace::BlockPlace place_;
 };
 
 }  // namespace gpumemprof

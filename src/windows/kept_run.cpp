@@ -116,6 +116,7 @@ void KeptRun::keep_positions(std::uint32_t head, std::uint32_t begin) {
 LocalView::LocalView(KeptRun& run, const Fates* fates) : run_(run) {
   DeviceRecord& record = run.record_;
   events_ = record.events.size();
+  swap_spare();
   AllocationColumns& rows = record.allocations;
   births_.append(rows.alloc_event.span());
   deaths_.append(rows.free_requested_event.span());
@@ -141,6 +142,16 @@ LocalView::~LocalView() {
   swap_all();
   run_.numbers_.truncate(events_);
   run_.record_.events.truncate(events_);
+  swap_spare();
+}
+
+void LocalView::swap_spare() {
+  std::size_t next = 0;
+  for (Column<std::uint32_t>* numbers :
+       {&births_, &deaths_, &completions_, &segment_births_, &segment_deaths_}) {
+    numbers->swap(run_.spare_[next++]);
+    numbers->clear();
+  }
 }
 
 void LocalView::swap_all() {

@@ -6,6 +6,7 @@
 // one. Events have two numbers: in the run, and among those kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -81,6 +82,8 @@ class KeptRun {
   std::uint32_t head_ = 0;  // all events before this one are kept
   std::uint32_t recent_ = 0;
   std::uint32_t recent_place_ = 0;
+  // Of the last view: pages that were written before cost much less than new ones.
+  std::array<Column<std::uint32_t>, 5> spare_;
 };
 
 // While it exists, the record is a run of its own: rows, segments, labellings and marks are
@@ -103,6 +106,7 @@ class LocalView {
  private:
   void add_fates(const Fates& fates);
   void swap_all();
+  void swap_spare();
 
   KeptRun& run_;
   std::size_t events_ = 0;  // without those of fates

@@ -20,8 +20,14 @@ Moment moment_after(const KeptRun& run, std::uint32_t event) {
 
 }  // namespace
 
-Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked)
-    : store_(store), survey_(survey), sweep_(survey.events, survey.has_labels, SourcesOptions()) {
+Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked,
+                 IndexTaker* taker)
+    : store_(store),
+      survey_(survey),
+      sweep_(survey.events, survey.has_labels, SourcesOptions()),
+      taker_(taker),
+      pyramid_(survey.events) {
+  if (taker_ != nullptr) sweep_.fill(pyramid_);
   overview_.device = survey.extent.device;
   overview_.name = store.device_name(survey.extent.device);
   overview_.events = survey.events;
@@ -35,8 +41,6 @@ Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& 
   overview_.sources.kind = survey.kind;
   overview_.sources.peak_event = survey.replay.peak_event;
   overview_.sources.spans = std::move(survey.spans);
-  if (!overview_.sources.spans.empty())
-    overview_.sources.steps.reserve(overview_.sources.spans.back().step + 2);
 }
 
 // The phases of the run, as far as its events are kept.
@@ -100,13 +104,14 @@ void Summary::visit(KeptRun& run, const Window& window) {
   DeviceRecord& record = view.record();
   const std::vector<PhaseSpan> spans = spans_of(run, record.events.size());
   label(run, view, spans, window);
-  if (taker_ != nullptr) taker_->take(run, view, window);
+  if (part_taker_ != nullptr) part_taker_->take(run, view, window);
   if (window.first == 0) sweep_.start(record, record.labels, overview_.sources);
   const std::size_t begin = run.place_of(window.first);
   sweep_.pass({record, record.labels, begin, begin + (window.end - window.first), window.first},
               overview_.sources);
   look_at_moments(run, record, window);
   look_at_ooms(run, record, spans, window);
+  if (taker_ != nullptr) give_to_index(run, view, window);
   // As many as a report shows.
   constexpr std::size_t kStepsShown = 1000;
   sweep_.fold(kStepsShown, overview_.sources);
@@ -121,6 +126,32 @@ void Summary::visit(KeptRun& run, const Window& window) {
   if (survey_.events > 0 && survey_.extent.last_time_ns != kUnknownTime &&
       survey_.extent.first_time_ns != kUnknownTime)
     overview_.duration_ns = survey_.extent.last_time_ns - survey_.extent.first_time_ns;
+}
+
+std::vector<PhaseSpan> Summary::spans_between(std::uint32_t first, std::uint32_t end) const {
+  const std::vector<PhaseSpan>& spans = overview_.sources.spans;
+  auto next = std::ranges::upper_bound(spans, first, {}, &PhaseSpan::first_event);
+  std::vector<PhaseSpan> found;
+  if (next != spans.begin() && first < end) {
+    found.push_back(*std::prev(next));
+    found.back().first_event = first;
+  }
+  for (; next != spans.end() && next->first_event < end; ++next) found.push_back(*next);
+  return found;
+}
+
+void Summary::give_to_index(const KeptRun& run, const LocalView& view, const Window& window) {
+  const std::size_t begin = run.place_of(window.first);
+  pyramid_.add_part(view.record(), begin, begin + (window.end - window.first), window.first);
+  taker_->add_buckets(overview_.device, pyramid_.take(window.is_last));
+  while (!expected_.empty() && expected_.front().event <= window.end) {
+    DeviceCheckpoint checkpoint = checkpoint_before(run, view, expected_.front().event);
+    checkpoint.number = expected_.front().number;
+    checkpoint.spans = spans_between(last_checkpoint_, checkpoint.event);
+    last_checkpoint_ = checkpoint.event;
+    taker_->add_checkpoint(checkpoint);
+    expected_.pop_front();
+  }
 }
 
 When Summary::when(const KeptRun& run, std::uint32_t event) const {

@@ -2,8 +2,11 @@
 // memory its sources, and adds up the report.
 #pragma once
 
+#include <deque>
+
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sweep.h"
+#include "windows/checkpoint.h"
 #include "windows/part_taker.h"
 #include "windows/survey.h"
 
@@ -13,12 +16,18 @@ class Summary final : public WindowVisitor {
  public:
   // All must outlive it.
   // The spans of the survey are here until it ends.
-  Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked);
+  Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked,
+          IndexTaker* taker = nullptr);
 
   // Copies a part of the run in passing.
-  void let_take(PartTaker& taker) { taker_ = &taker; }
+  void let_take(PartTaker& taker) { part_taker_ = &taker; }
   void visit(KeptRun& run, const Window& window) override;
   [[nodiscard]] std::uint32_t always_kept() const override { return survey_.first_backward; }
+
+  // A checkpoint lies before this event of the run.
+  void expect_checkpoint(std::uint32_t number, std::uint32_t event) {
+    expected_.push_back({number, event});
+  }
 
   // After the last window.
   [[nodiscard]] DeviceOverview& overview() { return overview_; }
@@ -37,13 +46,23 @@ class Summary final : public WindowVisitor {
   void join_tags(DeviceOverview& overview) const;
   [[nodiscard]] When when(const KeptRun& run, std::uint32_t event) const;
   [[nodiscard]] std::vector<DeviceSample> samples_of(const KeptRun& run) const;
+  void give_to_index(const KeptRun& run, const LocalView& view, const Window& window);
+  [[nodiscard]] std::vector<PhaseSpan> spans_between(std::uint32_t first, std::uint32_t end) const;
 
   const Store& store_;
   const Survey::Result& survey_;
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;
-  PartTaker* taker_ = nullptr;
+  PartTaker* part_taker_ = nullptr;
+  IndexTaker* taker_;
+  PyramidBuilder pyramid_;
+  struct ExpectedCheckpoint {
+    std::uint32_t number = 0;
+    std::uint32_t event = 0;
+  };
+  std::deque<ExpectedCheckpoint> expected_;
+  std::uint32_t last_checkpoint_ = 0;  // the event behind it
 };
 
 }  // namespace gpumemprof

@@ -3,26 +3,23 @@
 #include <algorithm>
 
 #include "analysis/code/shown_file.h"
+#include "event/forwarding_sink.h"
 #include "event/plausible.h"
 
 namespace gpumemprof {
 
 // One delivery of the run. The first one fills the store; later ones find everything there.
-class WindowedRun::Pass final : public EventSink {
+class WindowedRun::Pass final : public ForwardingSink {
  public:
   using VisitorOf = std::function<WindowVisitor&(DeviceIndex)>;
 
   Pass(WindowedRun& run, Order order, VisitorOf visitor_of)
-      : run_(run), store_(run.store_), order_(order), visitor_of_(std::move(visitor_of)) {}
+      : ForwardingSink(run.store_),
+        run_(run),
+        store_(run.store_),
+        order_(order),
+        visitor_of_(std::move(visitor_of)) {}
 
-  StringId add_string(std::string_view text) override { return store_.add_string(text); }
-  [[nodiscard]] std::string_view text(StringId id) const override { return store_.text(id); }
-  FrameId add_frame(const Frame& frame) override { return store_.add_frame(frame); }
-  StackId add_stack(StackId caller, FrameId frame) override {
-    return store_.add_stack(caller, frame);
-  }
-  std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
-  std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
   std::uint32_t add_label_set(std::span<const Label> labels) override;
   void add_module(const ModuleLabel& module) override {
     ends_flush_ = true;
@@ -66,6 +63,12 @@ class WindowedRun::Pass final : public EventSink {
 
   // The driver may be sampled before the device has an event.
   void hand_over_samples();
+  // Checkpoints are made of these devices.
+  void make_checkpoints(IndexTaker& taker, Summaries& summaries) {
+    taker_ = &taker;
+    summaries_ = &summaries;
+  }
+  void offer_checkpoint(IndexTaker::Spot spot);
   void finish() {
     for (auto& [device, pass] : passes_) pass->finish();
   }
@@ -85,6 +88,10 @@ class WindowedRun::Pass final : public EventSink {
   std::uint64_t labellings_ = 0;
   std::uint64_t labels_ = 0;  // that were added since sets were last forgotten
   bool ends_flush_ = false;
+  IndexTaker* taker_ = nullptr;
+  Summaries* summaries_ = nullptr;
+  std::uint32_t checkpoints_ = 0;
+  std::uint64_t since_flush_ = 0;  // events
 };
 
 // A set of labels belongs to a step: there are as many as steps. The survey only asks whether they
@@ -150,15 +157,29 @@ void WindowedRun::Pass::add_events(DeviceIndex device, EventColumns&& events) {
   // that far.
   constexpr std::uint32_t kMostOfFlush = 1U << 18U;
   if (!samples_.empty()) hand_over_samples();
+  // What was said about all events before has been read.
+  const bool is_between_flushes = ends_flush_ || since_flush_ > kMostOfFlush;
   if (ends_flush_) {
     for (auto& [index, known] : passes_) known->complete(known->run().events());
     ends_flush_ = false;
   }
+  if (is_between_flushes) {
+    offer_checkpoint(IndexTaker::Spot::here);
+    since_flush_ = 0;
+  }
+  since_flush_ += events.size();
   for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
   for (std::uint64_t& bytes : events.size_bytes) bytes = plausible_size(bytes);
   DevicePass& known = pass(device);
   known.add(events);
   known.complete(known.run().events() - std::min(known.run().events(), kMostOfFlush));
+}
+
+void WindowedRun::Pass::offer_checkpoint(IndexTaker::Spot spot) {
+  if (taker_ == nullptr || !taker_->wants_checkpoint(spot)) return;
+  for (auto& [device, summary] : *summaries_)
+    summary->expect_checkpoint(checkpoints_, pass(device).run().events());
+  ++checkpoints_;
 }
 
 WindowedRun::WindowedRun(std::string path, Deliver deliver, WindowSizes sizes)
@@ -211,15 +232,14 @@ bool WindowedRun::is_failure_provable() const {
   });
 }
 
-Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
+// The counts of the run, and the devices that the options ask about.
+Result<Overview> WindowedRun::begin_overview(const OverviewOptions& options,
+                                             std::vector<DeviceIndex>& asked) const {
   Overview overview;
   overview.path = path_;
-  std::vector<DeviceExtent> extents;
   std::string known_devices;
-  std::vector<DeviceIndex> asked;
   for (const auto& [device, survey] : surveys_) {
     const Survey::Result& found = survey->result();
-    extents.push_back(found.extent);
     overview.events += found.events;
     overview.allocations += found.replay.counters.allocations;
     overview.frees += found.replay.counters.frees;
@@ -230,13 +250,23 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
     asked.push_back(device);
   }
   if (options.device && asked.empty()) return no_such_device(path_, *options.device, known_devices);
+  return overview;
+}
+
+Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTaker* taker) {
+  std::vector<DeviceIndex> asked;
+  Result<Overview> begun = begin_overview(options, asked);
+  if (!begun) return begun;
+  Overview overview = std::move(begun).value();
   Summaries summaries;
   for (const DeviceIndex device : asked)
-    summaries.emplace(device,
-                      std::make_unique<Summary>(store_, surveys_[device]->result(), options.at));
+    summaries.emplace(
+        device, std::make_unique<Summary>(store_, surveys_[device]->result(), options.at, taker));
   at_end_ = Overview();
-  const Status summed = sum_up(summaries);
+  const Status summed = sum_up(summaries, taker);
   if (!summed) return summed.error();
+  std::vector<DeviceExtent> extents;
+  for (const auto& [device, survey] : surveys_) extents.push_back(survey->result().extent);
   for (auto& [device, summary] : summaries) {
     surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
     overview.devices.push_back(std::move(summary->overview()));
@@ -246,7 +276,7 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
   return overview;
 }
 
-Status WindowedRun::sum_up(Summaries& summaries) {
+Status WindowedRun::sum_up(Summaries& summaries, IndexTaker* taker) {
   is_surveyed_ = true;
   class Nobody final : public WindowVisitor {
     void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
@@ -255,8 +285,11 @@ Status WindowedRun::sum_up(Summaries& summaries) {
     const auto summary = summaries.find(device);
     return summary == summaries.end() ? static_cast<WindowVisitor&>(nobody) : *summary->second;
   });
+  if (taker != nullptr) pass.make_checkpoints(*taker, summaries);
+  pass.offer_checkpoint(IndexTaker::Spot::start);
   const Status delivered = deliver_(pass);
   if (!delivered) return delivered.error();
+  pass.offer_checkpoint(IndexTaker::Spot::end);
   pass.finish();
   return Done{};
 }
@@ -283,7 +316,7 @@ Result<std::vector<RunPart>> WindowedRun::take_parts(
              .first->second;
     summary.let_take(*takers.emplace_back(std::make_unique<PartTaker>(store_, device, range)));
   }
-  const Status summed = sum_up(summaries);
+  const Status summed = sum_up(summaries, nullptr);
   std::vector<RunPart> parts;
   for (const std::unique_ptr<PartTaker>& taker : takers) {
     RunPart& part = taker->part();

@@ -31,8 +31,8 @@ class WindowedRun {
   Result<bool> survey();
   // After it: the run failed, and is short enough that its whole history can show why.
   [[nodiscard]] bool is_failure_provable() const;
-  // The second pass.
-  Result<Overview> overview(const OverviewOptions& options);
+  // The second pass. With a taker, what an index holds goes there.
+  Result<Overview> overview(const OverviewOptions& options, IndexTaker* taker = nullptr);
   // The last overview, about the end instead.
   [[nodiscard]] Overview& at_end() { return at_end_; }
 
@@ -47,11 +47,13 @@ class WindowedRun {
 
  private:
   class Pass;
+  using Summaries = std::map<DeviceIndex, std::unique_ptr<Summary>>;
   enum class Order : std::uint8_t { first, later };
 
   Result<bool> survey(Order order);
-  using Summaries = std::map<DeviceIndex, std::unique_ptr<Summary>>;
-  Status sum_up(Summaries& summaries);
+  Result<Overview> begin_overview(const OverviewOptions& options,
+                                  std::vector<DeviceIndex>& asked) const;
+  Status sum_up(Summaries& summaries, IndexTaker* taker);
 
   std::string path_;
   Deliver deliver_;

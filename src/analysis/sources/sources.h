@@ -8,6 +8,7 @@
 // and repetition (inferred). What has no evidence stays unknown.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -110,6 +111,19 @@ struct PhaseFigures {
   std::optional<std::uint64_t> saved_for_backward_bytes;
 };
 
+// Steps in the middle of a long run, of which only this is kept.
+struct StepsLeftOut {
+  std::uint32_t count = 0;
+  std::uint64_t least_peak_bytes = kUnknownBytes;
+  std::uint64_t largest_peak_bytes = 0;
+
+  void add(const StepsLeftOut& more) {
+    count += more.count;
+    least_peak_bytes = std::min(least_peak_bytes, more.least_peak_bytes);
+    largest_peak_bytes = std::max(largest_peak_bytes, more.largest_peak_bytes);
+  }
+};
+
 struct StepFigures {
   std::uint32_t step = 0;  // from 1; 0: before the first step
   std::uint32_t first_event = 0;
@@ -124,6 +138,7 @@ struct StepFigures {
   std::uint64_t saved_for_backward_bytes = 0;  // the most at the end of one of its forwards
   std::uint32_t first_phase = 0;               // row of phases
   std::uint32_t phase_count = 0;
+  StepsLeftOut left_out;  // behind it
 };
 
 // What was live at the peak by the module it belongs to: a tree, parents before children. In a

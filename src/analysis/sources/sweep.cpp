@@ -63,6 +63,25 @@ void Sweep::fold(std::size_t ends, DeviceSources& sources) {
   phases.erase(phases.begin() + static_cast<std::ptrdiff_t>(kept),
                phases.begin() + static_cast<std::ptrdiff_t>(summed_));
   summed_ -= shift;
+  leave_out_steps(ends, sources);
+}
+
+void Sweep::leave_out_steps(std::size_t ends, DeviceSources& sources) {
+  std::vector<StepFigures>& steps = sources.steps;
+  const auto largest = static_cast<std::size_t>(
+      std::ranges::max_element(steps, {}, &StepFigures::peak_bytes) - steps.begin());
+  std::size_t kept = 0;
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    const StepFigures& step = steps[index];
+    if (index < ends || index + ends >= steps.size() || index == largest) {
+      steps[kept++] = step;
+      continue;
+    }
+    StepsLeftOut& left_out = steps[kept - 1].left_out;
+    left_out.add({1, step.peak_bytes, step.peak_bytes});
+    left_out.add(step.left_out);
+  }
+  steps.resize(kept);
 }
 
 void Sweep::add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row) {
@@ -147,6 +166,7 @@ void Sweep::step_over(const SweptPart& part, std::size_t index, DeviceSources& s
     raise_maximum(sources.figures[source], now_[born], event, inferred_[source]);
     raise_maximum(sources.rounding, now_.rounding, event, 0);
   }
+  if (pyramid_ != nullptr) pyramid_->note(event, allocated_, now_);
   note_series(event, sources.series);
   enter_span(event, sources);
   if (sources.phases.empty()) return;

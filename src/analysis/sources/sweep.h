@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/sources/sources.h"
+#include "analysis/timeline/pyramid.h"
 
 namespace gpumemprof {
 
@@ -30,11 +31,13 @@ class Sweep {
   // What was live before the first event. The report's spans are those up to the end of the part.
   void start(const DeviceRecord& record, const AllocationLabels& labels, DeviceSources& sources);
   void pass(const SweptPart& part, DeviceSources& sources);
-  // Between two parts, so that memory does not grow with the phases: of steps in the middle of a
-  // long run, but for the largest one, only the step itself is kept. Each end keeps `ends` steps.
+  // Between two parts, so that memory does not grow with the steps: of those in the middle of a
+  // long run, only the largest one is kept. Each end keeps `ends` steps.
   void fold(std::size_t ends, DeviceSources& sources);
   // After the last part.
   void finish(DeviceSources& sources);
+  // Notes every moment there too; it must outlive the sweep.
+  void fill(PyramidBuilder& pyramid) { pyramid_ = &pyramid; }
 
  private:
   void sort_lifetimes(const SweptPart& part);
@@ -46,6 +49,7 @@ class Sweep {
   void raise_maximum(SourceFigure& figure, std::uint64_t bytes, std::uint32_t event,
                      std::uint64_t inferred) const;
   void forget_unneeded(DeviceSources& sources, std::size_t end) const;
+  void leave_out_steps(std::size_t ends, DeviceSources& sources);
   // Phases up to this row.
   void sum_up_steps(std::size_t end, DeviceSources& sources);
   void add(const DeviceRecord& record, const AllocationLabels& labels, std::size_t row);
@@ -65,6 +69,7 @@ class Sweep {
   std::size_t summed_ = 0;  // phases that are part of a step already
   std::size_t bucket_ = 0;  // of the series, counted from 1
   std::uint64_t bucket_peak_ = 0;
+  PyramidBuilder* pyramid_ = nullptr;
 };
 
 }  // namespace gpumemprof

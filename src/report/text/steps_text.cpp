@@ -141,9 +141,14 @@ class StepTable {
     const std::size_t first = runs[from].first;
     const std::size_t last = runs[to - 1].last;
     const auto steps = std::span(sources_.steps).subspan(first, last - first + 1);
-    const auto [least, most] = std::ranges::minmax(steps, {}, &StepFigures::peak_bytes);
-    return fmt::format("  … {}, with peaks from {} to {}\n", counted(steps.size(), "more step"),
-                       format_bytes(least.peak_bytes), format_bytes(most.peak_bytes));
+    StepsLeftOut all;
+    if (first > 0) all.add(sources_.steps[first - 1].left_out);
+    for (const StepFigures& step : steps) {
+      all.add({1, step.peak_bytes, step.peak_bytes});
+      all.add(step.left_out);
+    }
+    return fmt::format("  … {}, with peaks from {} to {}\n", counted(all.count, "more step"),
+                       format_bytes(all.least_peak_bytes), format_bytes(all.largest_peak_bytes));
   }
 
   [[nodiscard]] std::string number(std::size_t index) const {

@@ -88,7 +88,7 @@ void ChapterJoin::finish(std::vector<ChapterFigures> chapters, std::vector<StepS
   origin_.has_start = has_start_;
   origin_.chapters = std::move(chapters);
   origin_.steps = std::move(steps);
-  sink_.set_origin(origin_);
+  to_.set_origin(origin_);
 }
 
 void ChapterJoin::set_origin(const Origin& origin) {
@@ -99,21 +99,21 @@ void ChapterJoin::set_origin(const Origin& origin) {
   passed.cut.reset();
   if (number_ == 1) has_start_ = origin.has_start;
   passed.has_start = has_start_;
-  sink_.set_origin(passed);
+  to_.set_origin(passed);
 }
 
 void ChapterJoin::add_segment(StateEdge edge, const SegmentState& segment,
                               std::span<const BlockState> blocks) {
   // What torch's own recorder saw is one chapter, which lists the state at its end.
   if (edge != StateEdge::start) {
-    if (number_ == 1) sink_.add_segment(edge, segment, blocks);
+    if (number_ == 1) to_.add_segment(edge, segment, blocks);
     return;
   }
   if (number_ != 1) {
     listed_.push_back({segment, {blocks.begin(), blocks.end()}});
     return;
   }
-  sink_.add_segment(edge, segment, blocks);
+  to_.add_segment(edge, segment, blocks);
   Device& device = devices_[segment.device];
   take_reserved(device, segment);
   for (const BlockState& block : blocks) {
@@ -136,7 +136,7 @@ void ChapterJoin::resolve(const ChapterStart& start) {
   drops_repeated_ = is_following;
   for (auto& [index, device] : devices_) bridge(index, start_, is_following);
   for (const ListedSegment& one : listed_) {
-    if (is_first_) sink_.add_segment(StateEdge::start, one.segment, one.blocks);
+    if (is_first_) to_.add_segment(StateEdge::start, one.segment, one.blocks);
   }
   for (auto& [index, device] : devices_) device.base = device.rows;
   listed_.clear();
@@ -222,10 +222,10 @@ void ChapterJoin::bridge(DeviceIndex index, const ChapterStart& start, bool is_f
     EventColumns events = bridging_events(device, index, listed, device.last_time_ns);
     device.rows += events.size();
     take_listed(device, index, listed);
-    if (!events.empty()) sink_.add_events(index, std::move(events));
+    if (!events.empty()) to_.add_events(index, std::move(events));
   }
   lost.end_event = static_cast<std::uint32_t>(device.rows);
-  if (lost.count > 0 || lost.end_event > lost.before_event) sink_.add_lost_events(lost);
+  if (lost.count > 0 || lost.end_event > lost.before_event) to_.add_lost_events(lost);
 }
 
 void ChapterJoin::unmap(Device& device, std::uint64_t address, std::uint64_t size_bytes) {
@@ -295,7 +295,7 @@ void ChapterJoin::add_events(DeviceIndex index, EventColumns&& events) {
   device.rows += events.size();
   if (!events.empty() && events.time_ns.back() != kUnknownTime)
     device.last_time_ns = std::max(device.last_time_ns, events.time_ns.back());
-  sink_.add_events(index, std::move(events));
+  to_.add_events(index, std::move(events));
 }
 
 std::uint32_t ChapterJoin::shifted(DeviceIndex index, std::uint32_t row) {
@@ -307,44 +307,44 @@ void ChapterJoin::add_lost_events(const LostEvents& lost) {
   LostEvents mine = lost;
   mine.before_event = shifted(lost.device, lost.before_event);
   mine.end_event = shifted(lost.device, lost.end_event);
-  sink_.add_lost_events(mine);
+  to_.add_lost_events(mine);
 }
 
 void ChapterJoin::add_sample(const DeviceSample& sample) {
   DeviceSample mine = sample;
   if (sample.before_event != kNoEvent)
     mine.before_event = shifted(sample.device, sample.before_event);
-  sink_.add_sample(mine);
+  to_.add_sample(mine);
 }
 
 std::uint32_t ChapterJoin::add_label_set(std::span<const Label> labels) {
   if (sets_++ < start_.repeated_sets && drops_repeated_) return kRepeatedSet;
-  return sink_.add_label_set(labels);
+  return to_.add_label_set(labels);
 }
 
 void ChapterJoin::add_labelling(const Labelling& labelling) {
   if (labelling.set == kRepeatedSet) return;
   Labelling mine = labelling;
   mine.before_event = shifted(labelling.device, labelling.before_event);
-  sink_.add_labelling(mine);
+  to_.add_labelling(mine);
 }
 
 void ChapterJoin::add_phase_mark(const PhaseMark& mark) {
   PhaseMark mine = mark;
   mine.before_event = shifted(mark.device, mark.before_event);
-  sink_.add_phase_mark(mine);
+  to_.add_phase_mark(mine);
 }
 
 // Every chapter describes the modules that it refers to.
 void ChapterJoin::add_module(const ModuleLabel& module) {
   if (module.number == kNoModule) {
-    if (modules_without_number_.emplace(module, true).second) sink_.add_module(module);
+    if (modules_without_number_.emplace(module, true).second) to_.add_module(module);
     return;
   }
   const auto [known, is_new] = modules_.emplace(module.number, module);
   if (!is_new && known->second == module) return;
   known->second = module;
-  sink_.add_module(module);
+  to_.add_module(module);
 }
 
 }  // namespace gpumemprof

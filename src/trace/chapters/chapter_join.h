@@ -19,14 +19,14 @@
 #include <vector>
 
 #include "base/flat_map.h"
-#include "event/event_sink.h"
+#include "event/forwarding_sink.h"
 
 namespace gpumemprof {
 
-class ChapterJoin final : public EventSink {
+class ChapterJoin final : public ForwardingSink {
  public:
   // The sink must outlive this.
-  explicit ChapterJoin(EventSink& sink) : sink_(sink) {}
+  explicit ChapterJoin(EventSink& sink) : ForwardingSink(sink) {}
 
   // The next chapter is about to be delivered.
   void begin(std::uint32_t number);
@@ -36,25 +36,15 @@ class ChapterJoin final : public EventSink {
   void finish(std::vector<ChapterFigures> chapters, std::vector<StepSummary> steps,
               std::optional<CutPoint> cut);
 
-  StringId add_string(std::string_view text) override { return sink_.add_string(text); }
-  [[nodiscard]] std::string_view text(StringId id) const override { return sink_.text(id); }
-  FrameId add_frame(const Frame& frame) override { return sink_.add_frame(frame); }
-  StackId add_stack(StackId caller, FrameId frame) override {
-    return sink_.add_stack(caller, frame);
-  }
-  std::uint32_t add_stream(std::uint64_t handle) override { return sink_.add_stream(handle); }
-  std::uint32_t add_pool(PoolId pool) override { return sink_.add_pool(pool); }
   void add_events(DeviceIndex index, EventColumns&& events) override;
   void add_segment(StateEdge edge, const SegmentState& segment,
                    std::span<const BlockState> blocks) override;
-  void add_annotation(const Annotation& annotation) override { sink_.add_annotation(annotation); }
   void add_lost_events(const LostEvents& lost) override;
   void add_sample(const DeviceSample& sample) override;
   std::uint32_t add_label_set(std::span<const Label> labels) override;
   void add_labelling(const Labelling& labelling) override;
   void add_phase_mark(const PhaseMark& mark) override;
   void add_module(const ModuleLabel& module) override;
-  void set_settings(const AllocatorSettings& settings) override { sink_.set_settings(settings); }
   void set_origin(const Origin& origin) override;
   void add_chapter_start(const ChapterStart& start) override;
 
@@ -110,7 +100,6 @@ class ChapterJoin final : public EventSink {
   void take_reserved(Device& device, const SegmentState& segment) const;
   [[nodiscard]] std::uint32_t shifted(DeviceIndex index, std::uint32_t row);
 
-  EventSink& sink_;
   std::map<DeviceIndex, Device> devices_;
   std::vector<ListedSegment> listed_;  // the state that the chapter begins with
   Origin origin_;

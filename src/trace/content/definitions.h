@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/flat_map.h"
@@ -66,9 +67,26 @@ class DefinitionTable {
   Written written_;
 };
 
+// The file's rows → the sink's ids.
+struct DefinedRows {
+  std::vector<StringId> strings;
+  std::vector<FrameId> frames;
+  std::vector<StackId> stacks;
+  std::vector<std::uint32_t> streams;
+  std::vector<std::uint32_t> pools;
+};
+
 class DefinitionMap {
  public:
   explicit DefinitionMap(EventSink& sink) : sink_(sink) { strings_.push_back(sink.add_string("")); }
+  // Of a file that is read from the middle: those of all its blocks.
+  DefinitionMap(EventSink& sink, DefinedRows known)
+      : sink_(sink),
+        strings_(std::move(known.strings)),
+        frames_(std::move(known.frames)),
+        stacks_(std::move(known.stacks)),
+        streams_(std::move(known.streams)),
+        pools_(std::move(known.pools)) {}
 
   // False if the content refers to something undefined, or is not a definitions block.
   bool decode(InBytes in);

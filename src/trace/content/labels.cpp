@@ -136,10 +136,16 @@ bool LabelDecoder::decode(InBytes in, int version, const DefinitionMap& definiti
   for (std::size_t count = in.count(); count > 0 && in.ok(); --count) {
     Labelling labelling;
     labelling.device = take_device(in);
-    const std::uint64_t set = in.below(sets_.size());
+    const std::uint64_t set = in.below(first_set_ + sets_.size());
     labelling.before_event = take_u32(in);
     if (!in.ok()) break;
-    labelling.set = sets_[set];
+    if (set >= first_set_) {
+      labelling.set = sets_[set - first_set_];
+    } else if (const std::optional<std::uint32_t> earlier = find_earlier_(set)) {
+      labelling.set = *earlier;
+    } else {
+      return false;
+    }
     sink.add_labelling(labelling);
     memory_bytes_ += sizeof(labelling);
   }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "event/event_sink.h"
@@ -44,11 +47,22 @@ class LabelDecoder {
   bool decode(InBytes in, int version, const DefinitionMap& definitions, EventSink& sink);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
 
+  // A file is read from the middle: this many sets came before, and this finds the sink's number of
+  // one of them; none if it does not exist.
+  using FindSet = std::function<std::optional<std::uint32_t>(std::uint64_t set)>;
+  void go_on_after(std::uint64_t sets, FindSet find_earlier) {
+    first_set_ = sets;
+    find_earlier_ = std::move(find_earlier);
+    sets_.clear();
+  }
+
  private:
   bool decode_set(InBytes& in, const DefinitionMap& definitions, EventSink& sink);
   static ModuleLabel decode_module(InBytes& in, int version, const DefinitionMap& definitions);
 
-  std::vector<std::uint32_t> sets_;  // the file's rows → the sink's
+  std::vector<std::uint32_t> sets_;  // the file's rows, from first_set_ on → the sink's
+  std::uint64_t first_set_ = 0;
+  FindSet find_earlier_;
   std::vector<Label> labels_;
   std::uint64_t memory_bytes_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "support.h"
 #include "trace/block.h"
 #include "trace/checksum.h"
+#include "trace/delivery.h"
 #include "trace/format.h"
 
 namespace gpumemprof::test {
@@ -71,6 +72,23 @@ TEST(DamagedTrace, is_never_silently_wrong_whichever_bit_is_flipped) {
                 *std::prev(std::upper_bound(ends.begin(), ends.end(), at)));
     }
   }
+}
+
+TEST(DamagedTrace, is_cut_off_before_a_device_has_more_events_than_can_be_numbered) {
+  const Bytes bytes = a_bit_of_everything();
+  BufferSource source(std::as_bytes(std::span(bytes)));
+  const Result<int> version = trace::read_file_header(source, "run.gmp");
+  ASSERT_TRUE(version);
+  Store store;
+  trace::Delivery delivery(source, version.value(), store, std::uint64_t{1} << 30);
+  delivery.set_most_events(1);
+  while (delivery.step() == trace::Delivery::Outcome::more) {
+  }
+  delivery.finish();
+  ASSERT_TRUE(store.origin().cut);
+  EXPECT_NE(store.origin().cut->reason.find("has more than 1 events"), std::string::npos)
+      << store.origin().cut->reason;
+  for (const auto& device : store.devices()) EXPECT_LE(device->events.size(), 1U);
 }
 
 TEST(DamagedTrace, tells_when_a_block_is_missing_doubled_or_out_of_order) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/moment/pool_state.h"
-#include "event/event_sink.h"
+#include "event/forwarding_sink.h"
 #include "session/recording.h"
 #include "store/store_source.h"
 
@@ -41,34 +41,17 @@ class FlushedRun final : public EventSource {
 
  private:
   // Lets definitions pass, and nothing that has a place in the history.
-  class Definitions final : public EventSink {
+  class Definitions final : public ForwardingSink {
    public:
-    explicit Definitions(EventSink& sink) : sink_(sink) {}
-    StringId add_string(std::string_view text) override { return sink_.add_string(text); }
-    [[nodiscard]] std::string_view text(StringId id) const override { return sink_.text(id); }
-    FrameId add_frame(const Frame& frame) override { return sink_.add_frame(frame); }
-    StackId add_stack(StackId caller, FrameId frame) override {
-      return sink_.add_stack(caller, frame);
-    }
-    std::uint32_t add_stream(std::uint64_t handle) override { return sink_.add_stream(handle); }
-    std::uint32_t add_pool(PoolId pool) override { return sink_.add_pool(pool); }
+    using ForwardingSink::ForwardingSink;
     void add_events(DeviceIndex /*device*/, EventColumns&& /*events*/) override {}
     void add_segment(StateEdge /*edge*/, const SegmentState& /*segment*/,
                      std::span<const BlockState> /*blocks*/) override {}
     void add_annotation(const Annotation& /*annotation*/) override {}
     void add_lost_events(const LostEvents& /*lost*/) override {}
     void add_sample(const DeviceSample& /*sample*/) override {}
-    std::uint32_t add_label_set(std::span<const Label> labels) override {
-      return sink_.add_label_set(labels);
-    }
     void add_labelling(const Labelling& /*labelling*/) override {}
     void add_phase_mark(const PhaseMark& /*mark*/) override {}
-    void add_module(const ModuleLabel& module) override { sink_.add_module(module); }
-    void set_settings(const AllocatorSettings& settings) override { sink_.set_settings(settings); }
-    void set_origin(const Origin& origin) override { sink_.set_origin(origin); }
-
-   private:
-    EventSink& sink_;
   };
 
   static void deliver_start(EventSink& sink, const DeviceRecord& record) {

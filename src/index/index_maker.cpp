@@ -1,0 +1,143 @@
+#include "index/index_maker.h"
+
+#include <algorithm>
+
+#include "index/checkpoint_steps.h"
+#include "index/run_index.h"
+#include "trace/format.h"
+
+namespace gpumemprof {
+namespace {
+
+constexpr std::uint64_t kLeastCheckpointBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMostCheckpointBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kRecordingParts = 50;  // 2 % of it
+
+std::uint64_t checkpoint_budget(std::uint64_t recording_bytes) {
+  return std::clamp(recording_bytes / kRecordingParts, kLeastCheckpointBytes, kMostCheckpointBytes);
+}
+
+}  // namespace
+
+// Passes the recording on, and notes its rows, its blocks of labels and how many events there were.
+class IndexMaker::Noter final : public ForwardingSink {
+ public:
+  Noter(IndexMaker& maker, EventSink& to) : ForwardingSink(to), maker_(maker) {}
+
+  StringId add_string(std::string_view text) override {
+    return maker_.rows_.strings.emplace_back(to_.add_string(text));
+  }
+  StackId add_stack(StackId caller, FrameId frame) override {
+    return maker_.rows_.stacks.emplace_back(to_.add_stack(caller, frame));
+  }
+  std::uint32_t add_stream(std::uint64_t handle) override {
+    return maker_.rows_.streams.emplace_back(to_.add_stream(handle));
+  }
+  std::uint32_t add_pool(PoolId pool) override {
+    return maker_.rows_.pools.emplace_back(to_.add_pool(pool));
+  }
+  std::uint32_t add_label_set(std::span<const Label> labels) override {
+    std::vector<LabelBlock>& blocks = maker_.directory_.label_blocks;
+    const trace::BlockPlace& place = maker_.reader_->place();
+    if (blocks.empty() || blocks.back().place != place) blocks.push_back({place, sets_});
+    ++sets_;
+    return to_.add_label_set(labels);
+  }
+  void add_events(DeviceIndex device, EventColumns&& events) override {
+    const std::size_t count = events.size();
+    to_.add_events(device, std::move(events));
+    maker_.events_since_ += count;
+  }
+
+ private:
+  IndexMaker& maker_;
+  std::uint32_t sets_ = 0;
+};
+
+IndexMaker::IndexMaker(std::string recording, const Identity& identity, const IndexOptions& options,
+                       std::unique_ptr<IndexFileWriter> file)
+    : recording_(std::move(recording)), options_(options), file_(std::move(file)) {
+  directory_.identity = identity;
+}
+
+Result<std::unique_ptr<IndexMaker>> IndexMaker::create(const std::string& recording,
+                                                       const IndexOptions& options) {
+  const Result<Identity> identity = identity_of(recording);
+  if (!identity) return identity.error();
+  Result<std::unique_ptr<IndexFileWriter>> file =
+      IndexFileWriter::create(index_path(recording), options.compression_level);
+  if (!file) return file.error();
+  return std::unique_ptr<IndexMaker>(
+      new IndexMaker(recording, identity.value(), options, std::move(file).value()));
+}
+
+Status IndexMaker::deliver(TraceReader& reader, EventSink& sink) {
+  reader_ = &reader;
+  Noter noter(*this, sink);
+  const Status delivered = reader.deliver(noter);
+  end_ = reader.place();
+  reader_ = nullptr;
+  return delivered;
+}
+
+bool IndexMaker::wants_checkpoint(Spot spot) {
+  trace::BlockPlace place{trace::kFileHeaderBytes, 0};
+  if (spot == Spot::end) place = end_;
+  if (spot == Spot::here) {
+    place = reader_->place();
+    const std::uint64_t size_bytes = std::max<std::uint64_t>(directory_.identity.size_bytes, 1);
+    const double share = static_cast<double>(place.byte_offset) / static_cast<double>(size_bytes);
+    const double allowed = static_cast<double>(checkpoint_budget(size_bytes)) * share;
+    if (events_since_ < options_.checkpoint_events ||
+        static_cast<double>(checkpoint_bytes_) > allowed)
+      return false;
+  }
+  events_since_ = 0;
+  directory_.checkpoints.push_back(place);
+  return true;
+}
+
+void IndexMaker::add_checkpoint(const DeviceCheckpoint& checkpoint) {
+  IndexedDevice& device = devices_[checkpoint.device];
+  const std::uint64_t before = file_->size_bytes();
+  DeviceCheckpoint stored = checkpoint;
+  to_steps(stored.allocations);
+  device.checkpoints.push_back(checkpoint.event);
+  device.states.push_back(file_->write(stored));
+  checkpoint_bytes_ += file_->size_bytes() - before;
+}
+
+void IndexMaker::add_buckets(DeviceIndex index, std::span<const PyramidBucket> buckets) {
+  if (buckets.empty()) return;
+  IndexedDevice& device = devices_[index];
+  std::vector<PyramidBucket> stored(buckets.begin(), buckets.end());
+  device.buckets.push_back(file_->write(stored));
+  device.bucket_count += buckets.size();
+}
+
+Status IndexMaker::finish(const Store& store, Overview& at_peak, Overview& at_end) {
+  // A recording that grew meanwhile has another identity than what was read.
+  const Result<Identity> identity = identity_of(recording_);
+  if (!identity) return identity.error();
+  if (identity.value() != directory_.identity)
+    return Error{ErrorCode::environment, "the recording changed while it was read", recording_,
+                 "ask again when it has ended"};
+  IndexedNames names = indexed_names(store);
+  IndexedDefinitions definitions = indexed_definitions(store);
+  IndexedOverviews overviews{std::move(at_peak), std::move(at_end)};
+  directory_.names = file_->write(names);
+  directory_.definitions = file_->write(definitions);
+  directory_.rows = file_->write(rows_);
+  directory_.overviews = file_->write(overviews);
+  at_peak = std::move(overviews.at_peak);
+  at_end = std::move(overviews.at_end);
+  for (const DeviceOverview& overview : at_peak.devices) {
+    IndexedDevice& device = devices_[overview.device];
+    device.device = overview.device;
+    device.events = overview.events;
+    directory_.devices.push_back(std::move(device));
+  }
+  return file_->close(directory_);
+}
+
+}  // namespace gpumemprof

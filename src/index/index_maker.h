@@ -1,0 +1,57 @@
+// IndexMaker: makes the index of a recording while the recording is read for its report.
+//
+// Checkpoints are made about every 500,000 events, and less often where all of them would take more
+// than 2 % of the recording, or 64 MiB: one is made once those before it take no more than the
+// share that the part of the recording before it has of that.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "event/forwarding_sink.h"
+#include "index/index_file.h"
+#include "trace/reader.h"
+#include "windows/checkpoint.h"
+
+namespace gpumemprof {
+
+struct IndexOptions {
+  std::uint64_t checkpoint_events = 500'000;
+  int compression_level = 3;  // 0: blocks are stored as they are
+};
+
+class IndexMaker final : public IndexTaker {
+ public:
+  // Fails if no file can be written beside the recording.
+  static Result<std::unique_ptr<IndexMaker>> create(const std::string& recording,
+                                                    const IndexOptions& options = {});
+
+  // Delivers the recording into the sink, and notes where its blocks are.
+  Status deliver(TraceReader& reader, EventSink& sink);
+
+  bool wants_checkpoint(Spot spot) override;
+  void add_checkpoint(const DeviceCheckpoint& checkpoint) override;
+  void add_buckets(DeviceIndex device, std::span<const PyramidBucket> buckets) override;
+
+  // After the whole recording: the file appears. Nothing may be called after it.
+  Status finish(const Store& store, Overview& at_peak, Overview& at_end);
+
+ private:
+  class Noter;
+  IndexMaker(std::string recording, const Identity& identity, const IndexOptions& options,
+             std::unique_ptr<IndexFileWriter> file);
+
+  std::string recording_;
+  IndexOptions options_;
+  std::unique_ptr<IndexFileWriter> file_;
+  IndexDirectory directory_;
+  trace::DefinedRows rows_;
+  std::map<DeviceIndex, IndexedDevice> devices_;
+  const TraceReader* reader_ = nullptr;  // while it delivers
+  trace::BlockPlace end_;                // behind the last block that it delivered
+  std::uint64_t events_since_ = 0;       // the last checkpoint
+  std::uint64_t checkpoint_bytes_ = 0;
+};
+
+}  // namespace gpumemprof

@@ -48,6 +48,7 @@ struct PlacementOrders::Order {
 PlacementOrders::PlacementOrders(const sim::AllocatorOptions& options) {
   sim::AllocatorOptions without_limit = options;
   without_limit.limit = {};
+  orders_.reserve(kStrides.size());
   for (const std::uint64_t stride : kStrides)
     orders_.push_back(std::make_unique<Order>(without_limit, stride));
 }
@@ -89,6 +90,7 @@ void PlacementOrders::empty_pool(sim::PoolIndex pool) {
 
 std::vector<std::uint64_t> PlacementOrders::peak_reserved_bytes() const {
   std::vector<std::uint64_t> peaks;
+  peaks.reserve(orders_.size());
   for (const auto& order : orders_) peaks.push_back(order->peak_reserved_bytes);
   return peaks;
 }

@@ -50,6 +50,7 @@ ROOMS: dict[str, list[str]] = {
 # The same inside a room: which other folders of it each of its folders may include, and which of
 # the headers on top. The files on top may include all of them.
 FOLDERS: dict[str, list[str]] = {
+    "session/excerpt": [r"session/(file_info|formats|recording)\.h"],
     "capture/stacks": [r"capture/(device_slot|foreign_memory|record)\.h"],
     "capture/ledger": [r"capture/(device_slot|ticks)\.h"],
     "capture/output": ["capture/stacks", r"capture/(capture|device_slot|record)\.h"],

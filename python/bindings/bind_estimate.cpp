@@ -75,6 +75,7 @@ void bind_estimate(nb::module_& module) {
           [](const SimulatedDevice& device) { return device.counters().reserved_bytes.peak(); })
       .def_prop_ro("most_allocated_bytes", &SimulatedDevice::peak_allocated_bytes)
       .def_prop_ro("most_reserved_bytes", &SimulatedDevice::peak_reserved_bytes)
+      .def_prop_ro("most_reserved_range", &SimulatedDevice::peak_reserved_range)
       .def_prop_ro("free_bytes", &SimulatedDevice::free_bytes);
   module.def("capture_join_simulated", capture::join_simulated, nb::arg("recording"),
              nb::arg("device"), nb::call_guard<nb::gil_scoped_release>());

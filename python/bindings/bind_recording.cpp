@@ -1,12 +1,15 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
 #include "report/json/completeness_json.h"
 #include "report/text/overview/completeness_text.h"
+#include "session/excerpt/excerpt.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -17,12 +20,29 @@ void stop_if_interrupted() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-RecordingHandle open(const nb::bytes& path) {
+using Range = std::optional<std::pair<std::uint32_t, std::uint32_t>>;
+
+Result<std::shared_ptr<const Recording>> open_range(const std::string& path,
+                                                    const OpenOptions& options, const Range& events,
+                                                    const Range& steps) {
+  const bool is_steps = steps.has_value();
+  const auto& [first, last] = is_steps ? *steps : *events;
+  const AskedPart asked{
+      is_steps ? AskedPart::Kind::steps : AskedPart::Kind::events, first, last, {}};
+  Result<std::shared_ptr<const Recording>> part = open_excerpt(path, asked, options);
+  if (part && part.value() == nullptr)
+    return Error{ErrorCode::usage, "no part of it can be opened: its start is not known", path,
+                 "load it without events and steps"};
+  return part;
+}
+
+RecordingHandle open(const nb::bytes& path, const Range& events, const Range& steps) {
   const std::string native_path(path.c_str(), path.size());
   OpenOptions options;
   options.progress = [](std::uint64_t /*done*/, std::uint64_t /*total*/) { stop_if_interrupted(); };
   Result<std::shared_ptr<const Recording>> recording = [&] {
     const nb::gil_scoped_release no_gil;
+    if (events || steps) return open_range(native_path, options, events, steps);
     return Recording::open(native_path, options);
   }();
   return {value_or_raise(std::move(recording))};
@@ -36,7 +56,8 @@ nb::object cut(const RecordingHandle& handle) {
 // A sentence for each thing known to be missing.
 nb::list missing(const RecordingHandle& handle) {
   nb::list sentences;
-  const Completeness found = find_completeness(handle.recording->store());
+  Completeness found = find_completeness(handle.recording->store());
+  found.excerpts.clear();  // what was not asked for is not missing
   for (const std::string& sentence : text::missing_sentences(found))
     sentences.append(to_str(sentence));
   return sentences;
@@ -157,7 +178,8 @@ void bind_recording(nb::module_& module) {
       .def("allocation_rows", allocation_rows, nb::arg("device_row"), nb::arg("most"))
       .def("event_stack", event_stack, nb::arg("device_row"), nb::arg("event"))
       .def("stack", stack, nb::arg("id"));
-  module.def("open", open, nb::arg("path"));
+  module.def("open", open, nb::arg("path"), nb::arg("events").none() = nb::none(),
+             nb::arg("steps").none() = nb::none());
 }
 
 }  // namespace gpumemprof::bindings

@@ -6,6 +6,7 @@
 #include "bindings.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
+#include "session/ranks/rank_summary.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -55,11 +56,22 @@ nb::str report_text(const RecordingHandle& handle, const std::string& moment, st
                 });
 }
 
+nb::bytes rank_summary_of(const nb::bytes& path) {
+  const std::string native_path(path.c_str(), path.size());
+  Result<std::string> made = [&] {
+    const nb::gil_scoped_release no_gil;
+    return rank_summary(native_path);
+  }();
+  const std::string text = value_or_raise(std::move(made));
+  return nb::bytes(text.data(), text.size());
+}
+
 }  // namespace
 
 void bind_report(nb::module_& module) {
   module.def("format_bytes", format_bytes, nb::arg("size_bytes"));
   module.def("parse_bytes", parse_bytes, nb::arg("text"));
+  module.def("rank_summary", rank_summary_of, nb::arg("path"));
   module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
              nb::arg("device").none(), nb::arg("top").none());
   module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),

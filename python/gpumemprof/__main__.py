@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from gpumemprof import _core
 from gpumemprof._data import demo_path, viewer_path
+from gpumemprof.ranks.folders import are_ranks_named
 
 _ENVIRONMENT_CODE = 4
 
@@ -79,6 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.live import command as live
 
         return _printing(live.main, given[1:])
+    if given and (given[0] == "ranks" or (given[0] == "report" and are_ranks_named(given[1:]))):
+        from gpumemprof.ranks import command as ranks
+
+        return _printing(ranks.main, given[1:])
+    if given and given[0] == "export":
+        from gpumemprof.export import command as export
+
+        return _printing(export.main, given[1:])
     if given and given[0] == "advise":
         from gpumemprof.verify import command as verify
 

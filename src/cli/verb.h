@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "report/text/overview/overview_text.h"
+#include "session/excerpt/excerpt.h"
 #include "session/recording.h"
 
 namespace CLI {
@@ -46,6 +47,14 @@ int fail(const Error& error);
 // With a line of progress on the terminal.
 Result<std::shared_ptr<const Recording>> open_recording(const std::string& file,
                                                         const Terminal& terminal);
+// The part that is asked for; else, of a long recording, the steps around its peak, unless it is to
+// be read whole.
+Result<std::shared_ptr<const Recording>> open_part(const std::string& file,
+                                                   const Terminal& terminal,
+                                                   const std::optional<AskedPart>& asked,
+                                                   bool reads_whole);
+// Says what reading a long recording as a whole takes, before it starts.
+void print_memory_of_whole(const std::string& file, const std::string& instead);
 using Recordings = std::vector<std::shared_ptr<const Recording>>;
 Result<Recordings> open_recordings(const std::vector<std::string>& files, const Terminal& terminal);
 

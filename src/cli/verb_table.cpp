@@ -11,11 +11,13 @@
   VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
   VERB(calibrate, "Measure convolutions on your GPU, for better estimates")                   \
   VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \
+  VERB(ranks,     "Compare the ranks of a job: which is nearest to its limit, and why")       \
   VERB(leaks,     "Find memory that is never freed, and the lines that allocate it")          \
   VERB(view,      "Open a recording in the browser; two recordings are compared")             \
   VERB(advise,    "Predict what each remedy would save in this run, and its cost")            \
   VERB(simulate,  "Simulate a run under other allocator settings or memory limits")           \
   VERB(convert,   "Write a recording in another format")                                      \
+  VERB(export,    "Write recordings as Parquet tables, for any engine that reads them")        \
   VERB(info,      "Show what a recording is and contains, without analyzing it")              \
   VERB(demo,      "Report on a real out-of-memory run that ships with gpumemprof")
 // clang-format on

@@ -35,7 +35,8 @@ Result<std::unique_ptr<SimulatedDevice>> SimulatedDevice::create(
 SimulatedDevice::SimulatedDevice(SimulatedDeviceOptions options, const AllocConf& conf)
     : options_(std::move(options)),
       rules_(sim::rules_for(options_.version)),
-      allocator_(allocator_options(options_, conf, rules_), addresses_) {
+      allocator_(allocator_options(options_, conf, rules_), addresses_),
+      other_orders_(allocator_.options()) {
   allocator_.keep_calls(true);
 }
 
@@ -44,7 +45,9 @@ sim::PoolIndex SimulatedDevice::pool_index(const PoolId& pool) {
   if (found != pools_.end())
     return sim::PoolIndex(static_cast<std::size_t>(found - pools_.begin()));
   pools_.push_back(pool);
-  return allocator_.add_pool(pool.graph != 0 ? sim::PoolKind::graph : sim::PoolKind::user);
+  const sim::PoolKind kind = pool.graph != 0 ? sim::PoolKind::graph : sim::PoolKind::user;
+  other_orders_.add_pool(kind);
+  return allocator_.add_pool(kind);
 }
 
 sim::StreamPoolId SimulatedDevice::stream_pool(std::uint64_t stream, const PoolId& pool) {
@@ -53,7 +56,9 @@ sim::StreamPoolId SimulatedDevice::stream_pool(std::uint64_t stream, const PoolI
   const auto known = std::find(streams_.begin(), streams_.end(), stream);
   const auto number = static_cast<std::uint32_t>(known - streams_.begin());
   if (known == streams_.end()) streams_.push_back(stream);
-  const sim::StreamPoolId id = allocator_.add_stream_pool({number, pool_index(pool)});
+  const sim::StreamPoolKey key{number, pool_index(pool)};
+  other_orders_.add_stream_pool(key);
+  const sim::StreamPoolId id = allocator_.add_stream_pool(key);
   stream_pools_.emplace(Origin(stream, pool), id);
   return id;
 }
@@ -100,6 +105,7 @@ std::optional<std::uint64_t> SimulatedDevice::allocate(std::uint64_t size_bytes,
     report_out_of_memory(size_bytes, stream, pool);
     return std::nullopt;
   }
+  other_orders_.allocate(id, size_bytes, stream_pool(stream, pool));
   const std::uint64_t address = allocator_.placement(id).address;
   live_[address] = {id, size_bytes, stream, pool};
   report(Action::alloc, address, size_bytes, stream, pool);
@@ -118,12 +124,14 @@ bool SimulatedDevice::free(std::uint64_t address) {
   report(Action::free_requested, address, live.size_bytes, live.stream, live.pool);
   report(Action::free_completed, address, live.size_bytes, live.stream, live.pool);
   allocator_.free(live.id);
+  other_orders_.free(live.id);
   return true;
 }
 
 void SimulatedDevice::empty_cache() {
   const std::lock_guard lock(mutex_);
   allocator_.empty_cache();
+  other_orders_.empty_cache();
   report_calls();
 }
 
@@ -131,12 +139,14 @@ void SimulatedDevice::release_pool(const PoolId& pool) {
   const std::lock_guard lock(mutex_);
   if (pool == PoolId()) return;
   allocator_.release_pool(pool_index(pool));
+  other_orders_.release_pool(pool_index(pool));
 }
 
 void SimulatedDevice::empty_pool(const PoolId& pool) {
   const std::lock_guard lock(mutex_);
   if (pool == PoolId()) return;
   allocator_.empty_pool(pool_index(pool));
+  other_orders_.empty_pool(pool_index(pool));
   report_calls();
 }
 
@@ -165,6 +175,18 @@ std::uint64_t SimulatedDevice::peak_allocated_bytes() const {
 std::uint64_t SimulatedDevice::peak_reserved_bytes() const {
   const std::lock_guard lock(mutex_);
   return peak_reserved_bytes_;
+}
+
+std::pair<std::uint64_t, std::uint64_t> SimulatedDevice::peak_reserved_range() const {
+  const std::lock_guard lock(mutex_);
+  std::pair range(peak_reserved_bytes_, peak_reserved_bytes_);
+  const sim::Counters& counters = allocator_.counters();
+  if (counters.num_alloc_retries > 0 || counters.num_ooms > 0) return range;
+  for (const std::uint64_t peak : other_orders_.peak_reserved_bytes()) {
+    range.first = std::min(range.first, peak);
+    range.second = std::max(range.second, peak);
+  }
+  return range;
 }
 
 std::uint64_t SimulatedDevice::free_bytes() const {

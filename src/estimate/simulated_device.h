@@ -17,6 +17,7 @@
 #include "base/flat_map.h"
 #include "base/result.h"
 #include "estimate/driver_addresses.h"
+#include "estimate/placement_orders.h"
 #include "event/alloc_conf.h"
 #include "event/event.h"
 #include "sim/allocator/allocator.h"
@@ -53,6 +54,9 @@ class SimulatedDevice {
   // Since the device was created, whatever the program has reset.
   [[nodiscard]] std::uint64_t peak_allocated_bytes() const;
   [[nodiscard]] std::uint64_t peak_reserved_bytes() const;
+  // The lowest and the highest that it would be if segments were placed in other orders; both the
+  // peak itself where memory ran short, since the limit then decides.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> peak_reserved_range() const;
   [[nodiscard]] std::uint64_t free_bytes() const;
 
  private:
@@ -79,6 +83,7 @@ class SimulatedDevice {
   sim::AllocatorRules rules_;
   DriverAddresses addresses_;
   sim::Allocator allocator_;
+  PlacementOrders other_orders_;
   std::map<std::uint64_t, Live> live_;  // by address
   std::map<Origin, sim::StreamPoolId> stream_pools_;
   std::vector<std::uint64_t> streams_ = {0};  // torch's numbers, by the simulator's

@@ -65,10 +65,12 @@ void RecordingFacts::take_device_fact(std::string_view rest, const std::string& 
   if (key == "num_alloc_retries") take(device.alloc_retries, value);
   if (key == "peak_allocated_bytes") take(device.peak_allocated_bytes, value);
   if (key == "peak_reserved_bytes") take(device.peak_reserved_bytes, value);
+  if (key == kExcerptFact && !device.excerpt) device.excerpt = parse_excerpt(value);
 }
 
 void RecordingFacts::take_process_fact(std::string_view key, const std::string& value) {
   constexpr std::string_view kMesh = "mesh ";
+  constexpr std::string_view kMeshSize = "mesh_size ";
   constexpr std::string_view kParameterBytes = "parameter_bytes ";
   if (key == "host") take(process_.host, value);
   if (key == "command") take(process_.command, value);
@@ -82,6 +84,12 @@ void RecordingFacts::take_process_fact(std::string_view key, const std::string& 
   if (key == "rank") take(process_.rank, value);
   if (key == "local_rank") take(process_.local_rank, value);
   if (key == "world_size") take(process_.world_size, value);
+  if (key == "job") take(process_.job, value);
+  if (key == "restart_count") take(process_.restart_count, value);
+  if (key == "failure_type") take(process_.failure_type, value);
+  if (key == "failure_place") take(process_.failure_place, value);
+  if (key == "failure_of_peer" && value == "yes") process_.is_failure_of_peer = true;
+  if (key == "failure_unix_ns") take(process_.failure_unix_ns, value);
   if (key == "host_resident_bytes") take(process_.host_resident_bytes, value);
   if (key == "host_available_bytes") take(process_.host_available_bytes, value);
   if (key == "host_total_bytes") take(process_.host_total_bytes, value);
@@ -89,6 +97,8 @@ void RecordingFacts::take_process_fact(std::string_view key, const std::string& 
   if (!number) return;
   if (key.starts_with(kMesh))
     process_.mesh_coordinates.emplace_back(key.substr(kMesh.size()), *number);
+  if (key.starts_with(kMeshSize))
+    process_.mesh_sizes.try_emplace(std::string(key.substr(kMeshSize.size())), *number);
   if (key.starts_with(kParameterBytes))
     process_.parameter_bytes.try_emplace(std::string(key.substr(kParameterBytes.size())), *number);
 }

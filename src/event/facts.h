@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "event/excerpt.h"
 #include "event/recording.h"
 
 namespace gpumemprof {
@@ -32,6 +33,7 @@ struct DeviceFacts {
   std::optional<std::uint64_t> alloc_retries;
   std::optional<std::uint64_t> peak_allocated_bytes;
   std::optional<std::uint64_t> peak_reserved_bytes;
+  std::optional<ExcerptRange> excerpt;  // none: the recording holds its whole run
 };
 
 struct ProcessFacts {
@@ -53,6 +55,15 @@ struct ProcessFacts {
   std::optional<std::uint64_t> host_total_bytes;
   // ("dp", 0), ("tp", 3): the process's place in each dimension of its device mesh.
   std::vector<std::pair<std::string, std::uint64_t>> mesh_coordinates;
+  // How many places each of these dimensions has, as far as it is known.
+  std::map<std::string, std::uint64_t, std::less<>> mesh_sizes;
+  std::string job;                             // the launcher's own name for it
+  std::optional<std::uint64_t> restart_count;  // how often the launcher had started it again
+  // An exception that ended the program: its type, the line that raised it ("train.py:12 step").
+  std::string failure_type;
+  std::string failure_place;
+  std::optional<std::int64_t> failure_unix_ns;
+  bool is_failure_of_peer = false;  // its message says that another rank was gone
   // Bytes of parameters, by the name of their type: "bfloat16".
   std::map<std::string, std::uint64_t, std::less<>> parameter_bytes;
 };

@@ -28,7 +28,8 @@ Player::Player(DeviceRecord& record, const AllocatorSettings& settings, Mode mod
       settings_(settings),
       mode_(mode),
       listener_(listener),
-      expandable_mode_(starts_expandable(record.events, settings)) {
+      expandable_mode_(
+          record.starts_expandable.value_or(starts_expandable(record.events, settings))) {
   record_.allocations.clear();
   record_.segments.clear();
 }

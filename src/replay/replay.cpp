@@ -101,9 +101,14 @@ DeviceReplay play_from_listed_start(DeviceRecord& record, const AllocatorSetting
   return result;
 }
 
-// Events that lead over a gap between chapters are nothing that the program did.
+// Events that lead over a gap between chapters, or to the beginning of an excerpt, are nothing that
+// the program did.
 void leave_out_bridges(const DeviceRecord& record, EventCounters& counters) {
-  for (const LostEvents& lost : record.lost_events) {
+  std::vector<LostEvents> bridges = record.lost_events;
+  LostEvents& lead_in = bridges.emplace_back();
+  lead_in.end_event = record.lead_in;
+  lead_in.is_of_chapters = true;
+  for (const LostEvents& lost : bridges) {
     const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
     for (std::size_t row = lost.before_event; lost.is_of_chapters && row < end; ++row) {
       switch (record.events.action[row]) {

@@ -23,6 +23,23 @@ namespace gpumemprof {
 // A sentence where a file was cut off; nothing where it is complete.
 std::optional<Error> cut_in(const Origin& origin, const std::string& path);
 
+// What the whole run shows about the part of a device that an excerpt holds.
+struct KnownPart {
+  struct Allocation {
+    std::uint32_t event = 0;         // that allocates it, row of the excerpt
+    std::uint32_t birth = kNoEvent;  // event of the run; none: older than the run
+    MemorySource source = MemorySource::unknown;
+    std::uint8_t flags = 0;  // as in AllocationLabels
+    StringId name;
+  };
+  DeviceIndex device = 0;
+  ExcerptRange range;
+  RunKind kind = RunKind::unknown;
+  std::vector<Allocation> allocations;  // in order of `event`
+  std::vector<Allocation> at_start;     // of the blocks that the start lists, in their order
+  std::vector<PhaseSpan> spans;         // rows of the excerpt, steps of the run
+};
+
 class Recording {
  public:
   static Result<std::shared_ptr<const Recording>> open(const std::string& path,
@@ -30,7 +47,13 @@ class Recording {
   // From anything that delivers events; `name` stands where a path would be shown.
   static Result<std::shared_ptr<const Recording>> from(EventSource& source,
                                                        const std::string& name);
+  // The same for a part of a longer run; `known` is asked when all is delivered.
+  static Result<std::shared_ptr<const Recording>> from_excerpt(
+      EventSource& source, const std::string& name,
+      const std::function<std::vector<KnownPart>()>& known);
 
+  // Of a device of an excerpt; null for a whole run.
+  [[nodiscard]] const KnownPart* known_part(DeviceIndex device) const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Store& store() const { return store_; }
   // One for each of store().devices().
@@ -55,13 +78,16 @@ class Recording {
  private:
   Recording() = default;
   static Result<std::shared_ptr<const Recording>> load(
-      const std::string& name, const std::function<Status(EventSink&)>& deliver);
+      const std::string& name, const std::function<Status(EventSink&)>& deliver,
+      const std::function<std::vector<KnownPart>()>& known = {});
+  void take_known(std::vector<KnownPart> known);
   void replay();
 
   std::string path_;
   Store store_;
   std::vector<DeviceReplay> replays_;
   std::vector<std::vector<PhaseSpan>> phases_;  // by device
+  std::vector<KnownPart> known_;
 };
 
 }  // namespace gpumemprof

@@ -18,6 +18,8 @@ class ReportedRun {
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {});
   [[nodiscard]] const Store& store() const;
+  // Null if it was read in windows.
+  [[nodiscard]] const Recording* whole() const { return whole_.get(); }
   // A sentence where the file was cut off; nothing where it is complete.
   [[nodiscard]] std::optional<Error> cut() const { return cut_in(store().origin(), path_); }
   // What the user should know about the index beside the recording; mostly empty.

@@ -200,8 +200,9 @@ Result<std::uint64_t> checksum_at(FileSource& file, std::uint64_t offset) {
 std::uint64_t build_checksum() {
   const std::string text =
       std::string(GPUMEMPROF_VERSION) + " " + std::to_string(sizeof(DeviceOverview)) + " " +
-      std::to_string(sizeof(PhaseFigures)) + " " + std::to_string(sizeof(DeviceReplay)) + " " +
-      std::to_string(sizeof(IndexedDefinitions)) + " " + std::to_string(kMemorySourceCount);
+      std::to_string(sizeof(PhaseFigures)) + " " + std::to_string(sizeof(StepFigures)) + " " +
+      std::to_string(sizeof(DeviceReplay)) + " " + std::to_string(sizeof(IndexedDefinitions)) +
+      " " + std::to_string(kMemorySourceCount);
   return trace::checksum({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 

@@ -140,9 +140,15 @@ Result<std::string> View::answer_to(const view::MetaQuestion& /*question*/) cons
     view::FileMeta& meta = metas.emplace_back();
     meta.path = file.recording->path();
     meta.store = &file.recording->store();
+    meta.completeness = find_completeness(*meta.store);
     for (const auto& device : file.devices) {
-      meta.devices.push_back(
-          {&device->record(), &device->replay(), &device->timeline(), device->group_bys()});
+      const EventTimes& times = device->timeline().times();
+      meta.devices.push_back({device->record().device, device->record().events.size(),
+                              device->record().allocations.size(),
+                              times.is_known() ? times.since_first(times.last_ns()) : kUnknownTime,
+                              device->timeline().deepest_level(), &device->replay(),
+                              device->group_bys(), flame_bys(device->record()),
+                              has_sources(device->record())});
     }
   }
   return view::meta_json(metas, GPUMEMPROF_VERSION);
@@ -186,8 +192,9 @@ Result<std::string> View::answer_to(const view::OverlaysQuestion& question) cons
   if (!found) return found.error();
   const DeviceView& view = *found.value();
   return view::overlays_json(
-      view.store(), view.timeline().times(),
-      find_overlays(view.store(), view.record(), view.replay(), view.timeline()), view.spans());
+      view.store(), first_time_of(view.record()),
+      find_overlays(view.store(), view.record(), view.replay(), view.timeline()),
+      {view.spans().lane_count(), view.spans().span_count(), view.spans().too_deep()});
 }
 
 Result<std::string> View::answer_to(const view::SpansQuestion& question) const {
@@ -196,7 +203,7 @@ Result<std::string> View::answer_to(const view::SpansQuestion& question) const {
   const DeviceView& view = *found.value();
   const Result<SpanTile> tile = view.spans().tile(question.address);
   if (!tile) return tile.error();
-  return view::spans_json(view.timeline().times(), tile.value());
+  return view::spans_json(first_time_of(view.record()), tile.value());
 }
 
 Result<std::string> View::answer_to(const view::GroupBytesQuestion& question) const {

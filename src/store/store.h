@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,12 +41,22 @@ struct DeviceRecord {
   std::vector<LostEvents> lost_events;
   std::vector<Labelling> labellings;  // in order of position
   std::vector<PhaseMark> phase_marks;
+  // Of an excerpt of a longer run: its first events only restore the state it begins with.
+  std::uint32_t lead_in = 0;
+  std::optional<bool> starts_expandable;  // what the segment before it was
+  std::int64_t run_start_ns = kUnknownTime;
   // Made by replay:
   AllocationColumns allocations;
   SegmentColumns segments;
   // Made by analysis/sources:
   AllocationLabels labels;
 };
+
+// Where the times of a device's events are counted from.
+inline std::int64_t first_time_of(const DeviceRecord& record) {
+  if (record.run_start_ns != kUnknownTime) return record.run_start_ns;
+  return record.events.empty() ? kUnknownTime : record.events.time_ns[0];
+}
 
 // Whether events are missing, and with them what became of the memory.
 inline bool loses_state(const DeviceRecord& record) {

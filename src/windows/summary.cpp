@@ -100,6 +100,7 @@ void Summary::visit(KeptRun& run, const Window& window) {
   DeviceRecord& record = view.record();
   const std::vector<PhaseSpan> spans = spans_of(run, record.events.size());
   label(run, view, spans, window);
+  if (taker_ != nullptr) taker_->take(run, view, window);
   if (window.first == 0) sweep_.start(record, record.labels, overview_.sources);
   const std::size_t begin = run.place_of(window.first);
   sweep_.pass({record, record.labels, begin, begin + (window.end - window.first), window.first},

@@ -4,6 +4,7 @@
 
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sweep.h"
+#include "windows/part_taker.h"
 #include "windows/survey.h"
 
 namespace gpumemprof {
@@ -14,6 +15,8 @@ class Summary final : public WindowVisitor {
   // The spans of the survey are here until it ends.
   Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked);
 
+  // Copies a part of the run in passing.
+  void let_take(PartTaker& taker) { taker_ = &taker; }
   void visit(KeptRun& run, const Window& window) override;
   [[nodiscard]] std::uint32_t always_kept() const override { return survey_.first_backward; }
 
@@ -40,6 +43,7 @@ class Summary final : public WindowVisitor {
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;
+  PartTaker* taker_ = nullptr;
 };
 
 }  // namespace gpumemprof

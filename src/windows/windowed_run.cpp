@@ -230,12 +230,24 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
     asked.push_back(device);
   }
   if (options.device && asked.empty()) return no_such_device(path_, *options.device, known_devices);
-  std::map<DeviceIndex, std::unique_ptr<Summary>> summaries;
+  Summaries summaries;
   for (const DeviceIndex device : asked)
     summaries.emplace(device,
                       std::make_unique<Summary>(store_, surveys_[device]->result(), options.at));
-  is_surveyed_ = true;
   at_end_ = Overview();
+  const Status summed = sum_up(summaries);
+  if (!summed) return summed.error();
+  for (auto& [device, summary] : summaries) {
+    surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
+    overview.devices.push_back(std::move(summary->overview()));
+    at_end_.devices.push_back(std::move(summary->at_end()));
+  }
+  overview.completeness = find_completeness(store_, extents);
+  return overview;
+}
+
+Status WindowedRun::sum_up(Summaries& summaries) {
+  is_surveyed_ = true;
   class Nobody final : public WindowVisitor {
     void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
   } nobody;
@@ -246,13 +258,44 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options) {
   const Status delivered = deliver_(pass);
   if (!delivered) return delivered.error();
   pass.finish();
-  for (auto& [device, summary] : summaries) {
-    surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
-    overview.devices.push_back(std::move(summary->overview()));
-    at_end_.devices.push_back(std::move(summary->at_end()));
+  return Done{};
+}
+
+const Survey::Result* WindowedRun::found(DeviceIndex device) const {
+  const auto survey = surveys_.find(device);
+  return survey == surveys_.end() ? nullptr : &survey->second->result();
+}
+
+std::vector<DeviceIndex> WindowedRun::devices() const {
+  std::vector<DeviceIndex> devices;
+  for (const auto& [device, survey] : surveys_) devices.push_back(device);
+  return devices;
+}
+
+Result<std::vector<RunPart>> WindowedRun::take_parts(
+    const std::map<DeviceIndex, ExcerptRange>& ranges) {
+  Summaries summaries;
+  std::vector<std::unique_ptr<PartTaker>> takers;
+  for (const auto& [device, range] : ranges) {
+    Survey::Result& found = surveys_.at(device)->result();
+    Summary& summary =
+        *summaries.emplace(device, std::make_unique<Summary>(store_, found, AskedMoment()))
+             .first->second;
+    summary.let_take(*takers.emplace_back(std::make_unique<PartTaker>(store_, device, range)));
   }
-  overview.completeness = find_completeness(store_, extents);
-  return overview;
+  const Status summed = sum_up(summaries);
+  std::vector<RunPart> parts;
+  for (const std::unique_ptr<PartTaker>& taker : takers) {
+    RunPart& part = taker->part();
+    Survey::Result& found = surveys_.at(part.device)->result();
+    found.spans = std::move(summaries.at(part.device)->overview().sources.spans);
+    part.samples = found.samples;
+    part.lost_events = found.extent.lost_events;
+    part.spans = found.spans;
+    parts.push_back(std::move(part));
+  }
+  if (!summed) return summed.error();
+  return parts;
 }
 
 }  // namespace gpumemprof

@@ -36,6 +36,12 @@ class WindowedRun {
   // The last overview, about the end instead.
   [[nodiscard]] Overview& at_end() { return at_end_; }
 
+  // After the first pass: a part of each of these devices, by another pass.
+  Result<std::vector<RunPart>> take_parts(const std::map<DeviceIndex, ExcerptRange>& ranges);
+  // After the first pass; null if there is no such device.
+  [[nodiscard]] const Survey::Result* found(DeviceIndex device) const;
+  [[nodiscard]] std::vector<DeviceIndex> devices() const;
+
   // What events refer to; no events.
   [[nodiscard]] const Store& store() const { return store_; }
 
@@ -44,6 +50,8 @@ class WindowedRun {
   enum class Order : std::uint8_t { first, later };
 
   Result<bool> survey(Order order);
+  using Summaries = std::map<DeviceIndex, std::unique_ptr<Summary>>;
+  Status sum_up(Summaries& summaries);
 
   std::string path_;
   Deliver deliver_;

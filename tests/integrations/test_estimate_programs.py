@@ -120,7 +120,7 @@ def test_a_program_that_does_not_fit_names_its_line_and_what_is_missing(tmp_path
         ),
         ("import torch\nx = torch.ones(3)\n", "a.py used no GPU memory"),
         ("print('hello')\n", "a.py used no GPU memory"),
-        ("import sys\nsys.exit(7)\n", "the program ended with exit code 7"),
+        ("import sys\nsys.exit(7)\n", "a.py:2: the program ended with exit code 7"),
     ],
 )
 def test_what_cannot_be_predicted_ends_in_one_sentence(

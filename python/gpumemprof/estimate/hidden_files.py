@@ -16,7 +16,9 @@ _TORCH_FILES = ("_ops.py", "_meta_registrations.py", "library.py", "utils/_pytho
 @cache
 def hidden_files() -> tuple[str, ...]:
     """What their paths begin with: our own, and torch's for tensors without memory."""
-    files = [str(Path(__file__).resolve().parent) + os.sep]
+    here = Path(__file__)
+    # Frames have the path by which a file was found, which may lead through a link.
+    files = [str(path.parent) + os.sep for path in {here, here.resolve()}]
     found = importlib.util.find_spec("torch")
     if found is not None and found.origin is not None:
         torch = Path(found.origin).parent

@@ -64,6 +64,8 @@ _raised: weakref.WeakKeyDictionary[BaseException, _Raised] = weakref.WeakKeyDict
 _count = 0
 _notes = 0
 _last_path: str | None = None
+uncaught_unix_ns: int | None = None
+"""When an exception reached the top of the program."""
 
 
 def watch() -> None:
@@ -267,6 +269,8 @@ def _watch_hooks() -> None:
     def on_uncaught(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
+        global uncaught_unix_ns
+        uncaught_unix_ns = time.time_ns()
         page = None
         with contextlib.suppress(Exception):
             page = _attach_page(error)

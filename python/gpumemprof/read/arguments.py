@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from gpumemprof import _core
 from gpumemprof.errors import UsageError
 
-__all__ = ["at_least_0", "device_number", "listed", "moment"]
+__all__ = ["at_least_0", "device_number", "listed", "moment", "number_range"]
 
 _LARGEST_DEVICE = 1024
 _LARGEST_EVENT = 2**32 - 2
@@ -44,6 +44,17 @@ def moment(at: str | int) -> tuple[_core._Moment, int]:
     if isinstance(at, int) and 0 <= at <= _LARGEST_EVENT:
         return "event", at
     raise _usage(f"at takes an event's number, 'peak' or 'end', not {at!r}")
+
+
+def number_range(name: str, numbers: tuple[int, int] | None) -> tuple[int, int] | None:
+    if numbers is None:
+        return None
+    pair = tuple(numbers) if isinstance(numbers, Sequence) else ()
+    if len(pair) != 2 or not all(
+        isinstance(number, int) and 0 <= number <= _LARGEST_EVENT for number in pair
+    ):
+        raise _usage(f"{name} takes two numbers such as (3, 5), not {numbers!r}")
+    return pair[0], pair[1]
 
 
 def at_least_0(top: int | None) -> int | None:

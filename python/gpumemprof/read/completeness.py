@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["Completeness", "EventCounts", "LostPeriod"]
+__all__ = ["Completeness", "EventCounts", "ExcerptPart", "LostPeriod"]
 
 
 class EventCounts(TypedDict):
@@ -30,6 +30,20 @@ class LostPeriod(TypedDict):
     """Chapters of a long recording were removed here: figures after it are exact."""
 
 
+class ExcerptPart(TypedDict):
+    """Which part of a device's run an excerpt holds: events ``from_event`` up to ``to_event``."""
+
+    device: str
+    from_event: int
+    to_event: int
+    first_step: int | None
+    last_step: int | None
+    events_of_run: int
+    lead_in_events: int
+    """Rows of its tables before the part: they allocate the memory that is older."""
+    is_around_peak: bool
+
+
 class Completeness(TypedDict):
     """How a recording ended, and what is missing; ``None`` for what is not known."""
 
@@ -44,4 +58,6 @@ class Completeness(TypedDict):
     """Of a folder of chapters: what is left of them only as a summary."""
     exact_until_us: int | None
     gaps: list[LostPeriod]
+    excerpt: list[ExcerptPart] | None
+    """None: the recording holds the whole run."""
     what_is_missing: list[str]

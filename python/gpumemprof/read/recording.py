@@ -10,7 +10,13 @@ from functools import cached_property
 
 from gpumemprof import _core
 from gpumemprof.errors import CutFileWarning, UsageError
-from gpumemprof.read.arguments import at_least_0, device_number, listed, moment
+from gpumemprof.read.arguments import (
+    at_least_0,
+    device_number,
+    listed,
+    moment,
+    number_range,
+)
 from gpumemprof.read.completeness import Completeness
 from gpumemprof.read.json_advice import AdviceJson
 from gpumemprof.read.json_leaks import LeaksJson
@@ -24,7 +30,12 @@ __all__ = ["Recording", "load"]
 _TEXT_WIDTH = 100
 
 
-def load(path: str | os.PathLike[str]) -> Recording:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    events: tuple[int, int] | None = None,
+    steps: tuple[int, int] | None = None,
+) -> Recording:
     """Open a recording (a ``.gmp`` file or a PyTorch memory snapshot) and replay it.
 
     >>> import gpumemprof
@@ -34,7 +45,15 @@ def load(path: str | os.PathLike[str]) -> Recording:
     Args:
         path: a ``.gmp`` file from ``gpumemprof run`` or `record`, or a file written by
             ``torch.cuda.memory._dump_snapshot`` in torch 2.0 or later, plain or compressed with
-            gzip. Nothing in it is executed, so untrusted files are safe to open.
+            gzip. Nothing in it is executed, so untrusted files are safe to open. All of it is held
+            in memory, 78 bytes an event; of a long recording, load a part.
+        events: only the events from the first number up to the second, without it, of the device
+            with the highest peak. Memory that was allocated before is included.
+        steps: only these training steps, both included.
+
+    Of a part, ``report()`` numbers events and steps as in the whole run, and
+    ``completeness["excerpt"]`` says which part it is. Its tables begin with the
+    ``lead_in_events``, which allocate the memory that is older than the part.
 
     Raises:
         MissingFileError: the file does not exist (also a ``FileNotFoundError``).
@@ -44,7 +63,14 @@ def load(path: str | os.PathLike[str]) -> Recording:
     ends. The same warning reports anything else that is missing: lost events, or the end of a
     recording that was never closed (``completeness``).
     """
-    recording = Recording(_core.open(os.fsencode(path)), os.fsdecode(path))
+    if events is not None and steps is not None:
+        raise UsageError(
+            "load() takes either events or steps, not both: leave one of them out", "usage"
+        )
+    handle = _core.open(
+        os.fsencode(path), number_range("events", events), number_range("steps", steps)
+    )
+    recording = Recording(handle, os.fsdecode(path))
     if recording.cut is not None:
         warnings.warn(recording.cut, CutFileWarning, stacklevel=2)
     for sentence in recording._handle.missing:

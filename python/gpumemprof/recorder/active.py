@@ -17,12 +17,14 @@ from gpumemprof.errors import Error, RecordingWarning, UsageError
 from gpumemprof.failure import spot
 from gpumemprof.read.recording import load
 from gpumemprof.recorder import kept, open_recordings
+from gpumemprof.recorder.program_end import EXCEPTION, failure_facts
+from gpumemprof.recorder.rank_facts import rank_facts
 from gpumemprof.recorder.run_settings import recorded_command
 from gpumemprof.recorder.self_test import SelfTest
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.stacks import why_no_forward_stacks, why_no_modules, why_no_stacks
 from gpumemprof.recorder.summary import RecordingSummary
-from gpumemprof.torch_calls import allocator, cards, readiness
+from gpumemprof.torch_calls import allocator, cards, ranks, readiness
 
 __all__ = ["ActiveRecording"]
 
@@ -41,17 +43,14 @@ def _forced_mode() -> str:
 
 
 def _facts(command: str | None) -> dict[str, str]:
-    facts = {
+    return {
         "gpumemprof": _core.__version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
         "pid": str(os.getpid()),
         "command": recorded_command(sys.argv, False) if command is None else command,
+        **rank_facts(),
     }
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        if name in os.environ:
-            facts[name.lower()] = os.environ[name]
-    return facts
 
 
 class ActiveRecording:
@@ -138,6 +137,15 @@ class ActiveRecording:
             raise UsageError(error.message, error.code, error.where, hint) from None
 
     @property
+    def is_rank(self) -> bool:
+        """Whether it is one of the processes of a job.
+
+        >>> recording.is_rank  # doctest: +SKIP
+        False
+        """
+        return "rank" in self._facts and "world_size" in self._facts
+
+    @property
     def memory(self) -> str:
         """Which memory is recorded: ``cuda`` or ``cpu``.
 
@@ -159,6 +167,14 @@ class ActiveRecording:
             with contextlib.suppress(Exception):
                 self._add_facts(cards.limit_facts())
         self._add_retries()
+        if self.capture is not None:
+            found = {}
+            if "helper_of_rank" not in self._facts:
+                found = {**ranks.process_group_facts(), **ranks.mesh_facts()}
+            if reason.startswith(EXCEPTION):
+                found.update(failure_facts())
+            # What the launcher said counts.
+            self._add_facts({key: found[key] for key in found if key not in self._facts})
         with open_recordings.lock:
             number, self._number = self._number, None
             if number is None:
@@ -208,6 +224,7 @@ class ActiveRecording:
                 hooks.watch()
             if self._simulation is None:
                 spot.watch()
+            ranks.watch_ranks()
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from gpumemprof import _core, hooks
+from gpumemprof.recorder.program_end import reason_at_exit
 
 if TYPE_CHECKING:
     from gpumemprof.recorder.active import ActiveRecording
@@ -62,4 +63,4 @@ os.register_at_fork(after_in_child=_forget)
 
 def _stop_all() -> None:
     for recording in list(reversed(active)):
-        recording.stop("exit")
+        recording.stop(reason_at_exit())

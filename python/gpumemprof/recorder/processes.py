@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from gpumemprof.errors import Error, RecordingWarning
-from gpumemprof.recorder import run_closing
+from gpumemprof.recorder import rank_summary, run_closing
 from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.recorder.program_end import reason_at_exit
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
 from gpumemprof.recorder.simulation import Simulation
 from gpumemprof.recorder.summary import ChildReport
@@ -190,9 +191,7 @@ def _end(how: str = "exit") -> None:
 
 
 def _end_at_exit() -> None:
-    # Python notes here an exception that nobody caught.
-    kind = getattr(sys, "last_type", None)
-    _end("exit" if kind is None else f"exception: {kind.__name__}")
+    _end(reason_at_exit())
 
 
 def _after_fork() -> None:
@@ -283,6 +282,7 @@ def _end_child(
         "notes": recording.notes,
     }
     _report(settings, row)
+    _summarise(recording)
 
 
 def _end_program(
@@ -302,3 +302,10 @@ def _end_program(
         run_closing.print_closing(recording, file, children)
         if leaks is not None:
             leaks.print_found()
+        _summarise(recording)
+
+
+def _summarise(recording: ActiveRecording) -> None:
+    """Last of all: the program may be ended while it waits for this."""
+    if recording.is_rank and recording.summary.get("events", 0) > 0:
+        rank_summary.write_beside(recording.path)

@@ -15,6 +15,8 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gpumemprof.recorder.rank_facts import launcher_facts
+
 __all__ = ["VARIABLE", "Settings", "rank_suffix", "recorded_command"]
 
 VARIABLE = "GPUMEMPROF_RUN"
@@ -95,14 +97,10 @@ def _other_entries(environment: os._Environ[str] | dict[str, str]) -> list[str]:
 
 def rank_suffix() -> str:
     """The host and rank if there are several processes, else empty."""
-    for size, rank in (
-        ("WORLD_SIZE", "RANK"),
-        ("SLURM_NTASKS", "SLURM_PROCID"),
-        ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-    ):
-        if os.environ.get(size, "1") != "1" and os.environ.get(rank, "").isdecimal():
-            return f".{socket.gethostname()}.rank{os.environ[rank]}"
-    return ""
+    facts = launcher_facts(os.environ)
+    if facts.get("world_size", "1") == "1":
+        return ""
+    return f".{socket.gethostname()}.rank{facts['rank']}"
 
 
 def recorded_command(words: list[str], with_values: bool) -> str:

@@ -5,7 +5,8 @@
 namespace gpumemprof {
 namespace {
 
-// Rows that only lead from the state before missing chapters to the state after them.
+// Rows that only lead from the state before missing chapters to the state after them, or to the
+// state that an excerpt begins with.
 void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
   EventCounts bridging;
   for (const LostEvents& lost : record.lost_events) {
@@ -14,6 +15,9 @@ void leave_out_bridges(const DeviceRecord& record, EventCounts& rows) {
     for (std::size_t row = lost.before_event; row < end; ++row)
       bridging.add(record.events.action[row]);
   }
+  for (std::size_t row = 0; row < std::min<std::size_t>(record.lead_in, record.events.size());
+       ++row)
+    bridging.add(record.events.action[row]);
   rows.allocations -= bridging.allocations;
   rows.frees -= bridging.frees;
   rows.others -= bridging.others;
@@ -117,6 +121,10 @@ Completeness find_completeness(const Store& store, const std::vector<DeviceExten
   Completeness found;
   found.recorded = recorded_events(store, devices);
   add_lost_periods(store, devices, found);
+  for (const DeviceExtent& device : devices) {
+    if (const auto& range = store.facts().device(device.device).excerpt)
+      found.excerpts.push_back({store.device_name(device.device), *range});
+  }
   if (!store.origin().ending) return found;
   const Ending& ending = *store.origin().ending;
   found.is_recording = true;

@@ -45,6 +45,13 @@ struct Completeness {
   // Since the first event: what was lost, or no longer recorded, begins here.
   std::int64_t exact_until_ns = kUnknownTime;
 
+  // If the recording is an excerpt of a longer run: what it holds, by device.
+  struct Excerpt {
+    std::string device;
+    ExcerptRange range;
+  };
+  std::vector<Excerpt> excerpts;
+
   // Main memory as last seen, if the recording was not closed.
   std::optional<std::uint64_t> host_resident_bytes;
   std::optional<std::uint64_t> host_available_bytes;

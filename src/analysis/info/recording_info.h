@@ -48,5 +48,12 @@ struct RecordingInfo {
 };
 
 RecordingInfo find_info(const Store& store, const FileInfo& file);
+// The same if the store does not hold the events.
+struct CountedDevice {
+  DeviceExtent extent;
+  std::uint64_t events = 0;
+};
+RecordingInfo find_info(const Store& store, const FileInfo& file,
+                        const std::vector<CountedDevice>& devices);
 
 }  // namespace gpumemprof

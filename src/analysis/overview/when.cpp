@@ -90,7 +90,7 @@ When when_of(const Store& store, const DeviceRecord& record, const std::vector<P
              std::uint32_t event) {
   if (event == kNoEvent || event >= record.events.size()) return {};
   return when_at(store, record.device, phases, event, record.events.time_ns[event],
-                 record.events.time_ns[0]);
+                 first_time_of(record));
 }
 
 }  // namespace gpumemprof

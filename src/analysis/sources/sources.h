@@ -101,7 +101,10 @@ struct PhaseFigures {
   std::uint64_t live_bytes = 0;  // after its last event
   std::uint64_t peak_bytes = 0;  // the most allocated in it
   std::uint32_t peak_event = kNoEvent;
-  SourceBytes at_peak{};  // of the phase
+  std::uint64_t floor_bytes = 0;  // the least allocated in it
+  SourceBytes at_peak{};          // of the phase
+  // Each source's own maximum.
+  std::array<std::uint64_t, kMemorySourceCount> most_by_source{};
   // At the end of a forward: activations that stay live. None for other phases, and for a forward
   // that no backward follows.
   std::optional<std::uint64_t> saved_for_backward_bytes;
@@ -114,7 +117,10 @@ struct StepFigures {
   std::uint64_t live_bytes = 0;  // after its last event
   std::uint64_t peak_bytes = 0;
   std::uint32_t peak_event = kNoEvent;
+  std::uint64_t floor_bytes = 0;  // the least allocated in it
   SourceBytes at_peak{};
+  // Each source's own maximum.
+  std::array<std::uint64_t, kMemorySourceCount> most_by_source{};
   std::uint64_t saved_for_backward_bytes = 0;  // the most at the end of one of its forwards
   std::uint32_t first_phase = 0;               // row of phases
   std::uint32_t phase_count = 0;

@@ -149,7 +149,9 @@ void Sweep::step_over(const SweptPart& part, std::size_t index, DeviceSources& s
   }
   note_series(event, sources.series);
   enter_span(event, sources);
-  if (!sources.phases.empty()) note_phase(event, sources.phases.back());
+  if (sources.phases.empty()) return;
+  note_phase(event, next_birth_ != before ? std::optional(born) : std::nullopt,
+             sources.phases.back());
 }
 
 void Sweep::note_series(std::uint32_t event, SourceSeries& series) {
@@ -181,9 +183,20 @@ void Sweep::enter_span(std::uint32_t event, DeviceSources& sources) {
   }
 }
 
-void Sweep::note_phase(std::uint32_t event, PhaseFigures& phase) const {
+void Sweep::note_phase(std::uint32_t event, std::optional<MemorySource> born,
+                       PhaseFigures& phase) const {
   phase.last_event = event;
   phase.live_bytes = allocated_;
+  if (phase.peak_event == kNoEvent) {
+    phase.floor_bytes = allocated_;
+    phase.most_by_source = now_.by_source;
+  } else {
+    phase.floor_bytes = std::min(phase.floor_bytes, allocated_);
+    if (born) {
+      std::uint64_t& most = phase.most_by_source[static_cast<std::size_t>(*born)];
+      most = std::max(most, now_[*born]);
+    }
+  }
   if (phase.phase == Phase::forward)
     phase.saved_for_backward_bytes = now_[MemorySource::activations];
   if (phase.peak_event != kNoEvent && allocated_ <= phase.peak_bytes) return;
@@ -217,6 +230,11 @@ void Sweep::sum_up_steps(std::size_t end, DeviceSources& sources) {
     ++step.phase_count;
     step.last_event = phase.last_event;
     step.live_bytes = phase.live_bytes;
+    step.floor_bytes = step.peak_event == kNoEvent ? phase.floor_bytes
+                                                   : std::min(step.floor_bytes, phase.floor_bytes);
+    for (std::size_t source = 0; source < kMemorySourceCount; ++source)
+      step.most_by_source[source] =
+          std::max(step.most_by_source[source], phase.most_by_source[source]);
     if (step.peak_event == kNoEvent || phase.peak_bytes > step.peak_bytes) {
       step.peak_bytes = phase.peak_bytes;
       step.peak_event = phase.peak_event;

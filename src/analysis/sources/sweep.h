@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "analysis/sources/sources.h"
@@ -40,7 +41,8 @@ class Sweep {
   void step_over(const SweptPart& part, std::size_t index, DeviceSources& sources);
   void note_series(std::uint32_t event, SourceSeries& series);
   void enter_span(std::uint32_t event, DeviceSources& sources);
-  void note_phase(std::uint32_t event, PhaseFigures& phase) const;
+  // `born`: the source of what the event allocated, if it did.
+  void note_phase(std::uint32_t event, std::optional<MemorySource> born, PhaseFigures& phase) const;
   void raise_maximum(SourceFigure& figure, std::uint64_t bytes, std::uint32_t event,
                      std::uint64_t inferred) const;
   void forget_unneeded(DeviceSources& sources, std::size_t end) const;

@@ -360,7 +360,11 @@ Result<SpanTile> Spans::tile(const TileAddress& address) const {
   const long double tiles = static_cast<long double>(std::uint64_t{1} << address.level);
   const long double width = whole / tiles;
   const long double from = origin + width * address.index;
-  return TileWriter(*this, address.axis, from, from + width, width / Timeline::kTileBuckets).run();
+  return tile_between(address.axis, from, from + width);
+}
+
+SpanTile Spans::tile_between(Axis axis, long double from, long double to) const {
+  return TileWriter(*this, axis, from, to, (to - from) / Timeline::kTileBuckets).run();
 }
 
 }  // namespace gpumemprof

@@ -51,6 +51,8 @@ class Spans {
   [[nodiscard]] std::uint64_t too_deep() const { return too_deep_; }
   // An Error if there is no such tile.
   [[nodiscard]] Result<SpanTile> tile(const TileAddress& address) const;
+  // The same between two points of an axis: positions, or times.
+  [[nodiscard]] SpanTile tile_between(Axis axis, long double from, long double to) const;
 
  private:
   struct Row {

@@ -15,7 +15,8 @@ LifetimeColumns reserved_lifetimes(const DeviceRecord& record) {
   return {rows.birth_event.span(), rows.death_event.span(), rows.size_bytes.span(), {}};
 }
 
-EventTimes::EventTimes(const EventColumns& events) {
+EventTimes::EventTimes(const EventColumns& events, std::int64_t run_start_ns)
+    : run_start_ns_(run_start_ns) {
   const std::span<const std::int64_t> times = events.time_ns.span();
   if (times.size() != events.size()) return;
   if (std::find(times.begin(), times.end(), kUnknownTime) != times.end()) return;
@@ -75,7 +76,7 @@ void GroupSums::bytes_at(Position position, std::uint64_t* sums) const {
 Timeline::Timeline(const DeviceRecord& record)
     : allocated_(allocated_lifetimes(record), record.events.size()),
       reserved_(reserved_lifetimes(record), record.events.size()),
-      times_(record.events),
+      times_(record.events, record.run_start_ns),
       has_pool_(record.segments.size() > 0) {}
 
 std::uint32_t Timeline::deepest_level() const {
@@ -116,11 +117,17 @@ Result<Tile> Timeline::tile(const TileAddress& address, const GroupSums& groups)
     return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
   const std::uint64_t count = std::uint64_t{kTileBuckets} << address.level;
   const std::uint64_t first = std::uint64_t{address.index} * kTileBuckets;
+  std::vector<Bucket> buckets;
+  for (std::uint64_t number = first; number < first + kTileBuckets; ++number)
+    buckets.push_back(bucket(address.axis, number, count));
+  return tile_of(buckets, groups);
+}
+
+Tile Timeline::tile_of(std::span<const Bucket> buckets, const GroupSums& groups) const {
   Tile tile;
   tile.group_bytes.assign(groups.group_count(), {});
   std::vector<std::uint64_t> sums(groups.group_count());
-  for (std::uint64_t number = first; number < first + kTileBuckets; ++number) {
-    const Bucket covered = bucket(address.axis, number, count);
+  for (const Bucket& covered : buckets) {
     const LiveRange range = allocated_.range(covered.from, covered.to);
     tile.min_bytes.push_back(range.min_bytes);
     tile.max_bytes.push_back(range.max_bytes);

@@ -21,7 +21,7 @@ enum class Axis : std::uint8_t { event, time };
 class EventTimes {
  public:
   // The events must outlive it.
-  explicit EventTimes(const EventColumns& events);
+  explicit EventTimes(const EventColumns& events, std::int64_t run_start_ns = kUnknownTime);
 
   // False: the recording has no times.
   [[nodiscard]] bool is_known() const { return !times_.empty(); }
@@ -29,12 +29,13 @@ class EventTimes {
   [[nodiscard]] std::int64_t last_ns() const { return times_.back(); }
   [[nodiscard]] std::int64_t of_event(std::uint32_t event) const { return times_[event]; }
   [[nodiscard]] std::int64_t since_first(std::int64_t time_ns) const {
-    return time_ns - first_ns();
+    return time_ns - (run_start_ns_ == kUnknownTime ? first_ns() : run_start_ns_);
   }
   // The position before the first event at or after that time.
   [[nodiscard]] Position position_before(std::int64_t time_ns) const;
 
  private:
+  std::int64_t run_start_ns_;       // of an excerpt: times are counted from here
   Column<std::int64_t> corrected_;  // only if the recording's own times decrease
   std::span<const std::int64_t> times_;
 };
@@ -92,12 +93,14 @@ class Timeline {
   [[nodiscard]] std::uint32_t deepest_level() const;
   // An Error if there is no such tile.
   [[nodiscard]] Result<Tile> tile(const TileAddress& address, const GroupSums& groups) const;
-
- private:
+  // Positions [from, to), at least one.
   struct Bucket {
     Position from;
     Position to;
   };
+  [[nodiscard]] Tile tile_of(std::span<const Bucket> buckets, const GroupSums& groups) const;
+
+ private:
   [[nodiscard]] Bucket bucket(Axis axis, std::uint64_t number, std::uint64_t count) const;
   [[nodiscard]] Bucket event_bucket(std::uint64_t number, std::uint64_t count) const;
   [[nodiscard]] Bucket time_bucket(std::uint64_t number, std::uint64_t count) const;

@@ -1,5 +1,7 @@
 #include "analysis/whatif/recorded_device.h"
 
+#include <algorithm>
+
 #include "analysis/moment/pool_state.h"
 
 namespace gpumemprof {
@@ -15,7 +17,7 @@ RecordedDevice::RecordedDevice(const Store& store, const DeviceRecord& record,
                                const DeviceReplay& replay) {
   for (std::uint32_t row = 0; row < store.pool_count(); ++row) pools_.push_back(store.pool(row));
   run_.events = &record.events;
-  run_.first_event = replay.exact_from_event.value_or(0);
+  run_.first_event = std::max(replay.exact_from_event.value_or(0), record.lead_in);
   run_.pools = pools_;
   const Moment start =
       run_.first_event == 0 ? Moment::start() : Moment::after(run_.first_event - 1);

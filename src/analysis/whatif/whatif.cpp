@@ -23,6 +23,7 @@ class DeviceStudy {
     study_.device = record.device;
     study_.name = store.device_name(record.device);
     study_.first_event = recorded_.run().first_event;
+    study_.lead_in = record.lead_in;
     study_.recorded_conf = recorded_conf();
     study_.pins = find_pins(record, store,
                             replay.peak_reserved_event == kNoEvent

@@ -51,6 +51,7 @@ struct DeviceWhatIf {
   sim::Verification verified;
   std::uint32_t first_event =
       0;  // earlier events were skipped because their state is not known exactly
+  std::uint32_t lead_in = 0;    // of an excerpt: events before the first that is simulated
   std::vector<WhatIfRun> runs;  // the recorded settings first; after a search, the rest best first
   bool is_ranked = false;
   PinReport pins;  // when the recorded run had the most reserved

@@ -4,6 +4,7 @@
 
 #include "cli/flags/device_flag.h"
 #include "cli/flags/number_flag.h"
+#include "cli/flags/part_flag.h"
 #include "cli/flags/size_flag.h"
 #include "cli/verb.h"
 #include "report/json/advice_json.h"
@@ -22,6 +23,7 @@ struct AdviseFlags {
   std::optional<std::string> sequence;
   std::vector<std::string> codes;
   std::vector<std::string> together;
+  PartFlags part;
   bool is_json = false;
 };
 
@@ -87,11 +89,15 @@ int run_advise(const AdviseFlags& flags) {
   Result<AdviceOptions> options = advise_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
+  const auto part = parse_part(flags.part, options.value().device);
+  if (!part) return fail(part.error());
+  const Result<std::shared_ptr<const Recording>> recording =
+      open_part(flags.file, terminal, part.value(), flags.part.reads_whole);
   if (!recording) return fail(recording.error());
   std::shared_ptr<const Recording> other;
   if (!flags.other.empty()) {
-    Result<std::shared_ptr<const Recording>> opened = open_recording(flags.other, terminal);
+    Result<std::shared_ptr<const Recording>> opened =
+        open_part(flags.other, terminal, {}, flags.part.reads_whole);
     if (!opened) return fail(opened.error());
     other = std::move(opened).value();
   }
@@ -145,6 +151,7 @@ VerbAction prepare_advise(CLI::App& verb) {
       ->type_name("REMEDY|all")
       ->delimiter(',')
       ->expected(1);
+  add_part_flags(verb, flags->part);
   verb.add_flag("--json", flags->is_json, "Print the advice as JSON");
   // Handled by the Python package, which runs the script.
   verb.footer(

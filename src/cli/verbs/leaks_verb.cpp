@@ -60,6 +60,7 @@ int run_leaks(const LeaksFlags& flags) {
   const Result<LeaksOptions> options = leaks_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
+  print_memory_of_whole(flags.file, "");
   const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
   if (!recording) return fail(recording.error());
   const Result<LeaksReport> leaks = recording.value()->leaks(options.value());

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/flags/device_flag.h"
+#include "cli/flags/part_flag.h"
 #include "cli/flags/size_flag.h"
 #include "cli/verb.h"
 #include "report/json/whatif_json.h"
@@ -19,6 +20,7 @@ struct SimulateFlags {
   std::string recorded_limit;
   std::string device;
   std::string output;
+  PartFlags part;
   bool searches = false;
   bool overwrites = false;
   bool is_json = false;
@@ -63,7 +65,10 @@ int run_simulate(const SimulateFlags& flags) {
   Result<WhatIfOptions> options = simulate_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
+  const auto part = parse_part(flags.part, options.value().device);
+  if (!part) return fail(part.error());
+  const Result<std::shared_ptr<const Recording>> recording =
+      open_part(flags.file, terminal, part.value(), flags.part.reads_whole);
   if (!recording) return fail(recording.error());
   if (!flags.output.empty()) return write_simulated(flags, *recording.value(), options.value());
   const Result<WhatIf> whatif = [&] {
@@ -108,6 +113,7 @@ VerbAction prepare_simulate(CLI::App& verb) {
       ->type_name("DEVICE");
   verb.add_option("-o,--output", flags->output, "Write the first simulated run to this .gmp file")
       ->type_name("FILE");
+  add_part_flags(verb, flags->part);
   verb.add_flag("-f,--force", flags->overwrites, "Replace an existing output file");
   verb.add_flag("--json", flags->is_json, "Print the result as JSON");
   return [flags](const Environment&) { return run_simulate(*flags); };

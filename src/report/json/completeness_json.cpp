@@ -33,6 +33,19 @@ Json period_json(const LostPeriod& period) {
           {"is_summarised", period.is_summarised}};
 }
 
+Json excerpt_json(const Completeness::Excerpt& excerpt) {
+  const ExcerptRange& range = excerpt.range;
+  const bool has_steps = range.first_step > 0;
+  return {{"device", excerpt.device},
+          {"from_event", range.from},
+          {"to_event", range.to},
+          {"first_step", has_steps ? Json(range.first_step) : Json()},
+          {"last_step", has_steps ? Json(range.last_step) : Json()},
+          {"events_of_run", range.run_events},
+          {"lead_in_events", range.lead_in},
+          {"is_around_peak", range.is_around_peak}};
+}
+
 }  // namespace
 
 Json completeness_json(const Completeness& found) {
@@ -48,6 +61,9 @@ Json completeness_json(const Completeness& found) {
   json["exact_until_us"] = us_or_null(found.exact_until_ns);
   json["gaps"] = Json::array();
   for (const LostPeriod& period : found.lost_periods) json["gaps"].push_back(period_json(period));
+  json["excerpt"] = found.excerpts.empty() ? Json() : Json::array();
+  for (const Completeness::Excerpt& excerpt : found.excerpts)
+    json["excerpt"].push_back(excerpt_json(excerpt));
   json["what_is_missing"] = text::missing_sentences(found);
   return json;
 }

@@ -40,7 +40,7 @@ Json verified_json(const DeviceWhatIf& device) {
           {"counters", verified.counters_compared},
           {"counter_mismatches", verified.counter_mismatches},
           {"first_mismatch_event", event_or_null(verified.first_mismatch_event)},
-          {"first_event", device.first_event},
+          {"first_event", device.first_event - device.lead_in},
           {"empty_caches", verified.empty_caches},
           {"num_alloc_retries", verified.counters.num_alloc_retries},
           {"memory_limit_bytes", limit_or_null(verified.limit.allowed_bytes)},

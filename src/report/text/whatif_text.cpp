@@ -64,7 +64,7 @@ class WhatIfWriter : private text::Page {
               grouped(verified.first_mismatch_event)),
           0);
     }
-    if (device.first_event > 0) {
+    if (device.first_event > device.lead_in) {
       paragraph(
           fmt::format("The history starts late: simulated from event {} on, the first exact state.",
                       grouped(device.first_event)),

@@ -9,12 +9,9 @@
 namespace gpumemprof::view {
 namespace {
 
-Position death_position(std::uint32_t event) {
-  return event == kNoEvent ? kNoEvent : position_after(event);
-}
-
-Json death_json(std::uint32_t event) {
-  return event == kNoEvent ? Json() : Json(death_position(event));
+Json death_json(const AllocationSource& source, std::uint32_t event) {
+  const std::optional<Position> position = source.shown_death(event);
+  return position ? Json(*position) : Json();
 }
 
 std::int64_t birth_ns(const AllocationSource& source, std::size_t row) {
@@ -81,6 +78,32 @@ class Labels {
 
 }  // namespace
 
+std::uint64_t AllocationSource::shown_row(std::size_t row) const {
+  return numbers == nullptr ? row : numbers->first_row + row;
+}
+
+Position AllocationSource::shown_birth(std::size_t row) const {
+  const std::uint32_t event = record.allocations.alloc_event[row];
+  if (numbers == nullptr || event == kNoEvent) return birth_position(event);
+  const ExcerptRange& range = numbers->range;
+  if (event >= range.lead_in) return position_after(range.number_of(event));
+  const auto& births = numbers->births;
+  const auto found =
+      std::ranges::lower_bound(births, event, {}, [](const auto& birth) { return birth.first; });
+  const bool is_known = found != births.end() && found->first == event;
+  return birth_position(is_known ? found->second : kNoEvent);
+}
+
+std::optional<Position> AllocationSource::shown_death(std::uint32_t event) const {
+  if (event == kNoEvent) return std::nullopt;
+  return position_after(numbers == nullptr ? event : numbers->range.number_of(event));
+}
+
+bool AllocationSource::goes_on(std::size_t row) const {
+  return numbers != nullptr && numbers->range.to < numbers->range.run_events &&
+         record.allocations.free_requested_event[row] == kNoEvent;
+}
+
 std::string allocations_json(const AllocationSource& source, const AllocationPage& page) {
   const AllocationColumns& rows = source.record.allocations;
   Labels labels(source.store);
@@ -95,11 +118,12 @@ std::string allocations_json(const AllocationSource& source, const AllocationPag
   for (const AllocationId id : page.rows) {
     const std::size_t row = id.index;
     const StackId forward = forward_stack(source.record, row);
-    json["row"].push_back(row);
+    json["row"].push_back(source.shown_row(row));
     json["size"].push_back(rows.size_bytes[row]);
     json["requested"].push_back(rows.requested_bytes[row]);
-    json["birth"].push_back(birth_position(rows.alloc_event[row]));
-    json["death"].push_back(death_json(rows.free_requested_event[row]));
+    json["birth"].push_back(source.shown_birth(row));
+    json["death"].push_back(death_json(source, rows.free_requested_event[row]));
+    if (source.numbers != nullptr) json["goes_on"].push_back(source.goes_on(row));
     json["birth_ns"].push_back(time_or_null(birth_ns(source, row)));
     json["lifetime"].push_back(lifetime_of(source.record, source.times, row));
     json["source"].push_back(source_json(source, row));
@@ -120,13 +144,13 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
   const bool has_time = source.times.is_known();
   Labels labels(source.store);
   labels.number(source.record, row);
-  return dump({{"row", row},
+  Json json = {{"row", source.shown_row(row)},
                {"address", address_text(rows.address[row])},
                {"size", rows.size_bytes[row]},
                {"requested", rows.requested_bytes[row]},
-               {"birth", birth_position(rows.alloc_event[row])},
-               {"death", death_json(freed)},
-               {"reusable", death_json(rows.free_completed_event[row])},
+               {"birth", source.shown_birth(row)},
+               {"death", death_json(source, freed)},
+               {"reusable", death_json(source, rows.free_completed_event[row])},
                {"birth_ns", time_or_null(birth_ns(source, row))},
                {"death_ns", freed == kNoEvent || !has_time
                                 ? Json()
@@ -143,7 +167,9 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
                {"module", module_json(source, row)},
                {"label", labels.texts[0]},
                {"frames", stack_frames(source.store, rows.stack[row])},
-               {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}});
+               {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}};
+  if (source.numbers != nullptr) json["goes_on"] = source.goes_on(row);
+  return dump(json);
 }
 
 std::string segments_json(const AllocationSource& source, const Grouping& grouping,
@@ -152,17 +178,18 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
   for (const PoolSegment& segment : map.segments) {
     const SegmentState& state = segment.state;
     const PoolId pool = source.store.pool(state.pool);
-    segments.push_back({{"address", address_text(state.address)},
-                        {"size", state.size_bytes},
-                        {"free", segment.free_bytes},
-                        {"stream", source.store.stream_count() > state.stream
-                                       ? address_text(source.store.stream_handle(state.stream))
-                                       : "0x0"},
-                        {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
-                        {"is_small", state.is_small},
-                        {"is_expandable", state.is_expandable},
-                        {"pin", segment.pin().is_none() ? Json() : Json(segment.pin().index)},
-                        {"blocks", segment.block_count}});
+    segments.push_back(
+        {{"address", address_text(state.address)},
+         {"size", state.size_bytes},
+         {"free", segment.free_bytes},
+         {"stream", source.store.stream_count() > state.stream
+                        ? address_text(source.store.stream_handle(state.stream))
+                        : "0x0"},
+         {"pool", pool == PoolId{} ? Json() : Json({pool.graph, pool.user})},
+         {"is_small", state.is_small},
+         {"is_expandable", state.is_expandable},
+         {"pin", segment.pin().is_none() ? Json() : Json(source.shown_row(segment.pin().index))},
+         {"blocks", segment.block_count}});
   }
   // Blocks tile their segments, so their sizes give their positions. Free: row -1.
   Json size = Json::array();
@@ -173,7 +200,8 @@ std::string segments_json(const AllocationSource& source, const Grouping& groupi
   for (const PoolBlock& block : map.blocks) {
     size.push_back(block.size_bytes);
     const bool is_free = block.allocation.is_none();
-    row.push_back(is_free ? -1 : static_cast<std::int64_t>(block.allocation.index));
+    row.push_back(is_free ? -1
+                          : static_cast<std::int64_t>(source.shown_row(block.allocation.index)));
     const int groups = is_free ? 0 : grouping.group_of_allocation[block.allocation.index];
     // A block that waits for a stream is marked by a negative group.
     group.push_back(block.is_waiting ? -1 - groups : groups);

@@ -19,16 +19,15 @@ namespace {
 
 Json device_json(const Store& store, const DeviceMeta& device) {
   const DeviceReplay& replay = *device.replay;
-  const EventTimes& times = device.timeline->times();
   Json bys = Json::array();
   for (const GroupBy by : device.group_bys) bys.push_back(group_by_name(by));
   const bool has_pool = store.facts().has_pool();
   Json json;
-  json["name"] = store.device_name(device.record->device);
-  json["events"] = device.record->events.size();
-  json["allocations"] = device.record->allocations.size();
-  json["duration_ns"] = times.is_known() ? Json(times.since_first(times.last_ns())) : Json();
-  json["deepest_level"] = device.timeline->deepest_level();
+  json["name"] = store.device_name(device.device);
+  json["events"] = device.events;
+  json["allocations"] = device.allocations;
+  json["duration_ns"] = time_or_null(device.duration_ns);
+  json["deepest_level"] = device.deepest_level;
   json["has_history"] = replay.has_history;
   json["has_pool"] = has_pool;
   json["exact_from_event"] = replay.exact_from_event ? Json(*replay.exact_from_event) : Json();
@@ -40,14 +39,15 @@ Json device_json(const Store& store, const DeviceMeta& device) {
                : Json();
   json["group_bys"] = bys;
   json["flame_bys"] = Json::array();
-  for (const FlameBy by : flame_bys(*device.record)) json["flame_bys"].push_back(flame_by_name(by));
+  for (const FlameBy by : device.flame_bys) json["flame_bys"].push_back(flame_by_name(by));
   // False: modules are distinguished only by the line of their forward().
   json["has_module_instances"] = store.has_module_numbers();
   json["sources"] = Json::array();
-  if (has_sources(*device.record)) {
+  if (device.has_sources) {
     for (std::size_t source = 0; source < kMemorySourceCount; ++source)
       json["sources"].push_back(memory_source_name(static_cast<MemorySource>(source)));
   }
+  if (device.is_long) json["is_long"] = true;
   return json;
 }
 
@@ -68,8 +68,9 @@ void append_differences(std::string& out, const std::vector<T>& values) {
   out += ']';
 }
 
-Json since_first(const EventTimes& times, std::int64_t time_ns) {
-  return time_ns == kUnknownTime ? Json() : Json(times.since_first(time_ns));
+Json since(std::int64_t run_start_ns, std::int64_t time_ns) {
+  const bool is_known = time_ns != kUnknownTime && run_start_ns != kUnknownTime;
+  return is_known ? Json(time_ns - run_start_ns) : Json();
 }
 
 std::string_view span_kind_name(SpanKind kind) {
@@ -99,7 +100,7 @@ std::string meta_json(const std::vector<FileMeta>& files, std::string_view versi
                              {"path", printable(file.path)},
                              {"kind", origin.kind},
                              {"cut", origin.cut ? Json(origin.cut->reason) : Json()},
-                             {"completeness", completeness_json(find_completeness(*file.store))},
+                             {"completeness", completeness_json(file.completeness)},
                              {"devices", devices}});
   }
   return dump(json);
@@ -135,20 +136,20 @@ std::string tile_json(const Tile& tile) {
   return out + "]}";
 }
 
-std::string overlays_json(const Store& store, const EventTimes& times,
-                          const TimelineOverlays& overlays, const Spans& spans) {
+std::string overlays_json(const Store& store, std::int64_t run_start_ns,
+                          const TimelineOverlays& overlays, const SpanCounts& spans) {
   Json ooms = Json::array();
   for (const OverlayOom& oom : overlays.ooms) {
     ooms.push_back({{"position", oom.position},
-                    {"time_ns", since_first(times, oom.time_ns)},
+                    {"time_ns", since(run_start_ns, oom.time_ns)},
                     {"wanted_bytes", oom.wanted_bytes},
                     {"allocated_bytes", oom.allocated_bytes},
                     {"reserved_bytes", oom.reserved_bytes},
                     {"label", stack_label(store, oom.stack)}});
   }
-  return dump({{"lanes", spans.lane_count()},
-               {"spans", spans.span_count()},
-               {"spans_too_deep", spans.too_deep()},
+  return dump({{"lanes", spans.lanes},
+               {"spans", spans.spans},
+               {"spans_too_deep", spans.too_deep},
                {"ooms", ooms},
                {"ooms_left_out", overlays.ooms_left_out},
                {"card_bytes", overlays.card_bytes ? Json(*overlays.card_bytes) : Json()},
@@ -156,14 +157,14 @@ std::string overlays_json(const Store& store, const EventTimes& times,
                {"is_limit_inferred", overlays.is_limit_inferred}});
 }
 
-std::string spans_json(const EventTimes& times, const SpanTile& tile) {
+std::string spans_json(std::int64_t run_start_ns, const SpanTile& tile) {
   Json rows = Json::array();
   for (const DrawnSpan& span : tile.spans) {
     Json row = {{"name", shown(span.name)},
                 {"from", span.from},
                 {"to", span.to},
-                {"from_ns", since_first(times, span.from_ns)},
-                {"to_ns", since_first(times, span.to_ns)},
+                {"from_ns", since(run_start_ns, span.from_ns)},
+                {"to_ns", since(run_start_ns, span.to_ns)},
                 {"lane", span.lane},
                 {"kind", span_kind_name(span.kind)}};
     if (span.count > 1) {

@@ -52,6 +52,31 @@ TEST(SimulatedDevice, keeps_its_own_peaks_when_the_program_resets_torchs) {
   EXPECT_EQ(device->peak_reserved_bytes(), 100 * kMiB);
 }
 
+// Two free blocks of equal size: one is a whole segment, the other the end of one whose beginning
+// is freed later. Which of them the small request takes depends on which lies lower.
+TEST(SimulatedDevice, says_what_depends_on_the_order_of_segments) {
+  const auto device = make_device();
+  const auto alone = device->allocate(10 * kMiB, 0, {});
+  const auto both = device->allocate(20 * kMiB, 0, {});
+  device->free(*both);
+  const auto beginning = device->allocate(10 * kMiB, 0, {});
+  device->free(*alone);
+  ASSERT_TRUE(device->allocate(2 * kMiB, 0, {}));
+  device->free(*beginning);
+  EXPECT_EQ(device->peak_reserved_range(), std::pair(30 * kMiB, 30 * kMiB));
+  ASSERT_TRUE(device->allocate(20 * kMiB, 0, {}));
+  EXPECT_EQ(device->peak_reserved_bytes(), 50 * kMiB);
+  EXPECT_EQ(device->peak_reserved_range(), std::pair(30 * kMiB, 50 * kMiB));
+}
+
+TEST(SimulatedDevice, where_memory_ran_short_the_order_says_nothing) {
+  const auto device = make_device(30 * kMiB);
+  const auto first = device->allocate(20 * kMiB, 0, {});
+  device->free(*first);
+  ASSERT_TRUE(device->allocate(24 * kMiB, 0, {}));
+  EXPECT_EQ(device->peak_reserved_range(), std::pair(24 * kMiB, 24 * kMiB));
+}
+
 TEST(SimulatedDevice, a_block_of_one_stream_or_pool_does_not_serve_another) {
   const auto device = make_device();
   const auto block = device->allocate(4 * kMiB, 0, {});

@@ -82,7 +82,7 @@ def test_every_verb_has_its_errors_and_every_kind_of_file_its_report() -> None:
     commands = [(case, (case / "command").read_text()) for case in CASES]
     for verb in (
         *("report", "simulate", "advise", "convert", "info", "demo", "view", "run"),
-        *("estimate", "calibrate"),
+        *("estimate", "calibrate", "ranks", "export"),
     ):
         mistakes = [c for c, text in commands if f" {verb}" in text and (c / "stderr").exists()]
         assert mistakes, f"no case of {verb} prints to standard error"

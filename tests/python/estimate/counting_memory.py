@@ -51,6 +51,10 @@ class CountingMemory:
     def most_reserved_bytes(self) -> int:
         return self.most_allocated_bytes
 
+    @property
+    def most_reserved_range(self) -> tuple[int, int]:
+        return self.most_allocated_bytes, self.most_allocated_bytes
+
     def empty_cache(self) -> None:
         pass
 

@@ -13,6 +13,22 @@ from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.hidden_files import hidden_files
 
 
+class NoLabels(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise KeyError(f"label {index}")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_traceback_of_a_worker_has_no_frames_of_ours(estimate, workers):
+    with pytest.raises(KeyError) as error:
+        list(torch.utils.data.DataLoader(NoLabels(), num_workers=workers))
+    assert "label 0" in str(error.value)
+    assert "gpumemprof" not in str(error.value).replace(__file__, "")
+
+
 def failing(code):
     """The error of a piece of a program."""
     try:

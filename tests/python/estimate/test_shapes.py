@@ -106,3 +106,24 @@ def test_bags_without_their_padding_have_gradients(estimate):
     bags = torch.nn.EmbeddingBag(50, 8, mode="mean", sparse=True, padding_idx=0, device="cuda")
     bags(torch.tensor([[0, 3, 4], [0, 0, 5]], device="cuda")).sum().backward()
     assert bags.weight.grad._nnz() == 3
+
+
+def test_narrow_indices_are_widened_while_they_are_used(estimate, memory):
+    table = torch.randn(1000, 8, device="cuda")
+    places = torch.zeros(50, dtype=torch.int32, device="cuda")
+    before = len(memory.sizes)
+    assert table[places].shape == (50, 8)
+    assert memory.sizes[before:] == [400, 1600]
+    before = len(memory.sizes)
+    table[places] = torch.ones(50, 8, device="cuda")
+    assert memory.sizes[before:] == [1600, 400]
+
+
+def test_a_condition_becomes_places_where_tensors_are_written(estimate, memory):
+    table, rows = torch.randn(1000, 8, device="cuda"), torch.ones(3, 8, device="cuda")
+    kept = torch.arange(1000, device="cuda") < 3
+    before = len(memory.sizes)
+    table[kept] = rows
+    assert memory.sizes[before:] == [24]
+    table[kept] = 0.0  # one number: no places
+    assert memory.sizes[before:] == [24]

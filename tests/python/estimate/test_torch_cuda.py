@@ -27,6 +27,25 @@ def test_properties_have_every_name_of_this_release(estimate):
     assert repr(found).startswith("_CudaDeviceProperties(name='Test card', major=9")
 
 
+def test_the_runtime_answers_what_programs_ask(estimate, memory):
+    held = torch.ones(1000, device="cuda")
+    runtime = torch.cuda.cudart()
+    free, total = runtime.cudaMemGetInfo(0)
+    assert (free, total) == ((1 << 30) - held.nbytes, 1 << 30)
+    torch.cuda.check_error(runtime.cudaProfilerStart())
+    torch.cuda.check_error(runtime.cudaHostRegister(0, 0, 0))
+    with pytest.raises(AttributeError):
+        runtime.cudaLaunchKernel()
+
+
+def test_gradients_cannot_be_checked_and_are_taken_to_be_right(estimate):
+    inputs = torch.randn(4, 4, dtype=torch.double, device="cuda", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: (x * x).sum(), inputs)
+    assert torch.autograd.gradgradcheck(lambda x: (x * x).sum(), (inputs,))
+    stated = {each.text for each in estimate.assumptions if each.kind == "execution"}
+    assert stated == {"gradcheck compares values; it was taken to succeed, and called once"}
+
+
 def test_old_types_make_tensors_and_change_them(estimate, memory):
     made = torch.cuda.FloatTensor(3, 4)
     assert isinstance(made, torch.cuda.FloatTensor)
@@ -37,10 +56,12 @@ def test_old_types_make_tensors_and_change_them(estimate, memory):
 
 
 def test_a_profiler_of_cuda_measures_the_cpu(estimate, capfd):
-    with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+    both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=both, record_shapes=True) as found:
         torch.ones(8, 8, device="cuda").sum()
     with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("part"):
         torch.ones(3, device="cuda")
+        torch.nn.Linear(4, 4).cuda()
     assert any("sum" in each.key for each in found.key_averages())
     assert "CUPTI" not in capfd.readouterr().err
 

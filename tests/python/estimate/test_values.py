@@ -40,6 +40,28 @@ def test_an_unknown_float_is_never_zero_and_falls(estimate):
     assert read == pytest.approx([1 / 2, 1 / 3, 1 / 4], abs=1e-4)
 
 
+def test_state_of_an_optimizer_whose_first_step_may_be_skipped_is_in_doubt(estimate):
+    model = torch.nn.Linear(500, 1000, bias=False, device="cuda")
+    scaler = torch.amp.GradScaler("cuda")
+    for is_scaled in (True, False):
+        optimizer = torch.optim.Adam(model.parameters())
+        loss = model(torch.randn(8, 500, device="cuda")).sum()
+        (scaler.scale(loss) if is_scaled else loss).backward()
+        if is_scaled:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        torch.empty(50_000_000, device="cuda")  # the peak
+        absent = estimate.device.doubt.bytes_by_certainty()["absent"]
+        # Both moments; the count of steps is on the CPU.
+        assert absent == (2 * 4 * 500_000 if is_scaled else 0)
+        del optimizer
+        torch.empty(60_000_000, device="cuda")
+    stated = [text for _, text, _ in assumed(estimate)]
+    assert any(text.startswith("scaled gradients were taken to be finite") for text in stated)
+
+
 def test_the_same_tensor_is_read_as_the_same_number(estimate):
     loss = weights(100_000).mean()
     assert loss.item() == loss.item()

@@ -37,6 +37,8 @@ export interface DeviceMeta {
   has_module_instances: boolean;
   /** What the numbers of sources stand for; empty: none is known. */
   sources: string[];
+  /** Too long for memory: only what is live at a moment or in a short range can be listed. */
+  is_long?: boolean;
 }
 
 /** As in the output of `gpumemprof report --json`, among much else. */
@@ -262,6 +264,8 @@ export interface Allocations {
   requested: number[];
   birth: number[];
   death: (number | null)[];
+  /** Of a long run: freed later than was read, or never; its lifetime is longer. */
+  goes_on?: boolean[];
   birth_ns: (number | null)[];
   lifetime: number[];
   source: (number | null)[];
@@ -282,6 +286,8 @@ export interface Allocation {
   requested: number;
   birth: number;
   death: number | null;
+  /** As in a list. */
+  goes_on?: boolean;
   reusable?: number | null;
   birth_ns: number | null;
   death_ns?: number | null;

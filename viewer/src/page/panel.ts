@@ -146,14 +146,15 @@ export class Panel {
   private selectionRows(found: Allocation): Node[] {
     const { state } = this;
     const life = state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
-    const lived = found.death === null ? `${life}, until the end` : life;
+    const goesOn = found.goes_on === true;
+    const lived = goesOn ? `more than ${life}` : found.death === null ? `${life}, until the end` : life;
     const jump = (text: string, position: number) =>
       el("button", { type: "button", class: "link", onclick: () => state.setCursor(position) }, text);
     const facts: [string, Node | string][] = [
       ["size", `${format.bytes(found.size)} (${format.count(found.size)} B)`],
       ["requested", `${format.bytes(found.requested)}${found.size === found.requested ? "" : `, ${format.bytes(found.size - found.requested)} rounding`}`],
       ["allocated", found.birth === 0 ? "before the recording" : jump(`event ${format.count(found.birth - 1)}`, found.birth)],
-      ["freed", found.death === null ? "never" : jump(`event ${format.count(found.death - 1)}`, found.death)],
+      ["freed", found.death === null ? (goesOn ? "later, or never" : "never") : jump(`event ${format.count(found.death - 1)}`, found.death)],
       ["lifetime", lived],
     ];
     if (found.source !== null) facts.push(["source", sourceLabel(state.current.sources[found.source] ?? "unknown") + (found.is_source_measured === false ? " (inferred)" : "")]);

@@ -82,7 +82,10 @@ export class TableView {
 
   private drawHead(): void {
     const { state } = this;
-    for (const button of this.scopes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset["value"] === state.scope));
+    for (const button of this.scopes.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(button.dataset["value"] === this.scope));
+      button.hidden = state.current.is_long === true && button.dataset["value"] === "all";
+    }
     const drawn = `${this.columns.map(({ key }) => key).join()} ${state.order} ${state.direction}`;
     if (drawn === this.drawnHead) return;
     this.drawnHead = drawn;
@@ -104,6 +107,11 @@ export class TableView {
     );
   }
 
+  /** Of a run that is too long for memory, only what is live at a moment or in a short range can be listed. */
+  private get scope(): Scope {
+    return this.state.current.is_long === true && this.state.scope === "all" ? "cursor" : this.state.scope;
+  }
+
   private makeQuery(search: Search): Asked<"allocations"> {
     const { state } = this;
     const asked: Asked<"allocations"> = { ...state.deviceName, order: state.order, direction: state.direction };
@@ -112,8 +120,8 @@ export class TableView {
     if (search.minLifetime > 0) asked.min_lifetime = search.minLifetime;
     if (search.maxLifetime < Infinity) asked.max_lifetime = Math.max(0, search.maxLifetime);
     if (search.plain !== "") asked.words = search.plain;
-    if (state.scope === "cursor") asked.live_at = state.cursor;
-    if (state.scope === "range" && (state.from > 0 || state.to < 1)) [asked.from, asked.to] = this.timeline.positionsInSight;
+    if (this.scope === "cursor") asked.live_at = state.cursor;
+    if (this.scope === "range" && (state.from > 0 || state.to < 1)) [asked.from, asked.to] = this.timeline.positionsInSight;
     if (this.isGrouped) {
       asked.by = state.knownBy;
       asked.group = state.highlighted!;
@@ -188,6 +196,12 @@ export class TableView {
       this.facts.dataset["query"] = query;
       this.drawHead();
       this.schedule();
+    }, (error: Error) => {
+      if (query !== this.query) return;
+      this.matches = 0;
+      this.scroll.setCount(0);
+      this.scroll.show([]);
+      this.facts.textContent = error.message;
     });
   }
 
@@ -228,7 +242,7 @@ export class TableView {
       size: format.bytes(size),
       rounding: size === answer.requested[at]! ? "–" : format.bytes(size - answer.requested[at]!),
       birth: birth === 0 ? "before the start" : `${format.count(birth - 1)}${since}`,
-      lifetime: answer.death[at] === null ? `${life}, until the end` : life,
+      lifetime: answer.goes_on?.[at] === true ? `more than ${life}` : answer.death[at] === null ? `${life}, until the end` : life,
       source: answer.source[at] == null ? "" : sourceLabel(state.current.sources[answer.source[at]!] ?? ""),
       name: answer.name[at] ?? "",
       tag: answer.tag[at] ?? "",

@@ -84,7 +84,8 @@ def bands(prediction: Prediction) -> Bands:
     A fitted workspace may be a quarter larger or smaller than its rule says. A guessed one may not
     be there at all, or be twice as large. What no rule knows can only add to the prediction; what
     lives on only if an assumption holds can only be missing. Shapes that depend on values, and
-    programs that are run in another way, widen it by a share.
+    programs that are run in another way, widen it by a share. Reserved memory also depends on where
+    the driver places segments, which is not known.
     """
     certainty = prediction.certainty or {}
     fitted = int(certainty.get(FITTED, 0) * _FITTED_SHARE)
@@ -106,6 +107,15 @@ def bands(prediction: Prediction) -> Bands:
             count + max(int(count * high), least) + above,
         )
 
+    reserved = band(
+        prediction.reserved_bytes,
+        rest.reserved_share,
+        rest.segment_bytes,
+        [shares[1] for shares in wider],
+    )
+    if prediction.reserved_range is not None:
+        low, high = prediction.reserved_range
+        reserved = Band(min(reserved.low_bytes, low), max(reserved.high_bytes, high))
     return Bands(
         band(
             prediction.allocated_bytes,
@@ -113,12 +123,7 @@ def bands(prediction: Prediction) -> Bands:
             _LEAST_ALLOCATED_BYTES,
             [shares[0] for shares in wider],
         ),
-        band(
-            prediction.reserved_bytes,
-            rest.reserved_share,
-            rest.segment_bytes,
-            [shares[1] for shares in wider],
-        ),
+        reserved,
         prediction.certainty is not None,
     )
 

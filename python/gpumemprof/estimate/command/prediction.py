@@ -16,6 +16,7 @@ from gpumemprof.estimate.process.facts import (
     ENDED,
     LIMIT_REACHED,
     OUT_OF_MEMORY,
+    RESERVED_RANGE,
 )
 from gpumemprof.read.recording import Recording
 
@@ -73,6 +74,9 @@ class Prediction:
     lines_at_limits: dict[int, str] = field(default_factory=dict)
     """By the limits that were simulated: the line where memory runs out, if it does."""
 
+    reserved_range: tuple[int, int] | None = None
+    """Of the peak of reserved memory, over orders in which segments may lie; None if unknown."""
+
     communicators: int = 0
     """Groups of ranks that exchanged data on the card: NCCL has buffers for each."""
 
@@ -125,6 +129,7 @@ class Prediction:
             assumptions=_assumptions(facts),
             needed_bytes=simulated.needed_bytes if is_whole else None,
             lines_at_limits=simulated.lines,
+            reserved_range=_reserved_range(facts),
             communicators=int(facts.get(COMMUNICATORS, 0)),
         )
 
@@ -193,6 +198,14 @@ def _certainty(facts: dict[str, str]) -> dict[str, int] | None:
         found = json.loads(facts[CERTAINTY])
         return {str(name): int(count) for name, count in found.items()}
     except (KeyError, ValueError, AttributeError, TypeError):
+        return None
+
+
+def _reserved_range(facts: dict[str, str]) -> tuple[int, int] | None:
+    try:
+        low, high = json.loads(facts[RESERVED_RANGE])
+        return int(low), int(high)
+    except (KeyError, ValueError, TypeError):
         return None
 
 

@@ -185,10 +185,10 @@ def _read(
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
         hint = f"see its messages above, or try it without estimate: {_plain(options)}"
+        at = f"{notes.line}: " if notes.line else ""
         if code < 0 and not notes.ended:
-            at = f"{notes.line}: " if notes.line else ""
             raise unpredicted(f"{at}the program {how}", _CRASH_HINTS.get(-code, hint))
-        what = f"{notes.problem}: the program {how}" if notes.problem else f"the program {how}"
+        what = f"{notes.problem}: the program {how}" if notes.problem else f"{at}the program {how}"
         raise unpredicted(what, hint)
     recording = _open(trial.recording_path)
     prediction = None
@@ -204,7 +204,8 @@ def _read(
             )
         raise unpredicted(
             f"{options.name} used no GPU memory",
-            'it is predicted as on a machine with a GPU; does it call .to("cuda")?',
+            'it is predicted as on a machine with a GPU; does it call .to("cuda")? What other '
+            "processes do that it starts is not predicted",
         )
     if code != 0 and prediction.out_of_memory is not None:
         prediction = prediction.failed()

@@ -47,6 +47,10 @@ class Memory(Protocol):
     def most_reserved_bytes(self) -> int:
         """Since the beginning."""
 
+    @property
+    def most_reserved_range(self) -> tuple[int, int]:
+        """The same with segments in other orders: the lowest and the highest."""
+
     def allocate(
         self, size_bytes: int, stream: int = 0, pool: tuple[int, int] = (0, 0)
     ) -> int | None: ...

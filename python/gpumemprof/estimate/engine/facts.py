@@ -30,6 +30,7 @@ class Facts:
     assumptions: list[Assumption] = field(default_factory=list)
     out_of_memory: str = ""  # the first message, if the card was full
     bytes_by_certainty: dict[str, int] = field(default_factory=dict)  # see `Doubt`
+    reserved_range: tuple[int, int] | None = None  # of its peak, over orders of segments
     communicators: int = 0  # groups of ranks that made a collective on the card
     failure: str = ""  # the sentence, if the program could not be predicted
 

@@ -134,6 +134,7 @@ class Session:
             assumptions=list(self.assumptions),
             out_of_memory=self.device.first_out_of_memory,
             bytes_by_certainty=self.device.doubt.bytes_by_certainty(),
+            reserved_range=memory.most_reserved_range,
             communicators=len(self.mode.collectives.communicators),
             failure=self.failure,
         )

@@ -21,6 +21,7 @@ from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
 from gpumemprof.estimate.engine.recipes.recipe import Recipes, recipe_of
 from gpumemprof.estimate.engine.shapes.assumed import ASSUMPTIONS
+from gpumemprof.estimate.engine.shapes.marks import follow_marks
 from gpumemprof.estimate.engine.shapes.shares import note_hints, share_of
 from gpumemprof.estimate.engine.value_limits import limits
 
@@ -126,6 +127,12 @@ class Values:
         self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
     ) -> None:
         """Compute the results of an operation for real, if that is cheap and possible."""
+        self._find(op, args, kwargs, outputs)
+        follow_marks(op, args, kwargs, outputs)
+
+    def _find(
+        self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
+    ) -> None:
         if self._draws.pending and _is_on_device(outputs):
             self._draws.draw()
         if torch._C._get_dispatch_mode(_TRACING) is not None:

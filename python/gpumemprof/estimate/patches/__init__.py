@@ -13,6 +13,7 @@ from gpumemprof.estimate.patches import (
     distributed,
     exporting,
     fake_tensors,
+    gradients,
     kernels,
     lazy_parameters,
     libraries,
@@ -45,6 +46,7 @@ def install_all(
     kernels.install(patcher, device)  # before the build looks like one with CUDA
     cuda.install(patcher, device)
     fake_tensors.install(patcher, device, answers)
+    gradients.install(patcher, device, answers)
     recurrent.install(patcher)
     lazy_parameters.install(patcher)
     linear_layers.install(patcher, device)

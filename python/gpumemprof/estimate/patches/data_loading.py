@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any, Callable
 
@@ -12,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from gpumemprof.estimate.engine.failures import hide_frames
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.patches.patcher import Patcher
 
@@ -33,6 +35,22 @@ def install(patcher: Patcher, modes: Callable[[], Any]) -> None:
     this_process = os.getpid()
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
         patcher.set(kind, "fetch", _fetch(kind.fetch, this_process))
+    _hide_frames_of_workers(patcher)
+
+
+def _hide_frames_of_workers(patcher: Patcher) -> None:
+    """A worker sends the text of its traceback."""
+    wrapper: Any = torch._utils.ExceptionWrapper
+    real = wrapper.__init__
+
+    def wrap(self: Any, exc_info: Any = None, where: str = "in background") -> None:
+        kind, error, trace = sys.exc_info() if exc_info is None else exc_info
+        if error is not None:
+            hide_frames(error)
+            trace = error.__traceback__
+        real(self, (kind, error, trace), where)
+
+    patcher.set(wrapper, "__init__", wrap)
 
 
 class _RealUnlessCuda(TorchDispatchMode):  # type: ignore[misc]

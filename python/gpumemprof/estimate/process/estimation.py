@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from types import TracebackType
+from typing import Any, NoReturn
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
@@ -39,6 +40,7 @@ class Estimation:
         self._time: TimeLimit | None = None
         self._steps: StepLimit | None = None
         self._has_started = threading.Event()
+        self._left_at = ""
         self.device = self._card.device
         self.hidden_files = self._card.hidden_files
 
@@ -46,10 +48,23 @@ class Estimation:
         """Before the program's first line."""
         watch_crashes(self._request.notes_path)
         watch_replacement(self._refuse)
+        self._watch_exit()
         seconds = self._request.seconds
         if seconds is not None:
             self._time = TimeLimit(seconds, self._on_time, self._on_wait)
             self._time.start()
+
+    def _watch_exit(self) -> None:
+        """Where the program ends itself with an error; `SystemExit` leaves no traceback."""
+        leave = sys.exit
+
+        def exit(status: Any = None, /) -> NoReturn:
+            if status not in (None, 0) and threading.current_thread() is threading.main_thread():
+                frames = list(traceback.walk_stack(sys._getframe(1)))
+                self._left_at = innermost_line(reversed(frames))
+            leave(status)
+
+        sys.exit = exit
 
     def settings(self) -> str:
         """The allocator's settings."""
@@ -122,6 +137,7 @@ class Estimation:
     def _note_exception(self, error: BaseException | None) -> None:
         if error is None:
             self._notes.ended = "exit"
+            self._notes.line = self._left_at
         elif type(error).__name__ == "OutOfMemoryError":
             self._notes.ended = OUT_OF_MEMORY
         else:

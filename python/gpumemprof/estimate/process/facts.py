@@ -18,10 +18,12 @@ __all__ = [
     "ENDED",
     "LIMIT_REACHED",
     "OUT_OF_MEMORY",
+    "RESERVED_RANGE",
     "assumption_facts",
     "certainty_facts",
     "engine_facts",
     "first_facts",
+    "range_facts",
 ]
 
 PREDICTED = "estimate"
@@ -34,6 +36,7 @@ LIMIT_REACHED = "limit"
 CERTAINTY = "estimate certainty"
 ASSUMPTION = "estimate assumption "
 COMMUNICATORS = "estimate communicators"
+RESERVED_RANGE = "estimate reserved_range"
 
 _MOST_ASSUMPTIONS = 500
 
@@ -58,6 +61,7 @@ def engine_facts(found: Any) -> dict[str, str]:
     ]
     return {
         **certainty_facts(found.bytes_by_certainty),
+        **range_facts(found.reserved_range),
         **({COMMUNICATORS: str(found.communicators)} if found.communicators else {}),
         **assumption_facts(rows),
     }
@@ -66,6 +70,11 @@ def engine_facts(found: Any) -> dict[str, str]:
 def certainty_facts(certainty: Mapping[str, int] | None) -> dict[str, str]:
     """Bytes at the peak by certainty; nothing if they are unknown."""
     return {} if certainty is None else {CERTAINTY: json.dumps(dict(certainty))}
+
+
+def range_facts(reserved: tuple[int, int] | None) -> dict[str, str]:
+    """Between which figures the peak of reserved memory is, wherever segments are placed."""
+    return {} if reserved is None else {RESERVED_RANGE: json.dumps(reserved)}
 
 
 def assumption_facts(rows: Iterable[tuple[str, str, str, int, int]]) -> dict[str, str]:

@@ -17,7 +17,7 @@ class Notes:
     """``exit``, ``steps``, ``limit``, ``out of memory``, ``exception``; empty if it was killed."""
     steps: int = 0
     line: str = ""
-    """Where it was when its time was over; empty if unknown."""
+    """Where it was when its time was over or it ended itself; empty if unknown."""
     problem: str = ""
     """One sentence if it could not be predicted to its end."""
     is_prediction_refused: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,15 +23,16 @@ def _is_in_backward() -> bool:
     return torch._C._current_autograd_node() is not None and not torch.is_grad_enabled()
 
 
-def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
+def _sums_by_index(device: Device, call: Call, indices: Sequence[Any], is_checked: bool) -> None:
     """Rows that are added are sorted by their place, so that the sum does not depend on chance."""
-    target, indices = call.args[:2]
+    target = call.args[0]
     used = [index for index in indices if index is not None and index.dtype != torch.bool]
     if not is_on_card(target) or not used:
         return
     count = math.prod(torch.broadcast_shapes(*(index.shape for index in used)))
     row = INDEX_BYTES * count
     places = 0
+    copies = _wide_copies(device, call, indices)
     for number, index in enumerate(used):
         if is_checked:
             for _ in range(2):  # the smallest and the largest
@@ -42,6 +44,8 @@ def _sums_by_index(device: Device, call: Call, is_checked: bool) -> None:
             places = scaled
         else:
             device.free(scaled)
+    for address in reversed(copies):
+        device.free(address)
     rows = 1
     for size, index in zip(target.shape, indices):
         rows *= size if index is not None else 1
@@ -68,14 +72,40 @@ def added_in_place(device: Device, call: Call) -> Any:
 
 @rule("index_put", certainty="exact")
 def index_put(device: Device, call: Call, outputs: Any) -> None:
-    if call.argument("accumulate", False):
-        _sums_by_index(device, call, is_checked=not _is_in_backward())
+    _written_by_index(device, call, is_checked=not _is_in_backward())
 
 
 @rule("index_put_", "_index_put_impl_", certainty="exact")
 def index_put_in_place(device: Device, call: Call, outputs: Any) -> None:
+    _written_by_index(device, call, is_checked=not call.argument("unsafe", False))
+
+
+def _written_by_index(device: Device, call: Call, is_checked: bool) -> None:
+    """Conditions were replaced by places, which are there for as long as the kernel runs."""
+    indices = call.args[0].__dict__.pop("_places", call.args[1])
     if call.argument("accumulate", False):
-        _sums_by_index(device, call, is_checked=not call.argument("unsafe", False))
+        _sums_by_index(device, call, indices, is_checked)
+    elif is_on_card(call.args[0]):
+        for address in reversed(_wide_copies(device, call, indices)):
+            device.free(address)
+
+
+def _wide_copies(device: Device, call: Call, indices: Sequence[Any]) -> list[int]:
+    """Indices of 32 bits are copied to 64 bits."""
+    used = [index for index in indices if index is not None]
+    if all(index.dtype != torch.int32 for index in used):
+        return []
+    count = math.prod(torch.broadcast_shapes(*(index.shape for index in used)))
+    narrow = [index for index in used if index.dtype == torch.int32]
+    return [device.allocate(INDEX_BYTES * count, call.name) for _ in narrow]
+
+
+@rule("index", certainty="exact", hook="births")
+def index(device: Device, call: Call, outputs: Any) -> None:
+    copies = _wide_copies(device, call, call.args[1]) if is_on_card(call.args[0]) else []
+    device.births(outputs, call.name)
+    for address in reversed(copies):
+        device.free(address)
 
 
 @rule("roll", certainty="exact", hook="births")

@@ -84,10 +84,29 @@ std::string kept_sentence(const Completeness& found) {
   return text;
 }
 
+// "This is a part of the run: steps 88–91 of cuda:0, around its peak (events 1,000 to 1,999 of
+// 100,000)."
+std::string excerpt_sentence(const Completeness::Excerpt& excerpt) {
+  const ExcerptRange& range = excerpt.range;
+  const std::string events = fmt::format("events {} to {} of {}", grouped(range.from),
+                                         grouped(range.to - 1), grouped(range.run_events));
+  std::string part = events + " on " + excerpt.device;
+  if (range.first_step > 0) {
+    const std::string steps = range.first_step == range.last_step
+                                  ? fmt::format("step {}", range.first_step)
+                                  : fmt::format("steps {}–{}", range.first_step, range.last_step);
+    part = fmt::format("{} on {} ({})", steps, excerpt.device, events);
+  }
+  return fmt::format("This is a part of the run, {}{}. Memory that is older is included.",
+                     range.is_around_peak ? "around its peak: " : "", part);
+}
+
 }  // namespace
 
 std::vector<std::string> missing_sentences(const Completeness& found) {
   std::vector<std::string> sentences;
+  for (const Completeness::Excerpt& excerpt : found.excerpts)
+    sentences.push_back(excerpt_sentence(excerpt));
   if (found.is_whole()) return sentences;
   if (!found.is_closed) {
     sentences.emplace_back(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Callable
 
 import torch
@@ -36,6 +37,16 @@ class Answers:
     def _doubt(self, tensor: Any) -> None:
         if isinstance(tensor, torch.Tensor):
             self.on_doubt(tensor)
+
+    def doubt_first_scaled_step(self, state: Iterable[torch.Tensor]) -> None:
+        """An optimizer made its state in a step that a GPU skips if gradients are not finite."""
+        self._assumptions.add(
+            "behaviour",
+            "scaled gradients were taken to be finite; while they are not, a GPU skips steps and "
+            "has no optimizer state",
+        )
+        for tensor in state:
+            self._doubt(tensor)
 
     def chosen_at(self, line: Line) -> float | None:
         """The user's answer for a line; the file may be given by its end."""

@@ -16,6 +16,7 @@ from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.reading.answers import Answers
 from gpumemprof.estimate.engine.shapes.kernel_memory import take_nms_memory, take_unique_memory
+from gpumemprof.estimate.engine.shapes.marks import note_selected
 from gpumemprof.estimate.engine.shapes.shares import BY_CHANCE, FEW_FOUND, Share, share_of
 from gpumemprof.estimate.engine.user_lines import current_line
 from gpumemprof.estimate.engine.value_limits import limits
@@ -44,6 +45,9 @@ class DataShapes:
             "nonzero": self._nonzero,
             "masked_select": self._masked_select,
             "index": self._index,
+            "index_put": self._index_put,
+            "index_put_": self._index_put,
+            "_index_put_impl_": self._index_put,
             "_unique2": self._unique,
             "_unique": self._unique,
             "unique_consecutive": self._unique_consecutive,
@@ -136,17 +140,22 @@ class DataShapes:
 
     def _index(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensor, indices = args[:2]
-        masks = (torch.bool, torch.uint8)
-        if not any(each is not None and each.dtype in masks for each in indices):
+        if not any(map(_is_mask, indices)):
             return NotImplemented
-        places: list[Any] = []
-        for each in indices:
-            if each is None or each.dtype not in masks:
-                places.append(each)
-                continue
-            found = aten.nonzero.default(each)
-            places.extend(aten.select.int(found, 1, dim) for dim in range(each.dim()))
-        return aten.index.Tensor(tensor, places)
+        selected = aten.index.Tensor(tensor, _with_places(indices))
+        note_selected(tensor, indices, selected)
+        return selected
+
+    def _index_put(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The rule takes over the places where conditions hold."""
+        tensor, indices, values = args[:3]
+        if not tensor.is_cuda or not any(map(_is_mask, indices)):
+            return NotImplemented
+        used = [each for each in indices if each is not None]
+        if values.numel() == 1 and values.device.type == "cpu" and len(used) == 1:
+            return NotImplemented  # One number is filled in where the condition holds.
+        tensor.__dict__["_places"] = _with_places(indices)
+        return NotImplemented
 
     def _to_sparse(self, op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The elements that are not zero, of a dense tensor with all of its dimensions sparse."""
@@ -333,6 +342,22 @@ def _decided_value(tensor: torch.Tensor) -> torch.Tensor | None:
     if is_drawn(tensor) and share_of(tensor) is not None:
         return None
     return wanted_value(tensor)
+
+
+def _is_mask(index: torch.Tensor | None) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
+def _with_places(indices: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Places, one for each dimension of a condition, instead of conditions."""
+    places: list[torch.Tensor | None] = []
+    for each in indices:
+        if each is None or not _is_mask(each):
+            places.append(each)
+            continue
+        found = aten.nonzero.default(each)
+        places.extend(aten.select.int(found, 1, dim) for dim in range(each.dim()))
+    return places
 
 
 def _places(shape: torch.Size, size: int, share: Share | None) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.cuda import (
+    copies_to_cards,
     graphs,
     memory,
     old_types,
@@ -11,6 +12,7 @@ from gpumemprof.estimate.patches.cuda import (
     profilers,
     properties,
     random_numbers,
+    runtime,
     streams,
 )
 from gpumemprof.estimate.patches.patcher import Patcher
@@ -28,3 +30,5 @@ def install(patcher: Patcher, device: Device) -> None:
     graphs.install(patcher, device, private)
     old_types.install(patcher)
     profilers.install(patcher)
+    runtime.install(patcher, device)
+    copies_to_cards.install(patcher)

@@ -37,6 +37,8 @@ def install(patcher: Patcher) -> None:
             if kwargs.get(name):
                 kwargs[name] = False if name == "use_cuda" else None
         real(self, *args, **kwargs)
+        # With shapes it keeps weak references to tensors, and no module could move its parameters.
+        self.record_shapes = False
 
     @contextlib.contextmanager
     def nothing(*_: Any, **__: Any) -> Iterator[None]:

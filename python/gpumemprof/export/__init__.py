@@ -1,0 +1,1 @@
+"""``gpumemprof export``: the ranks of jobs as Parquet tables, for any engine that reads them."""

@@ -1,0 +1,78 @@
+"""JobReport: everything that is found about one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpumemprof.ranks.failures import Failures, find_failures
+from gpumemprof.ranks.groups import Grouping, find_groups
+from gpumemprof.ranks.jobs import Job, find_jobs
+from gpumemprof.ranks.leaks import Leaks, find_leaks
+from gpumemprof.ranks.outliers import Outlier, UnevenGroup, find_outliers, find_uneven_groups
+from gpumemprof.ranks.read import Found
+from gpumemprof.ranks.steps import Imbalance, find_imbalance
+from gpumemprof.ranks.summary import RankSummary
+
+__all__ = ["JobReport", "RanksReport", "make_report"]
+
+
+@dataclass
+class JobReport:
+    """One job."""
+
+    job: Job
+    nearest: RankSummary | None
+    """The rank with the least headroom; None if no rank knows its card."""
+    largest: RankSummary | None
+    """The rank with the largest peak; None if no rank has a history."""
+    grouping: Grouping
+    outliers: list[Outlier]
+    uneven_groups: list[UnevenGroup]
+    imbalance: Imbalance
+    failures: Failures
+    leaks: Leaks
+
+
+@dataclass
+class RanksReport:
+    """All jobs that were found, and what could not be read."""
+
+    jobs: list[JobReport]
+    problems: list[str]
+    notes: list[str]
+
+
+def make_report(found: Found) -> RanksReport:
+    """Compare the ranks that were read."""
+    jobs = [_report_job(job) for job in find_jobs(found.ranks)]
+    notes = list(found.notes)
+    ranks = sum(one.rank is not None for one in found.ranks)
+    if len(jobs) > 1:
+        notes.insert(0, f"there are {len(jobs)} jobs here; each is reported, the newest first")
+    for count, sentence in (
+        (found.without_recording, "without the recording: what it lists is all that is known"),
+        (found.without_summary, "without a summary: the recording was read instead"),
+    ):
+        if count and count < ranks:
+            which = "one rank is" if count == 1 else f"{count:,} ranks are"
+            notes.append(f"{which} {sentence}")
+        elif count and count == found.without_recording:
+            notes.append("there are only summaries here: recordings are needed to look closer")
+    return RanksReport(jobs, found.problems, notes)
+
+
+def _report_job(job: Job) -> JobReport:
+    known = [one for one in job.ranks if one.headroom_bytes is not None]
+    peaks = [one for one in job.ranks if one.peak_bytes is not None]
+    grouping = find_groups(job.ranks)
+    return JobReport(
+        job=job,
+        nearest=min(known, key=lambda one: one.headroom_bytes or 0, default=None),
+        largest=max(peaks, key=lambda one: one.peak_bytes or 0, default=None),
+        grouping=grouping,
+        outliers=find_outliers(grouping),
+        uneven_groups=find_uneven_groups(grouping),
+        imbalance=find_imbalance(grouping),
+        failures=find_failures(job.ranks),
+        leaks=find_leaks(job.ranks),
+    )

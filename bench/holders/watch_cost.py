@@ -5,7 +5,8 @@ without a watch take turns in one process (A B B A), each in a recording of its 
 watch is at its beginning, when it looks most often. `watch_percent` compares the times of a step,
 of the GPU or, without one, the CPU time of the training thread; `spread_percent` is the standard
 error of that. `hook_us_per_step` is the CPU time of the watch's call after a step, during which no
-other thread of the program runs Python; `process_cpu_percent` counts the thread that reads, too. Then a program that leaks is watched. The bar is 0.2 % of a step.
+other thread of the program runs Python; `process_cpu_percent` counts the thread that reads, too.
+Then a program that leaks is watched. The bar is 0.2 % of a step.
 """
 
 from __future__ import annotations

@@ -65,16 +65,18 @@ CELLS = [
 ]
 
 
-def test_a_kernel_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_by_variable", [False, True], ids=["run", "GPUMEMPROF=1"])
+def test_a_kernel_of_a_notebook(tmp_path: Path, is_by_variable: bool) -> None:
     from jupyter_client.manager import KernelManager
 
     write(tmp_path, "")
     manager = KernelManager()
-    words = [sys.executable, "-m", "gpumemprof", "run", "--cpu", "-o", "run.gmp"]
-    command = [*words, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    words = [] if is_by_variable else ["-m", "gpumemprof", "run", "--cpu", "-o", "run.gmp"]
+    kernel = ["-m", "ipykernel_launcher", "-f", "{connection_file}"]
     assert manager.kernel_spec is not None
-    manager.kernel_spec.argv = command
-    manager.start_kernel(cwd=str(tmp_path), env=environment(tmp_path))
+    manager.kernel_spec.argv = [sys.executable, *words, *kernel]
+    variables = {"GPUMEMPROF": "1"} if is_by_variable else {}
+    manager.start_kernel(cwd=str(tmp_path), env={**environment(tmp_path), **variables})
     client = manager.client()
     client.start_channels()
     try:
@@ -87,4 +89,6 @@ def test_a_kernel_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         manager.shutdown_wait_time = 60.0  # a busy machine takes its time to close the recording
         manager.shutdown_kernel()
     counted = json.loads((tmp_path / "peak.json").read_text())
-    assert peak_of(tmp_path / "run.gmp") == counted
+    (recording,) = tmp_path.glob("*.gmp")
+    assert recording.name.startswith("notebook." if is_by_variable else "run.")
+    assert peak_of(recording) == counted

@@ -13,6 +13,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, Callable
 
+from gpumemprof.torch_calls.readiness import is_imported
+
 __all__ = [
     "StorageLife",
     "address_of",
@@ -42,7 +44,9 @@ def _all_subclasses(kind: type) -> set[type]:
 
 
 def tensor_kinds() -> tuple[set[type], set[type]]:
-    """All types of tensors, and all types of untyped storages."""
+    """All types of tensors, and all types of untyped storages; none in a program without torch."""
+    if not is_imported():
+        return set(), set()
     import torch
 
     base: Any = torch._C
@@ -52,6 +56,9 @@ def tensor_kinds() -> tuple[set[type], set[type]]:
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
     """Inside, no ``__torch_function__`` of the program runs."""
+    if not is_imported():
+        yield
+        return
     import torch
 
     with torch._C.DisableTorchFunction():

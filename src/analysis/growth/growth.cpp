@@ -140,6 +140,7 @@ void GrowthSum::describe(const StepFloors& floors, Growth& growth) const {
       growth.lines.begin(), growth.lines.end(),
       [](const GrowingLine& a, const GrowingLine& b) { return a.grown_bytes > b.grown_bytes; });
   std::vector<std::pair<StackId, std::uint64_t>> grown;
+  grown.reserve(growing_.size());
   for (const auto& [key, found] : growing_)
     grown.emplace_back(StackId(static_cast<std::uint32_t>(key >> 1U)), found.bytes);
   growth.line = common_line(store_, grown);

@@ -52,7 +52,7 @@ class Decider {
       return;
     }
     if (trend.trend != Trend::growing || trend.grown_bytes < options_.least_bytes ||
-        trend.bytes_per_floor < options_.least_bytes_per_floor)
+        is_too_slow(index))
       return;
     const GrowthReason reason = reason_of(index);
     if (reason != GrowthReason::none) {
@@ -62,6 +62,22 @@ class Decider {
     decision_.leaks.push_back({index, trend, reason});
     decision_.bytes_per_floor += trend.bytes_per_floor;
     raise_to(LeakVerdict::leak);
+  }
+
+  // A list of scalars, say. What grows as slowly because a large block stays only now and then is
+  // no such list.
+  [[nodiscard]] bool is_too_slow(std::uint32_t index) const {
+    const SiteTrend& trend = trends_[index];
+    if (trend.bytes_per_floor >= options_.least_bytes_per_floor) return false;
+    constexpr std::uint64_t kTimes = 4;
+    if (trend.grown_bytes < kTimes * options_.least_bytes) return true;
+    std::int64_t blocks = 0;
+    for (const auto& [floor, change] : table_.sites[index].changes) {
+      if (floor >= trend.first_floor && floor < table_.floors.size())
+        blocks += change.born_blocks - change.freed_blocks;
+    }
+    return static_cast<double>(trend.grown_bytes) <
+           options_.least_bytes_per_floor * static_cast<double>(std::max<std::int64_t>(1, blocks));
   }
 
   [[nodiscard]] GrowthReason reason_of(std::uint32_t index) const {
@@ -104,7 +120,9 @@ class Decider {
       if (floor <= table_.floors.size() / 2) live_in_middle = born - freed;
     }
     constexpr std::int64_t kParts = 5;
-    return kParts * freed >= (kParts - 1) * born && born - freed <= live_in_middle;
+    // A floor may lie between the new block and the end of the old one.
+    const std::int64_t most_live = live_in_middle + std::max<std::int64_t>(2, live_in_middle / 4);
+    return kParts * freed >= (kParts - 1) * born && born - freed <= most_live;
   }
 
   // Whether most of what other lines allocate grows along: the inputs become longer.

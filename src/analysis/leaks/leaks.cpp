@@ -125,6 +125,7 @@ class LeakFinder {
   void describe(const std::vector<GrowingSite>& growing, bool is_cycle) {
     std::map<std::uint64_t, LeakRows> rows = collect(growing);
     std::vector<std::pair<StackId, std::uint64_t>> grown;
+    grown.reserve(growing.size());
     for (const GrowingSite& each : growing) {
       const SiteFloors& site = table_.sites[each.site];
       const AllocationSite key{site.stack, site.is_backward};
@@ -257,13 +258,13 @@ class LeakFinder {
     const DeviceFacts& facts = store_.facts().device(record_.device);
     if (!facts.total_bytes) return std::nullopt;
     std::uint64_t limit = *facts.total_bytes;
-    for (auto floor = table_.floors.rbegin(); floor != table_.floors.rend(); ++floor) {
-      if (floor->outside_bytes == kUnknownBytes) continue;
-      limit -= std::min(limit, floor->outside_bytes);
-      break;
-    }
-    if (facts.memory_fraction_at_end.value_or(facts.memory_fraction.value_or(1)) < 1) {
-      const double fraction = facts.memory_fraction_at_end.value_or(*facts.memory_fraction);
+    const auto sampled = std::ranges::find_if(
+        table_.floors.rbegin(), table_.floors.rend(),
+        [](const DeviceFloor& floor) { return floor.outside_bytes != kUnknownBytes; });
+    if (sampled != table_.floors.rend()) limit -= std::min(limit, sampled->outside_bytes);
+    const double fraction =
+        facts.memory_fraction_at_end.value_or(facts.memory_fraction.value_or(1));
+    if (fraction < 1) {
       limit = std::min(
           limit, static_cast<std::uint64_t>(fraction * static_cast<double>(*facts.total_bytes)));
     }

@@ -167,7 +167,9 @@ def test_a_hook_on_a_tensor() -> None:
         weight.register_hook(lambda gradient: kept[0] if False else gradient)
 
     install([make(places)])
-    text = texts(places)[0]
+    text, by_function = texts(places)
+    # The function that installed it refers to the weight, too.
+    assert by_function.startswith("install → closure variable 'weight._backward_hooks[")
     assert text.startswith("weight._backward_hooks[")
     assert text.endswith("closure variable 'kept[0]' of <lambda>()")
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "analysis/code/shown_file.h"
-#include "event/forwarding_sink.h"
 #include "event/plausible.h"
+#include "event/sinks/forwarding_sink.h"
 
 namespace gpumemprof {
 

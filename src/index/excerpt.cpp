@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "event/forwarding_sink.h"
+#include "event/sinks/forwarding_sink.h"
 #include "index/checkpoint_steps.h"
 #include "index/excerpt_plan.h"
 #include "store/store_source.h"

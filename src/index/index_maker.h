@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "event/forwarding_sink.h"
+#include "event/sinks/forwarding_sink.h"
 #include "index/index_file.h"
 #include "trace/reader.h"
 #include "windows/checkpoint.h"

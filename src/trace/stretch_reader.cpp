@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "event/silent_sink.h"
+#include "event/sinks/silent_sink.h"
 #include "trace/content/annotations.h"
 #include "trace/content/event_decoder.h"
 #include "trace/delivery.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/code/shown_file.h"
-#include "event/forwarding_sink.h"
+#include "event/sinks/forwarding_sink.h"
 #include "event/plausible.h"
 
 namespace gpumemprof {

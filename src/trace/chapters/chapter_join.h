@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/flat_map.h"
-#include "event/forwarding_sink.h"
+#include "event/sinks/forwarding_sink.h"
 
 namespace gpumemprof {
 

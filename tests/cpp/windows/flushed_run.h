@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/moment/pool_state.h"
-#include "event/forwarding_sink.h"
+#include "event/sinks/forwarding_sink.h"
 #include "session/recording.h"
 #include "store/store_source.h"
 

@@ -195,7 +195,7 @@ void apply_known(const Excerpt& excerpt, DeviceRecord& record) {
     if (known == excerpt.known.end() || known->event != event) continue;
     labels.source[row] = known->source;
     labels.flags[row] = known->flags;
-    if (known->name.is_none() && labels.name.empty()) continue;
+    if (known->name.is_none()) continue;  // the stretch may name it
     if (labels.name.empty()) labels.name.resize(labels.source.size(), StringId());
     labels.name[row] = known->name;
   }

@@ -72,7 +72,8 @@ void fields(Archive& archive, StepsLeftOut& x) {
 template <typename Archive>
 void fields(Archive& archive, StepFigures& x) {
   archive.all(x, x.step, x.first_event, x.last_event, x.live_bytes, x.peak_bytes, x.peak_event,
-              x.floor_bytes, x.at_peak, x.most_by_source, x.saved_for_backward_bytes, x.first_phase, x.phase_count, x.left_out);
+              x.floor_bytes, x.at_peak, x.most_by_source, x.saved_for_backward_bytes, x.first_phase,
+              x.phase_count, x.left_out);
 }
 template <typename Archive>
 void fields(Archive& archive, ModuleNode& x) {
@@ -218,10 +219,11 @@ void fields(Archive& archive, ByteRange& x) {
 template <typename Archive>
 void fields(Archive& archive, OomReport& x) {
   archive.all(x, x.event, x.wanted_bytes, x.device_free_bytes, x.largest_free_bytes, x.memory,
-              x.stack, x.cause, x.contributing, x.doubts, x.remedy_doubts, x.limit, x.is_limit_stated, x.card_bytes,
-              x.other_processes_bytes, x.outside_bytes, x.short_bytes, x.hoarded_blocks,
-              x.largest_earlier_bytes, x.grown_bytes, x.surviving_confs, x.surviving_reserved_bytes,
-              x.is_simulation_skipped, x.is_need_known);
+              x.stack, x.cause, x.contributing, x.doubts, x.remedy_doubts, x.limit,
+              x.is_limit_stated, x.card_bytes, x.other_processes_bytes, x.outside_bytes,
+              x.short_bytes, x.hoarded_blocks, x.largest_earlier_bytes, x.grown_bytes,
+              x.surviving_confs, x.surviving_reserved_bytes, x.is_simulation_skipped,
+              x.is_need_known);
 }
 template <typename Archive>
 void fields(Archive& archive, DeviceOverview& x) {
@@ -252,8 +254,8 @@ template <typename Archive>
 void fields(Archive& archive, Completeness& x) {
   archive.all(x, x.is_recording, x.is_closed, x.reason, x.problem, x.made, x.lost, x.recorded,
               x.least_lost, x.inferred_frees, x.was_paused, x.summarised, LeftOut{x.chapters},
-              x.lost_periods, x.exact_until_ns, x.excerpts, x.host_resident_bytes, x.host_available_bytes,
-              x.host_total_bytes);
+              x.lost_periods, x.exact_until_ns, x.excerpts, x.host_resident_bytes,
+              x.host_available_bytes, x.host_total_bytes);
 }
 template <typename Archive>
 void fields(Archive& archive, Overview& x) {

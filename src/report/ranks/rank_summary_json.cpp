@@ -187,6 +187,9 @@ Json summary_device_json(const Store& store, const DeviceOverview& device,
   json["leaks"] = leaks_json_of(store, device);
   json["oom_reports"] = ooms_json_of(store, device);
   json["steps"] = device.sources.steps.size();
+  std::uint64_t left_out = 0;
+  for (const StepFigures& step : device.sources.steps) left_out += step.left_out.count;
+  json["steps_left_out"] = left_out;
   return json;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -18,7 +19,9 @@
 namespace gpumemprof {
 
 inline std::string run_path(const std::string& name) {
-  return (std::filesystem::path(testing::TempDir()) / name).string();
+  // Tests run side by side, each in a process of its own.
+  return (std::filesystem::path(testing::TempDir()) / (std::to_string(getpid()) + "." + name))
+      .string();
 }
 
 struct IndexedRun {

@@ -118,7 +118,7 @@ Bytes changed(const Base& base, std::span<const std::uint8_t> changes) {
 }
 
 void read_excerpts(const RunIndex& index, DeviceIndex device) {
-  const std::vector<std::uint32_t> checkpoints = index.checkpoints(device);
+  const std::vector<std::uint32_t>& checkpoints = index.checkpoints(device);
   for (std::size_t row = 0; row + 1 < checkpoints.size(); ++row) {
     Result<std::unique_ptr<ExcerptSource>> source =
         index.excerpt(device, checkpoints[row], checkpoints[row + 1]);

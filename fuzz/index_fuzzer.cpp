@@ -135,17 +135,17 @@ void read_excerpts(const RunIndex& index, DeviceIndex device) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Base base = make_base();
+  static const Base kBase = make_base();
   if (size == 0) return 0;
   const std::span<const std::uint8_t> rest(data + 1, size - 1);
-  const std::string path = index_path(base.recording);
+  const std::string path = index_path(kBase.recording);
   if (data[0] % 8 == 0) {
     write_bytes(path, rest);
   } else {
-    write_bytes(path, changed(base, rest));
+    write_bytes(path, changed(kBase, rest));
   }
   IndexState state = IndexState::missing;
-  const std::unique_ptr<RunIndex> index = RunIndex::open(base.recording, state);
+  const std::unique_ptr<RunIndex> index = RunIndex::open(kBase.recording, state);
   if (index == nullptr) return 0;
   const Overview at_end = overview_at_end(index->at_peak(), index->at_end());
   for (const Overview* overview : {&index->at_peak(), &at_end}) {

@@ -18,6 +18,7 @@ constexpr auto kPartBlock = static_cast<trace::BlockKind>(0xC0);
 
 std::vector<std::uint64_t> stream_handles(const Store& store) {
   std::vector<std::uint64_t> streams;
+  streams.reserve(store.stream_count());
   for (std::uint32_t row = 0; row < store.stream_count(); ++row)
     streams.push_back(store.stream_handle(row));
   return streams;

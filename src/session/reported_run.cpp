@@ -16,7 +16,7 @@ Error out_of_memory(const std::string& path) {
 
 Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
                                                        const OpenOptions& options) {
-  std::unique_ptr<ReportedRun> run(new ReportedRun());
+  auto run = std::make_unique<ReportedRun>();
   run->path_ = path;
   if (const std::optional<WindowSizes> sizes = window_sizes(path)) {
     ReportedRun* const self = run.get();

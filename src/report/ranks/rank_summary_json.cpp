@@ -167,7 +167,7 @@ Json summary_card_json(const Store& store, const DeviceOverview& device,
 Json summary_device_json(const Store& store, const DeviceOverview& device,
                          const PoolOverSteps* pool) {
   const DeviceReplay& replay = device.replay;
-  const auto of_history = [&](Json value) { return replay.has_history ? value : Json(); };
+  const auto of_history = [&](const Json& value) { return replay.has_history ? value : Json(); };
   Json json = {{"device", device.name}};
   json.update(summary_card_json(store, device, pool));
   json["is_exact"] = replay.exact_from_event.has_value();

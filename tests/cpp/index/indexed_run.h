@@ -74,7 +74,7 @@ inline IndexedRun indexed(const std::string& path, std::uint32_t window,
 
 // A training run, made once.
 inline const IndexedRun& indexed_run() {
-  static const IndexedRun run = [] {
+  static const IndexedRun kRun = [] {
     long_run::LongRunOptions options;
     options.path = run_path("indexed_run.gmp");
     options.events = 200'000;
@@ -82,7 +82,7 @@ inline const IndexedRun& indexed_run() {
     EXPECT_TRUE(long_run::make_long_run(options));
     return indexed(options.path, 20'000, 15'000);
   }();
-  return run;
+  return kRun;
 }
 
 }  // namespace gpumemprof

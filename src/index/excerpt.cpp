@@ -153,7 +153,7 @@ Status ExcerptSource::deliver(EventSink& sink) {
       plan_->recording, shifting, rows_of_sink(plan_->file->rows(), copy), directory.label_blocks);
   if (!reader) return reader.error();
   Status read = reader.value()->deliver(directory.checkpoints[plan_->first],
-                                              directory.checkpoints[plan_->end].byte_offset);
+                                        directory.checkpoints[plan_->end].byte_offset);
   if (!read) return read;
   if (shifting.events() != excerpt_.end_event - excerpt_.first_event)
     return damaged_index(plan_->recording);

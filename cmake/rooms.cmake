@@ -62,6 +62,10 @@ function(gpumemprof_sources_checksum name)
   set(header "${PROJECT_BINARY_DIR}/generated/${name}/sources_checksum.h")
   add_custom_command(OUTPUT "${header}" COMMAND "${CMAKE_COMMAND}" "-DFOLDERS=${folders}" "-DOUTPUT=${header}" -P
                      "${script}" DEPENDS ${sources} "${script}" VERBATIM)
+  # Now, too: whoever looks at sources without building them needs it.
+  if(NOT EXISTS "${header}")
+    execute_process(COMMAND "${CMAKE_COMMAND}" "-DFOLDERS=${folders}" "-DOUTPUT=${header}" -P "${script}")
+  endif()
   target_sources(gpumemprof_${name} PRIVATE "${header}")
   target_include_directories(gpumemprof_${name} PRIVATE "${PROJECT_BINARY_DIR}/generated")
 endfunction()

@@ -278,6 +278,13 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        if not has_file:
+            raise InputError(
+                "cannot be read as a rank",
+                "bad_input",
+                path,
+                f"see it with: gpumemprof report {path}",
+            ) from None
         raise InputError(
             "not a summary of a rank, or a damaged one",
             "bad_input",

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any, Callable
-
-from gpumemprof.torch_calls.readiness import is_imported
 
 __all__ = [
     "StorageLife",
@@ -45,7 +44,7 @@ def _all_subclasses(kind: type) -> set[type]:
 
 def tensor_kinds() -> tuple[set[type], set[type]]:
     """All types of tensors, and all types of untyped storages; none in a program without torch."""
-    if not is_imported():
+    if "torch" not in sys.modules:
         return set(), set()
     import torch
 
@@ -56,7 +55,7 @@ def tensor_kinds() -> tuple[set[type], set[type]]:
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
     """Inside, no ``__torch_function__`` of the program runs."""
-    if not is_imported():
+    if "torch" not in sys.modules:
         yield
         return
     import torch

@@ -2,13 +2,18 @@
 // and hover take, and what the server needs. PyTorch's memory_viz on the same file, if it is given.
 //
 // usage: node bench/viewer_scale.mjs RECORDING [--memory-viz MemoryViz.js --d3 FOLDER_WITH_NODE_MODULES]
+//                                              [--json OUT] [--gpumemprof PROGRAM]
 //
-// Make recordings with bench/make_snapshot.py. memory_viz loads d3 from a CDN; here it is given d3
+// "cpu" is the time that the server's thread spent on an answer, as the server itself says; it means
+// something on a busy machine too. A recording longer than a few million events is indexed when it is
+// opened first: that run says how long it took, the next one how long opening takes with the index.
+//
+// Make recordings with bench/make_snapshot.py, long ones with build/bench/make_long_run. memory_viz loads d3 from a CDN; here it is given d3
 // as npm installs it (npm install d3@7), bundled by the viewer's own esbuild. Needs npm ci in
 // viewer/, Debian's chromium, and gpumemprof installed for the python3 on PATH.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createReadStream, readFileSync, statSync } from "node:fs";
+import { createReadStream, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
@@ -16,9 +21,12 @@ import { basename, dirname, join } from "node:path";
 const require = createRequire(new URL("../viewer/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 const python = process.env.GPUMEMPROF_PYTHON ?? "python3";
+const figures = {};
 const words = process.argv.slice(2);
 const option = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : null);
 const file = words[0];
+// Another build than the installed one: a program that takes the same arguments.
+const command = option("--gpumemprof") === null ? [python, "-m", "gpumemprof"] : [option("--gpumemprof")];
 
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 const most = (values) => Math.max(...values);
@@ -30,12 +38,18 @@ function memoryOf(pid, name) {
   return Number(line[1]) / 1024;
 }
 
+/** Of the whole process until now, user and system. */
+function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
 const launch = () =>
   chromium.launch({ executablePath: process.env.GPUMEMPROF_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--enable-precise-memory-info"] });
 
 async function startServer() {
   const began = performance.now();
-  const child = spawn(python, ["-m", "gpumemprof", "view", "--no-browser", file]);
+  const child = spawn(command[0], [...command.slice(1), "view", "--no-browser", file]);
   let printed = "";
   child.stdout.on("data", (text) => (printed += text));
   child.stderr.on("data", (text) => process.stderr.write(text));
@@ -43,7 +57,8 @@ async function startServer() {
     await new Promise((resolve) => setTimeout(resolve, 10));
     if (child.exitCode !== null) throw new Error("gpumemprof view ended");
   }
-  return { child, url: printed.match(/http:\S+/)[0], opened: performance.now() - began };
+  const opened = performance.now() - began;
+  return { child, url: printed.match(/http:\S+/)[0], opened, openedCpu: cpuSeconds(child.pid) };
 }
 
 /** From an action to the frame that shows its effect ("zoom": from what is there; "detail": all of it). */
@@ -79,7 +94,7 @@ function responses(page, action, turns) {
 }
 
 async function measureViewer() {
-  const { child, url, opened } = await startServer();
+  const { child, url, opened, openedCpu } = await startServer();
   const browser = await launch();
   try {
     const firsts = [];
@@ -91,24 +106,114 @@ async function measureViewer() {
       await page.waitForFunction(() => performance.getEntriesByName("complete").length > 0, null, { timeout: 120_000 });
       firsts.push(await page.evaluate(() => performance.getEntriesByName("complete")[0].startTime));
     }
-    console.log(`server: ready after ${(opened / 1000).toFixed(1)} s, ${memoryOf(child.pid, "VmHWM").toFixed(0)} MiB at most`);
+    figures.open = { seconds: opened / 1000, cpu_seconds: openedCpu, first_complete_ms: firsts };
+    console.log(`server: ready after ${(opened / 1000).toFixed(1)} s (${openedCpu.toFixed(1)} s of CPU), ${memoryOf(child.pid, "VmHWM").toFixed(0)} MiB at most`);
     console.log(`first complete drawing: ${ms(firsts[0])} after the page was asked for, then ${ms(firsts[1])}, ${ms(firsts[2])}`);
     for (const action of ["detail", "zoom", "hover"]) {
       await page.keyboard.press("0");
       await page.waitForTimeout(500);
       const times = await responses(page, action, 48);
+      figures[action] = { median_ms: median(times), p95_ms: nearlyAll(times), most_ms: most(times) };
       console.log(`${action}: ${ms(median(times))} median, 95 % within ${ms(nearlyAll(times))}, ${ms(most(times))} at most, of 48`);
     }
+    await measureGroupings(page);
+    await measureSingles(page);
     for (const view of ["flame", "segments", "allocations"]) {
-      const times = await viewTimes(page, view);
-      console.log(`${view} at another moment: ${ms(median(times))} median, ${ms(most(times))} at most, of ${times.length}`);
+      const { times, cpu } = await viewTimes(page, view);
+      figures[view] = { median_ms: median(times), most_ms: most(times), median_cpu_ms: median(cpu), most_cpu_ms: most(cpu) };
+      console.log(`${view} at another moment: ${ms(median(times))} median, ${ms(most(times))} at most, of ${times.length}; cpu ${ms(median(cpu))} median, ${ms(most(cpu))} at most`);
+    }
+    for (const [axis, found] of Object.entries(await tileTimes(page))) {
+      figures[`tiles ${axis}`] = found;
+      for (const { level, cpu, wall } of found) console.log(`tile on the axis of ${axis}, level ${level}: cpu ${ms(cpu[0])} first, ${ms(cpu[1])} again; ${ms(wall[0])} and ${ms(wall[1])}`);
     }
     const heap = await page.evaluate(() => performance.memory.usedJSHeapSize / 2 ** 20);
+    figures.memory = { page_mib: heap, server_mib: memoryOf(child.pid, "VmHWM") };
     console.log(`page: ${heap.toFixed(0)} MiB of JavaScript heap; server ${memoryOf(child.pid, "VmHWM").toFixed(0)} MiB at most`);
   } finally {
     await browser.close();
     child.kill("SIGINT");
     await once(child, "close");
+  }
+}
+
+/** The processor time that the page's main thread used during something, in ms: on a busy machine it says more than a clock. */
+async function cpuOfPage(page, body) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+  const before = await spent();
+  const result = await body();
+  const cpu = (await spent()) - before;
+  await session.detach();
+  return { result, cpu };
+}
+
+const complete = (page) => page.waitForFunction(() => document.querySelector(".view.timeline canvas").dataset.complete === "true", null, { timeout: 120_000 });
+
+/** Every grouping, twice: until it is drawn, and the longest time for which the page did not answer meanwhile. */
+async function measureGroupings(page) {
+  await page.keyboard.press("0");
+  await complete(page);
+  const groupings = await page.locator("[aria-label='Group by'] option").evaluateAll((all) => all.map((option) => option.value));
+  for (const by of [...groupings, ...groupings]) {
+    const { result: found, cpu } = await cpuOfPage(page, () => page.evaluate(async (value) => {
+      const canvas = document.querySelector(".view.timeline canvas");
+      const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+      const select = document.querySelector("[aria-label='Group by']");
+      let longest = 0;
+      const observer = new PerformanceObserver((list) => list.getEntries().forEach(({ duration }) => (longest = Math.max(longest, duration))));
+      observer.observe({ entryTypes: ["longtask"] });
+      const began = performance.now();
+      canvas.dataset.complete = "";
+      select.value = value;
+      select.dispatchEvent(new Event("change"));
+      do await frame();
+      while (canvas.dataset.complete !== "true" && performance.now() - began < 30_000);
+      const took = performance.now() - began;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      observer.disconnect();
+      return { took, longest };
+    }, by));
+    (figures.groupings ??= []).push({ by, cpu, ...found });
+    console.log(`grouping by ${by}: drawn after ${ms(found.took)}, cpu of the page ${ms(cpu)}; longest task of the page ${found.longest === 0 ? "below 50 ms" : ms(found.longest)}`);
+  }
+}
+
+/** Zooming among single allocations: until something is drawn, until all detail is there; and what the server needs. */
+async function measureSingles(page) {
+  await page.getByLabel("Group by").selectOption("allocation");
+  await complete(page);
+  for (const action of ["zoom", "detail"]) {
+    await page.keyboard.press("0");
+    await page.waitForTimeout(500);
+    await complete(page);
+    const { result: times, cpu } = await cpuOfPage(page, () => responses(page, action, 48));
+    figures[`singles ${action}`] = { median_ms: median(times), p95_ms: nearlyAll(times), most_ms: most(times), page_cpu_ms: cpu / 48 };
+    console.log(`single allocations, ${action}: cpu of the page ${ms(cpu / 48)} each; ${ms(median(times))} median, 95 % within ${ms(nearlyAll(times))}, ${ms(most(times))} at most, of 48`);
+  }
+  const found = await page.evaluate(async () => {
+    const token = sessionStorage.getItem("gpumemprof-token");
+    const { events, group_bys, peak_bytes } = (await (await fetch(`/api/meta?token=${token}`)).json()).files[0].devices[0];
+    const all = [];
+    for (let zoom = 1; zoom <= events / 200; zoom *= 8) {
+      const [width, cpu, wall] = [Math.floor(events / zoom), [], []];
+      const from = Math.floor((events - width) * 0.4);
+      let bands = 0;
+      for (let turn = 0; turn < 2; turn++) {
+        const began = performance.now();
+        const response = await fetch(`/api/singles?file=0&device=0&from=${from}&to=${from + width}&by=${group_bys[0]}&axis=event&least_bytes=${Math.floor((0.75 * peak_bytes) / 550)}&least_length=${Math.floor((1.5 * width) / 880)}&most=6000&token=${token}`);
+        bands = (await response.json()).row.length;
+        wall.push(performance.now() - began);
+        cpu.push(Number(response.headers.get("server-timing")?.match(/dur=([\d.]+)/)?.[1] ?? 0));
+      }
+      all.push({ width, bands, cpu, wall });
+    }
+    return all;
+  });
+  figures.singles = found;
+  for (const { width, bands, cpu, wall } of found) {
+    console.log(`single allocations of ${width} events: ${bands} bands, cpu ${ms(cpu[0])} first, ${ms(cpu[1])} again; ${ms(wall[0])} and ${ms(wall[1])}`);
   }
 }
 
@@ -124,18 +229,44 @@ async function viewTimes(page, view) {
   return page.evaluate(
     async ([name, device, last]) => {
       const token = sessionStorage.getItem("gpumemprof-token");
-      const times = [];
+      const [times, cpu] = [[], []];
       for (let turn = 1; turn <= 15; turn++) {
         const at = Math.floor((last * ((turn * 37) % 101)) / 101);
         const question = { flame: `flame?${device}&position=${at}&by=stack`, segments: `segments?${device}&position=${at}&by=line`, allocations: `allocations?${device}&live_at=${at}&limit=100` }[name];
         const began = performance.now();
-        await (await fetch(`/api/${question}&token=${token}`)).json();
+        const response = await fetch(`/api/${question}&token=${token}`);
+        await response.json();
         times.push(performance.now() - began);
+        cpu.push(Number(response.headers.get("server-timing")?.match(/dur=([\d.]+)/)?.[1] ?? 0));
       }
-      return times;
+      return { times, cpu };
     },
     [view, named, events],
   );
+}
+
+/** One tile of every second level, each twice: what is read for it stays open. */
+function tileTimes(page) {
+  return page.evaluate(async () => {
+    const token = sessionStorage.getItem("gpumemprof-token");
+    const { deepest_level: deepest, group_bys } = (await (await fetch(`/api/meta?token=${token}`)).json()).files[0].devices[0];
+    const found = { event: [], time: [] };
+    for (const axis of ["event", "time"]) {
+      for (let level = 0; level <= deepest; level += 2) {
+        const index = Math.floor(2 ** level * (0.1 + (0.37 * level) % 0.8));
+        const [cpu, wall] = [[], []];
+        for (let turn = 0; turn < 2; turn++) {
+          const began = performance.now();
+          const response = await fetch(`/api/tile?file=0&device=0&by=${group_bys[0]}&axis=${axis}&level=${level}&index=${index}&token=${token}`);
+          await response.json();
+          wall.push(performance.now() - began);
+          cpu.push(Number(response.headers.get("server-timing")?.match(/dur=([\d.]+)/)?.[1] ?? 0));
+        }
+        found[axis].push({ level, cpu, wall });
+      }
+    }
+    return found;
+  });
 }
 
 /** memory_viz as PyTorch's own page uses it, the snapshot served instead of written into the page. */
@@ -195,6 +326,8 @@ add_local_files([{name: "snapshot.pickle", base64}], "Active Memory Timeline");
   }
 }
 
+figures.file = { path: file, mib: statSync(file).size / 2 ** 20 };
 console.log(`${file}: ${(statSync(file).size / 2 ** 20).toFixed(0)} MiB`);
 await measureViewer();
 if (option("--memory-viz") !== null) await measureMemoryViz(option("--memory-viz"), option("--d3"));
+if (option("--json") !== null) writeFileSync(option("--json"), `${JSON.stringify(figures, null, 1)}\n`);

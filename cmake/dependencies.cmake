@@ -27,6 +27,7 @@ target_compile_definitions(fmt::fmt-header-only INTERFACE FMT_HEADER_ONLY=1)
 gpumemprof_find_headers(CLI11 TARGET CLI11::CLI11 HEADER CLI/CLI.hpp DEBIAN libcli11-dev)
 gpumemprof_find_headers(nlohmann_json TARGET nlohmann_json::nlohmann_json HEADER nlohmann/json.hpp DEBIAN
                         nlohmann-json3-dev)
+gpumemprof_find_headers(protozero TARGET protozero::protozero HEADER protozero/pbf_writer.hpp DEBIAN libprotozero-dev)
 
 find_package(ZLIB QUIET)
 if(NOT ZLIB_FOUND)

@@ -1,6 +1,7 @@
 # The Python module gpumemprof._core, from python/bindings.
 
-find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+# From 3.12 on, one module serves every later Python: scikit-build-core then names the component and the version.
+find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 
 # scikit-build-core puts nanobind on the search path; outside of it, ask the interpreter.
 find_package(nanobind CONFIG QUIET)
@@ -19,8 +20,18 @@ if(NOT bindings)
   message(WARNING "python/bindings holds no sources yet: gpumemprof._core is not built.")
   return()
 endif()
-nanobind_add_module(_core NB_STATIC NB_SUPPRESS_WARNINGS ${bindings})
+set(stable_abi "")
+if(SKBUILD_SABI_VERSION)
+  set(stable_abi STABLE_ABI)
+endif()
+nanobind_add_module(_core ${stable_abi} NB_STATIC NB_SUPPRESS_WARNINGS ${bindings})
 gpumemprof_join_folders(_core ${bindings})
+if(stable_abi)
+  # nanobind uses stderr, which Python.h brings only outside of the stable ABI; GNU's standard library happens to as well.
+  foreach(target nanobind-static-abi3 _core)
+    target_compile_options(${target} PRIVATE "SHELL:-include cstdio")
+  endforeach()
+endif()
 target_link_libraries(_core PRIVATE gpumemprof_session gpumemprof_report gpumemprof_cli gpumemprof_capture
                                     gpumemprof_estimate gpumemprof_follow gpumemprof_build_flags)
 # The module lives beside libtorch and its libraries: nothing of ours but its entry may be seen, not even templates of

@@ -157,6 +157,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const DeviceIndex device : index->devices()) {
     (void)index->pyramid(device);
+    (void)index->spans(device);
+    (void)index->failures(device);
+    for (std::size_t number = 0; number < index->checkpoints(device).size(); ++number)
+      (void)index->checkpoint(device, number);
     read_excerpts(*index, device);
   }
   return 0;

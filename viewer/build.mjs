@@ -1,13 +1,15 @@
-// Bundles the viewer into one page without any external reference:
-// python/gpumemprof/data/viewer.html. With --check it only reports whether that file matches these
-// sources.
+// Bundles each page into one file without any external reference: viewer.html and ranks.html in
+// python/gpumemprof/data. With --check it only reports whether these files match the sources.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const target = here("../python/gpumemprof/data/viewer.html");
+const pages = [
+  { name: "viewer.html", script: "src/main.ts", style: "src/style/style.css", shell: "src/page/page.html" },
+  { name: "ranks.html", script: "src/ranks/main.ts", style: "src/ranks/ranks.css", shell: "src/ranks/page.html" },
+];
 
 async function bundle(entry) {
   const result = await build({
@@ -25,30 +27,35 @@ async function bundle(entry) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-const script = await bundle("src/main.ts");
-const style = await bundle("src/style/style.css");
-// Only this exact script and style may run; the page may connect only to its own server.
-const policy = [
-  "default-src 'none'",
-  `script-src ${hash(script)}`,
-  `style-src ${hash(style)}`,
-  "connect-src 'self'",
-  "img-src data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-].join("; ");
-const page = readFileSync(here("src/page/page.html"), "utf8")
-  .replace("{{policy}}", () => policy)
-  .replace("{{style}}", () => style)
-  .replace("{{script}}", () => script);
+async function assemble(page) {
+  const script = await bundle(page.script);
+  const style = await bundle(page.style);
+  // Only this exact script and style may run; the page may connect only to its own server.
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(script)}`,
+    `style-src ${hash(style)}`,
+    "connect-src 'self'",
+    "img-src data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  return readFileSync(here(page.shell), "utf8")
+    .replace("{{policy}}", () => policy)
+    .replace("{{style}}", () => style)
+    .replace("{{script}}", () => script);
+}
 
-if (process.argv.includes("--check")) {
-  if (readFileSync(target, "utf8") !== page) {
-    console.error("python/gpumemprof/data/viewer.html is not what viewer/ gives: run npm run build in viewer/.");
-    process.exit(1);
+for (const page of pages) {
+  const target = here(`../python/gpumemprof/data/${page.name}`);
+  const text = await assemble(page);
+  if (!process.argv.includes("--check")) {
+    writeFileSync(target, text);
+    console.log(`${page.name}: ${(text.length / 1024).toFixed(0)} KiB`);
+  } else if (readFileSync(target, "utf8") === text) {
+    console.log(`${page.name} is what viewer/ gives.`);
+  } else {
+    console.error(`python/gpumemprof/data/${page.name} is not what viewer/ gives: run npm run build in viewer/.`);
+    process.exitCode = 1;
   }
-  console.log("viewer.html is what viewer/ gives.");
-} else {
-  writeFileSync(target, page);
-  console.log(`viewer.html: ${(page.length / 1024).toFixed(0)} KiB`);
 }

@@ -26,6 +26,11 @@ async function shoot(files, name, hash, prepare = async () => {}, height = 720) 
 }
 
 await shoot([demo], "timeline", "#axis=event", (page) => page.mouse.move(560, 560));
+const failed = relative(root, snapshot("oom_fragmented"));
+const leaking = relative(root, snapshot("leak_loss_history"));
+await shoot([failed], "landing", "", (page) => page.getByTestId("verdict-text").waitFor());
+await shoot([leaking], "steps", "#view=steps", (page) => page.getByTestId("growing-lines").waitFor(), 640);
+await shoot([training], "whatif", "#view=whatif&with=checkpointing%20autocast_bf16&fit=24", (page) => page.getByTestId("together").waitFor(), 900);
 await shoot([demo], "flame", "#view=flame");
 await shoot([demo], "segments", "#view=segments&axis=event");
 await shoot([demo], "allocations", "#view=allocations&axis=event", async (page) => {

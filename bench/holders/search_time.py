@@ -67,10 +67,21 @@ def _in_graphs() -> tuple[list[Any], Any]:
     return batches, [model(batch).mean() for batch in batches]
 
 
+def _in_arrays() -> tuple[list[Any], Any]:
+    """Known to no garbage collector: every container is read for them."""
+    tensors = [torch.zeros(16) for _ in range(500)]
+    return tensors, {"frames": [tensor.numpy() for tensor in tensors]}
+
+
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     others = _objects(count * 2 // 5)  # each comes with lists of its own
-    cases: list[Callable[[], tuple[list[Any], Any]]] = [_in_a_list, _in_instances, _in_graphs]
+    cases: list[Callable[[], tuple[list[Any], Any]]] = [
+        _in_a_list,
+        _in_instances,
+        _in_graphs,
+        _in_arrays,
+    ]
     for case in cases:
         tensors, holder = case()
         places = _places(tensors)

@@ -12,6 +12,7 @@ not. Files are written once if --folder is given, and used again.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import random
 import resource
@@ -107,24 +108,19 @@ def head_of(
     }
 
 
-def summary(rank: int, ranks: int, steps: int, outlier: int, failed: int) -> str:
-    """One rank: stages differ by design, and every step of every rank by some noise."""
-    data = ranks // (PIPELINE * TENSOR)
-    place = {"pp": rank // (TENSOR * data), "tp": rank // data % TENSOR, "dp": rank % data}
-    chance = random.Random(rank)
-    base = (40 + 3 * place["pp"]) * GIB
-    ended = steps
-    peaks = [base + chance.randrange(64) * MIB for _ in range(ended)]
-    if rank == outlier:
-        peaks[min(OUTLIER_STEP, ended - 1)] += 12 * GIB
+# So many different columns of noise for each stage: making them takes most of the time.
+NOISES = 61
+
+
+@functools.cache
+def body(stage: int, noise: int, steps: int, is_outlier: bool) -> tuple[list[int], str]:
+    """The peaks of all steps, and what follows the first line."""
+    chance = random.Random(noise)
+    base = (40 + 3 * stage) * GIB
+    peaks = [base + chance.randrange(64) * MIB for _ in range(steps)]
+    if is_outlier:
+        peaks[min(OUTLIER_STEP, steps - 1)] += 12 * GIB
     peak = max(peaks)
-    by_source = {
-        name: {"at_peak": peak // len(SOURCES), "most": peak // 5, "provenance": "measured"}
-        for name in SOURCES
-    }
-    if rank == outlier:
-        by_source["activations"]["at_peak"] += 10 * GIB
-    last_ns = START_NS + ended * 1_000_000_000
     sites = [
         {"line": f"model/layers/block.py:{100 + row} forward", "bytes": peak // (row + 20)}
         for row in range(24)
@@ -133,16 +129,32 @@ def summary(rank: int, ranks: int, steps: int, outlier: int, failed: int) -> str
         {"module": f"model.layers.{row}.self_attention", "bytes": peak // (row + 20)}
         for row in range(24)
     ]
-    head = head_of(rank, ranks, place, rank == failed, last_ns)
-    head["devices"] = [device_of(rank, peaks, by_source, last_ns)]
     noisy = ("peak_bytes", peaks)
-    quiet = [(name, [base // 9] * ended) for name in ("floor_bytes", "outside_bytes")]
+    quiet = [(name, [base // 9] * steps) for name in ("floor_bytes", "outside_bytes")]
     reserved = ("reserved_bytes", [value + 4 * GIB for value in peaks])
     most = [(f"most {name}", [value // 7 for value in peaks]) for name in SOURCES]
-    columns = [("step", list(range(1, ended + 1))), noisy, *quiet, reserved, *most]
+    columns = [("step", list(range(1, steps + 1))), noisy, *quiet, reserved, *most]
     held = {"device": 0, "sites": sites, "sites_left_out": 40, "modules": modules}
-    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in (head, held))
-    return text + "".join(column(name, values) for name, values in columns)
+    text = json.dumps(held, separators=(",", ":")) + "\n"
+    return peaks, text + "".join(column(name, values) for name, values in columns)
+
+
+def summary(rank: int, ranks: int, steps: int, outlier: int, failed: int) -> str:
+    """One rank: stages differ by design, and every step of every rank by some noise."""
+    data = ranks // (PIPELINE * TENSOR)
+    place = {"pp": rank // (TENSOR * data), "tp": rank // data % TENSOR, "dp": rank % data}
+    peaks, rest = body(place["pp"], rank % NOISES, steps, rank == outlier)
+    peak = max(peaks)
+    by_source = {
+        name: {"at_peak": peak // len(SOURCES), "most": peak // 5, "provenance": "measured"}
+        for name in SOURCES
+    }
+    if rank == outlier:
+        by_source["activations"]["at_peak"] += 10 * GIB
+    last_ns = START_NS + steps * 1_000_000_000
+    head = head_of(rank, ranks, place, rank == failed, last_ns)
+    head["devices"] = [device_of(rank, peaks, by_source, last_ns)]
+    return json.dumps(head, separators=(",", ":")) + "\n" + rest
 
 
 def write(folder: Path, ranks: int, steps: int, outlier: int, failed: int) -> None:

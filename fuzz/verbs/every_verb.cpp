@@ -16,8 +16,8 @@
 #include "report/text/overview/overview_text.h"
 #include "report/text/whatif_text.h"
 #include "session/formats.h"
+#include "session/html/view_html.h"
 #include "session/view.h"
-#include "session/view_html.h"
 
 namespace gpumemprof::fuzz {
 namespace {
@@ -137,10 +137,11 @@ class Verbs {
   }
 
   void ask_device(const View& view, DeviceName name) {
-    const Result<const DeviceView*> found = view.device(name);
-    if (!found) return promise_sentence(found.error());
-    const DeviceView& device = *found.value();
+    const DeviceView& device = *view.whole(name);
     answered(view.answer(view::OverlaysQuestion{name}));
+    answered(view.answer(view::StepsQuestion{name}));
+    answered(view.answer(view::AdviceQuestion{name, std::nullopt}));
+    answered(view.answer(view::TogetherQuestion{name, "checkpointing+autocast_bf16"}));
     for (const GroupBy by : kGroupBys) {
       answered(view.answer(view::GroupsQuestion{name, by}));
       for (const Axis axis : {Axis::event, Axis::time}) {
@@ -187,8 +188,17 @@ class Verbs {
     answered(view.answer(question));
     answered(view.answer(
         view::AllocationQuestion{name, choices_.below(device.record().allocations.size() + 2)}));
-    answered(view.answer(view::BandsQuestion{name, some_position(device), some_position(device),
-                                             choices_.below(400)}));
+    answered(view.answer(view::SinglesQuestion{
+        name, some_position(device), some_position(device),
+        kGroupBys[choices_.below(std::size(kGroupBys))],
+        choices_.one_in(2) ? Axis::time : Axis::event, odd_number(choices_, 4096),
+        static_cast<std::int64_t>(odd_number(choices_, 99)), choices_.below(400)}));
+    if (choices_.one_in(8)) answered(view.answer(view::SettingsQuestion{name}));
+    answered(view.answer(view::RangeQuestion{name, some_position(device), some_position(device)}));
+    answered(
+        view.answer(view::RangeFlameQuestion{name, some_position(device), some_position(device),
+                                             kRangeParts[choices_.below(std::size(kRangeParts))],
+                                             kFlameBys[choices_.below(std::size(kFlameBys))]}));
   }
 
   void view() {
@@ -200,9 +210,10 @@ class Verbs {
     if (!choices_.one_in(4)) return;
     ViewHtmlOptions options;
     options.most_bytes = 400'000 + choices_.below(500'000);
-    const ViewHtml made =
+    const Result<ViewHtml> made =
         write_view_html(view, "<!doctype html><title>x</title><!--data-->", options);
-    promise(made.html.size() <= options.most_bytes + 2'000'000, "a page keeps to its size");
+    promise(made.ok(), "a page can be written");
+    promise(made.value().html.size() <= options.most_bytes + 2'000'000, "a page keeps to its size");
   }
 
   WhatIfOptions what_if() {
@@ -252,7 +263,7 @@ class Verbs {
 
   void convert_to_all() {
     for (const Format& format : formats()) {
-      const std::string path = folder_ + "/converted";
+      const std::string path = folder_ + "/converted." + std::string(format.name);
       if (format.write == nullptr) continue;
       const Status written = format.write(recording_, path, FileSink::Existing::replace);
       if (!written) {

@@ -32,7 +32,7 @@ void check(const Status& status) {
 
 int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
           bool waits_for_events, const nb::dict& facts, bool is_predicted, std::uint64_t keep_bytes,
-          std::uint64_t chapter_events) {
+          std::uint64_t chapter_events, bool native_stacks) {
   capture::StartOptions options;
   options.path = to_text(path);
   options.memory = is_cpu ? capture::MemoryKind::cpu : capture::MemoryKind::cuda;
@@ -43,6 +43,7 @@ int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
   options.is_predicted = is_predicted;
   options.keep_bytes = keep_bytes;
   options.chapter_events = chapter_events;
+  options.native_stacks = native_stacks;
   Result<capture::RecordingNumber> number = [&] {
     const nb::gil_scoped_release no_gil;
     return capture::start(options);
@@ -285,7 +286,7 @@ void bind_capture(nb::module_& module) {
   module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
              nb::arg("with_stacks"), nb::arg("waits_for_events"), nb::arg("facts"),
              nb::arg("is_predicted") = false, nb::arg("keep_bytes") = 0,
-             nb::arg("chapter_events") = 0);
+             nb::arg("chapter_events") = 0, nb::arg("native_stacks") = false);
   module.def("capture_watch_exit", &capture::watch_exit);
   module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
              nb::call_guard<nb::gil_scoped_release>());
@@ -313,7 +314,17 @@ void bind_capture(nb::module_& module) {
   module.def("capture_end_self_test", capture::end_self_test, nb::arg("recording"),
              nb::arg("has_passed"));
   module.def("capture_watch_card", capture::watch_card, nb::arg("device"), nb::arg("uuid"));
+  module.def(
+      "capture_start_later",
+      [](int recording, const std::vector<nb::bytes>& words, double seconds) {
+        std::vector<std::string> texts;
+        texts.reserve(words.size());
+        for (const nb::bytes& word : words) texts.push_back(to_text(word));
+        capture::start_later(recording, texts, seconds);
+      },
+      nb::arg("recording"), nb::arg("words"), nb::arg("seconds"));
   module.def("capture_prepare_stacks", [] { check(capture::prepare_stacks()); });
+  module.def("capture_check_native_stacks", [] { check(capture::check_native_stacks()); });
   module.def("capture_attach_autograd", [] { check(capture::attach_autograd()); });
   module.def("capture_follow_libraries", capture::follow_autograd_of_libraries);
   module.def("capture_validate_autograd", validate_autograd, nb::arg("first"),

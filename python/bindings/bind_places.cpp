@@ -38,9 +38,10 @@ bool gather_tensors(const nb::list& groups, const nb::tuple& kinds,
     if (!PyDict_Check(group.ptr())) return false;
     PyObject* members = PyDict_GetItem(group.ptr(), kKey);
     if (members == nullptr || !PyList_Check(members)) return false;
-    const Py_ssize_t count = PyList_GET_SIZE(members);
+    const Py_ssize_t count = PyList_Size(members);
     for (Py_ssize_t index = 0; index < count; ++index) {
-      PyObject* tensor = PyList_GET_ITEM(members, index);
+      PyObject* tensor = PyList_GetItem(members, index);
+      if (tensor == nullptr) throw nb::python_error();
       const auto* kind = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
       bool is_plain = false;
       for (const nb::handle each : kinds) is_plain = is_plain || each.ptr() == kind;

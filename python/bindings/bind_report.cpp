@@ -7,6 +7,7 @@
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
 #include "session/ranks/rank_summary.h"
+#include "session/ranks/summary_file.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -56,14 +57,36 @@ nb::str report_text(const RecordingHandle& handle, const std::string& moment, st
                 });
 }
 
-nb::bytes rank_summary_of(const nb::bytes& path) {
+nb::bytes rank_summary_of(const nb::bytes& path, bool is_running) {
   const std::string native_path(path.c_str(), path.size());
   Result<std::string> made = [&] {
     const nb::gil_scoped_release no_gil;
-    return rank_summary(native_path);
+    return rank_summary(native_path, is_running);
   }();
   const std::string text = value_or_raise(std::move(made));
   return nb::bytes(text.data(), text.size());
+}
+
+nb::bytes numbers_of(const std::vector<std::int64_t>& values) {
+  return nb::bytes(reinterpret_cast<const char*>(values.data()),
+                   values.size() * sizeof(std::int64_t));
+}
+
+// The head, and for each device the line of what it holds, its steps and their peaks, as bytes of
+// 64-bit numbers; None if the file is not in the usual form.
+nb::object summary_file_of(const nb::bytes& path) {
+  const std::string native_path(path.c_str(), path.size());
+  const std::optional<SummaryFile> file = [&] {
+    const nb::gil_scoped_release no_gil;
+    return read_summary_file(native_path);
+  }();
+  if (!file) return nb::none();
+  nb::list devices;
+  for (const SummaryOfDevice& device : file->devices) {
+    devices.append(nb::make_tuple(nb::bytes(device.held.data(), device.held.size()),
+                                  numbers_of(device.steps), numbers_of(device.peaks)));
+  }
+  return nb::make_tuple(nb::bytes(file->head.data(), file->head.size()), devices);
 }
 
 }  // namespace
@@ -71,7 +94,8 @@ nb::bytes rank_summary_of(const nb::bytes& path) {
 void bind_report(nb::module_& module) {
   module.def("format_bytes", format_bytes, nb::arg("size_bytes"));
   module.def("parse_bytes", parse_bytes, nb::arg("text"));
-  module.def("rank_summary", rank_summary_of, nb::arg("path"));
+  module.def("rank_summary", rank_summary_of, nb::arg("path"), nb::arg("is_running") = false);
+  module.def("read_summary_file", summary_file_of, nb::arg("path"));
   module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
              nb::arg("device").none(), nb::arg("top").none());
   module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),

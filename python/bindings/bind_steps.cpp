@@ -44,7 +44,7 @@ struct Expected {
 };
 
 bool refers_to(const nb::object& reference, nb::handle object) {
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030D0000 && !defined(Py_LIMITED_API)
   PyObject* found = nullptr;
   if (PyWeakref_GetRef(reference.ptr(), &found) != 1) return false;
   Py_DECREF(found);

@@ -1,8 +1,14 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings.h"
+#include "report/arrow/batch.h"
 #include "report/arrow/table.h"
+#include "report/text/overview/completeness_text.h"
+#include "session/tables/run_tables.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -49,6 +55,97 @@ arrow::Table table_of(const RecordingHandle& handle, arrow::TableKind kind) {
   return {std::shared_ptr<const Store>(handle.recording, &handle.recording->store()), kind};
 }
 
+nb::object bytes_of(const std::vector<std::uint32_t>* numbers) {
+  if (numbers == nullptr) return nb::none();
+  return nb::bytes(reinterpret_cast<const char*>(numbers->data()),
+                   numbers->size() * sizeof(std::uint32_t));
+}
+
+// A batch of all rows of the part's record, by Arrow's PyCapsule protocol.
+nb::tuple batch_of(TablePart& part) {
+  auto schema = std::make_unique<ArrowSchema>();
+  arrow::export_table_schema(part.kind, schema.get());
+  auto array = std::make_unique<ArrowArray>();
+  // The run owns its store, and outlives the call.
+  const std::shared_ptr<const Store> store(std::shared_ptr<const Store>(), &part.store);
+  arrow::export_batch(store, part.kind, part.device, array.get(), std::move(part.other));
+  return nb::make_tuple(capsule_of(std::move(schema), "arrow_schema"),
+                        capsule_of(std::move(array), "arrow_array"));
+}
+
+nb::object object_of(const Cell& cell) {
+  if (const auto* number = std::get_if<std::int64_t>(&cell)) return nb::int_(*number);
+  if (const auto* text = std::get_if<std::string>(&cell)) return to_str(*text);
+  return nb::none();
+}
+
+nb::dict columns_of(const SmallTable& table) {
+  nb::dict columns;
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    nb::list values;
+    for (const std::vector<Cell>& row : table.rows) values.append(object_of(row[column]));
+    columns[table.columns[column].c_str()] = values;
+  }
+  return columns;
+}
+
+// Calls `show(name, batch, rows, first, count)` for each part of a table that is wanted: the batch
+// is a pair of capsules, which are valid until it returns; of its rows, those listed are meant, or
+// if there are none the range. Small tables go to `show_small(name, columns)`.
+Status show_wanted(TabledRun& run, std::optional<DeviceIndex> device,
+                   const std::vector<std::string>& wanted, const nb::callable& show,
+                   const nb::callable& show_small) {
+  return show_tables(
+      run, device,
+      {[&](std::string_view name) { return std::ranges::find(wanted, name) != wanted.end(); },
+       [&](TablePart& part) {
+         const nb::gil_scoped_acquire gil;
+         show(std::string(part.name), batch_of(part), bytes_of(part.rows), part.first, part.count);
+       },
+       [&](const SmallTable& table) {
+         const nb::gil_scoped_acquire gil;
+         show_small(table.name, columns_of(table));
+       }});
+}
+
+// What is missing from the run, in sentences; where it was cut off, that is the second.
+nb::tuple missing_of(const TabledRun& run) {
+  nb::list missing;
+  Completeness completeness = run.completeness();
+  completeness.excerpts.clear();  // what was not asked for is not missing
+  for (const std::string& sentence : text::missing_sentences(completeness))
+    missing.append(to_str(sentence));
+  const std::optional<Error> cut = run.cut();
+  return nb::make_tuple(missing, cut ? nb::object(to_str(cut->sentence())) : nb::none());
+}
+
+nb::tuple show_tables_of_file(const nb::bytes& path, std::optional<DeviceIndex> device,
+                              const std::vector<std::string>& wanted, const nb::callable& show,
+                              const nb::callable& show_small) {
+  const std::string native_path(path.c_str(), path.size());
+  Result<std::unique_ptr<TabledRun>> run = [&]() -> Result<std::unique_ptr<TabledRun>> {
+    const nb::gil_scoped_release no_gil;
+    Result<std::unique_ptr<TabledRun>> opened = TabledRun::open(native_path);
+    if (!opened) return opened;
+    const Status shown = show_wanted(*opened.value(), device, wanted, show, show_small);
+    if (!shown) return shown.error();
+    return opened;
+  }();
+  return missing_of(*value_or_raise(std::move(run)));
+}
+
+nb::tuple show_tables_of_recording(const RecordingHandle& handle, std::optional<DeviceIndex> device,
+                                   const std::vector<std::string>& wanted, const nb::callable& show,
+                                   const nb::callable& show_small) {
+  const std::unique_ptr<TabledRun> run = TabledRun::of(handle.recording);
+  Status shown = [&] {
+    const nb::gil_scoped_release no_gil;
+    return show_wanted(*run, device, wanted, show, show_small);
+  }();
+  static_cast<void>(value_or_raise(std::move(shown)));
+  return missing_of(*run);
+}
+
 }  // namespace
 
 void bind_tables(nb::module_& module) {
@@ -74,6 +171,10 @@ void bind_tables(nb::module_& module) {
       .def("__arrow_c_schema__", arrow_schema, "The schema, by Arrow's PyCapsule protocol.")
       .def("__arrow_c_stream__", arrow_stream, nb::arg("requested_schema").none() = nb::none(),
            "The rows, one batch a device, by Arrow's PyCapsule protocol.");
+  module.def("show_tables", show_tables_of_file, nb::arg("path"), nb::arg("device").none(),
+             nb::arg("wanted"), nb::arg("show"), nb::arg("show_small"));
+  module.def("show_tables", show_tables_of_recording, nb::arg("recording"),
+             nb::arg("device").none(), nb::arg("wanted"), nb::arg("show"), nb::arg("show_small"));
   nb::enum_<arrow::TableKind>(module, "TableKind")
       .value("events", arrow::TableKind::events)
       .value("allocations", arrow::TableKind::allocations)

@@ -107,6 +107,20 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """For ``%load_ext gpumemprof`` in IPython and notebooks."""
+    from gpumemprof.integrations.notebook import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """For ``%unload_ext gpumemprof``."""
+    from gpumemprof.integrations.notebook import magics
+
+    magics.unload(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from gpumemprof import _core
 from gpumemprof._data import demo_path, viewer_path
-from gpumemprof.ranks.folders import are_ranks_named
+from gpumemprof.ranks.folders import are_ranks_among
 
 _ENVIRONMENT_CODE = 4
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.live import command as live
 
         return _printing(live.main, given[1:])
-    if given and (given[0] == "ranks" or (given[0] == "report" and are_ranks_named(given[1:]))):
+    if given and (given[0] == "ranks" or (given[0] == "report" and are_ranks_among(given[1:]))):
         from gpumemprof.ranks import command as ranks
 
         return _printing(ranks.main, given[1:])
@@ -88,11 +88,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpumemprof.export import command as export
 
         return _printing(export.main, given[1:])
+    if given and given[0] == "convert":
+        from gpumemprof.export import convert
+
+        if convert.is_wanted(given[1:]):
+            return _printing(convert.main, given[1:])
     if given and given[0] == "advise":
         from gpumemprof.verify import command as verify
 
         if verify.is_wanted(given[1:]):
             return _printing(verify.main, given[1:])
+    rank_pages = None
+    if given and given[0] == "view" and are_ranks_among(given[1:]):
+        from gpumemprof.ranks.page import serve
+
+        prepared = serve.prepare(given[1:])
+        if isinstance(prepared, int):
+            return prepared
+        given, rank_pages = ["view", *prepared.words], prepared.ranks
     words = ["gpumemprof", *given]
     sys.stdout.flush()
     with _default_signals():
@@ -100,6 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [os.fsencode(word) for word in words],
             os.fsencode(demo_path()),
             os.fsencode(viewer_path()),
+            rank_pages,
         )
 
 

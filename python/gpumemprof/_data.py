@@ -19,3 +19,8 @@ def demo_path() -> str:
 def viewer_path() -> str:
     """The path of the viewer's HTML page."""
     return str(_FOLDER / "viewer.html")
+
+
+def ranks_page_path() -> str:
+    """The path of the HTML page about all ranks of a job."""
+    return str(_FOLDER / "ranks.html")

@@ -8,10 +8,12 @@
 #include <optional>
 
 #include "capture/hooks/autograd.h"
+#include "capture/hooks/communicators.h"
 #include "capture/hooks/cpu_hook.h"
 #include "capture/hooks/cuda_tracker.h"
 #include "capture/hooks/engine.h"
 #include "capture/hooks/simulated_hook.h"
+#include "capture/native/native_stacks.h"
 #include "capture/stacks/code_object_watch.h"
 #include "capture/stacks/described_modules.h"
 #include "capture/stacks/line_table.h"
@@ -77,6 +79,8 @@ Result<RecordingNumber> start(const StartOptions& options) {
     Engine& engine = Engine::instance();
     if (const FrameWalker* walker = g_walker.load(std::memory_order_acquire))
       engine.set_walker(walker);
+    if (options.native_stacks)
+      engine.set_native_walker(native_walker(options.native_depth, g_walker.load() != nullptr));
     return engine.start(options);
   } catch (const std::exception& bug) {
     return our_bug(bug);
@@ -226,7 +230,19 @@ void end_self_test(RecordingNumber recording, bool has_passed) {
 void watch_card(DeviceIndex device, const std::string& uuid) {
   Engine* engine = Engine::existing();
   if (engine == nullptr) return;
-  engine->drain().submit([device, uuid](Drain& drain) { drain.watch_card(device, uuid); });
+  watch_communicators(device, uuid);
+  engine->drain().submit([device, uuid](Drain& drain) {
+    drain.add_facts_of(communicator_facts);
+    drain.watch_card(device, uuid);
+  });
+}
+
+void start_later(RecordingNumber recording, const std::vector<std::string>& words, double seconds) {
+  Engine* engine = Engine::existing();
+  if (engine == nullptr) return;
+  const auto later = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  engine->drain().submit_deferred(
+      [=](Drain& drain) { drain.start_later(recording, words, later); });
 }
 
 Status prepare_stacks() {

@@ -32,8 +32,10 @@ struct StartOptions {
   MemoryKind memory = MemoryKind::cpu;
   bool overwrites = false;
   bool with_stacks = true;
-  bool waits_for_events = false;  // the file is created when there is an event to write
-  bool is_predicted = false;      // by a simulated device
+  bool native_stacks = false;      // with those of C++ below Python's
+  std::uint32_t native_depth = 0;  // how many of its frames; 0: as many as usual
+  bool waits_for_events = false;   // the file is created when there is an event to write
+  bool is_predicted = false;       // by a simulated device
   // Not 0: the path is a folder of chapters, of which no more than this is kept.
   std::uint64_t keep_bytes = 0;
   std::uint64_t chapter_events = 0;  // in each; 0: as many as usual
@@ -154,10 +156,15 @@ void end_self_test(RecordingNumber recording, bool has_passed);
 // The card behind a device, by its "GPU-…" id: samples are taken now, at the end, soon after the
 // pool grew or shrank, and about once a second.
 void watch_card(DeviceIndex device, const std::string& uuid);
+// Starts a program beside this one after that long, unless the recording has ended by then. The
+// calling thread does not wait for it.
+void start_later(RecordingNumber recording, const std::vector<std::string>& words, double seconds);
 
 // Whether stacks can be obtained, and if not, why. Call with the GIL held, before the first
 // start().
 Status prepare_stacks();
+// Likewise for native stacks, which need nothing prepared.
+Status check_native_stacks();
 struct StackFrame {
   std::string name;
   std::string file;

@@ -3,7 +3,8 @@
 // A thread's stack is not repeated with every event: the drain holds a mirror of each thread's
 // stack, and a thread only sends how its stack changed (frames) and, once for each code object, the
 // names in it (code). An event then means "with the stack this thread has now", and, in backward,
-// "for the node this thread runs now" (node). Times are ticks of the processor's clock.
+// "for the node this thread runs now" (node). Native stacks are sent likewise, as return addresses
+// (native). Times are ticks of the processor's clock.
 #pragma once
 
 #include <array>
@@ -26,6 +27,7 @@ enum class RecordKind : std::uint8_t {
   code,
   node,
   module,
+  native,
   nothing,  // a place that was claimed too early: other records had to come first
 };
 
@@ -57,7 +59,7 @@ struct EventRecord {
   std::uint64_t stream = 0;
   std::uint32_t pool_graph = 0;
   std::uint32_t pool_user = 0;
-  std::uint32_t spare = 0;
+  std::uint32_t has_native = 0;   // 1: below the Python frames are those of the native stack
   std::uint32_t instruction = 0;  // where the innermost frame moved to
 };
 
@@ -130,6 +132,18 @@ struct ModuleRecord {
   std::array<char, kNameBytes> class_name;
 };
 
+// The outermost `keep` return addresses of the thread's native stack stay; these follow, outermost
+// first.
+struct NativeRecord {
+  static constexpr std::size_t kAddresses = 6;
+
+  RecordKind kind = RecordKind::native;
+  std::uint8_t count = 0;
+  std::uint16_t thread = kNoThread;
+  std::uint16_t keep = 0;
+  std::array<std::uint64_t, kAddresses> addresses;
+};
+
 union Record {
   RecordKind kind;
   EventRecord event;
@@ -137,6 +151,7 @@ union Record {
   CodeRecord code;
   NodeRecord node;
   ModuleRecord module;
+  NativeRecord native;
 
   Record() : event() {}
 };

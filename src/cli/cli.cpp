@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/python_verbs.h"
 #include "cli/terminal.h"
 #include "cli/usage.h"
 #include "cli/verb.h"
@@ -59,6 +60,9 @@ int dispatch(int argc, const char* const* argv, const Environment& environment) 
   }
   argv = words.data();
   if (const std::optional<Error> mistake = unknown_verb(app, argc, argv)) return fail(*mistake);
+  if (!environment.is_in_package) {
+    if (const std::optional<Error> missing = use_of_python(argc, argv)) return fail(*missing);
+  }
   if (const std::optional<Error> mistake = flag_with_value(app, argc, argv)) return fail(*mistake);
   try {
     app.parse(argc, argv);

@@ -44,17 +44,6 @@ void print_memory_of_whole(const std::string& file, const std::string& instead) 
               format_bytes(memory_of_whole(file)) + " of memory" + instead);
 }
 
-Result<Recordings> open_recordings(const std::vector<std::string>& files,
-                                   const Terminal& terminal) {
-  Recordings recordings;
-  for (const std::string& file : files) {
-    Result<std::shared_ptr<const Recording>> opened = open_recording(file, terminal);
-    if (!opened) return opened.error();
-    recordings.push_back(std::move(opened).value());
-  }
-  return recordings;
-}
-
 int finish(const Recording& recording) {
   if (const std::optional<Error> cut = recording.cut()) return fail(*cut);
   return 0;

@@ -55,8 +55,6 @@ Result<std::shared_ptr<const Recording>> open_part(const std::string& file,
                                                    bool reads_whole);
 // Says what reading a long recording as a whole takes, before it starts.
 void print_memory_of_whole(const std::string& file, const std::string& instead);
-using Recordings = std::vector<std::shared_ptr<const Recording>>;
-Result<Recordings> open_recordings(const std::vector<std::string>& files, const Terminal& terminal);
 
 // The exit code after everything has been printed: a truncated recording is reported and fails.
 int finish(const Recording& recording);

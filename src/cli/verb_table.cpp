@@ -11,9 +11,13 @@
   VERB(estimate,  "Predict a program's GPU memory without a GPU: will it fit?")               \
   VERB(calibrate, "Measure convolutions on your GPU, for better estimates")                   \
   VERB(report,    "Explain where the memory went: peak, sources, waste, failures")            \
+  VERB(tree,      "Show what is live at the peak as a tree of call stacks")                    \
+  VERB(stats,     "Count all allocations: by size, by lifetime and by line of code")          \
+  VERB(table,     "List allocations, or the lines that made them, sorted and searched")       \
+  VERB(compare,   "Compare the peaks of two recordings by source, line and module; for CI")   \
   VERB(ranks,     "Compare the ranks of a job: which is nearest to its limit, and why")       \
   VERB(leaks,     "Find memory that is never freed, and the lines that allocate it")          \
-  VERB(view,      "Open a recording in the browser; two recordings are compared")             \
+  VERB(view,      "Open recordings in the browser: one, two compared, or all ranks")          \
   VERB(advise,    "Predict what each remedy would save in this run, and its cost")            \
   VERB(simulate,  "Simulate a run under other allocator settings or memory limits")           \
   VERB(convert,   "Write a recording in another format")                                      \

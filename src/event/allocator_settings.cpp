@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 
 namespace gpumemprof {
 namespace {

@@ -13,6 +13,7 @@
 #include "event/chapter.h"
 #include "event/event.h"
 #include "event/label.h"
+#include "event/native_module.h"
 #include "event/recording.h"
 
 namespace gpumemprof {
@@ -29,6 +30,9 @@ class EventSink {
   virtual FrameId add_frame(const Frame& frame) = 0;
   // The stack whose innermost frame is `frame`, called from `caller` (none at the bottom).
   virtual StackId add_stack(StackId caller, FrameId frame) = 0;
+  // A module that frames belong to; before the first of them. Only whoever looks up what native
+  // frames are called needs it.
+  virtual void add_native_module(const NativeModule& module) { static_cast<void>(module); }
   virtual std::uint32_t add_stream(std::uint64_t handle) = 0;
   virtual std::uint32_t add_pool(PoolId pool) = 0;
 

@@ -1,6 +1,9 @@
 #include "event/facts.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "event/foreign/foreign_file.h"
 
 namespace gpumemprof {
 namespace {
@@ -33,9 +36,15 @@ DeviceKind device_kind(const Origin& origin) {
 
 bool has_pool(DeviceKind kind) { return kind != DeviceKind::cpu; }
 
+bool has_pool(const Origin& origin) {
+  return has_pool(device_kind(origin)) && std::ranges::none_of(origin.facts, [](const auto& fact) {
+           return fact.first == kPoolFact && fact.second == kNotRecorded;
+         });
+}
+
 RecordingFacts::RecordingFacts(const Origin& origin) {
   any_device_.kind = device_kind(origin);
-  any_device_.has_pool = gpumemprof::has_pool(any_device_.kind);
+  any_device_.has_pool = gpumemprof::has_pool(origin);
   constexpr std::string_view kOfDevice = "device ";
   for (const auto& [key, value] : origin.facts) {
     if (key.starts_with(kOfDevice)) {
@@ -65,6 +74,9 @@ void RecordingFacts::take_device_fact(std::string_view rest, const std::string& 
   if (key == "num_alloc_retries") take(device.alloc_retries, value);
   if (key == "peak_allocated_bytes") take(device.peak_allocated_bytes, value);
   if (key == "peak_reserved_bytes") take(device.peak_reserved_bytes, value);
+  if (key == "nccl_bytes") take(device.nccl_bytes, value);
+  if (key == "nccl_provenance" && value == "measured") device.is_nccl_measured = true;
+  if (key == "nccl_communicators") take(device.communicators, value);
   if (key == kExcerptFact && !device.excerpt) device.excerpt = parse_excerpt(value);
 }
 

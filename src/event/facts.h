@@ -33,7 +33,11 @@ struct DeviceFacts {
   std::optional<std::uint64_t> alloc_retries;
   std::optional<std::uint64_t> peak_allocated_bytes;
   std::optional<std::uint64_t> peak_reserved_bytes;
-  std::optional<ExcerptRange> excerpt;  // none: the recording holds its whole run
+  // The most that NCCL's communicators held, outside of the pool.
+  std::optional<std::uint64_t> nccl_bytes;
+  bool is_nccl_measured = false;  // as the library says; else by difference of the card's use
+  std::optional<std::uint64_t> communicators;  // how many were made
+  std::optional<ExcerptRange> excerpt;         // none: the recording holds its whole run
 };
 
 struct ProcessFacts {

@@ -12,13 +12,16 @@ namespace {
 // A recorder that has something to say about its events says so within this time.
 constexpr auto kLongestFlush = std::chrono::milliseconds(600);
 constexpr std::size_t kMostWaiting = std::size_t{1} << 21;
+// As MemoryTracker writes them.
+constexpr std::string_view kAlert = "alert: ";
+constexpr std::size_t kMostAlerts = 3;
 
 }  // namespace
 
 Result<std::unique_ptr<FollowedRun>> FollowedRun::open(const std::string& path) {
   std::unique_ptr<FollowedRun> run(new FollowedRun());
   run->path_ = path;
-  Result<std::unique_ptr<TraceFollower>> follower = TraceFollower::open(path, *run);
+  Result<std::unique_ptr<TraceFollower>> follower = TraceFollower::open(path, run->resolving_);
   if (!follower) return follower.error();
   run->follower_ = std::move(follower).value();
   return run;
@@ -28,6 +31,14 @@ FollowedDevice& FollowedRun::device(DeviceIndex index) {
   std::unique_ptr<FollowedDevice>& found = devices_[index];
   if (found == nullptr) found = std::make_unique<FollowedDevice>(index, store_);
   return *found;
+}
+
+void FollowedRun::add_annotation(const Annotation& annotation) {
+  ends_flush_ = true;
+  const std::string_view name = store_.text(annotation.name);
+  if (annotation.stage != Annotation::Stage::start || !name.starts_with(kAlert)) return;
+  alerts_.emplace_front(name.substr(kAlert.size()));
+  if (alerts_.size() > kMostAlerts) alerts_.pop_back();
 }
 
 void FollowedRun::add_events(DeviceIndex index, EventColumns&& events) {
@@ -83,6 +94,7 @@ LiveReport FollowedRun::report(std::size_t most_sites, std::size_t most_steps) {
   for (const auto& [index, followed] : devices_) {
     if (followed->has_memory()) report.devices.push_back(followed->report(most_sites, most_steps));
   }
+  report.alerts.assign(alerts_.begin(), alerts_.end());
   report.notices = find_notices(report);
   return report;
 }

@@ -2,22 +2,24 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "event/event_sink.h"
+#include "event/sinks/forwarding_sink.h"
 #include "follow/followed_device.h"
 #include "follow/kept_site.h"
 #include "follow/live_report.h"
 #include "store/store.h"
+#include "symbols/resolving_sink.h"
 #include "trace/follower.h"
 
 namespace gpumemprof {
 
-class FollowedRun final : private EventSink {
+class FollowedRun final : private ForwardingSink {
  public:
   static Result<std::unique_ptr<FollowedRun>> open(const std::string& path);
 
@@ -31,23 +33,10 @@ class FollowedRun final : private EventSink {
   std::vector<KeptSite> kept_sites(const KeptSitesWanted& wanted);
 
  private:
-  FollowedRun() = default;
+  FollowedRun() : ForwardingSink(store_), resolving_(*this) {}
 
-  StringId add_string(std::string_view text) override { return store_.add_string(text); }
-  [[nodiscard]] std::string_view text(StringId id) const override { return store_.text(id); }
-  FrameId add_frame(const Frame& frame) override { return store_.add_frame(frame); }
-  StackId add_stack(StackId caller, FrameId frame) override {
-    return store_.add_stack(caller, frame);
-  }
-  std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
-  std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
-  std::uint32_t add_label_set(std::span<const Label> labels) override {
-    return store_.add_label_set(labels);
-  }
   void add_module(const ModuleLabel&) override { ends_flush_ = true; }
-  void add_annotation(const Annotation&) override { ends_flush_ = true; }
-  void set_settings(const AllocatorSettings& settings) override { store_.set_settings(settings); }
-  void set_origin(const Origin& origin) override { store_.set_origin(origin); }
+  void add_annotation(const Annotation& annotation) override;
 
   void add_events(DeviceIndex index, EventColumns&& events) override;
   void add_segment(StateEdge edge, const SegmentState& segment,
@@ -77,11 +66,13 @@ class FollowedRun final : private EventSink {
   std::string path_;
   Store store_;  // what events refer to
   std::map<DeviceIndex, std::unique_ptr<FollowedDevice>> devices_;
+  ResolvingSink resolving_;
   std::unique_ptr<TraceFollower> follower_;
   // A recorder writes what it knows about events after the events, with each flush: they wait for
   // it.
   std::vector<std::pair<DeviceIndex, EventColumns>> waiting_;
   std::size_t waiting_events_ = 0;
+  std::deque<std::string> alerts_;  // the newest first
   bool is_behind_ = false;
   bool ends_flush_ = false;  // what belongs to the events that wait has been read
   std::chrono::steady_clock::time_point last_growth_;

@@ -57,6 +57,8 @@ std::vector<LiveNotice> find_notices(const LiveReport& report) {
     notices.push_back({Severity::failure, "recording_stopped", "",
                        "the recording stopped early: " + report.ending->problem});
   }
+  for (const std::string& alert : report.alerts)
+    notices.push_back({Severity::warning, "alert", "", "alert: " + alert});
   for (const LiveDevice& device : report.devices) add_device(device, notices);
   std::stable_sort(notices.begin(), notices.end(), [](const LiveNotice& a, const LiveNotice& b) {
     return a.severity > b.severity;

@@ -98,6 +98,7 @@ struct LiveReport {
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> world_size;
   std::vector<LiveDevice> devices;
+  std::vector<std::string> alerts;  // the last that the program raised, the newest first
   std::vector<LiveNotice> notices;  // the most severe first
 };
 

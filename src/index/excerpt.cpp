@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "event/sinks/forwarding_sink.h"
-#include "index/checkpoint_steps.h"
 #include "index/excerpt_plan.h"
 #include "store/store_source.h"
 
@@ -112,14 +111,6 @@ trace::DefinedRows rows_of_sink(const trace::DefinedRows& rows, const Definition
 ExcerptSource::ExcerptSource(std::unique_ptr<Plan> plan) : plan_(std::move(plan)) {}
 ExcerptSource::~ExcerptSource() = default;
 
-Result<DeviceCheckpoint> ExcerptSource::Plan::state(std::size_t checkpoint) const {
-  std::optional<DeviceCheckpoint> state = file->read<DeviceCheckpoint>(device->states[checkpoint]);
-  if (!state || state->device != device->device || state->event != device->checkpoints[checkpoint])
-    return damaged_index(recording);
-  from_steps(state->allocations);
-  return std::move(*state);
-}
-
 Status ExcerptSource::deliver(EventSink& sink) {
   const Store& store = plan_->file->store();
   Origin origin = store.origin();
@@ -134,7 +125,7 @@ Status ExcerptSource::deliver(EventSink& sink) {
   excerpt_.device = plan_->device->device;
   excerpt_.first_event = plan_->device->checkpoints[plan_->first];
   excerpt_.end_event = plan_->device->checkpoints[plan_->end];
-  const Result<DeviceCheckpoint> start = plan_->state(plan_->first);
+  const Result<DeviceCheckpoint> start = plan_->checkpoints->state(*plan_->device, plan_->first);
   if (!start) return start.error();
   for (SegmentState segment : start.value().segments) {
     segment.device = excerpt_.device;
@@ -149,8 +140,9 @@ Status ExcerptSource::deliver(EventSink& sink) {
 
   const IndexDirectory& directory = plan_->file->directory();
   ShiftingSink shifting(sink, excerpt_);
-  Result<std::unique_ptr<StretchReader>> reader = StretchReader::open(
-      plan_->recording, shifting, rows_of_sink(plan_->file->rows(), copy), directory.label_blocks);
+  Result<std::unique_ptr<StretchReader>> reader =
+      StretchReader::open(plan_->recording, shifting, rows_of_sink(plan_->file->rows(), copy),
+                          plan_->file->label_blocks());
   if (!reader) return reader.error();
   Status read = reader.value()->deliver(directory.checkpoints[plan_->first],
                                         directory.checkpoints[plan_->end].byte_offset);
@@ -162,26 +154,28 @@ Status ExcerptSource::deliver(EventSink& sink) {
 
 // Of the checkpoints after the first: the phases before each, and what outlives the stretch.
 Status ExcerptSource::take_later_states(const DefinitionCopy& copy) {
+  std::vector<PhaseSpan>& spans = excerpt_.spans;
   for (std::size_t checkpoint = plan_->first + 1; checkpoint <= plan_->end; ++checkpoint) {
-    const Result<DeviceCheckpoint> state = plan_->state(checkpoint);
-    if (!state) return state.error();
-    for (PhaseSpan span : state.value().spans) {
+    const Result<std::vector<PhaseSpan>> before =
+        plan_->checkpoints->spans_before(*plan_->device, checkpoint);
+    if (!before) return before.error();
+    for (PhaseSpan span : before.value()) {
       if (span.first_event < excerpt_.first_event || span.first_event >= excerpt_.end_event)
         return damaged_index(plan_->recording);
       span.first_event = excerpt_.from_run(span.first_event);
-      std::vector<PhaseSpan>& spans = excerpt_.spans;
       if (!spans.empty() && spans.back().first_event >= span.first_event)
         return damaged_index(plan_->recording);
       if (spans.empty() || spans.back().phase != span.phase || spans.back().step != span.step)
         spans.push_back(span);
     }
-    if (checkpoint != plan_->end) continue;
-    for (const OldAllocation& old : state.value().allocations) {
-      if (old.birth_event == kNoEvent || old.birth_event < excerpt_.first_event) continue;
-      if (old.birth_event >= excerpt_.end_event) return damaged_index(plan_->recording);
-      excerpt_.known.push_back({old.birth_event, excerpt_.from_run(old.birth_event), old.source,
-                                old.flags, copy.string(old.name)});
-    }
+  }
+  const Result<DeviceCheckpoint> end = plan_->checkpoints->state(*plan_->device, plan_->end);
+  if (!end) return end.error();
+  for (const OldAllocation& old : end.value().allocations) {
+    if (old.birth_event == kNoEvent || old.birth_event < excerpt_.first_event) continue;
+    if (old.birth_event >= excerpt_.end_event) return damaged_index(plan_->recording);
+    excerpt_.known.push_back({old.birth_event, excerpt_.from_run(old.birth_event), old.source,
+                              old.flags, copy.string(old.name)});
   }
   excerpt_.kind = plan_->kind;
   return Done{};

@@ -298,6 +298,11 @@ void fields(Archive& archive, ModuleLabel& x) {
   archive.require(x.number == kNoModule || x.number < kMaxModules);
 }
 template <typename Archive>
+void fields(Archive& archive, OverlayOom& x) {
+  archive.all(x, x.position, x.time_ns, x.wanted_bytes, x.allocated_bytes, x.reserved_bytes,
+              x.stack);
+}
+template <typename Archive>
 void fields(Archive& archive, PyramidBucket& x) {
   archive.all(x, x.first_time_ns, x.min_allocated_bytes, x.max_allocated_bytes, x.max_event,
               x.min_reserved_bytes, x.max_reserved_bytes, x.at_max);
@@ -321,10 +326,6 @@ void columns(Archive& archive, std::vector<OldAllocation>& rows) {
       [](Row& x) -> auto& { return x.source; }, [](Row& x) -> auto& { return x.flags; },
       [](Row& x) -> auto& { return x.name; });
   for (const Row& row : rows) archive.require(row.module == kNoModule || row.module < kMaxModules);
-}
-template <typename Archive>
-void fields(Archive& archive, DeviceCheckpoint& x) {
-  archive.all(x, x.device, x.number, x.event, x.segments, ByColumn{x.allocations}, x.spans);
 }
 
 // What overviews and excerpts refer to: first what refers to nothing, then the rest.

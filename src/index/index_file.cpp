@@ -108,7 +108,8 @@ std::unique_ptr<IndexFile> IndexFile::open(const std::string& path, const Identi
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
   if (!file) return nullptr;
   std::unique_ptr<IndexFile> index(new IndexFile(std::move(file).value()));
-  if (!index->read_directory(identity) || !index->read_definitions()) return nullptr;
+  if (!index->read_directory(identity) || !index->read_definitions() || !index->read_label_blocks())
+    return nullptr;
   std::optional<trace::DefinedRows> rows = index->read<trace::DefinedRows>(index->directory_.rows);
   std::optional<IndexedOverviews> overviews =
       index->read<IndexedOverviews>(index->directory_.overviews);
@@ -186,6 +187,19 @@ bool IndexFile::read_definitions() {
   return true;
 }
 
+// Each block defines other sets than those before: no part can be listed twice.
+bool IndexFile::read_label_blocks() {
+  for (const PartPlace& place : directory_.label_blocks) {
+    const std::optional<std::vector<LabelBlock>> blocks = read<std::vector<LabelBlock>>(place);
+    if (!blocks) return false;
+    for (const LabelBlock& block : *blocks) {
+      if (!label_blocks_.empty() && block.first_set <= label_blocks_.back().first_set) return false;
+      label_blocks_.push_back(block);
+    }
+  }
+  return true;
+}
+
 bool IndexFile::is_consistent() const {
   const auto is_below = [](const std::vector<std::uint32_t>& rows, std::size_t limit) {
     return std::ranges::all_of(rows, [&](std::uint32_t row) { return row < limit; });
@@ -200,17 +214,16 @@ bool IndexFile::is_consistent() const {
     return std::ranges::is_sorted(values, {}, of);
   };
   if (!in_order(directory_.checkpoints, &trace::BlockPlace::byte_offset) ||
-      !in_order(directory_.label_blocks, &LabelBlock::first_set) ||
-      !in_order(directory_.label_blocks,
-                [](const LabelBlock& block) { return block.place.byte_offset; }))
+      !in_order(label_blocks_, [](const LabelBlock& block) { return block.place.byte_offset; }))
     return false;
   for (std::size_t row = 0; row < devices.size(); ++row) {
     const IndexedDevice& device = directory_.devices[row];
     const std::size_t checkpoints = directory_.checkpoints.size();
     if (device.device != devices[row].device || device.events != devices[row].events ||
         device.checkpoints.size() != checkpoints || device.states.size() != checkpoints ||
-        checkpoints < 2 || !std::ranges::is_sorted(device.checkpoints) ||
-        device.checkpoints.front() != 0 || device.checkpoints.back() != device.events)
+        device.spans.size() != checkpoints || checkpoints < 2 ||
+        !std::ranges::is_sorted(device.checkpoints) || device.checkpoints.front() != 0 ||
+        device.checkpoints.back() != device.events)
       return false;
     const std::uint32_t size = pyramid_bucket_events(device.events);
     if (device.bucket_count != (device.events + size - 1) / size) return false;
@@ -231,8 +244,11 @@ std::uint64_t index_schema_checksum() {
   add(IndexedDefinitions());
   add(IndexedOverviews());
   add(trace::DefinedRows());
-  add(DeviceCheckpoint());
+  add(StoredCheckpoint());
+  add(StoredSpans());
+  add(LabelBlock());
   add(PyramidBucket());
+  add(OverlayOom());
   return trace::checksum(
       {reinterpret_cast<const std::uint8_t*>(schema.text().data()), schema.text().size()});
 }

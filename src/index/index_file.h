@@ -17,7 +17,7 @@
 #include "base/byte_source.h"
 #include "base/file_sink.h"
 #include "index/identity.h"
-#include "index/index_fields.h"
+#include "index/stored_checkpoint.h"
 #include "trace/block.h"
 
 namespace gpumemprof {
@@ -28,9 +28,11 @@ struct IndexedDevice {
   DeviceIndex device = 0;
   std::uint64_t events = 0;
   std::vector<std::uint32_t> checkpoints;  // the first event after each
-  std::vector<PartPlace> states;           // of each checkpoint: a DeviceCheckpoint
+  std::vector<PartPlace> states;           // of each checkpoint: a StoredCheckpoint
+  std::vector<PartPlace> spans;            // StoredSpans of the events before each checkpoint
   std::vector<PartPlace> buckets;          // of the pyramid, in order: some of them each
   std::uint64_t bucket_count = 0;
+  PartPlace failures;  // OverlayOoms
 };
 
 struct IndexDirectory {
@@ -40,7 +42,7 @@ struct IndexDirectory {
   PartPlace rows;
   PartPlace overviews;
   std::vector<trace::BlockPlace> checkpoints;  // where the recording can be opened; the end is last
-  std::vector<LabelBlock> label_blocks;
+  std::vector<PartPlace> label_blocks;         // LabelBlocks, in order: some of them each
   std::vector<IndexedDevice> devices;
 };
 
@@ -55,7 +57,8 @@ void fields(Archive& archive, Identity& x) {
 }
 template <typename Archive>
 void fields(Archive& archive, IndexedDevice& x) {
-  archive.all(x, x.device, x.events, x.checkpoints, x.states, x.buckets, x.bucket_count);
+  archive.all(x, x.device, x.events, x.checkpoints, x.states, x.spans, x.buckets, x.bucket_count,
+              x.failures);
 }
 template <typename Archive>
 void fields(Archive& archive, IndexDirectory& x) {
@@ -120,6 +123,8 @@ class IndexFile {
   [[nodiscard]] const Store& store() const { return store_; }
   // The recording's rows → the store's.
   [[nodiscard]] const trace::DefinedRows& rows() const { return rows_; }
+  // Where the recording defines sets of labels.
+  [[nodiscard]] const std::vector<LabelBlock>& label_blocks() const { return label_blocks_; }
   [[nodiscard]] const IndexedOverviews& overviews() const { return overviews_; }
   [[nodiscard]] const IndexedDevice* device(DeviceIndex index) const;
 
@@ -128,6 +133,7 @@ class IndexFile {
   std::optional<std::vector<std::uint8_t>> read_bytes(const PartPlace& place);
   bool read_directory(const Identity& identity);
   bool read_definitions();
+  bool read_label_blocks();
   [[nodiscard]] bool is_consistent() const;
 
   std::unique_ptr<FileSource> file_;
@@ -135,6 +141,7 @@ class IndexFile {
   IndexDirectory directory_;
   Store store_;
   trace::DefinedRows rows_;
+  std::vector<LabelBlock> label_blocks_;
   IndexedOverviews overviews_;
 };
 

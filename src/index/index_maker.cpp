@@ -1,8 +1,8 @@
 #include "index/index_maker.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "index/checkpoint_steps.h"
 #include "index/run_index.h"
 #include "trace/format.h"
 
@@ -10,8 +10,8 @@ namespace gpumemprof {
 namespace {
 
 constexpr std::uint64_t kLeastCheckpointBytes = std::uint64_t{1} << 20U;
-constexpr std::uint64_t kMostCheckpointBytes = std::uint64_t{64} << 20U;
-constexpr std::uint64_t kRecordingParts = 50;  // 2 % of it
+constexpr std::uint64_t kMostCheckpointBytes = std::uint64_t{128} << 20U;
+constexpr std::uint64_t kRecordingParts = 25;  // 4 % of it
 
 std::uint64_t checkpoint_budget(std::uint64_t recording_bytes) {
   return std::clamp(recording_bytes / kRecordingParts, kLeastCheckpointBytes, kMostCheckpointBytes);
@@ -37,9 +37,12 @@ class IndexMaker::Noter final : public ForwardingSink {
     return maker_.rows_.pools.emplace_back(to_.add_pool(pool));
   }
   std::uint32_t add_label_set(std::span<const Label> labels) override {
-    std::vector<LabelBlock>& blocks = maker_.directory_.label_blocks;
     const trace::BlockPlace& place = maker_.reader_->place();
-    if (blocks.empty() || blocks.back().place != place) blocks.push_back({place, sets_});
+    if (sets_ == 0 || last_place_ != place) {
+      maker_.label_blocks_.push_back({place, sets_});
+      maker_.write_label_blocks();
+      last_place_ = place;
+    }
     ++sets_;
     return to_.add_label_set(labels);
   }
@@ -52,6 +55,7 @@ class IndexMaker::Noter final : public ForwardingSink {
  private:
   IndexMaker& maker_;
   std::uint32_t sets_ = 0;
+  trace::BlockPlace last_place_;  // of labels
 };
 
 IndexMaker::IndexMaker(std::string recording, const Identity& identity, const IndexOptions& options,
@@ -97,13 +101,47 @@ bool IndexMaker::wants_checkpoint(Spot spot) {
   return true;
 }
 
+// There are as many as steps.
+void IndexMaker::write_label_blocks() {
+  constexpr std::size_t kMany = 4096;
+  if (reader_ != nullptr && label_blocks_.size() < kMany) return;
+  directory_.label_blocks.push_back(file_->write(label_blocks_));
+  label_blocks_.clear();
+}
+
+StoredCheckpoint IndexMaker::stored_against(Bases& bases, const DeviceCheckpoint& checkpoint,
+                                            bool is_first) {
+  const std::size_t rows = checkpoint.segments.size() + checkpoint.allocations.size();
+  StoredCheckpoint stored;
+  if (!is_first) {
+    stored = to_stored(checkpoint, &bases.middle);
+    const std::size_t added = added_rows(stored);
+    bases.fewest_rows = std::min(bases.fewest_rows, added);
+    bases.again_rows += added - bases.fewest_rows;
+    // What checkpoints store again and again has cost more than another middle will.
+    if (added <= rows / 2 && bases.again_rows <= bases.middle_rows + added) return stored;
+    if (bases.middle.number != bases.whole.number) stored = to_stored(checkpoint, &bases.whole);
+  }
+  // Once little of the whole one is left, another one serves those that follow better.
+  if (is_first || added_rows(stored) > rows / 2) stored = to_stored(checkpoint, nullptr);
+  bases.middle = rows_of(checkpoint);
+  const bool is_whole = stored.base == stored.number;
+  if (is_whole) bases.whole = bases.middle;
+  bases.middle_rows = is_whole ? 0 : added_rows(stored);
+  bases.fewest_rows = std::numeric_limits<std::size_t>::max();
+  bases.again_rows = 0;
+  return stored;
+}
+
 void IndexMaker::add_checkpoint(const DeviceCheckpoint& checkpoint) {
   IndexedDevice& device = devices_[checkpoint.device];
   const std::uint64_t before = file_->size_bytes();
-  DeviceCheckpoint stored = checkpoint;
-  to_steps(stored.allocations);
+  StoredCheckpoint stored =
+      stored_against(bases_[checkpoint.device], checkpoint, device.states.empty());
+  StoredSpans spans = to_stored(checkpoint.spans);
   device.checkpoints.push_back(checkpoint.event);
   device.states.push_back(file_->write(stored));
+  device.spans.push_back(file_->write(spans));
   checkpoint_bytes_ += file_->size_bytes() - before;
 }
 
@@ -115,6 +153,10 @@ void IndexMaker::add_buckets(DeviceIndex index, std::span<const PyramidBucket> b
   device.bucket_count += buckets.size();
 }
 
+void IndexMaker::add_failure(DeviceIndex device, const OverlayOom& failure) {
+  failures_[device].push_back(failure);
+}
+
 Status IndexMaker::finish(const Store& store, Overview& at_peak, Overview& at_end) {
   // A recording that grew meanwhile has another identity than what was read.
   const Result<Identity> identity = identity_of(recording_);
@@ -122,6 +164,7 @@ Status IndexMaker::finish(const Store& store, Overview& at_peak, Overview& at_en
   if (identity.value() != directory_.identity)
     return Error{ErrorCode::environment, "the recording changed while it was read", recording_,
                  "ask again when it has ended"};
+  if (!label_blocks_.empty()) write_label_blocks();
   IndexedNames names = indexed_names(store);
   IndexedDefinitions definitions = indexed_definitions(store);
   IndexedOverviews overviews{std::move(at_peak), std::move(at_end)};
@@ -135,6 +178,7 @@ Status IndexMaker::finish(const Store& store, Overview& at_peak, Overview& at_en
     IndexedDevice& device = devices_[overview.device];
     device.device = overview.device;
     device.events = overview.events;
+    device.failures = file_->write(failures_[overview.device]);
     directory_.devices.push_back(std::move(device));
   }
   return file_->close(directory_);

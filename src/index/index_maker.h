@@ -1,7 +1,7 @@
 // IndexMaker: makes the index of a recording while the recording is read for its report.
 //
-// Checkpoints are made about every 500,000 events, and less often where all of them would take more
-// than 2 % of the recording, or 64 MiB: one is made once those before it take no more than the
+// Checkpoints are made about every 250,000 events, and less often where all of them would take more
+// than 4 % of the recording, or 128 MiB: one is made once those before it take no more than the
 // share that the part of the recording before it has of that.
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace gpumemprof {
 
 struct IndexOptions {
-  std::uint64_t checkpoint_events = 500'000;
+  std::uint64_t checkpoint_events = 250'000;
   int compression_level = 3;  // 0: blocks are stored as they are
 };
 
@@ -33,6 +33,7 @@ class IndexMaker final : public IndexTaker {
   bool wants_checkpoint(Spot spot) override;
   void add_checkpoint(const DeviceCheckpoint& checkpoint) override;
   void add_buckets(DeviceIndex device, std::span<const PyramidBucket> buckets) override;
+  void add_failure(DeviceIndex device, const OverlayOom& failure) override;
 
   // After the whole recording: the file appears. Nothing may be called after it.
   Status finish(const Store& store, Overview& at_peak, Overview& at_end);
@@ -48,9 +49,23 @@ class IndexMaker final : public IndexTaker {
   IndexDirectory directory_;
   trace::DefinedRows rows_;
   std::map<DeviceIndex, IndexedDevice> devices_;
-  const TraceReader* reader_ = nullptr;  // while it delivers
-  trace::BlockPlace end_;                // behind the last block that it delivered
-  std::uint64_t events_since_ = 0;       // the last checkpoint
+  std::map<DeviceIndex, std::vector<OverlayOom>> failures_;
+  // What the checkpoints of a device refer to.
+  struct Bases {
+    CheckpointRows whole;   // the last that was stored whole
+    CheckpointRows middle;  // the last that others refer to: it changes the whole one, or is it
+    std::size_t middle_rows = 0;  // that the middle added
+    std::size_t fewest_rows = 0;  // that a checkpoint since then added
+    std::size_t again_rows = 0;   // that those since then added beyond that: again and again
+  };
+  StoredCheckpoint stored_against(Bases& bases, const DeviceCheckpoint& checkpoint, bool is_first);
+  void write_label_blocks();
+
+  std::map<DeviceIndex, Bases> bases_;
+  std::vector<LabelBlock> label_blocks_;  // that are not in the file yet
+  const TraceReader* reader_ = nullptr;   // while it delivers
+  trace::BlockPlace end_;                 // behind the last block that it delivered
+  std::uint64_t events_since_ = 0;        // the last checkpoint
   std::uint64_t checkpoint_bytes_ = 0;
 };
 

@@ -28,13 +28,10 @@ Overview overview_at_end(Overview at_peak, Overview at_end) {
 
 std::string index_path(const std::string& recording) { return recording + ".index"; }
 
-Error damaged_index(const std::string& recording) {
-  return {ErrorCode::bad_input, "the index of the recording is damaged", index_path(recording),
-          "delete it: it is made again"};
-}
-
 RunIndex::RunIndex(std::string recording, std::unique_ptr<IndexFile> file)
-    : recording_(std::move(recording)), file_(std::move(file)) {}
+    : recording_(std::move(recording)),
+      file_(std::move(file)),
+      checkpoints_(std::make_unique<CheckpointReader>(*file_, recording_)) {}
 RunIndex::~RunIndex() = default;
 
 std::unique_ptr<RunIndex> RunIndex::open(const std::string& recording, IndexState& state) {
@@ -98,6 +95,48 @@ std::string RunIndex::known_devices() const {
   return known;
 }
 
+Result<DeviceCheckpoint> RunIndex::checkpoint(DeviceIndex index, std::size_t number) const {
+  const IndexedDevice* const device = file_->device(index);
+  if (device == nullptr || number >= device->states.size()) return damaged_index(recording_);
+  Result<DeviceCheckpoint> state = checkpoints_->state(*device, number);
+  if (!state) return state;
+  Result<std::vector<PhaseSpan>> spans = checkpoints_->spans_before(*device, number);
+  if (!spans) return spans.error();
+  state.value().spans = std::move(spans).value();
+  return state;
+}
+
+Result<std::vector<OverlayOom>> RunIndex::failures(DeviceIndex index) const {
+  const IndexedDevice* const device = file_->device(index);
+  if (device == nullptr) return no_such_device(recording_, index, known_devices());
+  std::optional<std::vector<OverlayOom>> found =
+      file_->read<std::vector<OverlayOom>>(device->failures);
+  if (!found || std::ranges::any_of(*found, [&](const OverlayOom& failure) {
+        return failure.position == 0 || failure.position > device->events;
+      }))
+    return damaged_index(recording_);
+  return std::move(*found);
+}
+
+Result<std::vector<PhaseSpan>> RunIndex::spans(DeviceIndex index) const {
+  const IndexedDevice* const device = file_->device(index);
+  if (device == nullptr) return no_such_device(recording_, index, known_devices());
+  std::vector<PhaseSpan> spans;
+  for (std::size_t number = 0; number < device->spans.size(); ++number) {
+    const Result<std::vector<PhaseSpan>> before = checkpoints_->spans_before(*device, number);
+    if (!before) return before.error();
+    for (const PhaseSpan& span : before.value()) {
+      if (span.first_event >= device->events ||
+          (!spans.empty() && spans.back().first_event >= span.first_event))
+        return damaged_index(recording_);
+      // Every checkpoint begins with the phase that it lies in.
+      if (spans.empty() || spans.back().phase != span.phase || spans.back().step != span.step)
+        spans.push_back(span);
+    }
+  }
+  return spans;
+}
+
 Result<std::unique_ptr<ExcerptSource>> RunIndex::excerpt(DeviceIndex index, std::uint32_t from,
                                                          std::uint32_t to) const {
   const IndexedDevice* const device = file_->device(index);
@@ -108,6 +147,7 @@ Result<std::unique_ptr<ExcerptSource>> RunIndex::excerpt(DeviceIndex index, std:
   const std::vector<std::uint32_t>& events = device->checkpoints;
   auto plan = std::make_unique<ExcerptSource::Plan>();
   plan->file = file_.get();
+  plan->checkpoints = checkpoints_.get();
   plan->recording = recording_;
   plan->device = device;
   // Checkpoints at the same event: the last of them begins where the recording is nearest.

@@ -19,8 +19,11 @@
 #include "base/result.h"
 #include "index/excerpt.h"
 #include "store/store.h"
+#include "windows/checkpoint.h"
 
 namespace gpumemprof {
+
+class CheckpointReader;
 
 // The same run, about its end.
 Overview overview_at_end(Overview at_peak, Overview at_end);
@@ -52,6 +55,12 @@ class RunIndex {
   [[nodiscard]] Result<std::unique_ptr<ExcerptSource>> excerpt(DeviceIndex device,
                                                                std::uint32_t from,
                                                                std::uint32_t to) const;
+  // The state at one of these checkpoints.
+  [[nodiscard]] Result<DeviceCheckpoint> checkpoint(DeviceIndex device, std::size_t number) const;
+  // The allocations that failed, as a timeline shows them: the first few.
+  [[nodiscard]] Result<std::vector<OverlayOom>> failures(DeviceIndex device) const;
+  // The phases of the whole run, in order.
+  [[nodiscard]] Result<std::vector<PhaseSpan>> spans(DeviceIndex device) const;
 
  private:
   RunIndex(std::string recording, std::unique_ptr<IndexFile> file);
@@ -59,6 +68,7 @@ class RunIndex {
 
   std::string recording_;
   std::unique_ptr<IndexFile> file_;
+  std::unique_ptr<CheckpointReader> checkpoints_;
   Overview at_peak_;
 };
 

@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "event/alloc_conf.h"
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 
 namespace gpumemprof {
 

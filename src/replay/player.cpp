@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "event/split_rule.h"
+#include "event/rules/split_rule.h"
 #include "replay/rows.h"
 
 namespace gpumemprof {
@@ -99,15 +99,25 @@ bool Player::play(const EventColumns& events, std::uint32_t first, std::size_t b
   events_ = &events;
   first_ = first;
   const auto past = first + static_cast<std::uint32_t>(end);
+  // Nearly all memory is free as soon as that is asked for: the block need not be found twice.
+  const auto completes_at_once = [&](std::uint32_t event) {
+    return event + 1 != past && action(event + 1) == Action::free_completed &&
+           address(event + 1) == address(event) && size_bytes(event + 1) == size_bytes(event);
+  };
   for (auto event = first + static_cast<std::uint32_t>(begin); event != past; ++event) {
     bool agrees = true;
     switch (action(event)) {
       case Action::alloc:
         agrees = alloc(event);
         break;
-      case Action::free_requested:
-        agrees = free_requested(event);
+      case Action::free_requested: {
+        const std::uint32_t block = blocks_.find(address(event));
+        agrees = is_freeable(block, size_bytes(event));
+        if (!agrees) break;
+        mark_freed(block, event);
+        if (completes_at_once(event)) complete_free(block, ++event);
         break;
+      }
       case Action::free_completed:
         agrees = free_completed(event);
         break;
@@ -190,12 +200,9 @@ bool Player::is_size_of(std::uint32_t block, std::uint64_t size_bytes) const {
          size_bytes == known.size_bytes;
 }
 
-bool Player::free_requested(std::uint32_t event) {
-  const std::uint32_t block = blocks_.find(address(event));
-  if (block == kNoBlock || blocks_[block].is_free() || blocks_[block].is_pending) return false;
-  if (!is_size_of(block, size_bytes(event))) return false;
-  mark_freed(block, event);
-  return true;
+bool Player::is_freeable(std::uint32_t block, std::uint64_t size_bytes) const {
+  return block != kNoBlock && !blocks_[block].is_free() && !blocks_[block].is_pending &&
+         is_size_of(block, size_bytes);
 }
 
 void Player::mark_freed(std::uint32_t block, std::uint32_t event) {
@@ -210,10 +217,14 @@ bool Player::free_completed(std::uint32_t event) {
   const std::uint32_t block = blocks_.find(address(event));
   if (block == kNoBlock || blocks_[block].is_free() || !blocks_[block].is_pending) return false;
   if (!is_size_of(block, size_bytes(event))) return false;
+  complete_free(block, event);
+  return true;
+}
+
+void Player::complete_free(std::uint32_t block, std::uint32_t event) {
   now_.active_bytes -= blocks_[block].size_bytes;
   end_allocation(blocks_[block].allocation.index, event);
   blocks_.release(block);
-  return true;
 }
 
 SegmentState Player::segment_of(std::uint32_t event) const {

@@ -73,9 +73,10 @@ class Player {
  private:
   bool alloc(std::uint32_t event);
   std::uint32_t make_place(std::uint64_t at, std::uint64_t size_bytes);
-  bool free_requested(std::uint32_t event);
+  [[nodiscard]] bool is_freeable(std::uint32_t block, std::uint64_t size_bytes) const;
   void mark_freed(std::uint32_t block, std::uint32_t event);
   bool free_completed(std::uint32_t event);
+  void complete_free(std::uint32_t block, std::uint32_t event);
   [[nodiscard]] bool is_size_of(std::uint32_t block, std::uint64_t size_bytes) const;
   bool segment_event(std::uint32_t event);
   void note_retry(std::uint32_t event);

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <map>
 
-#include "event/facts.h"
+#include "event/foreign/foreign_file.h"
 #include "replay/history_start.h"
 #include "replay/player.h"
 #include "replay/poolless.h"
@@ -139,7 +139,12 @@ void leave_out_bridges(const DeviceRecord& record, EventCounters& counters) {
 
 DeviceReplay replay_any(DeviceRecord& record, const AllocatorSettings& settings,
                         const Origin& origin) {
-  if (!has_pool(device_kind(origin))) return replay_poolless(record);
+  if (!has_pool(origin)) {
+    DeviceReplay result = replay_poolless(record);
+    // Another tool's file may show one moment only.
+    if (origin.kind == kProfileOfJax) result.has_history = false;
+    return result;
+  }
   const bool has_end = origin.has_segments && !origin.cut;
   if (!origin.has_start && (record.events.empty() || record.device == kHostDevice))
     return end_only(record, settings, origin.has_segments);

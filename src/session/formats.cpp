@@ -1,16 +1,19 @@
 #include "session/formats.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "base/byte_source.h"
 #include "base/bytes.h"
+#include "ingest/foreign/chrome_trace.h"
+#include "ingest/foreign/foreign_input.h"
+#include "ingest/foreign/jax_profile.h"
 #include "ingest/torch_snapshot.h"
 #include "report/folded/folded.h"
 #include "report/torch_snapshot/torch_snapshot.h"
+#include "session/exports/exports.h"
 #include "session/gmp_file.h"
 #include "session/recording.h"
 #include "trace/chapters/chapter_source.h"
@@ -44,14 +47,34 @@ Status write_folded(const Recording& recording, const std::string& path,
   return write_folded_stacks(overview.value(), recording.store(), path, existing);
 }
 
+template <Format::WriteRun kWrite>
+Status write_all_of(const Recording& recording, const std::string& path,
+                    FileSink::Existing existing) {
+  // The caller owns it.
+  const std::shared_ptr<const Recording> borrowed(std::shared_ptr<const Recording>(), &recording);
+  return kWrite(*TabledRun::of(borrowed), {}, path, existing);
+}
+
 // The first one also opens files that no format recognises: old snapshots have no magic number, and
 // its reader says what a file is instead.
 constexpr Format kFormats[] = {
     {"torch-snapshot", ".pickle", looks_like_snapshot, open_with<TorchSnapshot>, write_snapshot,
      "drop it onto https://pytorch.org/memory_viz"},
-    {"gmp", ".gmp", looks_like_trace, open_with<TraceReader>, write_gmp},
+    {"gmp", ".gmp", looks_like_trace, open_with<TraceReader>, write_gmp, {}, true},
     {"folded", ".folded", nullptr, nullptr, write_folded,
-     "draw it with flamegraph.pl, or open it at https://www.speedscope.app"},
+     "draw it with flamegraph.pl, or open it at https://www.speedscope.app", false,
+     write_folded_stacks},
+    {"pprof", ".pb.gz", nullptr, nullptr, write_all_of<write_pprof>,
+     "look at it with go tool pprof", false, nullptr, write_pprof, true},
+    {"speedscope", ".speedscope.json", nullptr, nullptr, write_all_of<write_speedscope>,
+     "drop it onto https://www.speedscope.app", false, nullptr, write_speedscope, true},
+    {"perfetto", ".pftrace", nullptr, nullptr, write_all_of<write_perfetto>,
+     "open it at https://ui.perfetto.dev", false, nullptr, write_perfetto, false, true},
+    {"csv", ".csv", nullptr, nullptr, write_all_of<write_csv>,
+     "read it with any tool for tables: docs/tables.md names the columns", false, nullptr,
+     write_csv, false, false, true},
+    {"profiler-trace", ".json", looks_like_json, open_with<ChromeTrace>},
+    {"jax-profile", ".prof", looks_like_pprof, open_with<JaxProfile>},
 };
 
 // A file may use no more memory than recordings of its size do, unless the user allows it.
@@ -74,11 +97,12 @@ const Format* find_format(std::string_view name) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-std::string writable_formats() {
+std::string writable_formats(std::span<const std::string_view> more) {
   std::vector<std::string_view> names;
   for (const Format& format : kFormats) {
     if (format.write != nullptr) names.push_back(format.name);
   }
+  names.insert(names.end(), more.begin(), more.end());
   std::string text(names.front());
   for (std::size_t index = 1; index < names.size(); ++index)
     text.append(index + 1 == names.size() ? " or " : ", ").append(names[index]);
@@ -90,19 +114,21 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
   const Result<std::uint64_t> allowed = allowed_memory();
   if (!allowed) return allowed.error();
   if (is_folder(path)) return open_with<ChapterSource>(path, options, allowed.value());
-  std::array<std::byte, 8> start{};
-  std::size_t got = 0;
-  // Bytes read from a pipe are gone; only snapshots are read from pipes.
+  // Bytes read from a pipe are gone; only snapshots are read from pipes. What a gzipped file is
+  // follows from what is in it.
+  constexpr std::size_t kFirstBytes = 64;
+  FirstBytes first;
   if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
     Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
     if (!file) return file.error();
-    const Result<std::size_t> read = file.value()->read(start);
-    if (!read) return read.error();
-    got = read.value();
+    first = first_bytes_inside(*file.value(), kFirstBytes);
   }
-  const std::span<const std::byte> first_bytes = std::span(start).first(got);
-  const auto* const format = std::ranges::find_if(
-      kFormats, [&](const Format& one) { return one.sniff != nullptr && one.sniff(first_bytes); });
+  const auto* const format = std::ranges::find_if(kFormats, [&](const Format& one) {
+    // No reader of ours unzips a .gmp file.
+    const bool is_read =
+        one.sniff != nullptr && !(first.is_zipped && one.sniff == looks_like_trace);
+    return is_read && one.sniff(first.bytes);
+  });
   const Format& chosen = format == std::end(kFormats) ? kFormats[0] : *format;
   return chosen.open(path, options, allowed.value());
 }

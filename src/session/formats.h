@@ -15,6 +15,10 @@
 namespace gpumemprof {
 
 class Recording;
+class Store;
+class TabledRun;
+struct ExportOptions;
+struct Overview;
 
 struct OpenOptions {
   // Called occasionally with the bytes read so far and the total.
@@ -38,13 +42,29 @@ struct Format {
   Open open = nullptr;
   Write write = nullptr;
   std::string_view viewer = {};  // what else shows it: "drop it onto https://…"
+  // How a recording too long for memory is written: block by block as it is read, ...
+  bool is_streamed = false;
+  // ... or from its report. Neither: only a part of it, or all of it in memory.
+  using WriteOverview = Status (*)(const Overview& overview, const Store& store,
+                                   const std::string& path, FileSink::Existing existing);
+  WriteOverview write_overview = nullptr;
+  // ... or window by window, in both cases.
+  using WriteRun = Status (*)(TabledRun& run, const ExportOptions& options, const std::string& path,
+                              FileSink::Existing existing);
+  WriteRun write_run = nullptr;
+  // Shows one moment, which can be chosen.
+  bool has_moment = false;
+  // Has times, which can be those of another trace.
+  bool has_clock = false;
+  // Consists of tables, of which one can be chosen.
+  bool has_tables = false;
 };
 
 std::span<const Format> formats();
 // Null: there is none of this name.
 const Format* find_format(std::string_view name);
-// "torch-snapshot or gmp": the formats that can be written.
-std::string writable_formats();
+// "torch-snapshot or gmp": the formats that can be written, and those that others write.
+std::string writable_formats(std::span<const std::string_view> more = {});
 
 // A file's format follows from its first bytes, not from its name.
 Result<std::unique_ptr<EventSource>> open_source(const std::string& path,

@@ -35,8 +35,8 @@ std::uint64_t recorded_bytes(const std::string& path) {
 }
 
 // Only a recording of our own can grow, and it says when it has been closed.
-bool is_closed_recording(const Recording& recording) {
-  const std::optional<Ending>& ending = recording.store().origin().ending;
+bool is_closed_recording(const ViewedRun& run) {
+  const std::optional<Ending>& ending = run.store().origin().ending;
   return !ending || ending->is_closed;
 }
 
@@ -50,16 +50,19 @@ Clock::time_point time_of_change(const std::string& path) {
 
 }  // namespace
 
-GrowingView::GrowingView(std::vector<std::shared_ptr<const Recording>> recordings) {
-  for (const std::shared_ptr<const Recording>& recording : recordings) {
-    const std::uint64_t size = recorded_bytes(recording->path());
-    files_.push_back(
-        {recording, is_closed_recording(*recording), size, time_of_change(recording->path())});
+GrowingView::GrowingView(std::vector<ViewedRun> runs) {
+  for (const ViewedRun& run : runs) {
+    const std::uint64_t size = recorded_bytes(run.path());
+    seen_bytes_.push_back(size);
+    files_.push_back({run, is_closed_recording(run), size, time_of_change(run.path())});
+    if (run.indexed != nullptr) {
+      files_.back().size_bytes = run.indexed->read_bytes();
+      continue;
+    }
     // It may have grown while it was read.
     if (Clock::now() - files_.back().changed < kLongestReading) files_.back().size_bytes = 0;
-    seen_bytes_.push_back(size);
   }
-  view_ = std::make_shared<View>(std::move(recordings));
+  view_ = std::make_shared<View>(std::move(runs));
 }
 
 GrowingView::~GrowingView() = default;
@@ -92,7 +95,7 @@ bool GrowingView::look() {
   for (std::size_t index = 0; index < files_.size(); ++index) {
     File& file = files_[index];
     if (file.is_closed) continue;
-    const std::uint64_t size = recorded_bytes(file.recording->path());
+    const std::uint64_t size = recorded_bytes(file.run.path());
     if (size != seen_bytes_[index]) file.changed = Clock::now();
     seen_bytes_[index] = size;
     has_grown |= size != file.size_bytes;  // old chapters are removed, so it may also fall
@@ -103,20 +106,21 @@ bool GrowingView::look() {
 // Without the lock, except where it takes it: questions are answered meanwhile.
 void GrowingView::read_again() {
   std::vector<File> files = files_;  // only this thread changes them
-  std::vector<std::shared_ptr<const Recording>> recordings;
+  std::vector<ViewedRun> runs;
   for (File& file : files) {
-    const std::uint64_t size = recorded_bytes(file.recording->path());
+    const std::uint64_t size = recorded_bytes(file.run.path());
     if (!file.is_closed && size != file.size_bytes) {
       file.size_bytes = size;
       // One that can no longer be read stays as it was.
-      if (auto opened = Recording::open(file.recording->path())) {
-        file.recording = std::move(opened).value();
-        file.is_closed = is_closed_recording(*file.recording);
+      if (auto opened = open_viewed_run(file.run.path())) {
+        file.run = std::move(opened).value();
+        file.is_closed = is_closed_recording(file.run);
+        if (file.run.indexed != nullptr) file.size_bytes = file.run.indexed->read_bytes();
       }
     }
-    recordings.push_back(file.recording);
+    runs.push_back(file.run);
   }
-  auto next = std::make_shared<View>(std::move(recordings));
+  auto next = std::make_shared<View>(std::move(runs));
   std::shared_ptr<const View> gone;  // destroyed without the lock
   const std::scoped_lock lock(mutex_);
   files_ = std::move(files);
@@ -133,14 +137,20 @@ std::shared_ptr<const View> GrowingView::view(std::optional<std::uint64_t> gener
 std::string GrowingView::state_json() const {
   const std::scoped_lock lock(mutex_);
   std::string files;
-  for (const File& file : files_) {
+  for (std::size_t index = 0; index < files_.size(); ++index) {
+    const File& file = files_[index];
     const std::chrono::duration<double> unchanged = Clock::now() - file.changed;
     const char* state = file.is_closed                      ? "ended"
                         : unchanged.count() > kQuietSeconds ? "quiet"
                                                             : "recording";
     if (!files.empty()) files += ',';
     files += std::string(R"({"state":")") + state + R"(","unchanged_seconds":)" +
-             std::to_string(std::max(0LL, static_cast<long long>(unchanged.count()))) + "}";
+             std::to_string(std::max(0LL, static_cast<long long>(unchanged.count())));
+    // A short one is read again at once.
+    if (file.run.indexed != nullptr && !file.is_closed)
+      files += R"(,"unread_bytes":)" +
+               std::to_string(seen_bytes_[index] - std::min(seen_bytes_[index], file.size_bytes));
+    files += "}";
   }
   return R"({"generation":)" + std::to_string(generation_) + R"(,"files":[)" + files + "]}";
 }

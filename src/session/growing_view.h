@@ -16,14 +16,13 @@
 #include <thread>
 #include <vector>
 
-#include "session/recording.h"
 #include "session/view.h"
 
 namespace gpumemprof {
 
 class GrowingView {
  public:
-  explicit GrowingView(std::vector<std::shared_ptr<const Recording>> recordings);
+  explicit GrowingView(std::vector<ViewedRun> runs);
   GrowingView(const GrowingView&) = delete;
   GrowingView& operator=(const GrowingView&) = delete;
   ~GrowingView();
@@ -40,7 +39,7 @@ class GrowingView {
 
  private:
   struct File {
-    std::shared_ptr<const Recording> recording;
+    ViewedRun run;
     bool is_closed = false;
     std::uint64_t size_bytes = 0;  // when it was last read
     std::chrono::steady_clock::time_point changed;

@@ -7,6 +7,7 @@
 #include "session/excerpt/renumber.h"
 #include "store/settle.h"
 #include "store/store_source.h"
+#include "symbols/resolving_sink.h"
 #include "trace/writer.h"
 
 namespace gpumemprof {
@@ -62,7 +63,8 @@ Result<std::shared_ptr<const Recording>> Recording::open(const std::string& path
   return load(path, [&](EventSink& sink) -> Status {
     const Result<std::unique_ptr<EventSource>> source = open_source(path, options);
     if (!source) return source.error();
-    return source.value()->deliver(sink);
+    ResolvingSink resolving(sink);
+    return source.value()->deliver(resolving);
   });
 }
 

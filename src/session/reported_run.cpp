@@ -1,8 +1,11 @@
 #include "session/reported_run.h"
 
+#include <algorithm>
 #include <new>
 
+#include "session/excerpt/indexed_moment.h"
 #include "session/excerpt/long_file.h"
+#include "symbols/resolving_sink.h"
 
 namespace gpumemprof {
 namespace {
@@ -15,14 +18,15 @@ Error out_of_memory(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
-                                                       const OpenOptions& options) {
+                                                       const OpenOptions& options,
+                                                       bool is_passing) {
   auto run = std::make_unique<ReportedRun>();
   run->path_ = path;
   if (const std::optional<WindowSizes> sizes = window_sizes(path)) {
     ReportedRun* const self = run.get();
     run->windowed_ = std::make_unique<WindowedRun>(
         path, [self, options](EventSink& sink) { return self->deliver(options, sink); }, *sizes);
-    run->has_index_ = !forced_window();
+    run->has_index_ = !forced_window() && !is_passing;
     IndexState state = IndexState::missing;
     if (run->has_index_) run->index_ = RunIndex::open(path, state);
     if (run->index_ != nullptr) return run;
@@ -45,15 +49,16 @@ Status ReportedRun::deliver(const OpenOptions& options, EventSink& sink) {
   OpenOptions pass = options;
   if (options.progress) {
     pass.progress = [&options, before = passes_](std::uint64_t done, std::uint64_t total) {
-      options.progress(before * total + done, 2 * total);
+      options.progress(std::min<std::uint64_t>(before, 1) * total + done, 2 * total);
     };
   }
   ++passes_;
   const Result<std::unique_ptr<EventSource>> source = open_source(path_, pass);
   if (!source) return source.error();
   auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
-  if (maker_ != nullptr && reader != nullptr) return maker_->deliver(*reader, sink);
-  return source.value()->deliver(sink);
+  ResolvingSink resolving(sink);
+  if (maker_ != nullptr && reader != nullptr) return maker_->deliver(*reader, resolving);
+  return source.value()->deliver(resolving);
 }
 
 Result<bool> ReportedRun::survey() {
@@ -67,21 +72,71 @@ Result<bool> ReportedRun::survey() {
 
 Result<Overview> ReportedRun::overview(const OverviewOptions& options) {
   if (whole_) return whole_->overview(options);
-  if (index_ != nullptr && options.at.kind != AskedMoment::Kind::event) return from_index(options);
+  if (index_ != nullptr) {
+    Result<Overview> found = from_index(options);
+    // What the checkpoints of a damaged index do not show, the recording does.
+    if (found || found.error().code != ErrorCode::bad_input) return found;
+  }
   if (!is_surveyed_) {
     const Result<bool> surveyed = survey();
     if (!surveyed) return surveyed.error();
   }
   try {
-    return read_again(options);
+    // The index answers any question, so it is made whatever is asked.
+    const bool is_all = !options.device && options.at.kind == AskedMoment::Kind::peak;
+    if (!is_all && has_index_ && index_ == nullptr) {
+      Result<Overview> made = read_again({}, {});
+      if (!made) return made;
+      IndexState state = IndexState::missing;
+      index_ = RunIndex::open(path_, state);
+      if (index_ != nullptr) {
+        is_surveyed_ = false;
+        Result<Overview> found = from_index(options);
+        if (found || found.error().code != ErrorCode::bad_input) return found;
+        const Result<bool> surveyed = survey();
+        if (!surveyed) return surveyed.error();
+      }
+    }
+    return read_again(options, {});
   } catch (const std::bad_alloc&) {
     return out_of_memory(path_);
   }
 }
 
+Result<LeaksReport> ReportedRun::leaks(const LeaksOptions& options) {
+  if (whole_) return whole_->leaks(options);
+  Result<Overview> made = [&]() -> Result<Overview> {
+    if (options.is_plain()) return overview({{}, options.device});
+    if (!is_surveyed_) {
+      const Result<bool> surveyed = survey();
+      if (!surveyed) return surveyed.error();
+    }
+    try {
+      return read_again({{}, options.device}, options);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory(path_);
+    }
+  }();
+  if (!made) return made.error();
+  LeaksReport report;
+  report.path = path_;
+  report.completeness = std::move(made.value().completeness);
+  for (DeviceOverview& device : made.value().devices) {
+    if (!device.leaks)
+      return Error{ErrorCode::bad_input,
+                   "its work on " + device.name + " repeats too often to compare each time", path_,
+                   "mark longer steps with gpumemprof.step(), or ask about a part: "
+                   "gpumemprof convert --events A:B"};
+    report.devices.push_back(std::move(*device.leaks));
+  }
+  return report;
+}
+
 // The second pass, which also makes the index if all of it is asked for.
-Result<Overview> ReportedRun::read_again(const OverviewOptions& options) {
-  const bool is_all = !options.device && options.at.kind == AskedMoment::Kind::peak;
+Result<Overview> ReportedRun::read_again(const OverviewOptions& options,
+                                         const LeaksOptions& leaks) {
+  const bool is_all =
+      !options.device && options.at.kind == AskedMoment::Kind::peak && leaks.is_plain();
   const auto note_failure = [&](const Error& error) {
     note_ = "no index was written beside it, so the next report takes as long: " + error.sentence();
   };
@@ -90,7 +145,7 @@ Result<Overview> ReportedRun::read_again(const OverviewOptions& options) {
     if (!maker) note_failure(maker.error());
     if (maker) maker_ = std::move(maker).value();
   }
-  Result<Overview> made = windowed_->overview(options, maker_.get());
+  Result<Overview> made = windowed_->overview(options, maker_.get(), leaks);
   if (made && maker_ != nullptr) {
     const Status written = maker_->finish(windowed_->store(), made.value(), windowed_->at_end());
     if (!written) note_failure(written.error());
@@ -103,13 +158,30 @@ Result<Overview> ReportedRun::from_index(const OverviewOptions& options) const {
   Overview overview = index_->at_peak();
   if (options.at.kind == AskedMoment::Kind::end)
     overview = overview_at_end(std::move(overview), index_->at_end());
-  if (!options.device) return overview;
+  const bool is_event = options.at.kind == AskedMoment::Kind::event;
+  if (!options.device) {
+    if (is_event) return at_event(std::move(overview), options.at.event);
+    return overview;
+  }
   std::string known;
   for (const DeviceOverview& device : overview.devices)
     known += (known.empty() ? "" : ", ") + device.name;
   std::erase_if(overview.devices,
                 [&](const DeviceOverview& device) { return device.device != *options.device; });
   if (overview.devices.empty()) return no_such_device(path_, *options.device, known);
+  if (is_event) return at_event(std::move(overview), options.at.event);
+  return overview;
+}
+
+Result<Overview> ReportedRun::at_event(Overview overview, std::uint32_t event) const {
+  for (DeviceOverview& device : overview.devices) {
+    if (event >= device.events) return no_such_event(path_, device.name, event, device.events);
+  }
+  for (DeviceOverview& device : overview.devices) {
+    Result<DeviceOverview> found = look_at_event(*index_, device, event);
+    if (!found) return found.error();
+    device = std::move(found).value();
+  }
   return overview;
 }
 

@@ -14,10 +14,15 @@ namespace gpumemprof {
 
 class ReportedRun {
  public:
+  // `is_passing`: it is read again soon, so no index is left beside it, and a failure is not proven
+  // where that takes more memory.
   static Result<std::unique_ptr<ReportedRun>> open(const std::string& path,
-                                                   const OpenOptions& options = {});
+                                                   const OpenOptions& options = {},
+                                                   bool is_passing = false);
 
   [[nodiscard]] Result<Overview> overview(const OverviewOptions& options = {});
+  // The verdict about leaks. None of a device whose repetitions are too many to compare.
+  [[nodiscard]] Result<LeaksReport> leaks(const LeaksOptions& options = {});
   [[nodiscard]] const Store& store() const;
   // Null if it was read in windows.
   [[nodiscard]] const Recording* whole() const { return whole_.get(); }
@@ -28,9 +33,10 @@ class ReportedRun {
 
  private:
   Result<Overview> from_index(const OverviewOptions& options) const;
+  Result<Overview> at_event(Overview overview, std::uint32_t event) const;
   Result<bool> survey();
   Status deliver(const OpenOptions& options, EventSink& sink);
-  Result<Overview> read_again(const OverviewOptions& options);
+  Result<Overview> read_again(const OverviewOptions& options, const LeaksOptions& leaks);
 
   std::string path_;
   std::shared_ptr<const Recording> whole_;

@@ -6,20 +6,16 @@
 #include "analysis/compare/compare.h"
 #include "analysis/moment/flame.h"
 #include "analysis/moment/pool_state.h"
-#include "analysis/table/bands.h"
 #include "analysis/timeline/overlays.h"
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
+#include "report/view/answers/answers_json.h"
 
 namespace gpumemprof {
 namespace {
 
 Error not_there(std::string message) {
   return {ErrorCode::usage, std::move(message), "", "load the page again"};
-}
-
-view::AllocationSource allocation_source(const DeviceView& view) {
-  return {view.store(), view.record(), view.timeline().times()};
 }
 
 // In their own order.
@@ -38,118 +34,190 @@ std::vector<std::size_t> devices_of(const Recording& recording, std::size_t most
   return chosen;
 }
 
+// An allocation that may be freed in another stretch than it was made in.
+std::string lifetime_json(const LongDevice::Lifetime& found, const TimelineScale& scale) {
+  const view::AllocationSource source = found.birth->source();
+  if (found.death == found.birth) return view::allocation_json(source, found.row);
+  const auto birth = static_cast<std::int64_t>(source.shown_birth(found.row.index));
+  const std::uint32_t birth_event = source.record.allocations.alloc_event[found.row.index];
+  const auto last = static_cast<std::int64_t>(scale.positions) - 1;
+  view::AllocationEnd end;
+  std::int64_t end_ns = scale.last_ns;
+  if (found.death != nullptr) {
+    const view::AllocationSource there = found.death->source();
+    const AllocationColumns& rows = there.record.allocations;
+    const std::uint32_t freed = rows.free_requested_event[found.death_row.index];
+    end.death = there.shown_death(freed);
+    end.reusable = there.shown_death(rows.free_completed_event[found.death_row.index]);
+    if (scale.has_times() && freed != kNoEvent) {
+      end_ns = there.times.of_event(freed);
+      end.death_ns = there.times.since_first(end_ns);
+    }
+  }
+  end.lifetime = scale.has_times()
+                     ? end_ns - source.times.of_event(birth_event)
+                     : std::int64_t{end.death.value_or(static_cast<Position>(last))} - birth;
+  return view::allocation_json(source, found.row, &end);
+}
+
 }  // namespace
 
-DeviceView::Grouped::Grouped(const DeviceView& view, GroupBy by)
-    : grouping(make_grouping(view.store(), view.record(), view.replay().peak_event, by)),
-      sums(grouping, view.timeline().allocated(), view.record().allocations) {}
-
-DeviceView::DeviceView(std::shared_ptr<const Recording> recording, std::size_t index)
-    : recording_(std::move(recording)), index_(index), timeline_(record()), live_(record()) {
-  if (!has_sources(record())) return;
-  std::uint64_t all_bytes = 0;
-  std::uint64_t known_bytes = 0;
-  for (std::size_t row = 0; row < record().allocations.size(); ++row) {
-    const std::uint64_t size = record().allocations.size_bytes[row];
-    all_bytes += size;
-    if (record().labels.source[row] != MemorySource::unknown) known_bytes += size;
-  }
-  are_sources_known_ = known_bytes >= all_bytes / 2;
-}
-
-bool DeviceView::has(GroupBy by) const { return by != GroupBy::source || has_sources(record()); }
-
-std::vector<GroupBy> DeviceView::group_bys() const {
-  std::vector<GroupBy> bys;
-  for (const GroupBy by : kGroupBys) {
-    if (has(by)) bys.push_back(by);
-  }
-  if (!are_sources_known_ && has(GroupBy::source)) {
-    std::erase(bys, GroupBy::source);
-    // Where modules are not known either, lines are used.
-    bys.insert(bys.end(), GroupBy::source);
-    std::erase(bys, GroupBy::line);
-    bys.insert(bys.begin(), GroupBy::line);
-  }
-  return bys;
-}
-
-const DeviceView::Grouped& DeviceView::grouped(GroupBy by) const {
-  const auto index = static_cast<std::size_t>(by);
-  std::call_once(is_grouped_[index],
-                 [&] { grouped_[index] = std::make_unique<Grouped>(*this, by); });
-  return *grouped_[index];
-}
-
-const Spans& DeviceView::spans() const {
-  std::call_once(has_spans_, [&] {
-    spans_ = std::make_unique<Spans>(store(), record(), phases(), timeline());
-  });
-  return *spans_;
-}
-
-View::View(std::vector<std::shared_ptr<const Recording>> recordings, std::size_t most_devices) {
-  for (std::shared_ptr<const Recording>& recording : recordings) {
-    File& file = files_.emplace_back();
-    file.recording = std::move(recording);
-    for (const std::size_t index : devices_of(*file.recording, most_devices))
-      file.devices.push_back(std::make_unique<DeviceView>(file.recording, index));
+View::View(std::vector<ViewedRun> runs, std::size_t most_devices) {
+  for (ViewedRun& run : runs) {
+    File& file = files_.emplace_back(File{std::move(run), {}});
+    if (file.run.indexed != nullptr) {
+      for (const auto& device : file.run.indexed->devices())
+        file.devices.push_back({nullptr, device.get(), nullptr});
+      continue;
+    }
+    for (const std::size_t index : devices_of(*file.run.whole, most_devices))
+      file.devices.push_back({std::make_unique<DeviceView>(file.run.whole, index), nullptr,
+                              std::make_unique<DeviceAdvice>(file.run.whole, index)});
   }
 }
 
 void View::prepare_in_background() {
   preparing_ = std::jthread([this](const std::stop_token& stop) {
     for (const File& file : files_) {
-      for (const auto& device : file.devices) {
-        for (const GroupBy by : device->group_bys()) {
+      for (const Device& device : file.devices) {
+        // Of a long run the page itself asks for what it draws first.
+        if (device.whole == nullptr) continue;
+        for (const GroupBy by : device.whole->group_bys()) {
           if (stop.stop_requested()) return;
-          static_cast<void>(device->grouped(by));
+          static_cast<void>(device.whole->grouped(by));
         }
       }
     }
   });
 }
 
-Result<const DeviceView*> View::device(DeviceName name) const {
+std::vector<GroupBy> View::group_bys(DeviceName name) const {
+  const Device& device = find(name);
+  return device.whole != nullptr ? device.whole->group_bys() : device.indexed->group_bys();
+}
+
+std::vector<FlameBy> View::flame_bys(DeviceName name) const {
+  const Device& device = find(name);
+  return device.whole != nullptr ? gpumemprof::flame_bys(device.whole->record())
+                                 : device.indexed->flame_bys();
+}
+
+TimelineScale View::scale(DeviceName name) const {
+  const Device& device = find(name);
+  return device.whole != nullptr ? device.whole->timeline().scale() : device.indexed->scale();
+}
+
+bool View::has(DeviceName name, GroupBy by) const {
+  const Device& device = find(name);
+  return device.whole == nullptr || device.whole->has(by);
+}
+
+const DeviceReplay& View::replay(DeviceName name) const {
+  const Device& device = find(name);
+  return device.whole != nullptr ? device.whole->replay() : device.indexed->overview().replay;
+}
+
+std::string View::device_name(DeviceName name) const {
+  const Device& device = find(name);
+  return device.whole != nullptr ? device.whole->store().device_name(device.whole->record().device)
+                                 : device.indexed->overview().name;
+}
+
+Status View::check(DeviceName name) const {
   if (name.file >= files_.size() || name.device >= files_[name.file].devices.size())
     return not_there("there is no such device");
-  return static_cast<const DeviceView*>(files_[name.file].devices[name.device].get());
+  return Done{};
 }
 
-Result<const DeviceView*> View::device_at(DeviceName name, Position position) const {
-  Result<const DeviceView*> found = device(name);
-  if (found && position > found.value()->timeline().last_position())
-    return not_there("there is no such moment");
-  return found;
+Status View::check(DeviceName name, GroupBy by) const {
+  Status exists = check(name);
+  if (exists && !has(name, by)) return not_there("the sources of this recording are not known");
+  return exists;
 }
 
-Result<const DeviceView*> View::device_by(DeviceName name, GroupBy by) const {
-  Result<const DeviceView*> found = device(name);
-  if (found && !found.value()->has(by))
-    return not_there("the sources of this recording are not known");
-  return found;
+Result<ViewedPart> View::part_at(DeviceName name, Position position) const {
+  if (const Status exists = check(name); !exists) return exists.error();
+  if (position >= scale(name).positions) return not_there("there is no such moment");
+  const Device& device = find(name);
+  if (device.whole != nullptr) return ViewedPart{device.whole.get(), nullptr};
+  const Result<StretchPtr> stretch = device.indexed->at(position);
+  if (!stretch) return stretch.error();
+  return ViewedPart{&stretch.value()->view(), stretch.value()};
+}
+
+Result<ViewedPart> View::part_over(DeviceName name, Position from, Position to) const {
+  if (const Status exists = check(name); !exists) return exists.error();
+  const Device& device = find(name);
+  if (device.whole != nullptr) return ViewedPart{device.whole.get(), nullptr};
+  const Result<StretchPtr> stretch = device.indexed->over(from, to);
+  if (!stretch) return stretch.error();
+  return ViewedPart{&stretch.value()->view(), stretch.value()};
+}
+
+// Puts the positions of the part in place of those of the run.
+Result<ViewedPart> View::part_for(DeviceName name, AllocationFilter& filter) const {
+  if (const Status exists = check(name); !exists) return exists.error();
+  if (find(name).whole != nullptr) return ViewedPart{find(name).whole.get(), nullptr};
+  const auto end = static_cast<Position>(scale(name).positions);
+  if (filter.live_at && *filter.live_at >= end) return not_there("there is no such moment");
+  const Position from = std::min(filter.from.value_or(0), end - 1);
+  const Position to = std::min(filter.to.value_or(end), end);
+  Result<ViewedPart> part = filter.live_at ? part_at(name, *filter.live_at)
+                                           : part_over(name, from, std::max(to, from + 1));
+  if (!part) return part;
+  if (filter.live_at) {
+    filter.live_at = part.value().local(*filter.live_at);
+    filter.from.reset();
+    filter.to.reset();
+    return part;
+  }
+  if (filter.from) filter.from = part.value().local(from);
+  if (filter.to) filter.to = part.value().local(to);
+  return part;
 }
 
 Result<std::string> View::answer(const view::Question& question) const {
   return std::visit([this](const auto& asked) { return answer_to(asked); }, question);
 }
 
+view::DeviceMeta View::meta_of(DeviceName name) const {
+  const Device& device = find(name);
+  view::DeviceMeta meta;
+  meta.events = scale(name).positions - 1;
+  meta.deepest_level = scale(name).deepest_level();
+  meta.replay = &replay(name);
+  meta.group_bys = group_bys(name);
+  meta.flame_bys = flame_bys(name);
+  if (const TimelineScale axis = scale(name); axis.has_times())
+    meta.duration_ns = axis.last_ns - axis.first_ns;
+  if (device.whole != nullptr) {
+    const EventTimes& times = device.whole->timeline().times();
+    if (times.is_known()) meta.duration_ns = times.since_first(times.last_ns());
+    meta.device = device.whole->record().device;
+    meta.allocations = device.whole->record().allocations.size();
+    meta.has_sources = has_sources(device.whole->record());
+    return meta;
+  }
+  meta.device = device.indexed->overview().device;
+  meta.allocations = replay(name).counters.allocations;
+  meta.has_sources = true;
+  meta.is_long = true;
+  meta.index_events = device.indexed->timeline().events_per_bucket();
+  meta.listed_events = LongDevice::kMostListedEvents;
+  return meta;
+}
+
 Result<std::string> View::answer_to(const view::MetaQuestion& /*question*/) const {
   std::vector<view::FileMeta> metas;
-  for (const File& file : files_) {
+  for (std::size_t number = 0; number < files_.size(); ++number) {
+    const ViewedRun& run = files_[number].run;
     view::FileMeta& meta = metas.emplace_back();
-    meta.path = file.recording->path();
-    meta.store = &file.recording->store();
-    meta.completeness = find_completeness(*meta.store);
-    for (const auto& device : file.devices) {
-      const EventTimes& times = device->timeline().times();
-      meta.devices.push_back({device->record().device, device->record().events.size(),
-                              device->record().allocations.size(),
-                              times.is_known() ? times.since_first(times.last_ns()) : kUnknownTime,
-                              device->timeline().deepest_level(), &device->replay(),
-                              device->group_bys(), flame_bys(device->record()),
-                              has_sources(device->record())});
-    }
+    meta.path = run.path();
+    meta.store = &run.store();
+    meta.completeness = run.whole != nullptr ? find_completeness(*meta.store)
+                                             : run.indexed->overview().completeness;
+    for (std::size_t device = 0; device < files_[number].devices.size(); ++device)
+      meta.devices.push_back(meta_of({number, device}));
   }
   return view::meta_json(metas, GPUMEMPROF_VERSION);
 }
@@ -157,11 +225,12 @@ Result<std::string> View::answer_to(const view::MetaQuestion& /*question*/) cons
 Result<std::string> View::answer_to(const view::ReportQuestion& question) const {
   constexpr std::size_t kStacksShown = 200;
   if (question.file >= files_.size()) return not_there("there is no such file");
-  const Recording& recording = *files_[question.file].recording;
-  Result<Overview> overview = recording.overview();
+  const ViewedRun& run = files_[question.file].run;
+  Result<Overview> overview =
+      run.whole != nullptr ? run.whole->overview() : Result<Overview>(run.indexed->overview());
   if (!overview) return overview.error();
   const std::string text =
-      overview_text(overview.value(), recording.store(), {86, false, 10, true, false, ""});
+      overview_text(overview.value(), run.store(), {86, false, 10, true, false, ""});
   // The page draws these itself; for a long run they are megabytes.
   for (DeviceOverview& device : overview.value().devices) {
     device.sources.series = {};
@@ -169,99 +238,126 @@ Result<std::string> View::answer_to(const view::ReportQuestion& question) const 
     device.sources.phases.clear();
     device.sources.modules.clear();
   }
-  return view::report_json(overview_json(overview.value(), recording.store(), kStacksShown), text);
+  return view::report_json(overview_json(overview.value(), run.store(), kStacksShown), text,
+                           view::verdicts_json(overview.value(), run.store()));
 }
 
 Result<std::string> View::answer_to(const view::GroupsQuestion& question) const {
-  const Result<const DeviceView*> device = device_by(question.device, question.by);
-  if (!device) return device.error();
-  return view::groups_json(device.value()->store(), device.value()->grouped(question.by).grouping);
+  if (const Status exists = check(question.device, question.by); !exists) return exists.error();
+  const Device& device = find(question.device);
+  if (device.whole != nullptr)
+    return view::groups_json(device.whole->store(), device.whole->grouped(question.by).grouping);
+  Grouping grouping;
+  grouping.by = question.by;
+  grouping.groups = device.indexed->groups(question.by);
+  return view::groups_json(device.indexed->store(), grouping);
 }
 
 Result<std::string> View::answer_to(const view::TileQuestion& question) const {
-  const Result<const DeviceView*> device = device_by(question.device, question.by);
-  if (!device) return device.error();
+  if (const Status exists = check(question.device, question.by); !exists) return exists.error();
+  const Device& device = find(question.device);
   const Result<Tile> tile =
-      device.value()->timeline().tile(question.address, device.value()->grouped(question.by).sums);
+      device.whole != nullptr
+          ? device.whole->timeline().tile(question.address, device.whole->grouped(question.by).sums)
+          : device.indexed->tile(question.by, question.address);
   if (!tile) return tile.error();
   return view::tile_json(tile.value());
 }
 
 Result<std::string> View::answer_to(const view::OverlaysQuestion& question) const {
-  const Result<const DeviceView*> found = device(question.device);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
-  return view::overlays_json(
-      view.store(), first_time_of(view.record()),
-      find_overlays(view.store(), view.record(), view.replay(), view.timeline()),
-      {view.spans().lane_count(), view.spans().span_count(), view.spans().too_deep()});
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  const Device& device = find(question.device);
+  const auto counts = [](const Spans& spans) {
+    return view::SpanCounts{spans.lane_count(), spans.span_count(), spans.too_deep()};
+  };
+  if (device.whole != nullptr) {
+    const DeviceView& view = *device.whole;
+    return view::overlays_json(
+        view.store(), first_time_of(view.record()),
+        find_overlays(view.store(), view.record(), view.replay(), view.timeline()),
+        counts(view.spans()));
+  }
+  const Result<TimelineOverlays> overlays = device.indexed->overlays();
+  if (!overlays) return overlays.error();
+  const Result<const Spans*> spans = device.indexed->spans();
+  if (!spans) return spans.error();
+  return view::overlays_json(device.indexed->store(), device.indexed->scale().first_ns,
+                             overlays.value(), counts(*spans.value()));
 }
 
 Result<std::string> View::answer_to(const view::SpansQuestion& question) const {
-  const Result<const DeviceView*> found = device(question.device);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
-  const Result<SpanTile> tile = view.spans().tile(question.address);
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  const Device& device = find(question.device);
+  const Result<const Spans*> spans =
+      device.whole != nullptr ? &device.whole->spans() : device.indexed->spans();
+  if (!spans) return spans.error();
+  const Result<SpanTile> tile = spans.value()->tile(question.address);
   if (!tile) return tile.error();
-  return view::spans_json(first_time_of(view.record()), tile.value());
+  return view::spans_json(device.whole != nullptr ? first_time_of(device.whole->record())
+                                                  : device.indexed->scale().first_ns,
+                          tile.value());
 }
 
 Result<std::string> View::answer_to(const view::GroupBytesQuestion& question) const {
-  const Result<const DeviceView*> found = device_at(question.device, question.position);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
-  if (!view.has(question.by)) return not_there("the sources of this recording are not known");
-  const GroupSums& sums = view.grouped(question.by).sums;
+  const Result<ViewedPart> part = part_at(question.device, question.position);
+  if (!part) return part.error();
+  if (const Status exists = check(question.device, question.by); !exists) return exists.error();
+  const GroupSums& sums = part.value().view->grouped(question.by).sums;
   std::vector<std::uint64_t> bytes(sums.group_count());
-  sums.bytes_at(question.position, bytes.data());
+  sums.bytes_at(part.value().local(question.position), bytes.data());
   return view::group_bytes_json(bytes);
 }
 
 Result<std::string> View::answer_to(const view::MomentQuestion& question) const {
-  const Result<const DeviceView*> found = device_at(question.device, question.position);
+  const Result<view::MomentFacts> found = facts(question.device, question.position);
   if (!found) return found.error();
-  return view::moment_json(facts(question.device, question.position));
+  return view::moment_json(found.value());
 }
 
-view::MomentFacts View::facts(DeviceName name, Position position) const {
-  const DeviceView& view = *device(name).value();
+Result<view::MomentFacts> View::facts(DeviceName name, Position position) const {
+  const Result<ViewedPart> part = part_at(name, position);
+  if (!part) return part.error();
+  const DeviceView& view = *part.value().view;
+  const Position local = part.value().local(position);
   const EventTimes& times = view.timeline().times();
   view::MomentFacts facts;
   facts.position = position;
   if (times.is_known() && position > 0)
-    facts.since_first_ns = times.since_first(times.of_event(position - 1));
-  facts.allocated_bytes = view.timeline().allocated().bytes_at(position);
-  if (view.store().facts().has_pool()) facts.reserved_bytes = view.timeline().reserved_at(position);
+    facts.since_first_ns = times.since_first(times.of_event(local - 1));
+  facts.allocated_bytes = view.timeline().allocated().bytes_at(local);
+  if (view.store().facts().has_pool()) facts.reserved_bytes = view.timeline().reserved_at(local);
   return facts;
 }
 
 Result<std::string> View::answer_to(const view::FlameQuestion& question) const {
-  const Result<const DeviceView*> found = device_at(question.device, question.position);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
+  const Result<ViewedPart> part = part_at(question.device, question.position);
+  if (!part) return part.error();
+  const DeviceView& view = *part.value().view;
   FlameOptions options;
   options.by = question.by;
-  return view::flame_json(
-      view.store(), flame_at(view.store(), view.record(), view.live(), question.position, options),
-      question.position);
+  return view::flame_json(view.store(),
+                          flame_at(view.store(), view.record(), view.live(),
+                                   part.value().local(question.position), options),
+                          question.position);
 }
 
 Result<std::string> View::answer_to(const view::SegmentsQuestion& question) const {
-  const Result<const DeviceView*> found = device_at(question.device, question.position);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
-  if (!view.has(question.by)) return not_there("the sources of this recording are not known");
-  return view::segments_json(allocation_source(view), view.grouped(question.by).grouping,
-                             pool_state_at(view.record(), moment_of(question.position),
-                                           view.live().active_at(question.position)),
-                             question.position);
+  const Result<ViewedPart> part = part_at(question.device, question.position);
+  if (!part) return part.error();
+  if (const Status exists = check(question.device, question.by); !exists) return exists.error();
+  const DeviceView& view = *part.value().view;
+  const Position local = part.value().local(question.position);
+  return view::segments_json(
+      part.value().source(), view.grouped(question.by).grouping,
+      pool_state_at(view.record(), moment_of(local), view.live().active_at(local)),
+      question.position);
 }
 
 Result<std::string> View::answer_to(const view::AllocationsQuestion& question) const {
-  const Result<const DeviceView*> found = device(question.device);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
   AllocationQuery query = question.query;
+  const Result<ViewedPart> part = part_for(question.device, query.filter);
+  if (!part) return part.error();
+  const DeviceView& view = *part.value().view;
   if (question.by.has_value() != question.group.has_value())
     return not_there("a group needs both a grouping and a number");
   if (question.by) {
@@ -270,43 +366,43 @@ Result<std::string> View::answer_to(const view::AllocationsQuestion& question) c
     query.filter.group = *question.group;
   }
   return view::allocations_json(
-      allocation_source(view),
+      part.value().source(),
       find_allocations(view.store(), view.record(), view.timeline().times(), query));
 }
 
 Result<std::string> View::answer_to(const view::AllocationQuestion& question) const {
-  const Result<const DeviceView*> found = device(question.device);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  if (const LongDevice* indexed = find(question.device).indexed) {
+    const Result<LongDevice::Lifetime> found = indexed->find(question.row);
+    if (!found) return found.error();
+    return lifetime_json(found.value(), indexed->scale());
+  }
+  const DeviceView& view = *find(question.device).whole;
   if (question.row >= view.record().allocations.size())
     return not_there("there is no such allocation");
-  return view::allocation_json(allocation_source(view), AllocationId(question.row));
-}
-
-Result<std::string> View::answer_to(const view::BandsQuestion& question) const {
-  const Result<const DeviceView*> found = device(question.device);
-  if (!found) return found.error();
-  const DeviceView& view = *found.value();
-  return view::allocations_json(allocation_source(view), largest_bands(view.record(), question.from,
-                                                                       question.to, question.most));
+  return view::allocation_json(ViewedPart{&view, nullptr}.source(), AllocationId(question.row));
 }
 
 Result<std::string> View::answer_to(const view::CompareQuestion& question) const {
   constexpr std::size_t kGroupsShown = 300;
-  const auto side = [&](DeviceName name, Position position) -> Result<ComparedSide> {
-    const Result<const DeviceView*> found = device_at(name, position);
-    if (!found) return found.error();
-    const DeviceView& view = *found.value();
-    if (!view.has(question.by)) return not_there("the sources of this recording are not known");
-    return ComparedSide{&view.store(), &view.record(), &view.live(), position};
+  // The parts stay open until they are compared.
+  const auto side = [&](DeviceName name, Position position) -> Result<ViewedPart> {
+    if (const Status exists = check(name, question.by); !exists) return exists.error();
+    return part_at(name, position);
   };
-  const Result<ComparedSide> first = side(question.first, question.first_position);
+  const Result<ViewedPart> first = side(question.first, question.first_position);
   if (!first) return first.error();
-  const Result<ComparedSide> second = side(question.second, question.second_position);
+  const Result<ViewedPart> second = side(question.second, question.second_position);
   if (!second) return second.error();
-  return view::compare_json(*first.value().store, *second.value().store,
-                            gpumemprof::compare(first.value(), second.value(), question.by),
-                            kGroupsShown);
+  const auto compared = [](const ViewedPart& part, Position position) {
+    return ComparedSide{&part.view->store(), &part.view->record(), &part.view->live(),
+                        part.local(position)};
+  };
+  return view::compare_json(
+      first.value().view->store(), second.value().view->store(),
+      gpumemprof::compare(compared(first.value(), question.first_position),
+                          compared(second.value(), question.second_position), question.by),
+      kGroupsShown);
 }
 
 }  // namespace gpumemprof

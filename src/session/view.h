@@ -4,69 +4,40 @@
 // Safe to query from any number of threads.
 #pragma once
 
-#include <array>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "analysis/timeline/spans.h"
-#include "analysis/timeline/timeline.h"
 #include "report/view/questions.h"
 #include "report/view/view_json.h"
-#include "session/recording.h"
+#include "session/advice/device_advice.h"
+#include "session/device_view.h"
+#include "session/long_view/viewed_run.h"
 
 namespace gpumemprof {
 
-// One device of one recording, with its indexes.
-class DeviceView {
- public:
-  DeviceView(std::shared_ptr<const Recording> recording, std::size_t index);
-  DeviceView(const DeviceView&) = delete;
-  DeviceView& operator=(const DeviceView&) = delete;
+// What a question about some moments of a device is answered from: all of the device, or a stretch
+// of a long run.
+struct ViewedPart {
+  const DeviceView* view = nullptr;
+  StretchPtr stretch;  // null: all of the device
 
-  [[nodiscard]] const Store& store() const { return recording_->store(); }
-  [[nodiscard]] const DeviceRecord& record() const { return *store().devices()[index_]; }
-  [[nodiscard]] const DeviceReplay& replay() const { return recording_->replays()[index_]; }
-  [[nodiscard]] const Timeline& timeline() const { return timeline_; }
-  [[nodiscard]] const LiveRows& live() const { return live_; }
-  [[nodiscard]] const std::vector<PhaseSpan>& phases() const {
-    return recording_->phases()[index_];
+  // A position of the run, as the view has it.
+  [[nodiscard]] Position local(Position position) const {
+    return stretch == nullptr ? position : stretch->local(position);
   }
-  // The most informative first: by source, unless most of it is unknown.
-  [[nodiscard]] std::vector<GroupBy> group_bys() const;
-  [[nodiscard]] bool has(GroupBy by) const;
-
-  // Built on first use.
-  struct Grouped {
-    Grouped(const DeviceView& view, GroupBy by);
-    Grouping grouping;
-    GroupSums sums;
-  };
-  [[nodiscard]] const Grouped& grouped(GroupBy by) const;
-  [[nodiscard]] const Spans& spans() const;
-
- private:
-  std::shared_ptr<const Recording> recording_;
-  std::size_t index_;
-  Timeline timeline_;
-  LiveRows live_;
-  bool are_sources_known_ = false;  // for more than half the bytes
-  mutable std::array<std::once_flag, std::size(kGroupBys)> is_grouped_;
-  mutable std::array<std::unique_ptr<Grouped>, std::size(kGroupBys)> grouped_;
-  mutable std::once_flag has_spans_;
-  mutable std::unique_ptr<Spans> spans_;
+  [[nodiscard]] view::AllocationSource source() const {
+    if (stretch != nullptr) return stretch->source();
+    return {view->store(), view->record(), view->timeline().times()};
+  }
 };
 
 class View {
  public:
   // At most this many devices of each recording, those with the highest peaks.
   static constexpr std::size_t kAllDevices = ~std::size_t{0};
-  explicit View(std::vector<std::shared_ptr<const Recording>> recordings,
-                std::size_t most_devices = kAllDevices);
+  explicit View(std::vector<ViewedRun> runs, std::size_t most_devices = kAllDevices);
 
   // Builds what questions need ahead of time, in a separate thread, the most likely first.
   void prepare_in_background();
@@ -74,23 +45,46 @@ class View {
   // The answer to any question of the page, as JSON; an Error where it asks for something that does
   // not exist.
   [[nodiscard]] Result<std::string> answer(const view::Question& question) const;
-  // For a moment that exists.
-  [[nodiscard]] view::MomentFacts facts(DeviceName device, Position position) const;
+  [[nodiscard]] Result<view::MomentFacts> facts(DeviceName device, Position position) const;
 
   [[nodiscard]] std::size_t file_count() const { return files_.size(); }
   [[nodiscard]] std::size_t device_count(std::size_t file) const {
     return files_[file].devices.size();
   }
-  [[nodiscard]] Result<const DeviceView*> device(DeviceName name) const;
   // In that file, because of most_devices.
   [[nodiscard]] std::size_t devices_left_out(std::size_t file) const {
-    return files_[file].recording->store().devices().size() - files_[file].devices.size();
+    const ViewedRun& run = files_[file].run;
+    const std::size_t all = run.whole != nullptr ? run.whole->store().devices().size()
+                                                 : run.indexed->overview().devices.size();
+    return all - files_[file].devices.size();
   }
 
+  // About a device that exists.
+  [[nodiscard]] std::vector<GroupBy> group_bys(DeviceName name) const;
+  [[nodiscard]] std::vector<FlameBy> flame_bys(DeviceName name) const;
+  [[nodiscard]] TimelineScale scale(DeviceName name) const;
+  [[nodiscard]] bool has(DeviceName name, GroupBy by) const;
+  // Null: it is too long for memory.
+  [[nodiscard]] const DeviceView* whole(DeviceName name) const { return find(name).whole.get(); }
+  // Null: it is not.
+  [[nodiscard]] const LongDevice* indexed(DeviceName name) const { return find(name).indexed; }
+  // Null: it is too long for memory.
+  [[nodiscard]] const DeviceAdvice* advice(DeviceName name) const {
+    return find(name).advice.get();
+  }
+  [[nodiscard]] const DeviceReplay& replay(DeviceName name) const;
+  [[nodiscard]] std::string device_name(DeviceName name) const;
+
  private:
+  // One of the two.
+  struct Device {
+    std::unique_ptr<DeviceView> whole;
+    const LongDevice* indexed = nullptr;
+    std::unique_ptr<DeviceAdvice> advice = nullptr;  // of a whole one
+  };
   struct File {
-    std::shared_ptr<const Recording> recording;
-    std::vector<std::unique_ptr<DeviceView>> devices;
+    ViewedRun run;
+    std::vector<Device> devices;
   };
   [[nodiscard]] Result<std::string> answer_to(const view::MetaQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::ReportQuestion& question) const;
@@ -104,11 +98,27 @@ class View {
   [[nodiscard]] Result<std::string> answer_to(const view::SegmentsQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::AllocationsQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::AllocationQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::BandsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::SinglesQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::RangeQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::RangeFlameQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::SettingsQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::CompareQuestion& question) const;
-  // The device, if it has that position and grouping.
-  [[nodiscard]] Result<const DeviceView*> device_at(DeviceName name, Position position) const;
-  [[nodiscard]] Result<const DeviceView*> device_by(DeviceName name, GroupBy by) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::StepsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::AdviceQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::TogetherQuestion& question) const;
+
+  [[nodiscard]] const Device& find(DeviceName name) const {
+    return files_[name.file].devices[name.device];
+  }
+  [[nodiscard]] view::DeviceMeta meta_of(DeviceName name) const;
+  [[nodiscard]] Status check(DeviceName name) const;
+  [[nodiscard]] Status check(DeviceName name, GroupBy by) const;
+  // What the position is in, if the device has it; the same for positions [from, to).
+  [[nodiscard]] Result<ViewedPart> part_at(DeviceName name, Position position) const;
+  [[nodiscard]] Result<ViewedPart> part_over(DeviceName name, Position from, Position to) const;
+  [[nodiscard]] Result<ViewedPart> part_for(DeviceName name, AllocationFilter& filter) const;
+  // What holds all events between two positions, if the device has them.
+  [[nodiscard]] Result<ViewedPart> part_between(DeviceName name, Position from, Position to) const;
 
   std::vector<File> files_;
   std::jthread preparing_;  // last: it ends before the data it works on is destroyed

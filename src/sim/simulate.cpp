@@ -72,6 +72,7 @@ class Run {
         result_.is_complete = false;
         break;
       }
+      if (options_.curve != nullptr) note_level(requests_.event[row]);
     }
     result_.counters = allocator_.counters();
     result_.peak_allocated_bytes = result_.counters.allocated_bytes.peak();
@@ -142,6 +143,15 @@ class Run {
     return fits;
   }
 
+  void note_level(std::uint32_t event) {
+    AllocatedCurve& curve = *options_.curve;
+    const std::size_t point = event == kNoEvent ? 0 : event / curve.events_per_point;
+    // Every stretch starts with what the one before it left.
+    while (curve.most_bytes.size() <= point) curve.most_bytes.push_back(level_bytes_);
+    level_bytes_ = allocator_.counters().allocated_bytes.current();
+    curve.most_bytes[point] = std::max(curve.most_bytes[point], level_bytes_);
+  }
+
   void note_peak(std::size_t row) {
     const Counters& counters = allocator_.counters();
     result_.peak_reserved_bytes = allocator_.reserved_bytes();
@@ -164,6 +174,7 @@ class Run {
   RisingAddresses addresses_;
   Allocator allocator_;
   SimulationResult result_;
+  std::uint64_t level_bytes_ = 0;  // allocated after the last request, for the curve
 };
 
 }  // namespace

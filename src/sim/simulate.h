@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "sim/allocator/allocator.h"
@@ -10,12 +11,20 @@
 
 namespace gpumemprof::sim {
 
+// Allocated bytes over a run: the most in each stretch of recorded events. What precedes the first
+// event counts to the first stretch.
+struct AllocatedCurve {
+  std::uint32_t events_per_point = 1;
+  std::vector<std::uint64_t> most_bytes;
+};
+
 struct SimulationOptions {
   AllocatorSettings settings;
   AllocatorRules rules;
   MemoryLimit limit;
   std::uint64_t device_total_bytes = 0;  // 0: unknown
   bool stops_at_first_oom = false;       // when only survival matters
+  AllocatedCurve* curve = nullptr;       // is filled, if there is one
 };
 
 struct SimulationResult {

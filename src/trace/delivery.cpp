@@ -6,6 +6,7 @@
 #include "trace/checksum.h"
 #include "trace/content/about.h"
 #include "trace/content/ending.h"
+#include "trace/native/native_modules.h"
 #include "trace/reader.h"
 
 namespace gpumemprof::trace {
@@ -135,6 +136,8 @@ bool Delivery::take(const Block& block) {
       return version_ >= kLabelsVersion && labels_.decode(content, version_, definitions_, sink_);
     case BlockKind::chapter:
       return take_chapter(content);
+    case BlockKind::native_modules:
+      return take_native_modules(content);
   }
   return static_cast<std::uint8_t>(block.kind) >= kFirstOptionalKind;
 }
@@ -144,6 +147,14 @@ bool Delivery::take_about(const InBytes& content) {
   if (!decode_about(content, origin_, settings_)) return false;
   sink_.set_settings(settings_);
   sink_.set_origin(origin_);
+  return true;
+}
+
+bool Delivery::take_native_modules(const InBytes& content) {
+  std::vector<NativeModule> modules;
+  if (!decode_native_modules(content, modules)) return false;
+  content_bytes_ += modules.size() * kNativeModuleBytes + content.left();
+  for (const NativeModule& module : modules) sink_.add_native_module(module);
   return true;
 }
 

@@ -66,6 +66,7 @@ class Delivery {
   bool take_annotations(const InBytes& content);
   bool take_end(const InBytes& content);
   bool take_chapter(const InBytes& content);
+  bool take_native_modules(const InBytes& content);
   [[nodiscard]] std::uint64_t memory_bytes() const {
     const std::uint64_t content_bytes = keeps_ == SinkKeeps::events ? content_bytes_ : 0;
     return content_bytes + definitions_.memory_bytes() + state_.memory_bytes() +

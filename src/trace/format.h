@@ -28,14 +28,15 @@ inline constexpr std::uint16_t kModulesVersion = 3;
 inline constexpr std::uint16_t kVersion = 3;
 
 enum class BlockKind : std::uint8_t {
-  about = 1,        // origin, facts, allocator settings; the last one counts
-  definitions = 2,  // strings, frames, stacks, streams, pools that later blocks refer to
-  events = 3,       // of one device
-  state = 4,        // segments and blocks at one edge of the recording
-  annotations = 5,  // annotations, lost events, device samples
-  end = 6,          // closed cleanly; the last block
-  labels = 7,       // what storages are, modules, phases; from version 2 on
-  chapter = 0x80,   // where in a long run this file begins
+  about = 1,              // origin, facts, allocator settings; the last one counts
+  definitions = 2,        // strings, frames, stacks, streams, pools that later blocks refer to
+  events = 3,             // of one device
+  state = 4,              // segments and blocks at one edge of the recording
+  annotations = 5,        // annotations, lost events, device samples
+  end = 6,                // closed cleanly; the last block
+  labels = 7,             // what storages are, modules, phases; from version 2 on
+  chapter = 0x80,         // where in a long run this file begins
+  native_modules = 0x81,  // programs and libraries that native frames belong to
 };
 // A reader skips unknown kinds from here on; any other unknown kind is damage.
 inline constexpr std::uint8_t kFirstOptionalKind = 0x80;
@@ -100,6 +101,8 @@ constexpr std::string_view block_kind_name(BlockKind kind) {
       return "labels";
     case BlockKind::chapter:
       return "chapter";
+    case BlockKind::native_modules:
+      return "native modules";
   }
   return "unknown";
 }

@@ -15,6 +15,7 @@
 #include "trace/content/labels.h"
 #include "trace/content/references.h"
 #include "trace/content/state.h"
+#include "trace/native/native_modules.h"
 
 namespace gpumemprof {
 namespace {
@@ -52,6 +53,7 @@ TraceWriter::TraceWriter(std::string path, const Origin& origin, const Allocator
               std::make_unique<trace::StateEncoder>(StateEdge::end)},
       annotations_(std::make_unique<trace::Annotations>()),
       labels_(std::make_unique<trace::LabelEncoder>()),
+      native_modules_(std::make_unique<trace::NativeModuleTable>()),
       content_(std::make_unique<trace::OutBytes>()),
       packed_(std::make_unique<trace::OutBytes>()) {
   options_.events_per_block =
@@ -68,6 +70,7 @@ FrameId TraceWriter::add_frame(const Frame& frame) { return definitions_->add_fr
 StackId TraceWriter::add_stack(StackId caller, FrameId frame) {
   return definitions_->add_stack(caller, frame);
 }
+void TraceWriter::add_native_module(const NativeModule& module) { native_modules_->add(module); }
 std::uint32_t TraceWriter::add_stream(std::uint64_t handle) {
   return definitions_->add_stream(handle);
 }
@@ -260,6 +263,9 @@ void TraceWriter::pack_context() {
     trace::encode_about(*content_, origin_, settings_);
     packer_->pack(trace::BlockKind::about, content_->span(), *packed_);
     has_new_about_ = false;
+  }
+  for (content_->clear(); native_modules_->encode_next(*content_); content_->clear()) {
+    packer_->pack(trace::BlockKind::native_modules, content_->span(), *packed_);
   }
   for (content_->clear(); definitions_->encode_next(*content_); content_->clear()) {
     packer_->pack(trace::BlockKind::definitions, content_->span(), *packed_);

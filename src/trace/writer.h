@@ -27,6 +27,7 @@ class BlockPacker;
 class DefinitionTable;
 class EventEncoder;
 class LabelEncoder;
+class NativeModuleTable;
 class OutBytes;
 class StateEncoder;
 struct Annotations;
@@ -56,6 +57,7 @@ class TraceWriter final : public EventSink {
   [[nodiscard]] std::string_view text(StringId id) const override;
   FrameId add_frame(const Frame& frame) override;
   StackId add_stack(StackId caller, FrameId frame) override;
+  void add_native_module(const NativeModule& module) override;
   std::uint32_t add_stream(std::uint64_t handle) override;
   std::uint32_t add_pool(PoolId pool) override;
 
@@ -137,6 +139,7 @@ class TraceWriter final : public EventSink {
   std::unique_ptr<trace::StateEncoder> states_[2];
   std::unique_ptr<trace::Annotations> annotations_;
   std::unique_ptr<trace::LabelEncoder> labels_;
+  std::unique_ptr<trace::NativeModuleTable> native_modules_;
   std::unique_ptr<trace::OutBytes> content_;  // of the block being assembled
   std::unique_ptr<trace::OutBytes> packed_;   // whole blocks on their way to the file
   std::vector<std::unique_ptr<DeviceQueue>> queues_;

@@ -43,9 +43,11 @@ DeviceCheckpoint checkpoint_before(const KeptRun& run, const LocalView& view, st
     if (!record.labels.name.empty()) old.name = record.labels.name[row];
     found.allocations.push_back(old);
   }
-  // kNoEvent, the largest number, stands for the oldest.
-  std::ranges::stable_sort(found.allocations, {},
-                           [](const OldAllocation& old) { return old.birth_event + 1U; });
+  // kNoEvent, the largest number, stands for the oldest. Rows are in this order but for those that
+  // were listed late.
+  const auto age = [](const OldAllocation& old) { return old.birth_event + 1U; };
+  if (!std::ranges::is_sorted(found.allocations, {}, age))
+    std::ranges::stable_sort(found.allocations, {}, age);
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/sources/sources.h"
+#include "analysis/timeline/overlays.h"
 #include "analysis/timeline/pyramid.h"
 #include "windows/kept_run.h"
 
@@ -62,6 +63,8 @@ class IndexTaker {
   // A device's part of it; each device gets one part of each checkpoint, in order.
   virtual void add_checkpoint(const DeviceCheckpoint& checkpoint) = 0;
   virtual void add_buckets(DeviceIndex device, std::span<const PyramidBucket> buckets) = 0;
+  // Of an allocation that failed; the first few, in order.
+  virtual void add_failure(DeviceIndex /*device*/, const OverlayOom& /*failure*/) {}
 };
 
 }  // namespace gpumemprof

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 
 namespace gpumemprof {
 namespace {

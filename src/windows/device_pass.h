@@ -5,6 +5,7 @@
 // but the recent events are forgotten. Memory: one window, and what is live.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -15,9 +16,10 @@
 namespace gpumemprof {
 
 struct WindowSizes {
-  std::uint32_t events = 1'000'000;  // of a window, about
-  [[nodiscard]] std::uint32_t head() const { return events / 8; }
-  [[nodiscard]] std::uint32_t least_look() const { return events / 8; }
+  std::uint32_t events = 1'500'000;  // of a window, about
+  [[nodiscard]] std::uint32_t head() const { return least_look(); }
+  // Enough for several steps of most programs; all of it is looked at again with every window.
+  [[nodiscard]] std::uint32_t least_look() const { return std::min(events / 8, 125'000U); }
 };
 
 // Events [first, end) of the run.

@@ -102,6 +102,8 @@ class LocalView {
   [[nodiscard]] std::uint32_t birth(std::size_t row) const { return births_[row]; }
   [[nodiscard]] std::uint32_t death(std::size_t row) const { return deaths_[row]; }
   [[nodiscard]] std::uint32_t completion(std::size_t row) const { return completions_[row]; }
+  [[nodiscard]] std::uint32_t segment_birth(std::size_t row) const { return segment_births_[row]; }
+  [[nodiscard]] std::uint32_t segment_death(std::size_t row) const { return segment_deaths_[row]; }
 
  private:
   void add_fates(const Fates& fates);

@@ -34,7 +34,8 @@ KnownLabel PartTaker::label_of(const DeviceRecord& record, std::size_t row) cons
           labels.name.empty() ? StringId() : labels.name[row]};
 }
 
-void PartTaker::take(const KeptRun& run, const LocalView& view, const Window& window) {
+void PartTaker::take(const KeptRun& run, const LocalView& view, const Window& window,
+                     const std::vector<PhaseSpan>& /*spans*/) {
   const DeviceRecord& record = view.record();
   const auto [from, to] = std::pair(part_.range.from, part_.range.to);
   if (window.first == 0 && !record.events.empty()) part_.first_time_ns = record.events.time_ns[0];

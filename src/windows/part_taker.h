@@ -8,6 +8,7 @@
 #include "analysis/sources/sources.h"
 #include "event/excerpt.h"
 #include "windows/device_pass.h"
+#include "windows/window_taker.h"
 
 namespace gpumemprof {
 
@@ -44,14 +45,16 @@ struct RunPart {
   std::vector<LostEvents> lost_events;
   std::vector<PhaseSpan> spans;
   std::vector<DeviceSample> samples;
+  std::vector<Annotation> annotations;  // none: those of the store
 };
 
-class PartTaker {
+class PartTaker final : public WindowTaker {
  public:
   PartTaker(const Store& store, DeviceIndex device, ExcerptRange range);
 
   // A window of the run, labelled.
-  void take(const KeptRun& run, const LocalView& view, const Window& window);
+  void take(const KeptRun& run, const LocalView& view, const Window& window,
+            const std::vector<PhaseSpan>& spans) override;
   [[nodiscard]] RunPart& part() { return part_; }
 
  private:

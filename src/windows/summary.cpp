@@ -18,6 +18,23 @@ Moment moment_after(const KeptRun& run, std::uint32_t event) {
   return event == kNoEvent ? Moment::start() : Moment::after(run.place_of(event));
 }
 
+// As a timeline shows it.
+OverlayOom failure_at(const KeptRun& run, const DeviceRecord& record, std::uint32_t event) {
+  const std::uint32_t place = run.place_of(event);
+  const Moment moment = moment_after(run, event);
+  OverlayOom failure;
+  failure.position = position_after(event);
+  failure.time_ns = record.events.time_ns[place];
+  failure.wanted_bytes = record.events.size_bytes[place];
+  failure.stack = record.events.stack[place];
+  failure.allocated_bytes = sources_at(record, record.labels, moment).allocated();
+  const SegmentColumns& segments = record.segments;
+  for (std::size_t row = 0; row < segments.size(); ++row) {
+    if (segments.is_reserved_at(row, moment)) failure.reserved_bytes += segments.size_bytes[row];
+  }
+  return failure;
+}
+
 }  // namespace
 
 Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked,
@@ -104,7 +121,8 @@ void Summary::visit(KeptRun& run, const Window& window) {
   DeviceRecord& record = view.record();
   const std::vector<PhaseSpan> spans = spans_of(run, record.events.size());
   label(run, view, spans, window);
-  if (part_taker_ != nullptr) part_taker_->take(run, view, window);
+  if (window_taker_ != nullptr) window_taker_->take(run, view, window, spans);
+  if (leaks_ != nullptr) leaks_->take(run, view, window, spans);
   if (window.first == 0) sweep_.start(record, record.labels, overview_.sources);
   const std::size_t begin = run.place_of(window.first);
   sweep_.pass({record, record.labels, begin, begin + (window.end - window.first), window.first},
@@ -126,6 +144,23 @@ void Summary::visit(KeptRun& run, const Window& window) {
   if (survey_.events > 0 && survey_.extent.last_time_ns != kUnknownTime &&
       survey_.extent.first_time_ns != kUnknownTime)
     overview_.duration_ns = survey_.extent.last_time_ns - survey_.extent.first_time_ns;
+}
+
+void Summary::look_for_leaks() {
+  const Repetitions& repetitions = survey_.repetitions;
+  if (repetitions.are_steps_of_run || repetitions.count == 0) {
+    leaks_ = std::make_unique<LeakSum>(store_, survey_, survey_.floors);
+  } else if (survey_.repetition_floors) {
+    leaks_ = std::make_unique<LeakSum>(store_, survey_, *survey_.repetition_floors);
+  }
+}
+
+void Summary::judge_leaks(const DeviceRecord& record, const LeaksOptions& options) {
+  if (leaks_ == nullptr) return;
+  overview_.leaks =
+      gpumemprof::judge_leaks(store_, survey_.replay, leaks_->finish(record), options);
+  leaks_.reset();
+  for (OomReport& oom : overview_.ooms) blame_leaks(oom, *overview_.leaks, survey_.events);
 }
 
 std::vector<PhaseSpan> Summary::spans_between(std::uint32_t first, std::uint32_t end) const {
@@ -233,6 +268,7 @@ void Summary::look_at_ooms(const KeptRun& run, const DeviceRecord& record,
     overview_.oom_whens.push_back(when(run, event));
     blame_growth(oom, overview_.growth, overview_.oom_whens.back().step);
     overview_.ooms.push_back(std::move(oom));
+    if (taker_ != nullptr) taker_->add_failure(overview_.device, failure_at(run, record, event));
   }
 }
 

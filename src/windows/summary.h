@@ -7,8 +7,9 @@
 #include "analysis/overview/overview.h"
 #include "analysis/sources/sweep.h"
 #include "windows/checkpoint.h"
-#include "windows/part_taker.h"
+#include "windows/leak_sum.h"
 #include "windows/survey.h"
+#include "windows/window_taker.h"
 
 namespace gpumemprof {
 
@@ -19,8 +20,12 @@ class Summary final : public WindowVisitor {
   Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked,
           IndexTaker* taker = nullptr);
 
-  // Copies a part of the run in passing.
-  void let_take(PartTaker& taker) { part_taker_ = &taker; }
+  // Copies what it needs of the run in passing.
+  void let_take(WindowTaker& taker) { window_taker_ = &taker; }
+  // Looks for leaks too, unless there are too many repetitions.
+  void look_for_leaks();
+  // After the last window: the record has the numbers of the run.
+  void judge_leaks(const DeviceRecord& record, const LeaksOptions& options);
   void visit(KeptRun& run, const Window& window) override;
   [[nodiscard]] std::uint32_t always_kept() const override { return survey_.first_backward; }
 
@@ -54,7 +59,8 @@ class Summary final : public WindowVisitor {
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;
-  PartTaker* part_taker_ = nullptr;
+  WindowTaker* window_taker_ = nullptr;
+  std::unique_ptr<LeakSum> leaks_;
   IndexTaker* taker_;
   PyramidBuilder pyramid_;
   struct ExpectedCheckpoint {

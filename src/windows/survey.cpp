@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/leaks/decide.h"
 #include "analysis/overview/overview.h"
 #include "analysis/phases/run_kind.h"
 #include "analysis/sources/measured.h"
@@ -31,6 +32,7 @@ void Survey::visit(KeptRun& run, const Window& window) {
   follow_events(run, window);
   follow_growth(view, floors_.steps(), floors_.first_open());
   follow_tags(view, window);
+  follow_repetitions(run, view, window);
   note_fates(run, view);
   if (window.is_last) finish(run, view);
 }
@@ -193,6 +195,26 @@ void Survey::follow_tags(const LocalView& view, const Window& window) {
   }
 }
 
+// What else repeats matters only where there are no steps of training.
+void Survey::follow_repetitions(const KeptRun& run, const LocalView& view, const Window& window) {
+  const std::uint32_t steps = result_.spans.empty() ? 0 : result_.spans.back().step;
+  const bool are_steps_certain = is_kind_settled_ || has_marked_steps_;
+  if (result_.first_backward != kNoEvent ||
+      (are_steps_certain && steps >= DecideOptions().fewest_floors))
+    return;
+  const DeviceRecord& record = view.record();
+  std::vector<RepetitionCandidates::Free> frees;
+  for (std::size_t row = 0; row < record.allocations.size(); ++row) {
+    const std::uint32_t death = view.death(row);
+    if (view.birth(row) != kNoEvent && death >= window.first && death < window.end)
+      frees.push_back({death, view.birth(row)});
+  }
+  std::ranges::sort(frees, {}, &RepetitionCandidates::Free::death);
+  const std::size_t begin = run.place_of(window.first);
+  repetitions_.follow(store_, record.events, begin, begin + (window.end - window.first),
+                      window.first, frees);
+}
+
 // Of what was live when the last window was shown, what died since.
 void Survey::note_fates(const KeptRun& run, const LocalView& view) {
   const DeviceRecord& record = view.record();
@@ -226,10 +248,14 @@ void Survey::finish(const KeptRun& run, const LocalView& view) {
     // Calls of a model are not training steps.
     for (PhaseSpan& span : result_.spans) span.step = 0;
   }
+  result_.repetitions = repetitions_.choose(store_, result_.spans, result_.kind, result_.events,
+                                            DecideOptions().fewest_floors);
+  // They are those above. What is only cleared keeps its memory.
+  if (result_.repetitions.are_steps_of_run) result_.repetitions.spans = std::vector<PhaseSpan>();
 }
 
 void Survey::take_card(const DeviceRecord& record) {
-  result_.card_usage = follow_card(record, samples_);
+  result_.card_usage = follow_card(store_, record, samples_);
   for (const PlacedSample& placed : samples_) {
     result_.samples.push_back(placed.sample);
     result_.samples.back().before_event = placed.position;

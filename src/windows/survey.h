@@ -9,6 +9,7 @@
 #include "analysis/card_usage/card_usage.h"
 #include "analysis/completeness/completeness.h"
 #include "analysis/growth/growth.h"
+#include "analysis/leaks/repetitions.h"
 #include "analysis/oom/oom.h"
 #include "analysis/sources/sources.h"
 #include "analysis/tags/tags.h"
@@ -33,6 +34,9 @@ class Survey final : public WindowVisitor {
     RunKind kind = RunKind::unknown;
     std::vector<PhaseSpan> spans;
     StepFloors floors;
+    Repetitions repetitions;  // that leaks are looked for in
+    // Theirs, where they are not the steps of the run. None: they are too many to hold.
+    std::optional<StepFloors> repetition_floors;
     Growth growth;
     std::unique_ptr<GrowthSum> growth_sum;
     Fates fates;
@@ -57,12 +61,14 @@ class Survey final : public WindowVisitor {
   void follow_events(const KeptRun& run, const Window& window);
   void follow_growth(const LocalView& view, const std::vector<StepFloor>& floors, std::size_t end);
   void follow_tags(const LocalView& view, const Window& window);
+  void follow_repetitions(const KeptRun& run, const LocalView& view, const Window& window);
   void note_fates(const KeptRun& run, const LocalView& view);
   void finish(const KeptRun& run, const LocalView& view);
 
   const Store& store_;
   Result result_;
   FloorFinder floors_;
+  RepetitionCandidates repetitions_;
   std::size_t floors_done_ = 0;
   bool has_marked_steps_ = false;
   bool is_kind_settled_ = false;

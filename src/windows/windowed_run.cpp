@@ -3,10 +3,18 @@
 #include <algorithm>
 
 #include "analysis/code/shown_file.h"
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 #include "event/sinks/forwarding_sink.h"
 
 namespace gpumemprof {
+namespace {
+
+// Of a device that nobody asks about.
+class Nobody final : public WindowVisitor {
+  void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
+};
+
+}  // namespace
 
 // One delivery of the run. The first one fills the store; later ones find everything there.
 class WindowedRun::Pass final : public ForwardingSink {
@@ -74,8 +82,9 @@ class WindowedRun::Pass final : public ForwardingSink {
   }
   [[nodiscard]] std::map<DeviceIndex, std::unique_ptr<DevicePass>>& passes() { return passes_; }
 
- private:
   DevicePass& pass(DeviceIndex device);
+
+ private:
   void forget_label_sets();
 
   WindowedRun& run_;
@@ -188,10 +197,14 @@ WindowedRun::WindowedRun(std::string path, Deliver deliver, WindowSizes sizes)
 WindowedRun::~WindowedRun() = default;
 
 Result<bool> WindowedRun::survey() {
-  const Result<bool> done = survey(Order::first);
+  Result<bool> done = survey(Order::first);
   // What the first segment is shows late; the settings may have changed before it.
-  if (!done || !done.value() || starts_expandable_.empty()) return done;
-  return survey(Order::later);
+  if (done && done.value() && !starts_expandable_.empty()) done = survey(Order::later);
+  if (!done || !done.value()) return done;
+  is_surveyed_ = true;
+  const Status found = find_repetition_floors();
+  if (!found) return found.error();
+  return true;
 }
 
 Result<bool> WindowedRun::survey(Order order) {
@@ -253,7 +266,8 @@ Result<Overview> WindowedRun::begin_overview(const OverviewOptions& options,
   return overview;
 }
 
-Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTaker* taker) {
+Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTaker* taker,
+                                       const LeaksOptions& leaks) {
   std::vector<DeviceIndex> asked;
   Result<Overview> begun = begin_overview(options, asked);
   if (!begun) return begun;
@@ -263,9 +277,11 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTake
     summaries.emplace(
         device, std::make_unique<Summary>(store_, surveys_[device]->result(), options.at, taker));
   at_end_ = Overview();
-  const Status summed = sum_up(summaries, taker);
+  for (auto& [device, summary] : summaries) summary->look_for_leaks();
+  const Status summed = sum_up(summaries, taker, leaks);
   if (!summed) return summed.error();
   std::vector<DeviceExtent> extents;
+  extents.reserve(surveys_.size());
   for (const auto& [device, survey] : surveys_) extents.push_back(survey->result().extent);
   for (auto& [device, summary] : summaries) {
     surveys_[device]->result().spans = std::move(summary->overview().sources.spans);
@@ -276,11 +292,30 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTake
   return overview;
 }
 
-Status WindowedRun::sum_up(Summaries& summaries, IndexTaker* taker) {
-  is_surveyed_ = true;
-  class Nobody final : public WindowVisitor {
-    void visit(KeptRun& /*run*/, const Window& /*window*/) override {}
-  } nobody;
+// Where repetitions are not the steps of the run, their floors take another pass.
+Status WindowedRun::find_repetition_floors() {
+  std::map<DeviceIndex, FloorSurvey> unknown;
+  for (auto& [device, survey] : surveys_) {
+    Survey::Result& found = survey->result();
+    if (found.repetitions.are_steps_of_run || found.repetitions.count == 0) continue;
+    unknown.try_emplace(device, store_, found.repetitions);
+  }
+  if (unknown.empty()) return Done{};
+  Nobody nobody;
+  Pass pass(*this, Order::later, [&](DeviceIndex device) -> WindowVisitor& {
+    const auto survey = unknown.find(device);
+    return survey == unknown.end() ? static_cast<WindowVisitor&>(nobody) : survey->second;
+  });
+  const Status delivered = deliver_(pass);
+  if (!delivered) return delivered.error();
+  pass.finish();
+  for (auto& [device, survey] : unknown)
+    surveys_[device]->result().repetition_floors = survey.take_floors();
+  return Done{};
+}
+
+Status WindowedRun::sum_up(Summaries& summaries, IndexTaker* taker, const LeaksOptions& leaks) {
+  Nobody nobody;
   Pass pass(*this, Order::later, [&](DeviceIndex device) -> WindowVisitor& {
     const auto summary = summaries.find(device);
     return summary == summaries.end() ? static_cast<WindowVisitor&>(nobody) : *summary->second;
@@ -291,6 +326,12 @@ Status WindowedRun::sum_up(Summaries& summaries, IndexTaker* taker) {
   if (!delivered) return delivered.error();
   pass.offer_checkpoint(IndexTaker::Spot::end);
   pass.finish();
+  for (auto& [device, summary] : summaries) {
+    DeviceRecord& record = pass.pass(device).run().record();
+    // The verdict needs the segments only; what it is made from takes the place of the window.
+    record.events = EventColumns();
+    summary->judge_leaks(record, leaks);
+  }
   return Done{};
 }
 
@@ -301,8 +342,20 @@ const Survey::Result* WindowedRun::found(DeviceIndex device) const {
 
 std::vector<DeviceIndex> WindowedRun::devices() const {
   std::vector<DeviceIndex> devices;
+  devices.reserve(surveys_.size());
   for (const auto& [device, survey] : surveys_) devices.push_back(device);
   return devices;
+}
+
+Status WindowedRun::show_windows(const std::map<DeviceIndex, WindowTaker*>& takers) {
+  Summaries summaries;
+  for (const auto& [device, taker] : takers) {
+    Survey::Result& found = surveys_.at(device)->result();
+    auto summary = std::make_unique<Summary>(store_, found, AskedMoment());
+    summary->let_take(*taker);
+    summaries.emplace(device, std::move(summary));
+  }
+  return sum_up(summaries, nullptr);
 }
 
 Result<std::vector<RunPart>> WindowedRun::take_parts(

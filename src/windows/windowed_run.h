@@ -12,6 +12,7 @@
 
 #include "analysis/overview/overview.h"
 #include "event/event_sink.h"
+#include "windows/part_taker.h"
 #include "windows/summary.h"
 #include "windows/survey.h"
 
@@ -32,12 +33,15 @@ class WindowedRun {
   // After it: the run failed, and is short enough that its whole history can show why.
   [[nodiscard]] bool is_failure_provable() const;
   // The second pass. With a taker, what an index holds goes there.
-  Result<Overview> overview(const OverviewOptions& options, IndexTaker* taker = nullptr);
+  Result<Overview> overview(const OverviewOptions& options, IndexTaker* taker = nullptr,
+                            const LeaksOptions& leaks = {});
   // The last overview, about the end instead.
   [[nodiscard]] Overview& at_end() { return at_end_; }
 
   // After the first pass: a part of each of these devices, by another pass.
   Result<std::vector<RunPart>> take_parts(const std::map<DeviceIndex, ExcerptRange>& ranges);
+  // After the first pass: shows every window of these devices, by another pass, which is the last.
+  Status show_windows(const std::map<DeviceIndex, WindowTaker*>& takers);
   // After the first pass; null if there is no such device.
   [[nodiscard]] const Survey::Result* found(DeviceIndex device) const;
   [[nodiscard]] std::vector<DeviceIndex> devices() const;
@@ -53,7 +57,8 @@ class WindowedRun {
   Result<bool> survey(Order order);
   Result<Overview> begin_overview(const OverviewOptions& options,
                                   std::vector<DeviceIndex>& asked) const;
-  Status sum_up(Summaries& summaries, IndexTaker* taker);
+  Status find_repetition_floors();
+  Status sum_up(Summaries& summaries, IndexTaker* taker, const LeaksOptions& leaks = {});
 
   std::string path_;
   Deliver deliver_;

@@ -276,4 +276,4 @@ def test_a_graph_that_torch_would_refuse_to_break_is_named(tmp_path: Path) -> No
     done = estimate(tmp_path, "--json", "broken.py")
     assert done.returncode == 0, done.stderr
     texts = [each["text"] for each in json.loads(done.stdout)["assumptions"]]
-    assert any(text.startswith("fullgraph=True was asked for") for text in texts), texts
+    assert any("fullgraph=True was asked for" in text for text in texts), texts

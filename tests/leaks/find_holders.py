@@ -5,8 +5,11 @@ find_holders.py FILE...
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
+import os
+import re
 import sys
 import tempfile
 import traceback
@@ -25,7 +28,8 @@ def rows_of(program: Path, recording: str) -> list[dict[str, Any]]:
     torch.manual_seed(0)
     code = compile(program.read_text(), str(program), "exec")
     variables: dict[str, Any] = {"__name__": "__main__", "__file__": str(program)}
-    with gpumemprof.record(recording, cpu=True, overwrite=True) as active:
+    is_cpu = os.environ.get("LEAKS_DEVICE", "cpu") == "cpu"
+    with gpumemprof.record(recording, cpu=is_cpu, overwrite=True) as active:
         leaks = LeaksOfRun(active)
         exec(code, variables)
         leaks.finish()
@@ -34,6 +38,32 @@ def rows_of(program: Path, recording: str) -> list[dict[str, Any]]:
     gc.enable()
     gc.collect()
     return rows
+
+
+def expected_of(program: Path) -> dict[str, Any]:
+    match = re.search(r"^EXPECTED = (.*)$", program.read_text(), re.MULTILINE)
+    assert match is not None
+    found: dict[str, Any] = ast.literal_eval(match[1])
+    return found
+
+
+def first_text(program: Path, rows: list[dict[str, Any]]) -> str:
+    """Of the line that leaks; of any line if it is not among those that were found."""
+    text = program.read_text()
+    lines = {n for n, line in enumerate(text.splitlines(), 1) if line.endswith("# leaks")}
+    own = [
+        row
+        for row in rows
+        if (row["site"]["file"] or "").endswith(program.name) and row["site"]["line"] in lines
+    ]
+    return str((own or rows)[0]["text"]) if rows else ""
+
+
+def is_right(program: Path, rows: list[dict[str, Any]]) -> bool:
+    """Whether the holder that was found is the one its author wrote down."""
+    holder = expected_of(program)["holder"]
+    text = first_text(program, rows)
+    return re.search(rf"(?<!\w){re.escape(holder)}(?!\w)", text) is not None
 
 
 def main() -> int:

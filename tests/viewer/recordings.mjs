@@ -6,7 +6,7 @@ const TRAINING = `
 import json, pickle, random, sys
 given = json.loads(sys.argv[2])
 random.seed(7)
-MIB = 1 << 20
+MIB = given.get("unit_kib", 1 << 10) << 10
 base = given.get("base", 0x7f0000000000)
 name = given.get("name", "")
 user = [{"name": name + "train", "filename": "/train/" + name + "train.py", "line": 19},
@@ -36,7 +36,10 @@ event("segment_alloc", base, total, setup)
 for _ in range(given.get("parameters", 4)): alloc(MIB, setup)
 def run_forward():
     return [alloc(2 * MIB + 512 * random.randint(0, given.get("jitter", 0)), forward) for _ in range(given.get("layers", 3))]
+losses = [{"name": "log", "filename": "/train/" + name + "train.py", "line": 27}, *user[1:]]
 for step in range(given["steps"]):
+    clock[0] += given.get("pause_us", 0)
+    if given.get("leak_kib"): alloc(given["leak_kib"] << 10, losses)
     if given.get("evaluate_every") and step % given["evaluate_every"] == 1:
         for block in reversed(run_forward()): free(block, forward)
     kept = run_forward()
@@ -65,7 +68,7 @@ pickle.dump({"segments": [segment], "device_traces": [events], "allocator_settin
             open(sys.argv[1], "wb"), protocol=4)
 `;
 
-/** A snapshot of a training run: {steps, jitter, evaluate_every, oom, annotations, tag, …}. */
+/** A snapshot of a training run: {steps, jitter, leak_kib, pause_us, unit_kib (for 1 MiB), evaluate_every, oom, annotations, tag, …}. */
 export function training(name, options) {
   const file = join(folder, `${name}.pickle`);
   runPython(TRAINING, file, JSON.stringify(options));

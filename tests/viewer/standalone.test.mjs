@@ -44,8 +44,15 @@ function comparer(source, page) {
 }
 
 /** The same boxes in any order; those of equal size have none. */
-async function sameFlame({ both }, given) {
-  const [mine, theirs] = await both("flame", given);
+/** Where memory was freed is not in the file. */
+async function sameRange({ both }, given) {
+  const [mine, { moves, moves_left_out, ...theirs }] = await both("range", given);
+  assert.deepEqual(mine, theirs, JSON.stringify(given));
+  assert.equal(moves.reduce((sum, { bytes }) => sum + bytes, 0), moves_left_out === 0 ? theirs.all.freed_bytes : NaN);
+}
+
+async function sameFlame({ both }, given, name = "flame") {
+  const [mine, theirs] = await both(name, given);
   assert.deepEqual(sorted(mine), sorted(theirs));
   for (const figure of ["position", "allocated_bytes", "blocks", "nodes_left_out"]) assert.equal(mine[figure], theirs[figure], figure);
 }
@@ -125,8 +132,15 @@ describe("a file with the whole history", () => {
           { words: "name:h.1" }, { words: "-step source:gradients" }, { live_at: device.peak_position, order: "rounding" }, { by, group: 0 }, { from: 5, to: 50, offset: 3 }, { max_lifetime: 1_000_000, max_size: 4096 },
         ]) await sameRows(answers, "allocations", { ...given, limit: 40 });
         // All that fit are listed; of too many, which of two equal ones is left out is open.
-        await sameRows(answers, "bands", { from: 0, to: device.events });
-        await sameRows(answers, "bands", { from: Math.floor(device.events / 3), to: Math.floor(device.events / 2) });
+        const [third, half] = [Math.floor(device.events / 3), Math.floor(device.events / 2)];
+        for (const by of device.group_bys) {
+          await same("singles", { from: 0, to: device.events, by, axis: "event" });
+          await same("singles", { from: third, to: half, by, axis: device.duration_ns === null ? "event" : "time", least_bytes: 2000, least_length: 3, most: 50 });
+        }
+        for (const [from, to] of [[0, device.events], [third, half], [half, half]]) {
+          await sameRange(answers, { from, to });
+          for (const part of ["allocated", "freed", "survived"]) await sameFlame(answers, { from, to, part, by: "stack" }, "range_flame");
+        }
         for (let row = 0; row < Math.min(device.allocations, 40); row++) await same("allocation", { row });
       });
     });
@@ -231,6 +245,27 @@ describe("a file without the whole history", () => {
         for (const [field, value] of Object.entries(mine)) assert.deepEqual(value, theirs[field], `${field} of ${row}`);
       }
     });
+  });
+
+  it("takes at most 5 MB, and has single events around the peak, the failure and the highest moments of the run", async () => {
+    const file = training("close", { steps: 2000, base: 2 ** 60, jitter: 400, oom: true });
+    const href = standaloneFile(file, "close");
+    assert.ok(readFileSync(fileURLToPath(href)).length <= 5e6);
+    const source = await embedded(href);
+    assert.equal(source.isWhole(0, 0), false);
+    const device = (await source.ask("meta", {})).files[0].devices[0];
+    const { ooms } = await source.ask("overlays", { file: 0, device: 0 });
+    const level = device.deepest_level;
+    assert.ok(512 * 2 ** level > device.events);
+    await on(file, "", async (page) => {
+      const { same } = comparer(source, page);
+      for (const position of [device.peak_position, ooms[0].position, device.events]) {
+        const index = Math.min(Math.floor((position / (device.events + 1)) * 2 ** level), 2 ** level - 1);
+        for (const by of ["source", "line"].filter((any) => device.group_bys.includes(any))) await same("tile", { axis: "event", level, index, by });
+      }
+      await same("steps", {});
+    });
+    assert.ok(source.embedded.left_out.some((sentence) => /except at peaks, failures and the end/.test(sentence)), source.embedded.left_out.join("; "));
   });
 
   it("knows its moments, and says which one it shows", async () => {

@@ -95,10 +95,10 @@ describe("single allocations", () => {
     on(snapshot("gpt2_b4_fp32_adamw"), "#by=allocation", async (page) => {
       await until(page, () => Number(document.querySelector(".view.timeline canvas").dataset.bands) > 300);
       const text = await page.getByTestId("allocation-bands").textContent();
-      const [all, drawn, more] = text.match(/[\d,]+(?= (allocation|drawn|\(up))/g).map((figure) => Number(figure.replace(/,/g, "")));
+      const [all, drawn, more] = text.match(/[\d,]+(?= (allocations visible|drawn|too small))/g).map((figure) => Number(figure.replace(/,/g, "")));
       assert.equal(drawn + more, all);
       assert.equal(drawn, await data(page, "bands"));
-      assert.match(text, /\(up to .*B in total\) as one band on top/);
+      assert.match(text, /combined by colour on top \(.*B at most\)/);
     }));
 
   it("keep their colour where they are narrow", () => {
@@ -125,11 +125,11 @@ describe("an allocation that failed", () => {
     on(failed, "#axis=event", async (page) => {
       const events = await data(page, "events");
       const x = 66 + ((events + 0.5) / (events + 1)) * (960 - 66 - 12);
-      const text = await tooltipAt(page, x, 200);
+      const text = await tooltipAt(page, x, 400);
       assert.match(text, /Out of memory: 1\.00 GiB requested/);
       assert.match(text, /model\.py:7/);
       assert.match(text, /4\.00 MiB allocated, 64\.0 MiB reserved, 60\.0 MiB of it free/);
-      await page.mouse.click(x, 200);
+      await page.mouse.click(x, 400);
       // It is the last event.
       await expectExact(page, "cursor-where", events, "position");
     }));

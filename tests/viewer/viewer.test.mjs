@@ -122,12 +122,14 @@ describe("moving about", () => {
       assert.equal(await inHash(page, "from"), null);
     }));
 
-  it("pans by dragging and zooms to a stretch with shift", () =>
+  it("pans by dragging with Alt and zooms to a stretch with Shift", () =>
     onTraining("#from=0.4&to=0.6", async (page) => {
       await page.mouse.move(600, 400);
+      await page.keyboard.down("Alt");
       await page.mouse.down();
       await page.mouse.move(400, 400, { steps: 4 });
       await page.mouse.up();
+      await page.keyboard.up("Alt");
       const from = Number(await inHash(page, "from"));
       assert.ok(from > 0.43 && from < 0.46);
       await page.keyboard.down("Shift");
@@ -141,23 +143,24 @@ describe("moving about", () => {
     }));
 
   it("names what lies under the mouse", () =>
-    onTraining("", async (page) => {
+    onTraining("#axis=time", async (page) => {
       const tooltip = page.getByRole("tooltip");
       // The mouse may have arrived before its target was drawn: it keeps moving, as a hand would.
       for (let turn = 0; turn < 16 && !(await tooltip.isVisible()); ++turn) {
-        await page.mouse.move(700 + (turn % 2), 650);
+        await page.mouse.move(700 + (turn % 2), 685);
         await page.waitForTimeout(100 * turn);
       }
       assert.match(await tooltip.textContent(), /parameters.*of.*allocated/);
       await showView(page, "flame");
       await page.waitForSelector(".flame canvas[data-boxes]");
-      await page.mouse.move(100, 220);
+      const flame = await page.locator(".flame canvas").boundingBox();
+      await page.mouse.move(100, flame.y + 30);
       assert.match(await tooltip.textContent(), /case\.py.*blocks/);
     }));
 
   it("names single allocations and shows the stack of the one clicked", () =>
-    onTraining("#by=allocation", async (page) => {
-      await page.waitForTimeout(300);
+    onTraining("#by=allocation&axis=time", async (page) => {
+      await page.waitForSelector(".view.timeline canvas[data-complete=true]");
       await page.mouse.click(930, 640);
       await page.getByTestId("selected").waitFor();
       const size = await exact(page, "selected");
@@ -166,7 +169,7 @@ describe("moving about", () => {
     }));
 
   it("goes everywhere by keyboard", () =>
-    onTraining("", async (page) => {
+    onTraining("#axis=time", async (page) => {
       await page.keyboard.press("w");
       assert.ok(Number(await inHash(page, "to")) - Number(await inHash(page, "from")) < 0.75);
       await page.keyboard.press("d");

@@ -2,24 +2,31 @@
 
 import { CompareView } from "./page/compare";
 import { completenessBanner } from "./page/completeness";
-import type { Meta } from "./data/answers";
+import type { Axis, DeviceMeta, Meta } from "./data/answers";
 import { type LiveState, ServerSource } from "./data/server";
 import { CachedSource, type Source } from "./data/source";
 import { el, replace, select } from "./ui/dom";
 import { openEmbedded } from "./data/embedded";
 import { FlameView } from "./flame/flame";
-import { visible } from "./ui/format";
+import { count, visible } from "./ui/format";
 import { showHelp } from "./page/help";
 import { installKeys } from "./page/keys";
 import { follow, LiveStatus } from "./page/live";
 import { Panel } from "./page/panel";
+import { pictureButtons } from "./page/picture";
+import { allRanksLink } from "./ranks/all_ranks_link";
 import { SegmentsView } from "./segments/segments";
 import { Splitter } from "./page/splitter";
 import { State, VIEWS, type ViewName } from "./page/state";
 import { SummaryView } from "./page/summary";
+import { usualAxis } from "./page/usual_axis";
+import { VerdictBar } from "./page/verdict";
+import { StepsView } from "./steps/steps";
 import { TableView } from "./table/table";
 import { Timeline } from "./timeline/timeline";
+import { savedTheme, saveTheme } from "./ui/theme";
 import { hideTooltip, installTooltip } from "./ui/tooltip";
+import { WhatIfView } from "./whatif/whatif";
 
 const TITLES: Record<ViewName, string> = {
   timeline: "Timeline",
@@ -28,17 +35,9 @@ const TITLES: Record<ViewName, string> = {
   allocations: "Allocations",
   summary: "Summary",
   compare: "Compare",
+  steps: "Steps",
+  whatif: "What if",
 };
-
-function savedTheme(): string {
-  let saved: string | null = null;
-  try {
-    saved = localStorage.getItem("gpumemprof-theme");
-  } catch {
-    // Some browsers refuse storage to local files.
-  }
-  return saved ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-}
 
 class Page {
   private readonly state: State;
@@ -52,28 +51,33 @@ class Page {
   private readonly panel: Panel;
   private readonly splitter: Splitter;
   private readonly table: TableView;
+  private readonly verdict: VerdictBar;
   private devices: HTMLSelectElement | null = null;
+  private readonly computed = el("span", { class: "badge", "data-testid": "computed" });
   private readonly live = new LiveStatus();
   private said: HTMLElement[];
   private readonly others: Record<Exclude<ViewName, "timeline">, { element: HTMLElement; show(): void }>;
 
-  constructor(source: Source, meta: Meta, root: HTMLElement) {
-    this.state = new State(source, meta);
+  constructor(source: Source, meta: Meta, axis: Axis, root: HTMLElement) {
+    this.state = new State(source, meta, axis);
     // Canvases measure the elements they are in, so everything is in place before it is drawn.
     this.panel = new Panel(this.state);
     this.splitter = new Splitter(this.panel.element);
     this.said = [completenessBanner(meta), this.notes()];
     replace(root, this.header(), ...this.said, el("div", { class: "body" }, this.main, this.splitter.element, this.panel.element));
-    this.main.append(this.strip, this.large);
+    this.verdict = new VerdictBar(this.state);
+    this.main.append(this.verdict.element, this.strip, this.large);
     this.small = new Timeline(this.state, this.strip, true);
     this.timeline = new Timeline(this.state, this.large, false);
     this.table = new TableView(this.state, this.small);
     this.others = {
       flame: new FlameView(this.state),
-      segments: new SegmentsView(this.state),
+      segments: new SegmentsView(this.state, (places) => this.small.positionsAt(places)),
       allocations: this.table,
       summary: new SummaryView(this.state),
       compare: new CompareView(this.state),
+      steps: new StepsView(this.state),
+      whatif: new WhatIfView(this.state, this.main),
     };
     for (const view of Object.values(this.others)) this.main.append(view.element);
     this.state.listen((change) => {
@@ -82,7 +86,7 @@ class Page {
       if (change === "search" && this.searchBox.value !== this.state.search) this.searchBox.value = this.state.search;
     });
     this.state.onOtherAxis = (share) => (this.state.view === "timeline" ? this.timeline : this.small).onOtherAxis(share);
-    this.timeline.onAllocationBands = () => this.panel.showAllocationBands(this.timeline.allocationBands.summary);
+    this.timeline.onSingles = () => this.panel.showAllocationBands(this.timeline.singles.summary, this.timeline.singles.streams);
     this.timeline.onComplete = () => {
       performance.mark("complete");
       this.timeline.onComplete = null;
@@ -93,6 +97,7 @@ class Page {
       search: this.searchBox,
     });
     this.searchBox.value = this.state.search;
+    this.nameDevice();
     this.showView();
   }
 
@@ -108,7 +113,7 @@ class Page {
     }
     const axis = el("button", { type: "button", class: "axis", title: "Switch between time and events (t)", onclick: () => void state.switchAxis() }, "");
     const nameAxis = () => {
-      axis.textContent = state.axis === "time" ? "Time" : "Events";
+      axis.textContent = state.axis === "time" ? "Axis: time" : "Axis: events";
       axis.hidden = !state.hasTime;
     };
     state.listen(nameAxis);
@@ -126,12 +131,15 @@ class Page {
       "header",
       {},
       el("strong", { class: "name" }, "gpumemprof"),
+      allRanksLink(location.pathname),
       this.devices,
+      this.computed,
       this.tabs,
       this.live.element,
       el("span", { class: "spacer" }),
       this.searchBox,
       axis,
+      pictureButtons(() => this.main, () => `gpumemprof-${state.view}`),
       el("button", { type: "button", title: "Switch between light and dark", "aria-label": "Switch between light and dark", onclick: () => this.switchTheme() }, "◐"),
       el("button", { type: "button", title: "Help (?)", "aria-label": "Help", onclick: () => showHelp() }, "?"),
     );
@@ -154,6 +162,10 @@ class Page {
 
   private nameDevice(): void {
     if (this.devices !== null) this.devices.value = `${this.state.file}/${this.state.device}`;
+    // In every view: what was never measured says so.
+    const { kind } = this.state.meta.files[this.state.file]!;
+    this.computed.hidden = kind !== "predicted" && kind !== "simulated";
+    this.computed.textContent = `${kind}, not measured`;
   }
 
   /** What a user must know before trusting what is shown. */
@@ -165,6 +177,7 @@ class Page {
       const isSaid = (file.completeness?.what_is_missing ?? []).length > 0;
       if (file.cut !== null && !isSaid) lines.push(`${file.name} is incomplete: ${file.cut}. Only what came before that is shown.`);
       for (const device of file.devices) {
+        if (device.is_long === true && this.state.source.embedded === null) lines.push(...longNotes(device));
         if (!device.has_history) lines.push(`${device.name} of ${file.name} has no history: only its state when the snapshot was taken is shown.`);
         else if (device.exact_from_event === null) lines.push(`${device.name} of ${file.name}: figures before the end are inferred.`);
         else if (device.exact_from_event > 0) lines.push(`${device.name} of ${file.name}: exact from event ${device.exact_from_event} on, inferred before that.`);
@@ -184,9 +197,9 @@ class Page {
     const { view } = this.state;
     hideTooltip();
     for (const tab of this.tabs.querySelectorAll<HTMLElement>("button")) tab.setAttribute("aria-selected", String(tab.dataset["view"] === view));
-    this.large.hidden = view !== "timeline";
-    this.strip.hidden = view === "timeline" || view === "summary";
-    this.panel.element.hidden = this.splitter.element.hidden = view === "summary" || view === "compare";
+    this.large.hidden = this.verdict.element.hidden = view !== "timeline";
+    this.strip.hidden = view === "timeline" || view === "summary" || view === "whatif";
+    this.panel.element.hidden = this.splitter.element.hidden = ["summary", "compare", "steps", "whatif"].includes(view);
     for (const [name, other] of Object.entries(this.others)) other.element.hidden = name !== view;
     if (view !== "timeline") this.others[view].show();
     else this.timeline.schedule();
@@ -194,15 +207,19 @@ class Page {
   }
 
   private switchTheme(): void {
-    const theme = document.documentElement.dataset["theme"] === "dark" ? "light" : "dark";
-    document.documentElement.dataset["theme"] = theme;
-    try {
-      localStorage.setItem("gpumemprof-theme", theme);
-    } catch {
-      // It lasts until the page is closed.
-    }
+    saveTheme(document.documentElement.dataset["theme"] === "dark" ? "light" : "dark");
     this.state.set({}, "theme");
   }
+}
+
+/** What the page does not show at once of a run that is too long for memory. */
+function longNotes({ name, events, index_events, listed_events }: DeviceMeta): string[] {
+  return [
+    `${name} has ${count(events)} events, too many to be held in memory: until you zoom in, the timeline comes from the recording's index.`,
+    `The index knows the least and the most of every ${count(index_events!)} events, and what each source held at the most. Lines, stacks, modules and sizes show where you zoom in, and at the cursor.`,
+    `Every moment is read from the recording when you go there. Tables list what is live at the cursor, or in a range of up to ${count(listed_events!)} events.`,
+    "Times of steps and phases are rounded; annotations are not drawn.",
+  ];
 }
 
 const deviceNames = (meta: Meta) => JSON.stringify(meta.files.map((file) => file.devices.map(({ name }) => name)));
@@ -248,7 +265,7 @@ async function open(): Promise<void> {
     const meta = await firstMeta(server, source, root);
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
     installTooltip();
-    const page = new Page(source, meta, root);
+    const page = new Page(source, meta, await usualAxis(source, meta), root);
     if (server !== null) followRecordings(server, source, page, meta, state!);
     source.onFailure = (error) => {
       if (document.querySelector(".gone") === null) root.prepend(el("p", { class: "gone", role: "alert" }, error.message));

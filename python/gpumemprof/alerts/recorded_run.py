@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from typing import Protocol
 
 from gpumemprof.alerts.rule import Alert
 from gpumemprof.alerts.tracker import MemoryTracker
@@ -17,14 +17,29 @@ _INTERVAL_S = 0.25
 _started: list[MemoryTracker] = []
 
 
+class Wanted(Protocol):
+    """Of the settings of ``gpumemprof run``: what to watch, and where alerts go."""
+
+    alerts: list[str]
+    alert_webhook: str | None
+    alert_command: str | None
+
+
 def _print(alert: Alert) -> None:
     print_line(f"gpumemprof: alert: {alert.message}")
 
 
-def _start(device: str, conditions: Sequence[str]) -> bool:
+def _start(device: str, wanted: Wanted) -> bool:
     """Whether to go on with other devices."""
     try:
-        tracker = MemoryTracker(device, interval=_INTERVAL_S, alerts=conditions, callback=_print)
+        tracker = MemoryTracker(
+            device,
+            interval=_INTERVAL_S,
+            alerts=wanted.alerts,
+            callback=_print,
+            webhook=wanted.alert_webhook,
+            command=wanted.alert_command,
+        )
         _started.append(tracker.start())
     except UsageError as error:  # the same on all devices
         print_line(f"gpumemprof: {error}")
@@ -34,13 +49,13 @@ def _start(device: str, conditions: Sequence[str]) -> bool:
     return True
 
 
-def follow(conditions: Sequence[str], is_cpu: bool) -> None:
+def follow(wanted: Wanted, is_cpu: bool) -> None:
     """Begin as soon as the program uses memory of this kind; nothing here reaches the program."""
 
     def start() -> None:
         devices = ["cpu"] if is_cpu else [f"cuda:{index}" for index in cards.card_indices()]
         for device in devices:
-            if not _start(device, conditions):
+            if not _start(device, wanted):
                 return
 
     def begin() -> None:

@@ -68,6 +68,7 @@ class Rule:
         self._device = device
         self._min_interval_s = min_interval_s
         self._is_met = False
+        self._is_waiting = False  # it is met, but the last alert was too short a time ago
         self._last_s: float | None = None
         self._suppressed = 0
 
@@ -76,15 +77,20 @@ class Rule:
         value = value_of(self.condition, reading, growth)
         if value is None:
             return None
-        if self._is_met:
-            self._is_met = not self.condition.is_over(value)
-            return None
-        if not self.condition.is_met(value):
-            return None
-        self._is_met = True
-        if self._last_s is not None and reading.time_s - self._last_s < self._min_interval_s:
+        if self._is_met and self.condition.is_over(value):
+            self._is_met = self._is_waiting = False
+        is_new = not self._is_met and self.condition.is_met(value)
+        self._is_met |= is_new
+        is_soon = self._last_s is not None and reading.time_s - self._last_s < self._min_interval_s
+        if is_new and is_soon:
             self._suppressed += 1
+            self._is_waiting = True
+        is_late = self._is_waiting and self.condition.is_met(value)
+        if is_soon or not (is_new or is_late):
             return None
+        # The one that waited is raised now, and no longer one of those that were not.
+        self._suppressed -= self._is_waiting
+        self._is_waiting = False
         self._last_s = reading.time_s
         suppressed, self._suppressed = self._suppressed, 0
         shown = self.condition.shown(value)

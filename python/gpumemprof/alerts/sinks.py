@@ -10,6 +10,7 @@ import queue
 import shlex
 import subprocess
 import threading
+import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ __all__ = [
     "Sink",
     "command_sink",
     "logging_sink",
+    "shown_address",
     "warnings_sink",
     "webhook_sink",
 ]
@@ -47,10 +49,28 @@ def logging_sink(logger: str | logging.Logger = "gpumemprof") -> Sink:
     return log
 
 
+def shown_address(url: str) -> str:
+    """The address without what may be secret: chat services accept whoever knows the path.
+
+    >>> shown_address("https://user:word@hooks.example/T0/B1/xyz?key=1")
+    'the webhook at hooks.example'
+    """
+    return f"the webhook at {_host_of(url) or 'an unknown host'}"
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urllib.parse.urlsplit(url).hostname
+    except ValueError:  # brackets that do not close
+        return None
+
+
 def webhook_sink(url: str, timeout_s: float = _TIMEOUT_S) -> Sink:
     """Send the alert as JSON with HTTP POST."""
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"a webhook is an http or https address, not '{url}'", "usage")
+    if not _host_of(url):
+        raise UsageError("a webhook's address names no host", "usage")
 
     def post(alert: Alert) -> None:
         # "text" is what chat services show.
@@ -66,7 +86,10 @@ def webhook_sink(url: str, timeout_s: float = _TIMEOUT_S) -> Sink:
 
 def command_sink(command: str | Sequence[str], timeout_s: float = 60.0) -> Sink:
     """Run a command; it finds the alert as JSON on its input and in GPUMEMPROF_ALERT."""
-    words = shlex.split(command) if isinstance(command, str) else list(command)
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:  # a quotation mark that does not close
+        raise UsageError(f"an alert's command cannot be read: {error}", "usage") from error
     if not words:
         raise UsageError("an alert's command is empty", "usage")
 

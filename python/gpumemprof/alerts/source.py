@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpumemprof.alerts.reading import Reading
-from gpumemprof.profile.figures import Sample
+from gpumemprof.profile.figures import ReadSample, Sample
 from gpumemprof.profile.metering import Meter, cpu_meter, cuda_meter
-from gpumemprof.profile.monitoring import Monitor
+from gpumemprof.profile.monitoring import AnyScope, Monitor
 from gpumemprof.profile.optional_math import highest
 from gpumemprof.torch_calls import allocator, cards, devices
 
@@ -34,6 +34,7 @@ class DeviceSource:
         self._watches_retries = watches_retries and not is_cpu
         self._retries_before = self._retries_now()
         self._monitor: Monitor | None = None
+        self._interval: AnyScope | None = None
         self._used: int | None = None
         self._outside: int | None = None
         self._limit: int | None = None
@@ -54,6 +55,9 @@ class DeviceSource:
     def close(self) -> None:
         """Stop counting."""
         self._monitor = None
+        if self._interval is not None:
+            self._interval.close()
+            self._interval = None
         self._meter.stop()
 
     def forget(self) -> None:
@@ -67,6 +71,17 @@ class DeviceSource:
             return
         for sample in monitor.take().samples:
             yield self._reading(sample)
+
+    def take_interval(self) -> Reading | None:
+        """What happened since the last call, without a thread; None the first time."""
+        if self._interval is None:
+            self._interval = self._meter.open_scope(False)
+            return None
+        figures = self._interval.turn_over()
+        if figures is None:  # Counting began anew, as in a forked child.
+            self._interval = None
+            return None
+        return self._reading(ReadSample(figures))
 
     def _reading(self, sample: Sample) -> Reading:
         figures = sample.figures

@@ -132,7 +132,9 @@ class MemoryTracker:
         if logger is not None:
             self._sinks.append(sinks.logging_sink(logger))
         if webhook is not None:
-            self._background.append(BackgroundSink(webhook, sinks.webhook_sink(webhook)))
+            self._background.append(
+                BackgroundSink(sinks.shown_address(webhook), sinks.webhook_sink(webhook))
+            )
         if command is not None:
             self._background.append(
                 BackgroundSink(f"the command {command!r}", sinks.command_sink(command))
@@ -346,7 +348,7 @@ class _Figures:
         self._least_headroom: int | None = None
         self._current: int | None = None
         self._retries: int | None = None
-        self._sum = 0.0
+        self._sum, self._known = 0.0, 0
 
     def add(self, reading: Reading) -> None:
         if self._samples == 0:
@@ -363,14 +365,16 @@ class _Figures:
         ):
             self._least_headroom = headroom
         self._current, self._retries = reading.allocated, reading.retries
-        self._sum += reading.allocated or 0
+        if reading.allocated is not None:
+            self._sum += reading.allocated
+            self._known += 1
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "samples": self._samples,
             "duration": self._last_s - self._first_s,
             "current_allocated": self._current,
-            "mean_allocated": self._sum / self._samples if self._samples else None,
+            "mean_allocated": self._sum / self._known if self._known else None,
             "peak_allocated": self._peak_allocated,
             "peak_time": self._peak_time,
             "peak_reserved": self._peak_reserved,

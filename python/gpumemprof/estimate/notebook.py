@@ -6,6 +6,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable
@@ -80,6 +81,12 @@ class Estimate:
         if self._verdict is None:
             return "<Estimate, not complete>"
         return f"<Estimate: {self._verdict.sentence}>"
+
+    def _repr_html_(self) -> str | None:
+        if self._verdict is None:
+            return None
+        sentence = escape(f"It {self._verdict.sentence}")
+        return f"<div><strong>{sentence}</strong></div>{self.recording._repr_html_()}"
 
 
 class _Simulation(SimulatedCard):

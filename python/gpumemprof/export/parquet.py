@@ -2,84 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from gpumemprof.errors import EnvironmentProblem, Error
-from gpumemprof.ranks.read import every_column
+from gpumemprof.errors import Error
+from gpumemprof.export.files import TableFile, join, partition, pyarrow_or_error, written_file
+from gpumemprof.export.recorded import write_recorded
+from gpumemprof.ranks.read import every_column, read_one, summary_text
+from gpumemprof.ranks.reading import places
+from gpumemprof.ranks.reading.find import Pair
 from gpumemprof.ranks.summary import RankSummary
-from gpumemprof.read.recording import load
+from gpumemprof.recorder.rank_summary import SUFFIX
 
-__all__ = ["TABLES", "pyarrow_or_error", "write_rank"]
+__all__ = ["TABLES", "ToWrite", "Written", "to_write", "write_pair"]
 
 TABLES = ("events", "allocations", "steps", "sites", "ranks")
-# What engines take for a value that is not known.
-_UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
-# DuckDB reads one row group with one thread, and wants at least 122,880 rows in each.
-_ROW_GROUP_ROWS = 1 << 20
+SUMMARIES = "summaries"
 
 
-def pyarrow_or_error() -> Any:
-    """The module that writes Parquet.
+class ToWrite(NamedTuple):
+    """One recording, or what is left of it, and where its tables go."""
 
-    Raises:
-        EnvironmentProblem: it is not installed.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise EnvironmentProblem(
-            "writing Parquet needs pyarrow", "environment", "", 'pip install "gpumemprof[ranks]"'
-        ) from None
-    return pyarrow
+    pair: Pair
+    out: str
+    name: str
 
 
-def write_rank(rank: RankSummary, folder: Path) -> list[str]:
+class Written(NamedTuple):
+    """What became of one recording."""
+
+    is_written: bool
+    problems: list[str]
+
+
+def to_write(pairs: Sequence[Pair], out: str) -> list[ToWrite]:
+    """Each with the name of its files, which no two share."""
+    names = [str(pair.recording or pair.summary) for pair in pairs]
+    short = [name.rpartition("/")[2].removesuffix(SUFFIX) for name in names]
+    seen = {name: short.count(name) for name in set(short)} if len(set(short)) < len(short) else {}
+    chosen = [
+        one if seen.get(one, 1) == 1 else whole.removesuffix(SUFFIX)
+        for one, whole in zip(short, names)
+    ]
+    return [ToWrite(pair, out, quote(name, safe="")) for pair, name in zip(pairs, chosen)]
+
+
+def write_pair(work: ToWrite) -> Written:
     """Write all tables of one rank; a sentence for each that could not be made."""
+    read = read_one(work.pair)
+    rank = read.summary
+    if rank is None:
+        return Written(False, [read.problem])
     arrow = pyarrow_or_error()
+
+    def place(table: str, suffix: str = ".parquet") -> str:
+        return join(work.out, table, partition(rank), work.name + suffix)
+
     problems = []
-    try:
-        for name, table in _recorded(rank, arrow):
-            _write(arrow, table, _path(folder, name, rank))
-    except Error as error:
-        problems.append(str(error))
+    if rank.recording is not None:
+        try:
+            _write_recording(rank.recording, place("events"), place("allocations"))
+        except Error as error:
+            problems.append(str(error))
     for name, table in (
         ("steps", _steps(rank, arrow)),
         ("sites", _sites(rank, arrow)),
         ("ranks", _rank(rank, arrow)),
     ):
-        _write(arrow, table, _path(folder, name, rank))
-    return problems
+        with written_file(place(name)) as path, contextlib.closing(TableFile(path)) as file:
+            file.write(table)
+    with written_file(place(SUMMARIES, SUFFIX)) as path, open(path, "wb") as copy:  # noqa: PTH123
+        copy.write(summary_text(rank))
+    return Written(True, problems)
 
 
-def _path(folder: Path, table: str, rank: RankSummary) -> Path:
-    job = _UNKNOWN if rank.job is None else quote(rank.job, safe="")
-    number = _UNKNOWN if rank.rank is None else str(rank.rank)
-    name = Path(rank.recording or rank.path).name
-    return folder / table / f"job={job}" / f"rank={number}" / f"{quote(name, safe='')}.parquet"
-
-
-def _write(arrow: Any, table: Any, path: Path) -> None:
-    """The file appears as a whole, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        arrow.parquet.write_table(table, part, compression="zstd", row_group_size=_ROW_GROUP_ROWS)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _recorded(rank: RankSummary, arrow: Any) -> Iterator[tuple[str, Any]]:
-    """What only the recording has."""
-    if rank.recording is None:
-        return
-    recording = load(rank.recording)
-    yield "events", arrow.table(recording.events)
-    yield "allocations", arrow.table(recording.allocations)
+def _write_recording(recording: str, events: str, allocations: str) -> None:
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(places.local_copy(recording))
+        parts = [stack.enter_context(written_file(place)) for place in (events, allocations)]
+        write_recorded(path, dict(zip(("events", "allocations"), parts)), "parquet")
 
 
 def _steps(rank: RankSummary, arrow: Any) -> Any:
@@ -116,11 +119,14 @@ def _sites(rank: RankSummary, arrow: Any) -> Any:
     )
 
 
-_TEXTS = ("host", "device", "card", "command", "torch", "peak_phase", "leak_verdict")
+_TEXTS = (
+    *("host", "device", "card", "command", "torch", "gpumemprof", "peak_phase", "leak_verdict"),
+    "nccl_provenance",
+)
 _NUMBERS = (
     *("local_rank", "world_size", "restart_count", "pid", "total_bytes", "peak_bytes", "peak_step"),
-    *("reserved_bytes", "outside_bytes", "headroom_bytes", "retries", "ooms", "last_step"),
-    *("first_unix_ns", "last_unix_ns"),
+    *("reserved_bytes", "outside_bytes", "nccl_bytes", "headroom_bytes", "retries", "ooms"),
+    *("last_step", "first_unix_ns", "last_unix_ns"),
 )
 
 
@@ -134,6 +140,6 @@ def _rank(rank: RankSummary, arrow: Any) -> Any:
     data["failure_place"] = arrow.array([ending.failure_place], arrow.string())
     data["failure_unix_ns"] = arrow.array([ending.failure_unix_ns], arrow.int64())
     for source in _SOURCES:
-        held = rank.sources.get(source, 0)
+        held = None if rank.peak_bytes is None else rank.sources.get(source, 0)
         data[f"{source}_bytes_at_peak"] = arrow.array([held], arrow.int64())
     return arrow.table(data)

@@ -14,7 +14,8 @@ _FAILURES = re.compile(
     r"|CUDA out of memory|HIP out of memory|XPU out of memory"
     r"|CU(BLAS|SOLVER|SPARSE|FFT)_(STATUS_)?ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
-    r"|(NCCL|ncclUnhandledCudaError|ncclSystemError)[\s\S]*out of memory"
+    r"|(NCCL|ncclUnhandledCudaError|ncclSystemError)[\s\S]*"
+    r"(out of memory|Failed to CUDA (calloc|malloc|host alloc)|cuda (calloc|malloc) failed)"
     r"|can't allocate memory|[Cc]annot allocate memory|[Uu]nable to allocate .* for an array"
 )
 _NUMBER = r"(\d+(?:\.\d+)?) (bytes|[KMGT]iB)"

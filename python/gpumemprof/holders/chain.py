@@ -15,6 +15,7 @@ from typing import NamedTuple
 __all__ = ["Chain", "Link", "Root", "grouped"]
 
 _MOST_NODES_SHOWN = 4
+_LEAST_SHARE = 4  # the fourth part of what the weightiest way holds
 _REPEATED = re.compile(r"(\.[^\W\d]\w*)\1{3,}(?!\w)")
 
 
@@ -242,7 +243,14 @@ def grouped(chains: list[Chain]) -> list[Chain]:
             number = chain.links[place].number
             if number is not None:
                 known.ranges[place] = (min(first, number), max(last, number))
+    # A name of the program that holds little says less than one of a library that holds it all.
+    most = max((one.bytes for one in groups.values()), default=0)
     return sorted(
         groups.values(),
-        key=lambda one: (not one.root.is_user, one.is_alias, -one.bytes, -one.blocks),
+        key=lambda one: (
+            not one.root.is_user or one.bytes * _LEAST_SHARE < most,
+            one.is_alias,
+            -one.bytes,
+            -one.blocks,
+        ),
     )

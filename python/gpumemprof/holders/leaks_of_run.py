@@ -59,8 +59,10 @@ class LeaksOfRun:
         found: dict[Site, Leak] = {leak.site: leak for leak in last}
         for leak in [*self._watch.leaks, *self._watch.candidates]:
             now = found.get(leak.site)
-            if now is None or not now.holders.is_known:
-                leak.is_past = now is None
+            # What is left at the end may be the last block alone, and its holder another.
+            is_freed = now is None or now.bytes < leak.bytes // 2
+            if is_freed or now is None or not now.holders.is_known:
+                leak.is_past = is_freed
                 found[leak.site] = leak
         return [*found.values()][:_MOST_STORED]
 

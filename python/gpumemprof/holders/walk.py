@@ -2,11 +2,13 @@
 
 Python's garbage collector is asked which objects refer to the tensors that own a block, then which
 refer to those, and so on, with one question a level. What it cannot see is added: autograd's graph
-and gradients (`graph`), and the results of asyncio's tasks.
+and gradients (`graph`), arrays of NumPy (`arrays`), and the results of asyncio's tasks.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gc
 import sys
 import time
@@ -15,8 +17,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from gpumemprof.holders.arrays import arrays_over
 from gpumemprof.holders.blocks import Blocks
 from gpumemprof.holders.chain import Chain, Link, Root, grouped
+from gpumemprof.holders.cycles import shown_cycle, way_between
 from gpumemprof.holders.graph import Graph
 from gpumemprof.holders.links import links_to
 from gpumemprof.holders.names import Names
@@ -29,6 +33,8 @@ _MOST_AT_ONCE = 50
 _DEEPEST = 24
 _MORE_LEVELS = 2  # after every block has a holder, to find others
 _GRAPH_SECONDS = 0.3
+# What atexit keeps, out of the garbage collector's sight: a function, and its arguments.
+_CALLBACKS = (functools.partial, types.FunctionType, types.MethodType, tuple, dict)
 
 
 class _Visit:
@@ -268,8 +274,30 @@ class Walk:
                     continue
             ways = [(number, [link]) for number, link in links_to(holder, wanted)]
             self._follow(holder, ways, wanted, following, depth)
+        self._follow_arrays(chosen, wanted, following, depth)
         self._follow_longer_ways()
         return [*following.values(), *waiting]
+
+    def _follow_arrays(
+        self,
+        chosen: list[_Visit],
+        wanted: dict[int, _Visit],
+        following: dict[int, _Visit],
+        depth: int,
+    ) -> None:
+        """Tensors that nothing else holds may be the memory of arrays."""
+        kinds, _ = graphs.tensor_kinds()
+        held = {child for visit in following.values() for child, _, _ in visit.children}
+        open_ones = {
+            id(visit.thing)
+            for visit in chosen
+            if type(visit.thing) in kinds
+            and visit.mask & ~self._reached
+            and id(visit.thing) not in held
+        }
+        if open_ones and time.thread_time() < self._end:
+            for array, number, links in arrays_over(open_ones):
+                self._follow(array, [(number, links)], wanted, following, depth)
 
     def _follow_longer_ways(self) -> None:
         """What leads to an object leads to all that this has come to lead to.
@@ -420,25 +448,14 @@ class Walk:
             visit = self._visits.get(child)
             if visit is None or not visit.mask & unheld:
                 continue
-            way = self._way_between(child, holder)
+            way = way_between(self._visits, child, holder)
             if way is not None:
-                name = class_name(type(self._visits[holder].thing))
-                return f"{Chain(Root(name), [link, *way])} → {name}"
+                things = {number: self._visits[number].thing for number, _ in way}
+                return shown_cycle(
+                    [(self._visits[holder].thing, [link])]
+                    + [(things[number], links) for number, links in way]
+                )
         return None
-
-    def _way_between(self, start: int, end: int) -> list[Link] | None:
-        """The shortest way from an object to one that it holds."""
-        ways: dict[int, list[Link]] = {start: []}
-        level = [start]
-        while level and end not in ways:
-            following = []
-            for number in level:
-                for child, links, _ in self._visits[number].children:
-                    if child and child not in ways:
-                        ways[child] = ways[number] + links
-                        following.append(child)
-            level = following
-        return ways.get(end)
 
     def unknown(self, unheld: int) -> str:
         """What is farthest from the blocks that no name holds."""
@@ -449,4 +466,8 @@ class Walk:
         if farthest is None:
             return "held outside Python: no Python object that owns this memory was found"
         name = class_name(type(farthest.thing))
-        return f"held by a {name} that no name in Python leads to: it may be in use by C++ code"
+        where = "it may be in use by C++ code"
+        callbacks = atexit._ncallbacks()
+        if callbacks >= bin(unheld).count("1") and issubclass(type(farthest.thing), _CALLBACKS):
+            where = f"it may be one of the {callbacks:,} callbacks of atexit, or {where[7:]}"
+        return f"held by a {name} that no name in Python leads to: {where}"

@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Callable
 
@@ -53,6 +54,7 @@ class LeakWatch:
         is_own: bool = False,
         on_leak: Callable[[Leak], None] | None = None,
         most_candidates: int = 0,
+        suppress: Iterable[str] = (),
     ) -> None:
         """Use `watch_leaks`.
 
@@ -62,11 +64,13 @@ class LeakWatch:
             on_leak: instead of a warning.
             most_candidates: for so many lines that keep memory of several steps, but do not grow,
                 the holders are looked up too: what garbage collection frees is gone later.
+            suppress: lines that may grow.
         """
         self.leaks: list[Leak] = []
         """What was found so far, in the order it was found."""
         self.candidates: list[Leak] = []
         self._most_candidates = most_candidates
+        self._suppressed = (suppress,) if isinstance(suppress, str) else tuple(suppress)
         self._recording, self._is_own, self._on_leak = recording, is_own, on_leak
         self._followed = FollowedRecording(recording)
         self._steps = 0
@@ -139,7 +143,15 @@ class LeakWatch:
         self._rows = new or None
         return True
 
+    def _is_suppressed(self, row: _core.KeptSiteRow) -> bool:
+        """As `gpumemprof leaks` does it: a file or a line in it, folders may be left out."""
+        file = f"/{row['file'] or ''}"
+        places = (file, f"{file}:{row['line']}")
+        return any(place.endswith(f"/{one}") for one in self._suppressed for place in places if one)
+
     def _is_of_interest(self, row: _core.KeptSiteRow) -> bool:
+        if self._suppressed and self._is_suppressed(row):
+            return False
         site = site_of(row)
         if row["growth_bytes_per_step"] is not None:
             return site not in self._reported
@@ -220,7 +232,10 @@ class LeakWatch:
 
 
 def watch_leaks(
-    *, on_leak: Callable[[Leak], None] | None = None, cpu: bool | None = None
+    *,
+    on_leak: Callable[[Leak], None] | None = None,
+    cpu: bool | None = None,
+    suppress: Iterable[str] = (),
 ) -> LeakWatch:
     """Watch the training steps that follow: a warning names each line whose memory keeps growing.
 
@@ -237,10 +252,12 @@ def watch_leaks(
     Args:
         on_leak: is called with each leak, instead of a `LeakWarning`.
         cpu: watch CPU tensors instead of CUDA memory; the default if there is no CUDA.
+        suppress: lines that may grow, as ``"train.py:12"``, or all lines of a file: ``"train.py"``.
     """
     with open_recordings.lock:
         if open_recordings.active:
-            return LeakWatch(open_recordings.active[-1], False, on_leak)
+            recording = open_recordings.active[-1]
+            return LeakWatch(recording, False, on_leak, suppress=suppress)
     descriptor, path = tempfile.mkstemp(prefix="gpumemprof-", suffix=".gmp")
     os.close(descriptor)
-    return LeakWatch(ActiveRecording(path, True, cpu, True), True, on_leak)
+    return LeakWatch(ActiveRecording(path, True, cpu, True), True, on_leak, suppress=suppress)

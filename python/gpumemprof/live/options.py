@@ -30,7 +30,7 @@ Options:
 Keys: arrows select, < > sort, / filters, ? helps, q quits.
 """
 
-NO_TEXTUAL = 'the screen needs Textual: pip install "gpumemprof[live]"; until then, plain lines'
+NO_TEXTUAL = "the screen needs Textual: pip install textual; until then, plain lines"
 
 _LEAST_SECONDS = 0.05
 _MOST_SECONDS = 86400.0

@@ -6,6 +6,7 @@ import textwrap
 import time
 
 from gpumemprof.live.figures import Row, rows, shown_bytes, shown_count, shown_percent
+from gpumemprof.live.ranks import ranks_line
 from gpumemprof.live.watcher import Watcher
 from gpumemprof.printable import printable
 
@@ -40,6 +41,10 @@ def _figures(row: Row, is_once: bool) -> str:
     return _card(row) + ", ".join(words)
 
 
+def _is_running(row: Row) -> bool:
+    return not row.recording.state.is_over
+
+
 class PlainLines:
     """One line for each device, and one for each notice, ending or note when it is new."""
 
@@ -58,6 +63,9 @@ class PlainLines:
                 continue  # the sentence below says so
             if not row.recording.state.is_over or (row.key[0], "over") not in self._said:
                 found.append(f"{clock}{where}: {_figures(row, self._is_once)}")
+        together = ranks_line([row for row in rows(self._watcher.recordings) if _is_running(row)])
+        if together:
+            found.append(f"{clock}{together}")
         for recording in self._watcher.recordings:
             name = Row(recording, {}).name
             key = str(recording.path)

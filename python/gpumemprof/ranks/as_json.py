@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from gpumemprof.ranks.failures import Failure
-from gpumemprof.ranks.groups import Group
+from gpumemprof.ranks.compare.failures import Failure
+from gpumemprof.ranks.compare.groups import Group
+from gpumemprof.ranks.compare.outliers import Excess, Outlier
+from gpumemprof.ranks.compare.statistics import median
+from gpumemprof.ranks.compare.steps import Imbalance
+from gpumemprof.ranks.compare.uneven import UnevenPlace
 from gpumemprof.ranks.json_ranks import (
     ExcessJson,
     FailureJson,
@@ -12,11 +16,9 @@ from gpumemprof.ranks.json_ranks import (
     OutlierJson,
     RankJson,
     RanksJson,
+    UnevenGroupJson,
 )
-from gpumemprof.ranks.outliers import Excess, Outlier
 from gpumemprof.ranks.report import JobReport, RanksReport
-from gpumemprof.ranks.statistics import median
-from gpumemprof.ranks.steps import Imbalance
 from gpumemprof.ranks.summary import RankSummary
 
 __all__ = ["as_json"]
@@ -61,22 +63,15 @@ def _job(report: JobReport) -> JobJson:
             for group in groups
         ],
         "outliers": [_outlier(one, numbers[id(one.group)]) for one in report.outliers],
-        "uneven_groups": [
-            {
-                "group": numbers[id(one.group)],
-                "dimension": one.dimension,
-                "median_bytes": one.median_bytes,
-                "others_bytes": one.others_bytes,
-            }
-            for one in report.uneven_groups
-        ],
+        "uneven_groups": [_uneven(one, numbers[id(one.group)]) for one in report.uneven_places],
         "imbalance": _imbalance(report.imbalance),
         "failures": {
             "first": None if failures.first is None else _failure(failures.first),
             "doubt": failures.doubt or None,
             "also": [_failure(one) for one in failures.also],
             "followed": [_failure(one) for one in failures.followed],
-            "ranks_without_end": failures.without_end,
+            "ranks_without_end": len(failures.without_end),
+            "silent_first": None if failures.silent_ns is None else failures.without_end[0].rank,
         },
         "leaks": {
             "ranks": [one.rank for one in leaks.ranks],
@@ -109,6 +104,8 @@ def _rank(rank: RankSummary, group: int) -> RankJson:
         "peak_phase": rank.peak_phase,
         "reserved_bytes": rank.reserved_bytes,
         "outside_bytes": rank.outside_bytes,
+        "nccl_bytes": rank.nccl_bytes,
+        "nccl_provenance": rank.nccl_provenance,
         "headroom_bytes": rank.headroom_bytes,
         "retries": rank.retries,
         "ooms": rank.ooms,
@@ -143,6 +140,24 @@ def _outlier(outlier: Outlier, group: int) -> OutlierJson:
         "sources": [_excess(one) for one in outlier.sources],
         "modules": [_excess(one) for one in outlier.modules],
         "lines": [_excess(one) for one in outlier.sites],
+    }
+
+
+def _uneven(place: UnevenPlace, group: int) -> UnevenGroupJson:
+    more = place.more
+    return {
+        "name": place.name,
+        "group": group,
+        "dimension": place.dimension,
+        "ranks": [one.rank for one in place.ranks],
+        "median_bytes": place.median_bytes,
+        "others_bytes": place.others_bytes,
+        "is_one_of_two": place.is_pair,
+        "heaviest_rank": place.heaviest.rank,
+        "step": place.heaviest.peak_step,
+        "sources": [] if more is None else [_excess(one) for one in more.sources],
+        "modules": [] if more is None else [_excess(one) for one in more.modules],
+        "lines": [] if more is None else [_excess(one) for one in more.sites],
     }
 
 

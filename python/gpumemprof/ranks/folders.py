@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["RECORDING_SUFFIX", "are_ranks_named", "is_recording_folder"]
+__all__ = ["RECORDING_SUFFIX", "are_ranks_among", "is_recording_folder"]
 
 RECORDING_SUFFIX = ".gmp"
 
@@ -15,7 +15,9 @@ def is_recording_folder(path: Path) -> bool:
     return path.suffix == RECORDING_SUFFIX or any(path.glob(f"chapter-*{RECORDING_SUFFIX}"))
 
 
-def are_ranks_named(words: Sequence[str]) -> bool:
-    """Whether ``report`` was given a folder of ranks."""
-    named = [Path(word) for word in words if not word.startswith("-")]
-    return len(named) == 1 and named[0].is_dir() and not is_recording_folder(named[0])
+def are_ranks_among(words: Sequence[str]) -> bool:
+    """Whether ``report`` or ``view`` was given a folder of ranks; help comes first."""
+    if "-h" in words or "--help" in words:
+        return False
+    folders = [Path(word) for word in words if not word.startswith("-") and Path(word).is_dir()]
+    return any(not is_recording_folder(folder) for folder in folders)

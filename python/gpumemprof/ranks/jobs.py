@@ -58,7 +58,12 @@ def find_jobs(ranks: Sequence[RankSummary]) -> list[Job]:
     jobs = [Job(members) for group in by_key.values() for members in _without_doubles(group)]
     for job in jobs:
         job.ranks.sort(key=lambda one: one.number)
-        job.notes += [*_missing_notes(job), *_version_notes(job), *_doubts(job)]
+        job.notes += [
+            *_missing_notes(job),
+            *_version_notes(job),
+            *_clock_notes(job),
+            *_doubts(job),
+        ]
     jobs.sort(key=lambda job: -job.start_unix_ns)
     if numbered and left_out:
         which = "one recording is" if left_out == 1 else f"{left_out:,} recordings are"
@@ -104,7 +109,7 @@ def _missing_notes(job: Job) -> list[str]:
     if not missing:
         return []
     which = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {number_ranges(missing)}"
-    left = "left no recording and no summary here"
+    left = "left nothing here that can be read"
     return [f"{which} of {job.world_size:,} {left}; what follows is about the others"]
 
 
@@ -124,17 +129,54 @@ def _version_notes(job: Job) -> list[str]:
     return notes
 
 
+# The ranks of a job wait for each other when they start.
+_MOST_APART_NS = 300 * 1_000_000_000
+
+
+def _clock_notes(job: Job) -> list[str]:
+    """Whether the hosts began at the same time, each by its own clock."""
+    by_host: dict[str, list[int]] = {}
+    for one in job.ranks:
+        if one.host is not None and one.first_unix_ns is not None:
+            by_host.setdefault(one.host, []).append(one.first_unix_ns)
+    begins = {host: sorted(times)[len(times) // 2] for host, times in by_host.items()}
+    usual = sorted(begins.values())[len(begins) // 2] if len(begins) > 1 else 0
+    apart = {
+        host: begin - usual
+        for host, begin in begins.items()
+        if len(begins) > 1 and abs(begin - usual) > _MOST_APART_NS
+    }
+    if not apart:
+        return []
+    host = max(apart, key=lambda name: abs(apart[name]))
+    others = f" and {len(apart) - 1:,} more" if len(apart) > 1 else ""
+    minutes = abs(apart[host]) // 60_000_000_000
+    when = "before" if apart[host] < 0 else "after"
+    return [
+        f"by its own clock, {host} began {minutes:,} minutes {when} the other hosts{others}: "
+        "clocks are apart, and the order of what happened on different hosts is in doubt"
+    ]
+
+
 def _doubts(job: Job) -> list[str]:
     notes = []
     unnumbered = sum(one.rank is None for one in job.ranks)
     if unnumbered:
-        which = "one recording does" if unnumbered == 1 else f"{unnumbered:,} recordings do"
-        notes.append(f"{which} not say which rank it is of")
-    cut = [one.number for one in job.ranks if not one.is_whole]
+        which = (
+            "one recording does not say which rank it is of"
+            if unnumbered == 1
+            else f"{unnumbered:,} recordings do not say which ranks they are of"
+        )
+        notes.append(which)
+    cut = [one.rank for one in job.ranks if not one.is_whole]
+    numbers = [number for number in cut if number is not None]
     if cut:
-        which = f"rank {cut[0]}" if len(cut) == 1 else f"ranks {number_ranges(cut)}"
+        whose = (
+            f" of rank {numbers[0]}" if len(numbers) == 1 else f" of ranks {number_ranges(numbers)}"
+        )
+        what = "the recording" if len(cut) == 1 else f"{len(cut):,} recordings"
         is_are = "is" if len(cut) == 1 else "are"
-        notes.append(f"what {which} recorded {is_are} not whole: see gpumemprof info")
+        notes.append(f"{what}{whose if numbers else ''} {is_are} incomplete: see gpumemprof info")
     return notes
 
 

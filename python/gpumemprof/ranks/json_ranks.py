@@ -35,6 +35,8 @@ class RankJson(TypedDict):
     peak_phase: str | None
     reserved_bytes: int | None
     outside_bytes: int | None
+    nccl_bytes: int | None
+    nccl_provenance: str | None
     headroom_bytes: int | None
     retries: int | None
     ooms: int | None
@@ -81,12 +83,20 @@ class OutlierJson(TypedDict):
 
 
 class UnevenGroupJson(TypedDict):
-    """A group that needs more than its like in one dimension."""
+    """Ranks of a place that needs more than the other places of one dimension."""
 
+    name: str
     group: int
     dimension: str
+    ranks: list[int | None]
     median_bytes: int
     others_bytes: int
+    is_one_of_two: bool
+    heaviest_rank: int | None
+    step: int | None
+    sources: list[ExcessJson]
+    modules: list[ExcessJson]
+    lines: list[ExcessJson]
 
 
 class ImbalanceJson(TypedDict):
@@ -120,6 +130,7 @@ class FailuresJson(TypedDict):
     also: list[FailureJson]
     followed: list[FailureJson]
     ranks_without_end: int
+    silent_first: int | None
 
 
 class LeaksJson(TypedDict):

@@ -1,26 +1,41 @@
-"""Finds the ranks that a user named: summaries, recordings, folders of them, or a pattern."""
+"""Reads the ranks that a user named, from their summaries, and from recordings without one."""
 
 from __future__ import annotations
 
-import glob
-import multiprocessing
+import contextlib
 import os
+import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpumemprof import _core
-from gpumemprof.errors import Error, InputError, MissingFileError
-from gpumemprof.ranks.folders import RECORDING_SUFFIX, is_recording_folder
+from gpumemprof.errors import Error, InputError
+from gpumemprof.ranks.reading import places
+from gpumemprof.ranks.reading.find import Pair, find_files
+from gpumemprof.ranks.reading.work import in_processes
 from gpumemprof.ranks.summary import RankSummary, parse_head, read_column
-from gpumemprof.recorder.rank_summary import SUFFIX
 
-__all__ = ["Found", "every_column", "find_files", "read_ranks"]
+if TYPE_CHECKING:
+    from gpumemprof.ranks.reading.work import Workers
 
-_FEWEST_FOR_WORKERS = 1024
-_MOST_WORKERS = 8
+__all__ = [
+    "Found",
+    "Progress",
+    "every_column",
+    "find_files",
+    "read_one",
+    "read_ranks",
+    "summary_text",
+]
+
 _CHUNK = 256
+# Reading a recording takes seconds; many of them are shared out one by one.
+_RECORDINGS_CHUNK = 1
+# A recording that was written to a moment ago is still being written.
+_RUNNING_SECONDS = 30.0
 
 
 @dataclass
@@ -35,75 +50,18 @@ class Found:
     without_summary: int = 0
 
 
-@dataclass
-class _Pair:
-    """A recording and its summary; one of them may be missing."""
-
-    recording: Path | None = None
-    summary: Path | None = None
-
-
-def find_files(words: Sequence[str]) -> list[_Pair]:
-    """The files that the words of the command line stand for, each recording with its summary.
-
-    Raises:
-        MissingFileError: a word names nothing.
-    """
-    pairs: dict[str, _Pair] = {}
-    for word in words:
-        path = Path(word)
-        if path.is_dir() and not is_recording_folder(path):
-            _add_folder(path, pairs)
-        elif path.exists():
-            _add(path, pairs)
-        else:
-            names = sorted(glob.glob(word, recursive=True))  # noqa: PTH207
-            if not names:
-                raise MissingFileError(
-                    "no such file or folder", "bad_input", word, "check the path"
-                )
-            for name in names:
-                _add_named(Path(name), pairs)
-    return [pairs[key] for key in sorted(pairs)]
-
-
-def _add_named(path: Path, pairs: dict[str, _Pair]) -> None:
-    if path.is_dir() and not is_recording_folder(path):
-        _add_folder(path, pairs)
-    elif path.name.endswith((RECORDING_SUFFIX, SUFFIX)):
-        _add(path, pairs)
-
-
-def _add_folder(folder: Path, pairs: dict[str, _Pair]) -> None:
-    """Also what is in the folders below: a job may have one for each host."""
-    for place, folders, files in os.walk(folder):
-        for name in [*files, *folders]:
-            if not name.startswith(".") and name.endswith((RECORDING_SUFFIX, SUFFIX)):
-                _add(Path(place, name), pairs)
-        folders[:] = [name for name in folders if not name.endswith(RECORDING_SUFFIX)]
-
-
-def _add(path: Path, pairs: dict[str, _Pair]) -> None:
-    """One of a pair; the other is looked for beside it."""
-    if path.name.endswith(SUFFIX):
-        pair = pairs.setdefault(str(path)[: -len(SUFFIX)], _Pair())
-        pair.summary = path
-        recording = Path(str(path)[: -len(SUFFIX)])
-        if pair.recording is None and recording.exists():
-            pair.recording = recording
-        return
-    pair = pairs.setdefault(str(path), _Pair())
-    pair.recording = path
-    summary = Path(str(path) + SUFFIX)
-    if pair.summary is None and summary.exists():
-        pair.summary = summary
-
-
 Progress = Callable[[int, int], None]
 
 
-def read_ranks(words: Sequence[str], progress: Progress | None = None) -> Found:
+def read_ranks(
+    words: Sequence[str], progress: Progress | None = None, workers: Workers | None = None
+) -> Found:
     """Read all of them; a file that cannot be read is noted and left out.
+
+    Args:
+        words: folders, files, patterns or URLs.
+        progress: called with how many are read, and how many there are.
+        workers: what reads them; processes of this machine if not given.
 
     Raises:
         InputError: there is nothing to read.
@@ -117,98 +75,141 @@ def read_ranks(words: Sequence[str], progress: Progress | None = None) -> Found:
             "record each rank: torchrun ... -m gpumemprof run SCRIPT",
         )
     found = Found()
-    stale = 0
-    for read in _read_all(pairs, progress):
-        stale += read.is_stale
-        if read.summary is None:
-            found.problems.append(read.problem)
-            continue
-        found.ranks.append(read.summary)
-        # What is of no rank, such as a data loader, has no summary.
-        if read.summary.rank is not None:
-            found.without_recording += read.pair.recording is None
-            found.without_summary += read.pair.summary is None
+    stale = running = done = 0
+    for chunk in (workers or in_processes)(_read_chunk, _chunks(pairs)):
+        for read in chunk:
+            stale += read.is_stale
+            running += read.is_running
+            _take(read, found)
+        done += len(chunk)
+        if progress is not None:
+            progress(done, len(pairs))
     if stale:
         which = "a summary is" if stale == 1 else f"{stale:,} summaries are"
         found.notes.append(f"{which} older than the recording, which was read instead")
+    if running:
+        which = "one rank is" if running == 1 else f"{running:,} ranks are"
+        found.notes.append(
+            f"{which} still running: what follows is of the last summary, up to a minute ago"
+        )
     return found
+
+
+def _chunks(pairs: list[Pair]) -> list[list[Pair]]:
+    """Summaries by the hundred, recordings one by one; in order."""
+    chunks: list[list[Pair]] = []
+    was_summary = False
+    for pair in pairs:
+        is_summary = pair.summary is not None
+        most = _CHUNK if is_summary else _RECORDINGS_CHUNK
+        if not chunks or was_summary != is_summary or len(chunks[-1]) >= most:
+            chunks.append([])
+        chunks[-1].append(pair)
+        was_summary = is_summary
+    return chunks
 
 
 @dataclass
 class _Read:
-    pair: _Pair
+    has_recording: bool
+    has_summary: bool
     summary: RankSummary | None = None
     problem: str = ""
     is_stale: bool = False
+    is_running: bool = False
 
 
-def _read_all(pairs: list[_Pair], progress: Progress | None) -> Iterator[_Read]:
-    """In order; many of them by as many processes as there are processors."""
-    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-    if len(pairs) < _FEWEST_FOR_WORKERS or workers < 2:
-        for done, pair in enumerate(pairs):
-            if progress is not None:
-                progress(done, len(pairs))
-            yield _read_one(pair)
+def _take(read: _Read, found: Found) -> None:
+    if read.summary is None:
+        found.problems.append(read.problem)
         return
-    chunks = [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
-        for number, chunk in enumerate(pool.imap(_read_chunk, chunks)):
-            if progress is not None:
-                progress(number * _CHUNK, len(pairs))
-            yield from chunk
+    found.ranks.append(_sharing_steps(read.summary))
+    # What is of no rank, such as a data loader, has no summary.
+    if read.summary.rank is not None:
+        found.without_recording += not read.has_recording
+        found.without_summary += not read.has_summary
 
 
-def _read_chunk(pairs: list[_Pair]) -> list[_Read]:
-    return [_read_one(pair) for pair in pairs]
+_last_steps = array("q")
 
 
-def _read_one(pair: _Pair) -> _Read:
-    try:
-        summary, is_stale = _read_pair(pair)
-    except Error as error:
-        return _Read(pair, problem=str(error))
-    return _Read(pair, summary, is_stale=is_stale)
-
-
-def _read_pair(pair: _Pair) -> tuple[RankSummary, bool]:
-    """The summary, and whether the one beside the recording was too old."""
-    recording = None if pair.recording is None else str(pair.recording)
-    if pair.summary is None:
-        return _from_recording(str(recording)), False
-    try:
-        summary, size = _from_file(pair.summary, recording)
-    except InputError:
-        if recording is None:
-            raise
-        return _from_recording(recording), True
-    if pair.recording is not None and pair.recording.is_file():
-        try:
-            is_stale = pair.recording.stat().st_size != size
-        except OSError:
-            is_stale = False
-        if is_stale:
-            return _from_recording(str(recording)), True
-    return summary, False
-
-
-def _from_recording(path: str) -> RankSummary:
-    lines = _core.rank_summary(os.fsencode(path)).splitlines()
-    summary = parse_head(lines[0], path, path, False)
-    _take_columns(summary, lines[1:])
+def _sharing_steps(summary: RankSummary) -> RankSummary:
+    """Most ranks have the same steps: one column serves them all."""
+    global _last_steps
+    if summary.steps == _last_steps:
+        summary.steps = _last_steps
+    else:
+        _last_steps = summary.steps
     return summary
 
 
-def _from_file(path: Path, recording: str | None) -> tuple[RankSummary, int]:
+def _read_chunk(pairs: list[Pair]) -> list[_Read]:
+    return [read_one(pair) for pair in pairs]
+
+
+def read_one(pair: Pair) -> _Read:
+    """One rank; what cannot be read becomes a sentence."""
+    read = _Read(pair.recording is not None, pair.summary is not None)
     try:
-        with path.open("rb") as file:
-            line = file.readline()
-            summary = parse_head(line, str(path), recording, True)
-            _take_columns(summary, file)
-            return summary, _recording_bytes(line)
+        read.summary = _read_pair(pair, read)
+    except Error as error:
+        read.problem = str(error)
+    return read
+
+
+def _read_pair(pair: Pair, read: _Read) -> RankSummary:
+    if pair.summary is None:
+        return _from_recording(str(pair.recording))
+    try:
+        summary, size = _from_file(pair.summary, pair.recording)
+    except InputError:
+        if pair.recording is None:
+            raise
+        read.is_stale = True
+        return _from_recording(pair.recording)
+    if pair.recording is None or _recorded_bytes(pair) in (None, size):
+        return summary
+    if summary.ending.is_closed is False and _is_growing(pair.recording):
+        read.is_running = True
+        return summary
+    read.is_stale = True
+    return _from_recording(pair.recording)
+
+
+def _recorded_bytes(pair: Pair) -> int | None:
+    """None if it is not known, or in chapters."""
+    if pair.recording is None or places.is_url(pair.recording):
+        return pair.recording_bytes
+    path = Path(pair.recording)
+    with contextlib.suppress(OSError):
+        return path.stat().st_size if path.is_file() else None
+    return None
+
+
+def _is_growing(recording: str) -> bool:
+    if places.is_url(recording):
+        return False
+    with contextlib.suppress(OSError):
+        return time.time() - Path(recording).stat().st_mtime < _RUNNING_SECONDS
+    return False
+
+
+def _from_recording(place: str) -> RankSummary:
+    with places.local_copy(place) as path:
+        lines = _core.rank_summary(os.fsencode(path)).splitlines()
+    summary = parse_head(lines[0], place, place, False)
+    _take_columns(summary, lines[1:])
+    summary.lines = lines
+    return summary
+
+
+def _from_file(place: str, recording: str | None) -> tuple[RankSummary, int]:
+    """The summary, and the size of the recording when it was made."""
+    try:
+        return _fast(place, recording) or _slow(place, recording)
     except OSError as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", "bad_input", str(path), "check the file"
+            f"cannot be read: {error.strerror}", "bad_input", place, "check the file"
         ) from None
     except InputError:
         raise
@@ -216,9 +217,37 @@ def _from_file(path: Path, recording: str | None) -> tuple[RankSummary, int]:
         raise InputError(
             "a damaged summary of a rank",
             "bad_input",
-            str(path),
-            "delete it; the recording beside it is read instead",
+            place,
+            "copy it again from where it was written"
+            if recording is None
+            else "delete it; the recording beside it is read instead",
         ) from None
+
+
+def _fast(place: str, recording: str | None) -> tuple[RankSummary, int] | None:
+    """By our own reader; None if the file is elsewhere, or not as our writer writes it."""
+    if places.is_url(place):
+        return None
+    found = _core.read_summary_file(os.fsencode(place))
+    if found is None:
+        return None
+    line, devices = found
+    summary = parse_head(line, place, recording, True)
+    summary.held_line, steps, peaks = devices[summary.device_row]
+    summary.steps.frombytes(steps)
+    summary.step_peaks.frombytes(peaks)
+    if len(summary.steps) != summary.step_count:
+        raise ValueError("the columns are cut off")
+    return summary, _recording_bytes(line)
+
+
+def _slow(place: str, recording: str | None) -> tuple[RankSummary, int]:
+    lines = places.read_bytes(place).splitlines()
+    if not lines:
+        raise ValueError("it is empty")
+    summary = parse_head(lines[0], place, recording, True)
+    _take_columns(summary, lines[1:])
+    return summary, _recording_bytes(lines[0])
 
 
 def _recording_bytes(line: bytes) -> int:
@@ -228,26 +257,17 @@ def _recording_bytes(line: bytes) -> int:
     return int(line[start : line.index(b",", start)])
 
 
-_steps_text, _steps_column = b"", array("q")
-
-
 def _take_columns(summary: RankSummary, lines: Iterable[bytes]) -> None:
     """What holds the memory, and the columns that ranks are compared by: they come first."""
-    global _steps_text, _steps_column
     for line in lines:
         if not line.startswith(b'{"device":%d,' % summary.device_row):
             continue
         if not summary.held_line:
             summary.held_line = line
             continue
-        # Most ranks have the same steps: one column serves them all.
-        if line == _steps_text:
-            summary.steps = _steps_column
-            continue
         _, name, values = read_column(line)
         if name == "step":
-            summary.steps = _steps_column = values
-            _steps_text = line
+            summary.steps = values
         elif name == "peak_bytes":
             summary.step_peaks = values
             break
@@ -255,15 +275,29 @@ def _take_columns(summary: RankSummary, lines: Iterable[bytes]) -> None:
         raise ValueError("the columns are cut off")
 
 
-def every_column(summary: RankSummary) -> dict[str, array[int]]:
-    """All columns of the steps of a rank that was read; read again."""
-    if summary.has_file:
-        lines = Path(summary.path).read_bytes().splitlines()
-    else:
-        lines = _core.rank_summary(os.fsencode(summary.path)).splitlines()
+def every_column(
+    summary: RankSummary, wanted: Sequence[str] | None = None
+) -> dict[str, array[int]]:
+    """All columns of the steps of a rank that was read, or those that are wanted; read again."""
+    lines = summary_text(summary).splitlines()
     columns = {}
     for line in lines[1:]:
         if line.startswith(b'{"device":%d,"column"' % summary.device_row):
+            # Not parsed where it can be told from the name that it is not wanted.
+            if wanted is not None and not any(
+                b'"%s"' % one.encode() in line[:80] for one in wanted
+            ):
+                continue
             _, name, values = read_column(line)
             columns[name] = values
     return columns
+
+
+def summary_text(summary: RankSummary) -> bytes:
+    """The summary as its file has it, or would have it."""
+    if summary.has_file:
+        return places.read_bytes(summary.path)
+    if summary.lines:
+        return b"".join(line + b"\n" for line in summary.lines)
+    with places.local_copy(summary.path) as path:
+        return _core.rank_summary(os.fsencode(path))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpumemprof.ranks.failures import Failures, find_failures
-from gpumemprof.ranks.groups import Grouping, find_groups
+from gpumemprof.ranks.compare.clocks import find_clock_offsets
+from gpumemprof.ranks.compare.failures import Failures, find_failures
+from gpumemprof.ranks.compare.groups import Grouping, find_groups
+from gpumemprof.ranks.compare.leaks import Leaks, find_leaks
+from gpumemprof.ranks.compare.outliers import Outlier, find_outliers
+from gpumemprof.ranks.compare.steps import Imbalance, find_imbalance
+from gpumemprof.ranks.compare.uneven import UnevenPlace, find_uneven_places
 from gpumemprof.ranks.jobs import Job, find_jobs
-from gpumemprof.ranks.leaks import Leaks, find_leaks
-from gpumemprof.ranks.outliers import Outlier, UnevenGroup, find_outliers, find_uneven_groups
 from gpumemprof.ranks.read import Found
-from gpumemprof.ranks.steps import Imbalance, find_imbalance
 from gpumemprof.ranks.summary import RankSummary
 
 __all__ = ["JobReport", "RanksReport", "make_report"]
@@ -27,7 +29,7 @@ class JobReport:
     """The rank with the largest peak; None if no rank has a history."""
     grouping: Grouping
     outliers: list[Outlier]
-    uneven_groups: list[UnevenGroup]
+    uneven_places: list[UnevenPlace]
     imbalance: Imbalance
     failures: Failures
     leaks: Leaks
@@ -50,12 +52,12 @@ def make_report(found: Found) -> RanksReport:
     if len(jobs) > 1:
         notes.insert(0, f"there are {len(jobs)} jobs here; each is reported, the newest first")
     for count, sentence in (
-        (found.without_recording, "without the recording: what it lists is all that is known"),
-        (found.without_summary, "without a summary: the recording was read instead"),
+        (found.without_recording, "only the summary is here, not the recording"),
+        (found.without_summary, "only the recording is here, and was read instead of a summary"),
     ):
         if count and count < ranks:
-            which = "one rank is" if count == 1 else f"{count:,} ranks are"
-            notes.append(f"{which} {sentence}")
+            which = "one rank" if count == 1 else f"{count:,} ranks"
+            notes.append(f"of {which} {sentence}")
         elif count and count == found.without_recording:
             notes.append("there are only summaries here: recordings are needed to look closer")
     return RanksReport(jobs, found.problems, notes)
@@ -65,14 +67,16 @@ def _report_job(job: Job) -> JobReport:
     known = [one for one in job.ranks if one.headroom_bytes is not None]
     peaks = [one for one in job.ranks if one.peak_bytes is not None]
     grouping = find_groups(job.ranks)
+    outliers = find_outliers(grouping)
+    clock_offsets = find_clock_offsets(job.ranks)
     return JobReport(
         job=job,
         nearest=min(known, key=lambda one: one.headroom_bytes or 0, default=None),
         largest=max(peaks, key=lambda one: one.peak_bytes or 0, default=None),
         grouping=grouping,
-        outliers=find_outliers(grouping),
-        uneven_groups=find_uneven_groups(grouping),
+        outliers=outliers,
+        uneven_places=find_uneven_places(grouping, outliers),
         imbalance=find_imbalance(grouping),
-        failures=find_failures(job.ranks),
+        failures=find_failures(job.ranks, clock_offsets),
         leaks=find_leaks(job.ranks),
     )

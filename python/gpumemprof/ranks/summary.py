@@ -123,6 +123,12 @@ class RankSummary:
     retries: int | None
     ooms: int | None
     is_exact: bool
+    outside_by_kind: dict[str, int] = field(default_factory=dict)
+    """What the memory outside of the pool is for at the end (inferred); empty if not known."""
+    nccl_bytes: int | None = None
+    """The most that NCCL's communicators held outside of the pool."""
+    nccl_provenance: str | None = None
+    """``measured``, as NCCL says, or ``inferred``, from what the card's use grew by."""
     sources: dict[str, int] = field(default_factory=dict)
     """Bytes by source at the peak."""
     most_by_source: dict[str, int] = field(default_factory=dict)
@@ -136,6 +142,8 @@ class RankSummary:
     steps: array[int] = field(default_factory=lambda: array("q"))
     """The numbers of the steps."""
     step_peaks: array[int] = field(default_factory=lambda: array("q"))
+    lines: list[bytes] = field(default_factory=list)
+    """All lines of a summary that has no file: making it again would read the recording again."""
 
     @property
     def number(self) -> int:
@@ -200,6 +208,13 @@ def _count_or_none(value: Any) -> int | None:
     return None if value is None else _count(value)
 
 
+def _time_or_none(value: Any) -> int | None:
+    """What a wrong clock says is not known; the rank still counts."""
+    if type(value) is int and not 0 <= value <= _MOST:
+        return None
+    return _count_or_none(value)
+
+
 def _text_or_none(value: Any) -> str | None:
     if value is not None and type(value) is not str:
         raise ValueError(value)
@@ -228,7 +243,7 @@ def _ending(row: dict[str, Any]) -> Ending:
         _text_or_none(row["problem"]),
         _text_or_none(row["failure_type"]),
         _text_or_none(row["failure_place"]),
-        _count_or_none(row["failure_unix_ns"]),
+        _time_or_none(row["failure_unix_ns"]),
         _flag(row["is_failure_of_peer"]),
     )
 
@@ -244,7 +259,7 @@ def _leak_line(row: dict[str, Any]) -> LeakLine:
 
 def _oom_note(row: dict[str, Any]) -> OomNote:
     return OomNote(
-        _count_or_none(row["unix_ns"]),
+        _time_or_none(row["unix_ns"]),
         _count_or_none(row["step"]),
         _count(row["wanted_bytes"]),
         str(row["cause"]),
@@ -289,7 +304,9 @@ def parse_head(line: bytes, path: str, recording: str | None, has_file: bool) ->
             "not a summary of a rank, or a damaged one",
             "bad_input",
             path,
-            "delete it; the recording beside it is read instead",
+            "copy it again from where it was written"
+            if recording is None
+            else "delete it; the recording beside it is read instead",
         ) from None
 
 
@@ -310,10 +327,11 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
     row = max(rows, key=lambda index: _count_or_none(head["devices"][index]["peak_bytes"]) or 0)
     device = head["devices"][row]
     leaks = device["leaks"]
+    nccl = device.get("nccl")  # Older versions do not say.
     # mypy cannot tell which fields these are.
     numbers: dict[str, Any] = {
         **{name: _count_or_none(process[name]) for name in _PROCESS_NUMBERS},
-        **{name: _count_or_none(head[name]) for name in ("first_unix_ns", "last_unix_ns")},
+        **{name: _time_or_none(head[name]) for name in ("first_unix_ns", "last_unix_ns")},
         **{name: _count_or_none(device[name]) for name in _DEVICE_NUMBERS},
     }
     texts: dict[str, Any] = {
@@ -333,6 +351,11 @@ def _summary(head: dict[str, Any], path: str, recording: str | None, has_file: b
         is_exact=_flag(device["is_exact"]),
         **numbers,
         **texts,
+        outside_by_kind={
+            name: _count(held) for name, held in (device.get("outside_by_kind") or {}).items()
+        },
+        nccl_bytes=None if nccl is None else _count(nccl["bytes"]),
+        nccl_provenance=None if nccl is None else _text_or_none(nccl["provenance"]),
         sources={name: _count(one["at_peak"]) for name, one in device["sources"].items()},
         most_by_source={name: _count(one["most"]) for name, one in device["sources"].items()},
         leak_verdict=None if leaks is None else str(leaks["verdict"]),

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from gpumemprof.estimate.command.page import page_width, paragraph
 from gpumemprof.estimate.command.table import table
 from gpumemprof.estimate.command.units import size
-from gpumemprof.ranks.groups import Group, Grouping
-from gpumemprof.ranks.statistics import median
+from gpumemprof.ranks.compare.groups import Group, Grouping
+from gpumemprof.ranks.compare.statistics import median
 from gpumemprof.ranks.summary import RankSummary
 
 __all__ = ["rank_name", "rank_table"]
 
 _MOST_RANKS = 16
 _MOST_ROWS = 20
-_RANK_HEAD = ["rank", "", "peak", "reserved", "outside", "retries", "step of the peak"]
-_GROUP_HEAD = ["group", "ranks", "peak: median", "largest", "on rank", "reserved", "outside"]
+_RANK_HEAD = ["rank", "", "peak", "reserved", "outside", "retries", "peak step"]
+_GROUP_HEAD = ["group", "ranks", "peak", "largest", "on rank", "reserved", "outside"]
 _GROUP_HEAD += ["retries", "step"]
+# Left out, the first first, where the terminal is too narrow.
+_DISPENSABLE = ("step", "outside", "retries", "reserved")
 
 
 def rank_name(rank: RankSummary) -> str:
-    """The rank and its place in the mesh.
+    """The rank and its place in the mesh; its file if it says no number.
 
     >>> rank_name(rank)  # doctest: +SKIP
     'rank 3 (pp 0 · dp 3)'
     """
-    number = "a rank without a number" if rank.rank is None else f"rank {rank.rank}"
+    number = Path(rank.path).name if rank.rank is None else f"rank {rank.rank}"
     place = _place(rank)
     return f"{number} ({place})" if place else number
 
@@ -48,7 +52,8 @@ def rank_table(ranks: Sequence[RankSummary], grouping: Grouping) -> list[str]:
     if len(shown) < len(groups):
         lines.append(f"  and {len(groups) - len(shown):,} more groups with smaller peaks")
     if name:
-        lines.append(f"  Rows are folded by {name}; --json lists every rank.")
+        what = "peak is the median, retries are the sum, the rest is the largest"
+        lines += paragraph(f"Rows are folded by {name}: {what}. --json lists every rank.", 2)
     return lines
 
 
@@ -69,15 +74,20 @@ def _of_ranks(ranks: Sequence[RankSummary]) -> list[str]:
 
 
 def _columns(rows: list[list[str]], is_text: list[bool]) -> list[str]:
-    """Without the columns in which nothing is known."""
+    """Without the columns in which nothing is known, and those for which there is no room."""
     kept = [
         column
         for column in range(len(is_text))
         if any(row[column] not in ("", "-") for row in rows[1:])
     ]
-    return table(
-        [[row[column] for column in kept] for row in rows], [is_text[column] for column in kept]
-    )
+    for name in (None, *_DISPENSABLE):
+        kept = [column for column in kept if rows[0][column] != name]
+        lines = table(
+            [[row[column] for column in kept] for row in rows], [is_text[column] for column in kept]
+        )
+        if max(map(len, lines)) <= page_width():
+            break
+    return lines
 
 
 def _folded(grouping: Grouping) -> tuple[list[Group], str]:

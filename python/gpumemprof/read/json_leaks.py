@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from gpumemprof.read.completeness import Completeness
 
-__all__ = ["DeviceLeaksJson", "LeakJson", "LeaksJson", "StepsToOomJson"]
+__all__ = ["DeviceLeaksJson", "LeakJson", "LeakSiteJson", "LeaksJson", "StepsToOomJson"]
 
 
 class LeakFrameJson(TypedDict):
@@ -27,7 +27,7 @@ class StepsToOomJson(TypedDict):
     provenance: str
 
 
-class LeakJson(TypedDict):
+class LeakSiteJson(TypedDict):
     """A line whose memory grows without end."""
 
     file: str | None
@@ -50,6 +50,11 @@ class LeakJson(TypedDict):
     advice: str
     doubt: str | None
     steps_to_oom: int | None
+
+
+class LeakJson(LeakSiteJson):
+    """Such a line with its callers."""
+
     stack: list[LeakFrameJson]
 
 
@@ -58,7 +63,7 @@ class DeviceLeaksJson(TypedDict):
 
     verdict: str
     steps: int
-    growth_bytes_per_step: int
+    growth_bytes_per_step: int | None
     frame: LeakFrameJson | None
     lines: int
     device: str
@@ -80,7 +85,7 @@ class LeaksJson(TypedDict):
     path: str
     completeness: Completeness
     verdict: str
-    growth_bytes_per_step: int
+    growth_bytes_per_step: int | None
     steps_to_oom: StepsToOomJson | None
     leaks: list[LeakJson]
     devices: list[DeviceLeaksJson]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from gpumemprof.read.completeness import Completeness
+from gpumemprof.read.json_leaks import LeakSiteJson
 
 __all__ = [
     "DeviceJson",
@@ -341,9 +342,10 @@ class LeaksSummaryJson(TypedDict):
 
     verdict: str
     steps: int
-    growth_bytes_per_step: int
+    growth_bytes_per_step: int | None
     frame: FrameJson | None
     lines: int
+    sites: list[LeakSiteJson]
 
 
 class CardUsageJson(TypedDict):
@@ -378,6 +380,7 @@ class StepJson(TypedDict):
     last_event: int
     peak_bytes: int
     peak_event: int | None
+    floor_bytes: int
     live_bytes: int
     saved_for_backward_bytes: int
     sources_at_peak: dict[str, int]

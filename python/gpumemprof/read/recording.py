@@ -349,3 +349,8 @@ class Recording(RecordingTables):
         count = self._handle.event_count
         events = f"{count:,} event{'' if count == 1 else 's'}"
         return f"<Recording {self._path!r}: {devices}, {events}{cut}>"
+
+    def _repr_html_(self) -> str:
+        from gpumemprof.read.html import recording_html
+
+        return recording_html(self)

@@ -169,6 +169,8 @@ class Step:
     saved_for_backward_bytes: int
     sources_at_peak: dict[str, int]
     phases: list[Phase]
+    floor_bytes: int | None = None
+    """The least that was allocated in it."""
 
 
 @dataclass(frozen=True)

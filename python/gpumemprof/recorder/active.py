@@ -10,7 +10,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Union
+from typing import Callable, Union
 
 from gpumemprof import _core, hooks
 from gpumemprof.errors import Error, RecordingWarning, UsageError
@@ -22,7 +22,12 @@ from gpumemprof.recorder.rank_facts import rank_facts
 from gpumemprof.recorder.run_settings import recorded_command
 from gpumemprof.recorder.self_test import SelfTest
 from gpumemprof.recorder.simulation import Simulation
-from gpumemprof.recorder.stacks import why_no_forward_stacks, why_no_modules, why_no_stacks
+from gpumemprof.recorder.stacks import (
+    why_no_forward_stacks,
+    why_no_modules,
+    why_no_native_stacks,
+    why_no_stacks,
+)
 from gpumemprof.recorder.summary import RecordingSummary
 from gpumemprof.torch_calls import allocator, cards, ranks, readiness
 
@@ -76,6 +81,7 @@ class ActiveRecording:
         waits: bool = False,
         simulation: Simulation | None = None,
         keep: kept.Size | None = None,
+        native_stacks: bool = False,
     ) -> None:
         """Use `start` or `record` instead."""
         self.path = os.fspath(path)
@@ -101,6 +107,7 @@ class ActiveRecording:
         self._has_labels = labels
         self._is_brief = is_brief
         self._is_watching = False
+        self._when_rank: list[Callable[[], None]] = []
         # For processes recorded on behalf of another: no file without events, no messages.
         self._is_silent = waits
         with open_recordings.lock:
@@ -108,7 +115,12 @@ class ActiveRecording:
             problem = why_no_stacks()
             if stacks and problem is not None:
                 self.notes.append(f"stacks are not recorded: {problem}")
-            self._number = self._open(overwrite, stacks and problem is None, waits)
+            has_stacks = stacks and problem is None
+            native_problem = why_no_native_stacks() if native_stacks and has_stacks else None
+            if native_problem is not None:
+                self.notes.append(f"native stacks are not recorded: {native_problem}")
+            has_native = has_stacks and native_stacks and native_problem is None
+            self._number = self._open(overwrite, has_stacks, waits, has_native)
             open_recordings.active.append(self)
         readiness.when_imported(self._attach)
 
@@ -116,7 +128,7 @@ class ActiveRecording:
         """In a forked child: the file belongs to the parent."""
         self._number = None
 
-    def _open(self, overwrite: bool, stacks: bool, waits: bool) -> int | None:
+    def _open(self, overwrite: bool, stacks: bool, waits: bool, native_stacks: bool) -> int | None:
         path = os.fsencode(self.path)
         try:
             predicts = self._simulation is not None
@@ -130,6 +142,7 @@ class ActiveRecording:
                 predicts,
                 self._keep_bytes,
                 kept.chapter_events(),
+                native_stacks,
             )
         except UsageError as error:
             # The core's hint names the command-line flag.
@@ -144,6 +157,42 @@ class ActiveRecording:
         False
         """
         return "rank" in self._facts and "world_size" in self._facts
+
+    def when_rank(self, action: Callable[[], None]) -> None:
+        """Call `action` as soon as this process is known to be a rank; perhaps never.
+
+        >>> recording.when_rank(lambda: print("one of many"))  # doctest: +SKIP
+        """
+        if self.is_rank:
+            action()
+        else:
+            self._when_rank.append(action)
+
+    def start_later(self, words: list[bytes], seconds: float) -> None:
+        """Start a program beside this one after that time, if the recording is still open then."""
+        number = self._number
+        if number is not None:
+            _core.capture_start_later(number, words, seconds)
+
+    def _on_rank_facts(self, facts: dict[str, str]) -> None:
+        """While the program runs: a process that is killed says nothing at its end."""
+        if "helper_of_rank" in self._facts or self._number is None:
+            return
+        said = {"rank", "world_size"} & self._facts.keys()  # What the launcher said counts.
+        new = {
+            key: value
+            for key, value in facts.items()
+            if key not in said and self._facts.get(key) != value
+        }
+        # A larger mesh replaces a smaller one; facts cannot be taken back, but emptied.
+        mesh = [key for key, value in self._facts.items() if key.startswith("mesh") and value]
+        new.update({key: "" for key in mesh if key not in facts})
+        if new:
+            self._add_facts(new)
+        if self._when_rank and self.is_rank:
+            actions, self._when_rank = self._when_rank, []
+            for action in actions:
+                action()
 
     @property
     def memory(self) -> str:
@@ -167,10 +216,11 @@ class ActiveRecording:
             with contextlib.suppress(Exception):
                 self._add_facts(cards.limit_facts())
         self._add_retries()
+        ranks.forget_listener(self._on_rank_facts)
         if self.capture is not None:
             found = {}
             if "helper_of_rank" not in self._facts:
-                found = {**ranks.process_group_facts(), **ranks.mesh_facts()}
+                self._on_rank_facts({**ranks.process_group_facts(), **ranks.mesh_facts()})
             if reason.startswith(EXCEPTION):
                 found.update(failure_facts())
             # What the launcher said counts.
@@ -224,7 +274,7 @@ class ActiveRecording:
                 hooks.watch()
             if self._simulation is None:
                 spot.watch()
-            ranks.watch_ranks()
+            ranks.watch_ranks(self._on_rank_facts)
             if self._is_cpu:
                 _core.capture_attach_cpu()
                 self._set_capture("native")

@@ -39,6 +39,7 @@ def start(
     overwrite: bool = False,
     labels: bool = True,
     keep: kept.Size | None = None,
+    native_stacks: bool = False,
 ) -> ActiveRecording:
     """Start recording to a file; ends with `stop`, the recording's own ``stop()``, or at exit.
 
@@ -52,11 +53,14 @@ def start(
         labels: record which memory holds parameters, gradients, optimizer state and inputs.
         keep: how much of the disk to use at most, as ``"2GiB"`` or in bytes: `path` becomes a
             folder of chapters, and those that matter least are reduced to a summary.
+        native_stacks: below the Python frames, also record the C++ frames of extension modules.
 
     Raises:
         Error: the file cannot be written, or already exists.
     """
-    recording = ActiveRecording(path, stacks, cpu, overwrite, labels, keep=keep)
+    recording = ActiveRecording(
+        path, stacks, cpu, overwrite, labels, keep=keep, native_stacks=native_stacks
+    )
     with open_recordings.lock:
         open_recordings.started.append(recording)
     return recording
@@ -107,6 +111,7 @@ class record:  # noqa: N801 - reads as a verb
         overwrite: bool = False,
         labels: bool = True,
         keep: kept.Size | None = None,
+        native_stacks: bool = False,
     ) -> None:
         self._path = Path(path)
         self._options = {
@@ -115,6 +120,7 @@ class record:  # noqa: N801 - reads as a verb
             "overwrite": overwrite,
             "labels": labels,
             "keep": keep,
+            "native_stacks": native_stacks,
         }
         self._uses = 0
         self._depth = 0

@@ -133,11 +133,14 @@ def _start(
         waits=waits,
         simulation=simulation,
         keep=settings.keep,
+        native_stacks=settings.native_stacks and simulation is None,
     )
+    if simulation is None:
+        rank_summary.follow_later(recording)
     if settings.alerts and simulation is None:
         from gpumemprof.alerts import recorded_run
 
-        recorded_run.follow(settings.alerts, recording.memory == "cpu")
+        recorded_run.follow(settings, recording.memory == "cpu")
     return recording
 
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpumemprof.alerts.condition import parse as parse_alert
+from gpumemprof.alerts.sinks import command_sink, webhook_sink
 from gpumemprof.command_line import CommandParser
-from gpumemprof.errors import UsageError
+from gpumemprof.errors import EnvironmentProblem, Error, UsageError
 from gpumemprof.recorder import kept, processes
 from gpumemprof.recorder.run_closing import print_message
 from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_command
@@ -28,6 +29,7 @@ from gpumemprof.recorder.run_settings import Settings, rank_suffix, recorded_com
 __all__ = ["main"]
 
 _USAGE_CODE = 2
+_ENVIRONMENT_CODE = 4
 _HELP = """\
 Run a Python program and record every allocation it makes.
 
@@ -44,6 +46,8 @@ Options:
                       folder, and the middle of a long run is only summarised
   --no-children       Do not record processes that the program starts
   --no-stacks         Do not record where memory was allocated
+  --native-stacks     Also record the C++ frames of extension modules, below the
+                      Python ones
   --no-labels         Do not record which memory holds parameters,
                       gradients and optimizer state
   --cpu               Record CPU tensors; the default without CUDA
@@ -55,6 +59,10 @@ Options:
                       not only their names
   --alert CONDITION   Say when a condition is met, such as "headroom<5%" or
                       "growth>100MiB/min"; may be given several times
+  --alert-webhook URL Also send each alert as JSON to this address
+  --alert-command CMD Also run this command for each alert
+  --metrics ADDRESS   Publish figures for Prometheus at this port (:9464), for
+                      this machine alone unless a host is given
   -h, --help          Print this help
 
 Everything after SCRIPT or MODULE is passed to the program. The exit code is the
@@ -70,6 +78,7 @@ class _Options:
     output: str | None
     settings: Settings
     is_live: bool
+    metrics: tuple[str, int] | None = None
 
 
 def _parser() -> CommandParser:
@@ -80,12 +89,16 @@ def _parser() -> CommandParser:
     parser.add_argument("--keep")
     parser.add_argument("--no-children", action="store_false", dest="children")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
+    parser.add_argument("--native-stacks", action="store_true")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
     parser.add_argument("--cpu", action="store_true", default=None)
     parser.add_argument("--leaks", action="store_true")
     parser.add_argument("--leaks-signal")
     parser.add_argument("--record-arguments", action="store_true")
     parser.add_argument("--alert", action="append", default=[])
+    parser.add_argument("--alert-webhook")
+    parser.add_argument("--alert-command")
+    parser.add_argument("--metrics")
     # Both take everything that follows: it belongs to the program, whatever it looks like.
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER)
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -110,19 +123,48 @@ def _parse(parser: CommandParser, words: Sequence[str]) -> _Options | None:
             raise parser.mistake("run -- needs a script")
     if not program:
         raise parser.mistake("run needs a script, or -m and a module")
+    _check_sinks(parser, given)
+    if given.native_stacks and not given.stacks:
+        raise parser.mistake("--native-stacks and --no-stacks exclude each other")
     settings = Settings(
         force=given.force,
         stacks=given.stacks,
+        native_stacks=given.native_stacks,
         labels=given.labels,
         cpu=given.cpu,
         children=given.children,
         arguments=given.record_arguments,
         alerts=[parse_alert(text).text for text in given.alert],
+        alert_webhook=given.alert_webhook,
+        alert_command=given.alert_command,
         keep=kept.kept_bytes(given.keep, "--keep") or None,
         leaks=given.leaks,
         leaks_signal=_leaks_signal(parser, given.leaks, given.leaks_signal),
     )
-    return _Options(program[0], is_module, program[1:], given.output, settings, given.live)
+    metrics = _metrics_address(given.metrics)
+    return _Options(program[0], is_module, program[1:], given.output, settings, given.live, metrics)
+
+
+def _metrics_address(text: str | None) -> tuple[str, int] | None:
+    """Where to publish; the ranks of a host have ports of their own, one after the other."""
+    if text is None:
+        return None
+    from gpumemprof.integrations.monitoring.exporter import parse_address
+    from gpumemprof.integrations.monitoring.prometheus import check_installed
+
+    host, port = parse_address(text)
+    check_installed()
+    local_rank = os.environ.get("LOCAL_RANK", "0")
+    return host, port + (int(local_rank) if port and local_rank.isdecimal() else 0)
+
+
+def _check_sinks(parser: CommandParser, given: argparse.Namespace) -> None:
+    for name, make in (("webhook", webhook_sink), ("command", command_sink)):
+        target = getattr(given, f"alert_{name}")
+        if target is not None and not given.alert:
+            raise parser.mistake(f"--alert-{name} needs --alert")
+        if target is not None:
+            make(target)  # says what is wrong with it before the program starts
 
 
 def _leaks_signal(parser: CommandParser, is_wanted: bool, name: str | None) -> str:
@@ -177,8 +219,23 @@ def _interpreter_flags() -> list[str]:
     return flags
 
 
+def _publish(address: tuple[str, int], is_quiet: bool) -> None:
+    """Start the process that publishes this one's figures."""
+    from gpumemprof.integrations.monitoring import exporter
+
+    try:
+        where = exporter.start(*address, os.getpid())
+    except Error as error:
+        print_message(str(error))
+        os._exit(_ENVIRONMENT_CODE)
+    if not is_quiet:
+        print_message(f"metrics at {where}")
+
+
 def _become(options: _Options) -> NoReturn:
     processes.leave()
+    if options.metrics is not None:
+        _publish(options.metrics, options.settings.quiet)
     environment = dict(os.environ)
     environment.pop("GPUMEMPROF", None)  # The program is not to be recorded twice.
     options.settings.add_to(environment, os.getpid())
@@ -213,11 +270,14 @@ def main(
             print(_HELP, end="")
             return 0
         _set_paths(options, os.getpid())
-        if (problem := _check(options)) is not None:
-            raise parser.mistake(problem)
+        if (mistake_found := _check(options)) is not None:
+            raise parser.mistake(mistake_found)
     except UsageError as mistake:
         print_message(str(mistake))
         return _USAGE_CODE
+    except EnvironmentProblem as problem:
+        print_message(str(problem))
+        return _ENVIRONMENT_CODE
     settings = options.settings
     settings.quiet, settings.applied, settings.estimate = is_quiet, applied, estimate
     settings.children &= not is_quiet

@@ -37,11 +37,14 @@ class Settings:
     """The program, as its recording names it."""
     force: bool = False
     stacks: bool = True
+    native_stacks: bool = False
     labels: bool = True
     cpu: bool | None = None
     children: bool = True
     arguments: bool = False
     alerts: list[str] = field(default_factory=list)
+    alert_webhook: str | None = None
+    alert_command: str | None = None
     quiet: bool = False
     announces: int = 0
     """The process that prints where its recording is; for GPUMEMPROF=1, where no `run` does."""

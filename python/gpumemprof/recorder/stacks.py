@@ -12,7 +12,7 @@ from gpumemprof import _core
 from gpumemprof.errors import Error
 from gpumemprof.torch_calls import modules
 
-__all__ = ["why_no_forward_stacks", "why_no_modules", "why_no_stacks"]
+__all__ = ["why_no_forward_stacks", "why_no_modules", "why_no_native_stacks", "why_no_stacks"]
 
 _MOST_FRAMES = 512
 
@@ -58,6 +58,15 @@ def why_no_stacks() -> str | None:
     # Through a generator and a C function, whose frames are stored differently.
     if not _probe() or not next(_probe() for _ in (0,)) or not all(map(lambda _: _probe(), (0,))):  # noqa: C417
         return "this Python stores its frames in a way that gpumemprof does not support"
+    return None
+
+
+def why_no_native_stacks() -> str | None:
+    """Why the C++ frames below Python's are unavailable; None if they are not."""
+    try:
+        _core.capture_check_native_stacks()
+    except Error as error:
+        return error.message
     return None
 
 

@@ -10,9 +10,13 @@ import contextlib
 import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["mesh_facts", "process_group_facts", "watch_ranks"]
+__all__ = ["forget_listener", "mesh_facts", "process_group_facts", "watch_ranks"]
+
+Listener = Callable[[dict[str, str]], None]
+_listeners: list[Listener] = []
 
 
 class _Mesh(NamedTuple):
@@ -44,10 +48,30 @@ _MEGATRON = {
 }
 
 
-def watch_ranks() -> None:
-    """Note meshes and process groups from now on. Call when torch is imported."""
+def watch_ranks(listener: Listener | None = None) -> None:
+    """Note meshes and process groups from now on. Call when torch is imported.
+
+    Args:
+        listener: called with all facts whenever there are new ones, in the thread that makes them.
+    """
     with contextlib.suppress(Exception):
         _watch()
+    if listener is not None:
+        _listeners.append(listener)
+        _tell()  # What the environment says, or a program that began before the recording.
+
+
+def forget_listener(listener: Listener) -> None:
+    """Call it no more."""
+    with contextlib.suppress(ValueError):
+        _listeners.remove(listener)
+
+
+def _tell() -> None:
+    facts = {**process_group_facts(), **mesh_facts()}
+    for listener in tuple(_listeners):
+        with contextlib.suppress(Exception):
+            listener(facts)
 
 
 @functools.cache
@@ -68,6 +92,7 @@ def _watch_meshes(kind: type[Any]) -> None:
         make(self, *args, **kwargs)
         with contextlib.suppress(Exception):
             _note_mesh(self)
+            _tell()
 
     kind.__init__ = __init__
 
@@ -78,11 +103,29 @@ def _watch_groups(distributed: Any) -> None:
     @functools.wraps(destroy)
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
-            _note_group()
-            _note_megatron()
+            _tell()
         return destroy(*args, **kwargs)
 
     distributed.destroy_process_group = destroy_process_group
+    # Megatron's groups are of the second kind; they are complete when the last of them is made.
+    for name in ("init_process_group", "new_group"):
+        _tell_after(distributed, name)
+
+
+def _tell_after(distributed: Any, name: str) -> None:
+    call = getattr(distributed, name, None)
+    if call is None:
+        return
+
+    @functools.wraps(call)
+    def call_and_tell(*args: Any, **kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        if _listeners:
+            with contextlib.suppress(Exception):
+                _tell()
+        return result
+
+    setattr(distributed, name, call_and_tell)
 
 
 def _note_mesh(mesh: Any) -> None:
@@ -121,8 +164,25 @@ def _note_megatron() -> None:
         _meshes.append(noted)
 
 
+def _note_environment() -> None:
+    """``GPUMEMPROF_MESH=pp=1/4,tp=0/8``: for what neither torch nor Megatron knows."""
+    found = []
+    for word in os.environ.get("GPUMEMPROF_MESH", "").replace(",", " ").split():
+        name, _, where = word.partition("=")
+        place, _, size = where.partition("/")
+        if name and int(place) < int(size):
+            found.append((name, int(size), int(place)))
+    if not found:
+        return
+    names, sizes, places = zip(*found)
+    noted = _Mesh(names, sizes, places)
+    if noted not in _meshes:
+        _meshes.append(noted)
+
+
 def _after_fork() -> None:
     global _is_inherited
+    _listeners.clear()
     with contextlib.suppress(Exception):
         _note_group()
     _is_inherited = bool(_group)
@@ -150,6 +210,8 @@ def mesh_facts() -> dict[str, str]:
         return {}
     with contextlib.suppress(Exception):
         _note_megatron()
+    with contextlib.suppress(Exception):
+        _note_environment()
     facts: dict[str, str] = {}
     whole = max((mesh.ranks for mesh in _meshes), default=0)
     meshes = [mesh for mesh in _meshes if mesh.ranks == whole]

@@ -124,6 +124,21 @@ Result<Prediction> Advisor::predict(const Change& change, std::uint64_t limit_by
   return prediction;
 }
 
+Result<sim::AllocatedCurve> Advisor::curve(const Change& change,
+                                           std::uint32_t events_per_point) const {
+  const Rewrite changed = rewrite(change);
+  if (run_.rounding() == nullptr) return changed.timeline.requested_curve(events_per_point);
+  sim::AllocatedCurve curve{events_per_point, {}};
+  sim::SimulationOptions options = simulation(change);
+  options.curve = &curve;
+  const Result<sim::SimulationResult> run = sim::simulate(changed.timeline.requests(), options);
+  if (!run) return run.error();
+  // As the peak is: by what the simulation of the recorded run differs from the recording.
+  for (std::uint64_t& bytes : curve.most_bytes)
+    bytes = shifted(bytes, peak_allocated_, simulated_allocated_);
+  return curve;
+}
+
 void Advisor::take_run(const sim::SimulationResult& run, double band, std::uint64_t limit_bytes,
                        Prediction& prediction) const {
   prediction.allocated =

@@ -25,6 +25,10 @@ class Advisor {
 
   [[nodiscard]] Result<Prediction> predict(const Change& change,
                                            std::uint64_t limit_bytes = sim::kNoLimit) const;
+  // What is allocated over the run under a change, as the simulator counts it; without a pool, as
+  // requested.
+  [[nodiscard]] Result<sim::AllocatedCurve> curve(const Change& change,
+                                                  std::uint32_t events_per_point) const;
   // How much memory the run needs under a change, with room for the band; of the pool's overhead,
   // only the rounding of each request is counted.
   [[nodiscard]] std::uint64_t needed_bytes(const Change& change) const;

@@ -70,6 +70,10 @@ OutsideKind kind_of_frame(std::string_view file, std::string_view name) {
 // library is attributed only once; what comes later is other code.
 class GrowthReader {
  public:
+  // `has_nccl`: false if it is known that no communicator was made; code that talks to other ranks
+  // does so in another way then.
+  explicit GrowthReader(bool has_nccl) : has_nccl_(has_nccl) {}
+
   OutsideGrowth explain(const SeenCode& seen, std::uint32_t before_event,
                         std::uint8_t new_libraries) {
     OutsideGrowth growth;
@@ -85,6 +89,7 @@ class GrowthReader {
       const bool is_taken_up = seen.is_seen[index] || (new_libraries & library) != 0;
       const bool may_grow_again = kind == OutsideKind::nccl;  // another communicator
       if (!is_taken_up || (was_used_[index] && !may_grow_again)) continue;
+      if (kind == OutsideKind::nccl && !has_nccl_) continue;
       was_used_[index] = true;
       growth.kind = kind;
       growth.stack = seen.stack[index];
@@ -94,6 +99,7 @@ class GrowthReader {
   }
 
  private:
+  bool has_nccl_;
   std::array<bool, kOutsideKindCount> was_used_{};
 };
 
@@ -117,9 +123,9 @@ void take_from(std::vector<std::uint64_t>& kinds, const std::vector<OutsideGrowt
 }
 
 void follow_outside(const DeviceRecord& record, const std::vector<PlacedSample>& samples,
-                    CardUsage& usage) {
+                    bool has_nccl, CardUsage& usage) {
   ReservedBytes reserved(record);
-  GrowthReader reader;
+  GrowthReader reader(has_nccl);
   usage.outside_by_kind.assign(kOutsideKindCount, 0);
   std::uint8_t last_libraries = 0;
   std::optional<std::int64_t> last;
@@ -225,12 +231,12 @@ std::optional<CardUsage> find_card_usage(const Store& store, const DeviceRecord&
     code.note(record.events, last_position, placed.position, placed.seen);
     last_position = std::max(last_position, placed.position);
   }
-  std::optional<CardUsage> usage = follow_card(record, samples);
+  std::optional<CardUsage> usage = follow_card(store, record, samples);
   if (usage) look_into_pool(record, moment_before(usage->before_event), *usage);
   return usage;
 }
 
-std::optional<CardUsage> follow_card(const DeviceRecord& record,
+std::optional<CardUsage> follow_card(const Store& store, const DeviceRecord& record,
                                      const std::vector<PlacedSample>& samples) {
   if (samples.empty()) return std::nullopt;
   CardUsage usage;
@@ -243,7 +249,8 @@ std::optional<CardUsage> follow_card(const DeviceRecord& record,
     usage.outside_bytes =
         *usage.process_bytes - std::min(usage.reserved_bytes, *usage.process_bytes);
     usage.is_consistent = usage.is_consistent && usage.reserved_bytes <= *usage.process_bytes;
-    follow_outside(record, samples, usage);
+    const bool has_nccl = store.facts().device(record.device).communicators != 0;
+    follow_outside(record, samples, has_nccl, usage);
   }
   return usage;
 }

@@ -96,8 +96,9 @@ struct PlacedSample {
   std::uint32_t position = 0;
   SeenCode seen;
 };
-// Everything but the pool's own figures. The record needs its segments only.
-std::optional<CardUsage> follow_card(const DeviceRecord& record,
+// Everything but the pool's own figures. The record needs its segments only, the store its facts:
+// whether NCCL made anything on the card.
+std::optional<CardUsage> follow_card(const Store& store, const DeviceRecord& record,
                                      const std::vector<PlacedSample>& samples);
 void look_into_pool(const DeviceRecord& record, Moment moment, CardUsage& usage);
 

@@ -40,8 +40,8 @@ AllocationSite AllocationSites::of(const DeviceRecord& record, std::size_t row) 
   if (user_part_of_.size() <= stack.index) user_part_of_.resize(stack.index + 1, kUnknownPart);
   std::uint32_t& known = user_part_of_[stack.index];
   if (known == kUnknownPart) {
-    const StackId python = python_part(store_, stack);
-    known = (python.is_none() ? stack : user_part(store_, python)).index;
+    const StackId line = line_part(store_, stack);
+    known = (line.is_none() ? stack : line).index;
   }
   return {StackId(known), is_backward};
 }

@@ -4,6 +4,8 @@
 #include <array>
 #include <span>
 
+#include "event/native_module.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -68,15 +70,25 @@ constexpr NameRule is_not(std::string_view name) { return {NameRule::How::is_not
 constexpr std::array<std::string_view, 7> kLibraryFolders = {
     "/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_",
     "/inductor/",      "/torch/csrc/",    "/aten/"};
-constexpr std::array<std::string_view, 6> kNativeEndings = {".cpp", ".cc", ".cu",
-                                                            ".h",   ".so", ".c"};
+constexpr std::array<std::string_view, 11> kNativeEndings = {
+    ".cpp", ".cc", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh", ".hxx", ".inl", ".so"};
+// Where the sources of torch, Python, CUDA and the system's libraries are, as their debug
+// information says: none of them is a place of the user's.
+constexpr std::array<std::string_view, 7> kForeignSources = {
+    "/usr/include/",         "/usr/src/",    "/usr/local/src/", "/usr/local/include/", "/pytorch/",
+    "/opt/conda/conda-bld/", "/usr/lib/gcc/"};
+constexpr std::array<std::string_view, 4> kForeignParts = {"/c10/", "/ATen/", "/include/c++/",
+                                                           "/torch/include/"};
 
 // Native frames, by their full names, if a snapshot was recorded with them.
-constexpr std::array<Row<FrameRole>, 2> kNativeRoles = {{
+constexpr std::array<Row<FrameRole>, 5> kNativeRoles = {{
     {kAnyFile, has("torch::autograd::Engine::", "torch::autograd::python::PythonEngine::"),
      FrameRole::backward},
     {kAnyFile, has("setWorkspaceForHandle", "CUDABlasLtWorkspace", "::Workspace::Workspace("),
      FrameRole::workspace},
+    {kAnyFile, has("torch::optim::Optimizer::zero_grad("), FrameRole::zero_grad},
+    {kAnyFile, has("torch::optim::"), FrameRole::optimizer_step},
+    {kAnyFile, has("::forward("), FrameRole::forward},
 }};
 
 constexpr NameRule kLoaders = is("from_pretrained", "load_state_dict", "_load_from_state_dict",
@@ -250,10 +262,17 @@ FrameMeaning meaning_of_frame(std::string_view file, std::string_view name) {
 
 bool is_library_file(std::string_view file) {
   if (file.empty() || file.front() == '<' || file == "??") return true;
-  return std::ranges::any_of(kLibraryFolders,
-                             [&](std::string_view part) { return has_part(file, part); }) ||
-         std::ranges::any_of(kNativeEndings,
-                             [&](std::string_view ending) { return file.ends_with(ending); });
+  const auto lies_there = [&](std::string_view part) { return has_part(file, part); };
+  if (std::ranges::any_of(kLibraryFolders, lies_there)) return true;
+  if (file.ends_with(".py")) return false;
+  const auto begins = [&](std::string_view folder) { return file.starts_with(folder); };
+  const auto ends = [&](std::string_view ending) { return file.ends_with(ending); };
+  if (std::ranges::any_of(kForeignSources, begins) ||
+      std::ranges::any_of(kForeignParts, lies_there))
+    return true;
+  // A source whose folder is not known is Python's, or the C library's.
+  if (std::ranges::any_of(kNativeEndings, ends) && !file.starts_with('/')) return true;
+  return is_library_module(file);
 }
 
 std::string_view plain_name(std::string_view name) {

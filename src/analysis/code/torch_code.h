@@ -58,6 +58,11 @@ FrameMeaning meaning_of_frame(std::string_view file, std::string_view name);
 // Installed packages, the standard library, generated code and C++ frames: not user code.
 bool is_library_file(std::string_view file);
 
+// A source or module of the user's own C++ code, which is known by its whole path.
+inline bool is_users_native(std::string_view file) {
+  return file.starts_with('/') && !file.ends_with(".py") && !is_library_file(file);
+}
+
 // "Linear.forward" → "forward"
 std::string_view plain_name(std::string_view name);
 

@@ -14,6 +14,15 @@ StackId python_part(const Store& store, StackId stack) {
   return {};
 }
 
+StackId line_part(const Store& store, StackId stack) {
+  const StackId python = python_part(store, stack);
+  for (StackId part = stack; !part.is_none() && part != python;
+       part = store.stacks().caller(part)) {
+    if (is_users_native(store.text(store.frame(store.stacks().frame(part)).file))) return part;
+  }
+  return python.is_none() ? python : user_part(store, python);
+}
+
 StackId user_part(const Store& store, StackId stack) {
   for (StackId part = stack; !part.is_none(); part = store.stacks().caller(part)) {
     const Frame& frame = store.frame(store.stacks().frame(part));

@@ -13,6 +13,10 @@ bool is_python(const Store& store, FrameId frame);
 // none.
 StackId user_part(const Store& store, StackId stack);
 
+// The line of an allocation, as the stack that ends there: the innermost frame outside libraries,
+// of C++ or Python; without one, the innermost Python frame; none if all frames are native.
+StackId line_part(const Store& store, StackId stack);
+
 // The innermost Python frame, as the stack that ends there; none if all frames are native.
 StackId python_part(const Store& store, StackId stack);
 

@@ -57,11 +57,14 @@ struct Completeness {
   std::optional<std::uint64_t> host_available_bytes;
   std::optional<std::uint64_t> host_total_bytes;
 
-  // So little was left that the kernel may have ended the process.
+  // So little was left that the kernel may have ended the process. One that holds most of the
+  // memory itself may have taken the rest since.
   [[nodiscard]] bool is_host_memory_low() const {
     constexpr std::uint64_t kParts = 20;
-    return host_available_bytes && host_total_bytes &&
-           *host_available_bytes < *host_total_bytes / kParts;
+    constexpr std::uint64_t kPartsOfOne = 8;
+    if (!host_available_bytes || !host_total_bytes) return false;
+    const bool is_one = host_resident_bytes.value_or(0) >= *host_total_bytes / 2;
+    return *host_available_bytes < *host_total_bytes / (is_one ? kPartsOfOne : kParts);
   }
   // Nothing is known to be missing.
   [[nodiscard]] bool is_whole() const {

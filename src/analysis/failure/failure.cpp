@@ -152,6 +152,10 @@ Failure explain_device(const Store& store, const DeviceRecord& record, const Dev
   } else {
     failure.oom = find_oom_at(store, record, replay, event, options.deadline);
     blame_growth(*failure.oom, failure.growth, failure.when.step);
+    if (!failure.growth.is_growing) {
+      failure.leaks = find_device_leaks(store, record, replay, phases);
+      blame_leaks(*failure.oom, *failure.leaks, record.events.size());
+    }
     failure.oom->is_need_known = find_run_kind(store, record, phases) == RunKind::inference
                                      ? !is_inference_cut_short(store, record)
                                      : complete_run(store, record, phases).why_not.empty();

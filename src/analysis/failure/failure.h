@@ -60,6 +60,7 @@ struct Failure {
   std::vector<HeldTensor> largest;    // a few, most bytes first
   std::optional<FittingStep> before;  // none: there was no step before it
   Growth growth;
+  std::optional<DeviceLeaks> leaks;  // looked for if steps of training show no growth
 };
 
 // An Error if there is no such device, or nothing was recorded of it.

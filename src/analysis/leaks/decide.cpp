@@ -22,8 +22,11 @@ class Decider {
   LeakDecision run() {
     if (table_.floors.size() < options_.fewest_floors) return {};
     decision_.verdict = LeakVerdict::clean;
-    for (const SiteFloors& site : table_.sites)
-      trends_.push_back(find_trend(site, table_.floors.size()));
+    for (const SiteFloors& site : table_.sites) {
+      const TrendFollower followed = site.followed(table_.floors.size());
+      trends_.push_back(followed.trend());
+      blocks_.push_back(followed.blocks());
+    }
     for (std::uint32_t site = 0; site < table_.sites.size(); ++site) judge(site);
     if (decision_.stopped_bytes >= options_.least_bytes) raise_to(LeakVerdict::warm_up);
     judge_pool();
@@ -71,13 +74,9 @@ class Decider {
     if (trend.bytes_per_floor >= options_.least_bytes_per_floor) return false;
     constexpr std::uint64_t kTimes = 4;
     if (trend.grown_bytes < kTimes * options_.least_bytes) return true;
-    std::int64_t blocks = 0;
-    for (const auto& [floor, change] : table_.sites[index].changes) {
-      if (floor >= trend.first_floor && floor < table_.floors.size())
-        blocks += change.born_blocks - change.freed_blocks;
-    }
     return static_cast<double>(trend.grown_bytes) <
-           options_.least_bytes_per_floor * static_cast<double>(std::max<std::int64_t>(1, blocks));
+           options_.least_bytes_per_floor *
+               static_cast<double>(std::max<std::int64_t>(1, trend.grown_blocks));
   }
 
   [[nodiscard]] GrowthReason reason_of(std::uint32_t index) const {
@@ -89,7 +88,7 @@ class Decider {
       return GrowthReason::training_state;
     if (source == MemorySource::optimizer_state && live(source) <= kMostStates * parameters)
       return GrowthReason::training_state;
-    if (options_.is_inference && source == MemorySource::kv_cache && replaces_blocks(site))
+    if (options_.is_inference && source == MemorySource::kv_cache && replaces_blocks(index))
       return GrowthReason::one_sequence;
     if (!trends_[index].is_replaced) return GrowthReason::none;
     return follows_inputs(index) ? GrowthReason::longer_inputs : GrowthReason::none;
@@ -109,16 +108,8 @@ class Decider {
 
   // Its blocks come and go, and each is larger than the one it replaces. Where more and more of
   // them stay, those of sequences that are over are kept.
-  [[nodiscard]] bool replaces_blocks(const SiteFloors& site) const {
-    std::int64_t born = 0;
-    std::int64_t freed = 0;
-    std::int64_t live_in_middle = 0;
-    for (const auto& [floor, change] : site.changes) {
-      if (floor >= table_.floors.size()) break;
-      born += change.born_blocks;
-      freed += change.freed_blocks;
-      if (floor <= table_.floors.size() / 2) live_in_middle = born - freed;
-    }
+  [[nodiscard]] bool replaces_blocks(std::uint32_t index) const {
+    const auto& [born, freed, live_in_middle] = blocks_[index];
     constexpr std::int64_t kParts = 5;
     // A floor may lie between the new block and the end of the old one.
     const std::int64_t most_live = live_in_middle + std::max<std::int64_t>(2, live_in_middle / 4);
@@ -196,7 +187,8 @@ class Decider {
 
   const FloorTable& table_;
   const DecideOptions& options_;
-  std::vector<SiteTrend> trends_;  // by site
+  std::vector<SiteTrend> trends_;    // by site
+  std::vector<BlockCounts> blocks_;  // likewise
   LeakDecision decision_;
 };
 

@@ -3,196 +3,186 @@
 #include <algorithm>
 #include <limits>
 
-#include "analysis/code/allocation_site.h"
-#include "analysis/code/code_kind.h"
 #include "analysis/growth/plausible_bytes.h"
-#include "base/flat_map.h"
+#include "analysis/tags/tags.h"
 
 namespace gpumemprof {
-namespace {
 
-// The events [first, end) in which the garbage collector ran.
-using Collections = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
-
-// A mark follows each run that freed something: what was freed right before it.
-Collections find_collections(const Store& store, const DeviceRecord& record) {
-  Collections found;
-  const Column<std::int64_t>& times = record.events.time_ns;
+std::vector<std::int64_t> collection_times(const Store& store, DeviceIndex device) {
+  std::vector<std::int64_t> found;
   for (const Annotation& annotation : store.annotations()) {
-    if (annotation.device != record.device || annotation.time_ns == kUnknownTime) continue;
+    if (annotation.device != device || annotation.time_ns == kUnknownTime) continue;
     if (annotation.stage != Annotation::Stage::start) continue;
-    if (store.text(annotation.name) != kCollection) continue;
-    const auto end = static_cast<std::uint32_t>(
-        std::lower_bound(times.begin(), times.end(), annotation.time_ns) - times.begin());
-    std::uint32_t first = end;
-    while (first > 0 && record.events.action[first - 1] != Action::alloc) --first;
-    if (first < end) found.emplace_back(first, end);
+    if (store.text(annotation.name) == kCollection) found.push_back(annotation.time_ns);
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 
-bool is_in(const Collections& collections, std::uint32_t event) {
-  const auto after = std::upper_bound(collections.begin(), collections.end(),
-                                      std::pair{event, std::numeric_limits<std::uint32_t>::max()});
-  return after != collections.begin() && event < std::prev(after)->second;
+// A mark follows each run that freed something: what was freed right before it.
+std::vector<Collection> find_collections(const std::vector<std::int64_t>& times_ns,
+                                         const DeviceRecord& record, std::size_t begin,
+                                         std::size_t end, bool is_end) {
+  std::vector<Collection> found;
+  const std::int64_t* const times = record.events.time_ns.begin();
+  for (const std::int64_t time_ns : times_ns) {
+    const auto after =
+        static_cast<std::size_t>(std::lower_bound(times + begin, times + end, time_ns) - times);
+    if (after == end && !is_end) break;
+    std::size_t first = after;
+    while (first > begin && record.events.action[first - 1] != Action::alloc) --first;
+    if (first < after)
+      found.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(after)});
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
-class TableFiller {
- public:
-  TableFiller(const Store& store, const DeviceRecord& record, const StepFloors& floors)
-      : store_(store),
-        record_(record),
-        floors_(floors),
-        kinds_(code_kinds(store)),
-        sites_(store),
-        collections_(find_collections(store, record)) {}
+bool is_in(const std::vector<Collection>& collections, std::uint32_t event) {
+  const auto after = std::upper_bound(collections.begin(), collections.end(),
+                                      Collection{event, std::numeric_limits<std::uint32_t>::max()});
+  return after != collections.begin() && event < std::prev(after)->end;
+}
 
-  FloorTable run() {
-    if (floors_.steps.empty()) return {};
-    table_.most_bytes = floors_.most_bytes;
-    for (const StepFloor& floor : floors_.steps) {
-      table_.floors.emplace_back();
-      table_.floors.back().step = floor.step;
+TableFiller::TableFiller(const Store& store, const StepFloors& floors)
+    : store_(store),
+      floors_(floors),
+      kinds_(code_kinds(store)),
+      sites_(store),
+      cursor_(floors),
+      peaks_(floors.steps.size()) {}
+
+SiteFloors& TableFiller::site(std::uint64_t key) {
+  if (const std::uint32_t* known = rows_of_sites_.find(key)) return table_.sites[*known];
+  rows_of_sites_.insert_or_assign(key, static_cast<std::uint32_t>(table_.sites.size()));
+  const AllocationSite site = AllocationSite::of_key(key);
+  SiteFloors& added = table_.sites.emplace_back();
+  added.stack = site.stack;
+  added.is_backward = site.is_backward;
+  return added;
+}
+
+void TableFiller::add(const DeviceRecord& record, std::size_t row, Lifetime life) {
+  if (floors_.steps.empty()) return;
+  const auto [birth, death] = life;
+  const auto bytes =
+      static_cast<std::uint64_t>(plausible_bytes(record.allocations.requested_bytes[row]));
+  if (birth == kNoEvent) live_ += static_cast<std::int64_t>(bytes);
+  if (birth != kNoEvent && birth < floors_.end_of_work && death >= floors_.end_of_work)
+    keep(record, row, life);
+  const std::uint32_t last_floor = floors_.steps.back().event;
+  const std::uint32_t middle = floors_.steps[floors_.steps.size() / 2].first_event;
+  const bool is_live_at_last = (birth == kNoEvent || birth <= last_floor) && death > last_floor;
+  // What was live before the first repetition is not growth.
+  if (!is_of_steps(life) && !is_live_at_last) return;
+  const MemorySource source =
+      is_live_at_last ? likely_source(record, row, kinds_) : MemorySource::unknown;
+  if (is_live_at_last) table_.live_bytes[source] += bytes;
+  if (!is_of_steps(life)) return;
+  SiteFloors& made_by = site(sites_.of(record, row).key());
+  (birth < middle ? made_by.made_early_bytes : made_by.made_late_bytes) += bytes;
+  if (!cursor_.sees_any(birth, death)) return;
+  const FloorRange seen = floors_.seen_by(birth, death);
+  if (seen.first >= seen.end) return;
+  made_by.add(seen, bytes, false);
+  if (is_live_at_last) made_by.live_bytes[source] += static_cast<std::int64_t>(bytes);
+}
+
+void TableFiller::keep(const DeviceRecord& record, std::size_t row, Lifetime life) {
+  KeptAllocation& kept = kept_.emplace_back();
+  kept.site = sites_.of(record, row).key();
+  kept.bytes = static_cast<std::uint64_t>(plausible_bytes(record.allocations.requested_bytes[row]));
+  kept.birth = life.birth;
+  const std::uint32_t place = record.allocations.alloc_event[row];
+  if (place < record.events.module.size()) kept.module = record.events.module[place];
+  kept.stack = record.allocations.stack[row];
+  kept.tag = tag_of(record, row);
+  kept.source = likely_source(record, row, kinds_);
+  kept.is_measured = row < record.labels.flags.size() && record.labels.is_measured(row);
+}
+
+void TableFiller::add_collected(const DeviceRecord& record, std::size_t row, Lifetime life) {
+  if (floors_.steps.empty() || !is_of_steps(life)) return;
+  const FloorRange seen = floors_.seen_by(life.birth, life.death);
+  if (seen.first >= seen.end) return;
+  site(sites_.of(record, row).key())
+      .add_collected(seen.end, record.allocations.requested_bytes[row]);
+}
+
+void TableFiller::add_event(std::uint32_t event, Action action, std::uint64_t size_bytes) {
+  if (event >= floors_.end_of_work) return;
+  if (next_floor_ < floors_.steps.size() && event >= floors_.steps[next_floor_].first_event) {
+    ++next_floor_;
+    peak_ = live_;
+  }
+  const std::int64_t size = plausible_bytes(size_bytes);
+  if (action == Action::alloc) live_ += size;
+  if (action == Action::free_requested) live_ -= size;
+  if (next_floor_ == 0) return;
+  peak_ = std::max(peak_, live_);
+  peaks_[next_floor_ - 1] = static_cast<std::uint64_t>(std::max<std::int64_t>(0, peak_));
+}
+
+void TableFiller::settle(std::uint32_t before_event) {
+  const auto open = std::ranges::partition_point(
+      floors_.steps, [&](const StepFloor& floor) { return floor.event < before_event; });
+  const auto floor = static_cast<std::size_t>(open - floors_.steps.begin());
+  for (SiteFloors& site : table_.sites) site.settle(floor, floors_.steps.size());
+}
+
+// What was reserved, and what the process held outside of the pool when the card was sampled.
+void TableFiller::add_reserved(DeviceIndex device, const SegmentColumns& segments) {
+  table_.floors.resize(peaks_.size());
+  for (std::size_t index = 0; index < peaks_.size(); ++index) {
+    table_.floors[index].step = floors_.steps[index].step;
+    table_.floors[index].peak_bytes = peaks_[index];
+  }
+  std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
+  std::int64_t reserved = 0;
+  for (std::size_t row = 0; row < segments.size(); ++row) {
+    const std::int64_t size = plausible_bytes(segments.size_bytes[row]);
+    if (segments.birth_event[row] == kNoEvent) {
+      reserved += size;
+    } else {
+      changes.emplace_back(segments.birth_event[row], size);
     }
-    add_rows();
-    add_peaks();
-    add_reserved();
-    return std::move(table_);
+    if (segments.death_event[row] != kNoEvent)
+      changes.emplace_back(segments.death_event[row], -size);
   }
-
- private:
-  // The repetition that an event belongs to; -1 before the first.
-  [[nodiscard]] std::ptrdiff_t repetition_of(std::uint32_t event) const {
-    const auto after = std::upper_bound(
-        floors_.steps.begin(), floors_.steps.end(), event,
-        [](std::uint32_t at, const StepFloor& floor) { return at < floor.first_event; });
-    return after - floors_.steps.begin() - 1;
+  std::sort(changes.begin(), changes.end());
+  std::vector<const DeviceSample*> samples;
+  for (const DeviceSample& sample : store_.samples()) {
+    if (sample.device == device && sample.process_bytes != kUnknownBytes &&
+        sample.before_event != kNoEvent)
+      samples.push_back(&sample);
   }
-
-  SiteFloors& site_of(std::size_t row) {
-    const AllocationSite site = sites_.of(record_, row);
-    if (const std::uint32_t* known = rows_of_sites_.find(site.key())) return table_.sites[*known];
-    rows_of_sites_.insert_or_assign(site.key(), static_cast<std::uint32_t>(table_.sites.size()));
-    table_.sites.push_back({site.stack, site.is_backward, {}, {}, 0, 0});
-    return table_.sites.back();
-  }
-
-  void add_rows() {
-    const AllocationColumns& rows = record_.allocations;
-    FloorCursor cursor(floors_);
-    const std::uint32_t last_floor = floors_.steps.back().event;
-    const std::uint32_t middle = floors_.steps[floors_.steps.size() / 2].first_event;
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const std::uint32_t birth = rows.alloc_event[row];
-      const std::uint32_t death = rows.free_requested_event[row];
-      const bool is_live_at_last = (birth == kNoEvent || birth <= last_floor) && death > last_floor;
-      // What was live before the first repetition is not growth.
-      const bool is_of_steps = birth != kNoEvent && birth >= floors_.steps.front().first_event;
-      if (!is_of_steps && !is_live_at_last) continue;
-      const auto bytes = static_cast<std::uint64_t>(plausible_bytes(rows.requested_bytes[row]));
-      const MemorySource source =
-          is_live_at_last ? likely_source(record_, row, kinds_) : MemorySource::unknown;
-      if (is_live_at_last) table_.live_bytes[source] += bytes;
-      if (!is_of_steps) continue;
-      SiteFloors& site = site_of(row);
-      (birth < middle ? site.made_early_bytes : site.made_late_bytes) += bytes;
-      if (!cursor.sees_any(birth, death)) continue;
-      const FloorRange seen = floors_.seen_by(birth, death);
-      if (seen.first >= seen.end) continue;
-      site.add(seen, bytes, death != kNoEvent && is_in(collections_, death));
-      if (is_live_at_last) site.live_bytes[source] += static_cast<std::int64_t>(bytes);
-    }
-  }
-
-  void add_peaks() {
-    const EventColumns& events = record_.events;
-    std::int64_t live = 0;
-    for (std::size_t row = 0; row < record_.allocations.size(); ++row) {
-      if (record_.allocations.alloc_event[row] == kNoEvent)
-        live += plausible_bytes(record_.allocations.requested_bytes[row]);
-    }
-    std::size_t next = 0;
-    std::int64_t peak = 0;
-    const std::size_t end = std::min<std::size_t>(floors_.end_of_work, events.size());
-    for (std::uint32_t event = 0; event < end; ++event) {
-      if (next < floors_.steps.size() && event >= floors_.steps[next].first_event) {
-        ++next;
-        peak = live;
+  std::size_t change = 0;
+  std::size_t sample = 0;
+  for (std::size_t index = 0; index < table_.floors.size(); ++index) {
+    DeviceFloor& floor = table_.floors[index];
+    const std::uint32_t end = index + 1 < table_.floors.size()
+                                  ? floors_.steps[index + 1].first_event
+                                  : floors_.end_of_work;
+    std::int64_t most = reserved;
+    while (true) {
+      const bool has_change = change < changes.size() && changes[change].first < end;
+      const bool has_sample = sample < samples.size() && samples[sample]->before_event <= end;
+      if (!has_change && !has_sample) break;
+      if (has_sample && (!has_change || samples[sample]->before_event <= changes[change].first)) {
+        const auto process = static_cast<std::int64_t>(samples[sample++]->process_bytes);
+        if (process >= reserved)
+          floor.outside_bytes = static_cast<std::uint64_t>(process - reserved);
+        continue;
       }
-      const std::int64_t size = plausible_bytes(events.size_bytes[event]);
-      if (events.action[event] == Action::alloc) live += size;
-      if (events.action[event] == Action::free_requested) live -= size;
-      if (next == 0) continue;
-      DeviceFloor& floor = table_.floors[next - 1];
-      peak = std::max(peak, live);
-      floor.peak_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, peak));
-      if (event == floors_.steps[next - 1].event)
-        floor.live_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, live));
+      reserved += changes[change++].second;
+      if (index > 0 || changes[change - 1].first >= floors_.steps.front().first_event)
+        most = std::max(most, reserved);
+      else
+        most = reserved;
     }
+    floor.reserved_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, most));
   }
-
-  // What was reserved, and what the process held outside of the pool when the card was sampled.
-  void add_reserved() {
-    std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
-    const SegmentColumns& segments = record_.segments;
-    std::int64_t reserved = 0;
-    for (std::size_t row = 0; row < segments.size(); ++row) {
-      const std::int64_t size = plausible_bytes(segments.size_bytes[row]);
-      if (segments.birth_event[row] == kNoEvent) {
-        reserved += size;
-      } else {
-        changes.emplace_back(segments.birth_event[row], size);
-      }
-      if (segments.death_event[row] != kNoEvent)
-        changes.emplace_back(segments.death_event[row], -size);
-    }
-    std::sort(changes.begin(), changes.end());
-    std::vector<const DeviceSample*> samples;
-    for (const DeviceSample& sample : store_.samples()) {
-      if (sample.device == record_.device && sample.process_bytes != kUnknownBytes &&
-          sample.before_event != kNoEvent)
-        samples.push_back(&sample);
-    }
-    std::size_t change = 0;
-    std::size_t sample = 0;
-    for (std::size_t index = 0; index < table_.floors.size(); ++index) {
-      DeviceFloor& floor = table_.floors[index];
-      const std::uint32_t end = index + 1 < table_.floors.size()
-                                    ? floors_.steps[index + 1].first_event
-                                    : floors_.end_of_work;
-      std::int64_t most = reserved;
-      while (true) {
-        const bool has_change = change < changes.size() && changes[change].first < end;
-        const bool has_sample = sample < samples.size() && samples[sample]->before_event <= end;
-        if (!has_change && !has_sample) break;
-        if (has_sample && (!has_change || samples[sample]->before_event <= changes[change].first)) {
-          const auto process = static_cast<std::int64_t>(samples[sample++]->process_bytes);
-          if (process >= reserved)
-            floor.outside_bytes = static_cast<std::uint64_t>(process - reserved);
-          continue;
-        }
-        reserved += changes[change++].second;
-        if (index > 0 || changes[change - 1].first >= floors_.steps.front().first_event)
-          most = std::max(most, reserved);
-        else
-          most = reserved;
-      }
-      floor.reserved_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, most));
-    }
-  }
-
-  const Store& store_;
-  const DeviceRecord& record_;
-  const StepFloors& floors_;
-  std::vector<CodeKind> kinds_;
-  AllocationSites sites_;
-  Collections collections_;
-  FlatMap<std::uint32_t> rows_of_sites_;  // by key → row of the table's sites
-  FloorTable table_;
-};
-
-}  // namespace
+}
 
 MemorySource likely_source(const DeviceRecord& record, std::size_t row,
                            const std::vector<CodeKind>& kinds) {
@@ -213,8 +203,28 @@ MemorySource likely_source(const DeviceRecord& record, std::size_t row,
   }
 }
 
+void fill_table(const DeviceRecord& record, const std::vector<Collection>& collections,
+                TableFiller& filler) {
+  const AllocationColumns& rows = record.allocations;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const Lifetime life{rows.alloc_event[row], rows.free_requested_event[row]};
+    filler.add(record, row, life);
+    if (life.death != kNoEvent && is_in(collections, life.death))
+      filler.add_collected(record, row, life);
+  }
+  const EventColumns& events = record.events;
+  for (std::uint32_t event = 0; event < events.size(); ++event)
+    filler.add_event(event, events.action[event], events.size_bytes[event]);
+  filler.add_reserved(record.device, record.segments);
+}
+
 FloorTable fill_table(const Store& store, const DeviceRecord& record, const StepFloors& floors) {
-  return TableFiller(store, record, floors).run();
+  TableFiller filler(store, floors);
+  fill_table(record,
+             find_collections(collection_times(store, record.device), record, 0,
+                              record.events.size(), true),
+             filler);
+  return filler.take_table();
 }
 
 }  // namespace gpumemprof

@@ -1,19 +1,14 @@
 #include "analysis/leaks/leaks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
-#include "analysis/code/allocation_site.h"
-#include "analysis/code/code_kind.h"
 #include "analysis/code/common_line.h"
 #include "analysis/code/shown_file.h"
-#include "analysis/growth/plausible_bytes.h"
-#include "analysis/leaks/fill_table.h"
 #include "analysis/leaks/leak_advice.h"
 #include "analysis/overview/overview.h"
-#include "analysis/phases/run_kind.h"
-#include "analysis/tags/tags.h"
 
 namespace gpumemprof {
 namespace {
@@ -52,30 +47,26 @@ Key most_of(const std::map<Key, std::uint64_t>& sums) {
 
 class LeakFinder {
  public:
-  LeakFinder(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
-             const std::vector<PhaseSpan>& spans, const LeaksOptions& options)
+  LeakFinder(const Store& store, const DeviceReplay& replay, const LeakGround& ground,
+             const LeaksOptions& options)
       : store_(store),
-        record_(record),
         replay_(replay),
-        options_(options),
-        kinds_(code_kinds(store)),
-        kind_(find_run_kind(store, record, spans)),
-        repetitions_(find_repetitions(store, record, spans, DecideOptions().fewest_floors)),
-        floors_(find_floors(record, repetitions_.spans)),
-        table_(fill_table(store, record, floors_)) {}
+        ground_(ground),
+        floors_(ground.floors),
+        table_(ground.table),
+        options_(options) {}
 
   DeviceLeaks run() {
     DecideOptions options;
-    options.is_inference = kind_ != RunKind::training;
-    options.has_weak_repetitions = repetitions_.kind == RepetitionKind::lines;
+    options.is_inference = ground_.kind != RunKind::training;
+    options.has_weak_repetitions = ground_.repetition == RepetitionKind::lines;
     options.is_suppressed = [this](const SiteFloors& site) { return is_suppressed(site.stack); };
     decision_ = decide(table_, options);
-    found_.device = record_.device;
-    found_.name = store_.device_name(record_.device);
+    found_.device = ground_.device;
+    found_.name = store_.device_name(ground_.device);
     found_.verdict = decision_.verdict;
-    found_.repetition = repetitions_.kind;
-    if (!repetitions_.line.is_none())
-      found_.repeated_line = store_.stacks().frame(repetitions_.line);
+    found_.repetition = ground_.repetition;
+    if (!ground_.line.is_none()) found_.repeated_line = store_.stacks().frame(ground_.line);
     found_.steps = static_cast<std::uint32_t>(table_.floors.size());
     if (!table_.floors.empty()) found_.last_step = table_.floors.back().step;
     found_.bytes_per_step = decision_.bytes_per_floor;
@@ -149,39 +140,26 @@ class LeakFinder {
       since[key.key()] = each.trend.first_floor == 0 ? 0 : before;
       found[key.key()];
     }
-    AllocationSites sites(store_);
-    const AllocationColumns& rows = record_.allocations;
-    for (std::uint32_t row = 0; row < rows.size(); ++row) {
-      const std::uint32_t birth = rows.alloc_event[row];
-      if (birth == kNoEvent || birth >= floors_.end_of_work) continue;
-      if (rows.free_requested_event[row] < floors_.end_of_work) continue;
-      const std::uint64_t key = sites.of(record_, row).key();
-      const auto begin = since.find(key);
-      if (begin == since.end() || birth < begin->second) continue;
-      add_row(found[key], row);
+    for (const KeptAllocation& kept : ground_.kept) {
+      const auto begin = since.find(kept.site);
+      if (begin != since.end() && kept.birth >= begin->second) add_row(found[kept.site], kept);
     }
     return found;
   }
 
-  void add_row(LeakRows& sum, std::uint32_t row) {
-    const AllocationColumns& rows = record_.allocations;
-    const std::uint32_t birth = rows.alloc_event[row];
-    const auto bytes = static_cast<std::uint64_t>(plausible_bytes(rows.requested_bytes[row]));
-    const Column<std::uint32_t>& modules = record_.events.module;
-    const std::uint32_t module = birth < modules.size() ? modules[birth] : kNoModule;
-    const StringId tag = tag_of(record_, row);
+  static void add_row(LeakRows& sum, const KeptAllocation& kept) {
     if (sum.blocks == 0) {
-      sum.module = module;
-      sum.tag = tag;
+      sum.module = kept.module;
+      sum.tag = kept.tag;
     }
-    sum.has_one_module = sum.has_one_module && sum.module == module;
-    sum.has_one_tag = sum.has_one_tag && sum.tag == tag;
-    sum.bytes += bytes;
+    sum.has_one_module = sum.has_one_module && sum.module == kept.module;
+    sum.has_one_tag = sum.has_one_tag && sum.tag == kept.tag;
+    sum.bytes += kept.bytes;
     ++sum.blocks;
-    if (row < record_.labels.flags.size() && record_.labels.is_measured(row)) ++sum.measured_blocks;
-    sum.oldest_birth = std::min(sum.oldest_birth, birth);
-    sum.by_source[likely_source(record_, row, kinds_)] += bytes;
-    sum.by_stack[rows.stack[row].index] += bytes;
+    if (kept.is_measured) ++sum.measured_blocks;
+    sum.oldest_birth = std::min(sum.oldest_birth, kept.birth);
+    sum.by_source[kept.source] += kept.bytes;
+    sum.by_stack[kept.stack.index] += kept.bytes;
   }
 
   // The step whose events contain this one; what is before the first counts to it.
@@ -223,7 +201,7 @@ class LeakFinder {
     evidence.is_backward = site.is_backward;
     evidence.is_replaced = each.trend.is_replaced;
     evidence.is_cycle = is_cycle;
-    evidence.is_inference = kind_ != RunKind::training;
+    evidence.is_inference = ground_.kind != RunKind::training;
     evidence.source = leak.source;
     evidence.blocks_per_step = leak.blocks_per_step;
     evidence.rises = each.trend.rises;
@@ -255,7 +233,7 @@ class LeakFinder {
   // How much memory the pool can have, as far as it is known.
   [[nodiscard]] std::optional<std::uint64_t> limit() const {
     if (options_.memory_limit_bytes) return options_.memory_limit_bytes;
-    const DeviceFacts& facts = store_.facts().device(record_.device);
+    const DeviceFacts& facts = store_.facts().device(ground_.device);
     if (!facts.total_bytes) return std::nullopt;
     std::uint64_t limit = *facts.total_bytes;
     const auto sampled = std::ranges::find_if(
@@ -271,7 +249,26 @@ class LeakFinder {
     return limit;
   }
 
-  // The peak of later steps grows as the floor does, until it meets the limit.
+  // How much the peaks of the later half grow in a step, if that is steady; else 0. A tensor that a
+  // longer one replaces is there twice for a moment, so the peak grows by twice what leaks.
+  [[nodiscard]] double peak_growth() const {
+    constexpr double kSteady = 1.25;
+    constexpr std::size_t kParts = 3;
+    const std::size_t part = table_.floors.size() / 2 / kParts;
+    if (part < 2) return 0;
+    std::array<double, kParts> means{};
+    for (std::size_t index = 0; index < kParts * part; ++index) {
+      const DeviceFloor& floor = table_.floors[table_.floors.size() - kParts * part + index];
+      means[index / part] += static_cast<double>(floor.peak_bytes) / static_cast<double>(part);
+    }
+    const double first = means[1] - means[0];
+    const double second = means[2] - means[1];
+    const bool is_steady =
+        first > 0 && second > 0 && first <= second * kSteady && second <= first * kSteady;
+    return is_steady ? (first + second) / static_cast<double>(2 * part) : 0;
+  }
+
+  // The peak of later steps grows as the floor does, or faster, until it meets the limit.
   void predict_end() {
     const std::optional<std::uint64_t> most = limit();
     if (!most || found_.bytes_per_step <= 0) return;
@@ -287,7 +284,11 @@ class LeakFinder {
             ? std::max(1.0, static_cast<double>(replay_.peak.allocated_bytes) /
                                 static_cast<double>(replay_.peak.requested_bytes))
             : 1.0;
-    const double rate = found_.bytes_per_step * rounding;
+    // Peaks that vary a little are no reason to doubt the rate of what leaks.
+    constexpr double kMuchMore = 1.5;
+    const double of_peaks = peak_growth();
+    const bool is_faster = of_peaks > kMuchMore * found_.bytes_per_step;
+    const double rate = (is_faster ? of_peaks : found_.bytes_per_step) * rounding;
     const auto limit_bytes = static_cast<double>(*most);
     const double used = static_cast<double>(peak) * rounding;
     double error = 0;
@@ -306,14 +307,11 @@ class LeakFinder {
   }
 
   const Store& store_;
-  const DeviceRecord& record_;
   const DeviceReplay& replay_;
+  const LeakGround& ground_;
+  const StepFloors& floors_;
+  const FloorTable& table_;
   const LeaksOptions& options_;
-  std::vector<CodeKind> kinds_;
-  RunKind kind_;
-  Repetitions repetitions_;
-  StepFloors floors_;
-  FloorTable table_;
   LeakDecision decision_;
   DeviceLeaks found_;
 };
@@ -330,7 +328,12 @@ const DeviceLeaks* LeaksReport::worst() const {
 DeviceLeaks find_device_leaks(const Store& store, const DeviceRecord& record,
                               const DeviceReplay& replay, const std::vector<PhaseSpan>& spans,
                               const LeaksOptions& options) {
-  return LeakFinder(store, record, replay, spans, options).run();
+  return judge_leaks(store, replay, find_leak_ground(store, record, spans), options);
+}
+
+DeviceLeaks judge_leaks(const Store& store, const DeviceReplay& replay, const LeakGround& ground,
+                        const LeaksOptions& options) {
+  return LeakFinder(store, replay, ground, options).run();
 }
 
 Result<LeaksReport> find_leaks(const Store& store, const std::vector<DeviceReplay>& replays,

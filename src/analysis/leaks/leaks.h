@@ -14,7 +14,7 @@
 
 #include "analysis/completeness/completeness.h"
 #include "analysis/leaks/decide.h"
-#include "analysis/leaks/repetitions.h"
+#include "analysis/leaks/leak_ground.h"
 #include "base/result.h"
 #include "event/provenance.h"
 #include "replay/replay.h"
@@ -28,6 +28,9 @@ struct LeaksOptions {
   std::optional<std::uint64_t> memory_limit_bytes;
   // "train.py:12" or "train.py": lines and files that may grow.
   std::vector<std::string> suppressions;
+
+  // Nothing was asked for but the verdict, which an index holds.
+  [[nodiscard]] bool is_plain() const { return !memory_limit_bytes && suppressions.empty(); }
 };
 
 // A prediction with its band.
@@ -83,7 +86,10 @@ struct LeaksReport {
   [[nodiscard]] const DeviceLeaks* worst() const;
 };
 
-// The leaks of one device. The record must have labels.
+// The leaks of one device.
+DeviceLeaks judge_leaks(const Store& store, const DeviceReplay& replay, const LeakGround& ground,
+                        const LeaksOptions& options = {});
+// Of a whole recording. The record must have labels.
 DeviceLeaks find_device_leaks(const Store& store, const DeviceRecord& record,
                               const DeviceReplay& replay, const std::vector<PhaseSpan>& spans,
                               const LeaksOptions& options = {});

@@ -2,195 +2,171 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace gpumemprof {
 namespace {
 
 // The first steps are warm-up: they allocate optimizer state, workspaces and caches.
 constexpr std::uint32_t kWarmUpFloors = 2;
-constexpr std::size_t kFewestRises = 3;
+constexpr std::uint32_t kFewestRises = 3;
 constexpr std::uint32_t kShortestSpan = 6;  // floors from the first rise to the last
 // Inputs of varying length are sometimes in ascending order by chance.
-constexpr std::size_t kFewestRisesOfReplaced = 6;
+constexpr std::uint32_t kFewestRisesOfReplaced = 6;
 constexpr std::int64_t kMostFalls = 20;      // one part in this many may be freed
 constexpr double kSlowingDown = 3;           // a cache filling up: the second half adds less
 constexpr std::uint32_t kFewestValleys = 4;  // of memory that grows and is partly freed again
 constexpr std::uint32_t kLongerThanBefore = 2;
 
-struct Point {
-  std::uint32_t floor = 0;
-  std::int64_t bytes = 0;  // live at the floor
-};
+}  // namespace
 
-// The net changes of a line, after warm-up.
-struct Walk {
-  std::vector<Point> rises;  // the state after each
-  std::vector<Point> falls;
-  std::vector<Point> before;  // the state before each rise
-  std::int64_t risen_bytes = 0;
-  std::int64_t fallen_bytes = 0;
-  std::int64_t collected_bytes = 0;  // part of the falls
-  std::int64_t kept_bytes = 0;       // part of the rises
-};
-
-Walk walk_from(const SiteFloors& site, std::size_t floors, std::uint32_t first) {
-  Walk walk;
-  std::int64_t live = 0;
-  for (const auto& [floor, change] : site.changes) {
-    if (floor >= floors) break;
-    const std::int64_t before = live;
-    live += change.bytes();
-    if (floor < first || change.bytes() == 0) continue;
-    if (change.bytes() > 0) {
-      walk.rises.push_back({floor, live});
-      walk.before.push_back({floor, before});
-      walk.risen_bytes += change.bytes();
-      walk.kept_bytes += std::min(change.kept_bytes, change.born_bytes);
-    } else {
-      walk.falls.push_back({floor, live});
-      walk.fallen_bytes -= change.bytes();
-      walk.collected_bytes += std::min(change.collected_bytes, -change.bytes());
-    }
+void TrendFollower::Ascent::add(const Point& point, std::int64_t start, std::size_t floors) {
+  if (count == 0) {
+    first = point;
+    start_bytes = bytes_at_middle = start;
+  } else {
+    longest_pause = std::max(longest_pause, point.floor - last.floor);
+    const auto increment = static_cast<double>(point.bytes - last.bytes);
+    const double away = increment - mean;
+    mean += away / count;
+    squares += away * (increment - mean);
   }
-  return walk;
-}
-
-std::uint32_t longest_pause(const std::vector<Point>& points) {
-  std::uint32_t longest = 1;
-  for (std::size_t index = 1; index < points.size(); ++index)
-    longest = std::max(longest, points[index].floor - points[index - 1].floor);
-  return longest;
+  const std::uint32_t middle = (first.floor + static_cast<std::uint32_t>(floors)) / 2;
+  if (point.floor < middle) bytes_at_middle = point.bytes;
+  last = point;
+  ++count;
 }
 
 // Whether it continues to the end, at about the same pace.
-bool continues(const std::vector<Point>& rises, std::int64_t start, std::size_t floors) {
-  const std::uint32_t last = rises.back().floor;
-  if (floors - last > 2 * std::size_t{longest_pause(rises)}) return false;
-  const std::uint32_t middle = (rises.front().floor + static_cast<std::uint32_t>(floors)) / 2;
-  std::int64_t at_middle = start;
-  for (const Point& rise : rises) {
-    if (rise.floor < middle) at_middle = rise.bytes;
-  }
-  const auto early = static_cast<double>(at_middle - start);
-  const auto late = static_cast<double>(rises.back().bytes - at_middle);
+bool TrendFollower::Ascent::continues(std::size_t floors) const {
+  if (floors - last.floor > 2 * std::size_t{longest_pause}) return false;
+  const auto early = static_cast<double>(bytes_at_middle - start_bytes);
+  const auto late = static_cast<double>(last.bytes - bytes_at_middle);
   return kSlowingDown * late >= early;
 }
 
+void TrendFollower::Walk::rise(const Point& point, std::int64_t before, const FloorChange& change,
+                               std::size_t floors) {
+  rises.add(point, before, floors);
+  risen_bytes += change.bytes();
+  kept_bytes += std::min(change.kept_bytes, change.born_bytes);
+}
+
+void TrendFollower::add(std::uint32_t floor, const FloorChange& change) {
+  const Point before{floor, live_bytes_, blocks_.born - blocks_.freed};
+  live_bytes_ += change.bytes();
+  blocks_.born += change.born_blocks;
+  blocks_.freed += change.freed_blocks;
+  if (floor <= floors_ / 2) blocks_.live_in_middle = blocks_.born - blocks_.freed;
+  if (floor + 1 == kWarmUpFloors) {
+    warm_up_bytes_ = change.bytes();
+    warm_up_blocks_ = before.blocks;
+  }
+  if (floor < kWarmUpFloors || change.bytes() == 0) return;
+  const Point point{floor, live_bytes_, before.blocks};
+  if (change.bytes() < 0) {
+    fall(point, change);
+    return;
+  }
+  if (walk_.rises.count == 0) valley_bytes_ = before.bytes;
+  walk_.rise(point, before.bytes, change, floors_);
+  since_fall_.rise(point, before.bytes, change, floors_);
+  swing_bytes_ = std::max(swing_bytes_, point.bytes - valley_bytes_);
+}
+
+void TrendFollower::fall(const Point& point, const FloorChange& change) {
+  ++walk_.falls;
+  walk_.fallen_bytes -= change.bytes();
+  walk_.collected_bytes += std::min(change.collected_bytes, -change.bytes());
+  valley_bytes_ = point.bytes;
+  since_fall_ = Walk();
+  if (last_fall_ && point.bytes > last_fall_->bytes) add_valley(*last_fall_);
+  last_fall_ = point;
+}
+
+void TrendFollower::add_valley(const Point& point) {
+  if (valleys_.count > 0 && point.bytes <= valleys_.last.bytes) are_valleys_rising_ = false;
+  valleys_.add(point, point.bytes, floors_);
+}
+
 // From the first rise to the last, so that what rises every few floors is not rounded to a floor.
-void measure(SiteTrend& trend, const std::vector<Point>& rises, std::int64_t start) {
-  trend.first_floor = rises.front().floor;
-  trend.last_floor = rises.back().floor;
-  trend.rises = static_cast<std::uint32_t>(rises.size());
+void TrendFollower::measure(SiteTrend& trend, const Ascent& ascent) const {
+  trend.first_floor = ascent.first.floor;
+  trend.last_floor = ascent.last.floor;
+  trend.rises = ascent.count;
   trend.grown_bytes =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(0, rises.back().bytes - start));
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, ascent.last.bytes - ascent.start_bytes));
+  trend.grown_blocks = blocks_.born - blocks_.freed - ascent.first.blocks;
   const double span = std::max(1U, trend.last_floor - trend.first_floor);
-  const auto between = static_cast<double>(rises.back().bytes - rises.front().bytes);
+  const auto between = static_cast<double>(ascent.last.bytes - ascent.first.bytes);
   trend.bytes_per_floor = between / span;
   // The mean of the increments, and how far they scatter around it.
-  const auto count = static_cast<double>(rises.size() - 1);
+  const auto count = static_cast<double>(ascent.count - 1);
   const double mean = between / count;
-  double squares = 0;
-  for (std::size_t index = 1; index < rises.size(); ++index) {
-    const auto increment = static_cast<double>(rises[index].bytes - rises[index - 1].bytes);
-    squares += (increment - mean) * (increment - mean);
-  }
-  if (count > 1 && mean > 0) trend.error = std::sqrt(squares / (count - 1) / count) / mean;
+  if (count > 1 && mean > 0) trend.error = std::sqrt(ascent.squares / (count - 1) / count) / mean;
 }
 
 // It only ever rises.
-bool grows_steadily(SiteTrend& trend, const Walk& walk, std::size_t floors) {
+bool TrendFollower::grows_steadily(SiteTrend& trend, const Walk& walk) const {
   trend.is_replaced = 2 * walk.kept_bytes < walk.risen_bytes;
-  const std::size_t fewest = trend.is_replaced ? kFewestRisesOfReplaced : kFewestRises;
-  if (walk.rises.size() < fewest) return false;
+  const Ascent& rises = walk.rises;
+  if (rises.count < (trend.is_replaced ? kFewestRisesOfReplaced : kFewestRises)) return false;
   if (kMostFalls * walk.fallen_bytes > walk.risen_bytes) return false;
-  if (walk.rises.back().floor - walk.rises.front().floor < kShortestSpan) return false;
-  if (!continues(walk.rises, walk.before.front().bytes, floors)) return false;
-  measure(trend, walk.rises, walk.before.front().bytes);
+  if (rises.last.floor - rises.first.floor < kShortestSpan || !rises.continues(floors_))
+    return false;
+  measure(trend, rises);
   return true;
 }
 
 // It rises and falls, but each time less is freed than was added.
-bool grows_from_valley_to_valley(SiteTrend& trend, const Walk& walk, std::size_t floors) {
-  std::vector<Point> valleys;
-  for (std::size_t index = 0; index < walk.falls.size(); ++index) {
-    const bool is_last_of_fall =
-        index + 1 == walk.falls.size() || walk.falls[index + 1].bytes > walk.falls[index].bytes;
-    if (is_last_of_fall) valleys.push_back(walk.falls[index]);
-  }
-  if (valleys.size() < kFewestValleys) return false;
-  for (std::size_t index = 1; index < valleys.size(); ++index) {
-    if (valleys[index].bytes <= valleys[index - 1].bytes) return false;
-  }
-  if (!continues(valleys, valleys.front().bytes, floors)) return false;
-  measure(trend, valleys, valleys.front().bytes);
+bool TrendFollower::grows_from_valley_to_valley(SiteTrend& trend) const {
+  TrendFollower all = *this;
+  if (last_fall_) all.add_valley(*last_fall_);
+  if (all.valleys_.count < kFewestValleys || !all.are_valleys_rising_) return false;
+  if (!all.valleys_.continues(floors_)) return false;
+  measure(trend, all.valleys_);
   return true;
 }
 
-void find_swing(SiteTrend& trend, const Walk& walk) {
-  std::size_t fall = 0;
-  std::int64_t valley = walk.before.empty() ? 0 : walk.before.front().bytes;
-  std::int64_t swing = 0;
-  for (const Point& rise : walk.rises) {
-    while (fall < walk.falls.size() && walk.falls[fall].floor < rise.floor)
-      valley = walk.falls[fall++].bytes;
-    swing = std::max(swing, rise.bytes - valley);
-  }
-  trend.swing_bytes = static_cast<std::uint64_t>(swing);
-  constexpr std::int64_t kParts = 10;
-  trend.is_collected =
-      kParts * walk.collected_bytes >= (kParts - 2) * walk.fallen_bytes && walk.collected_bytes > 0;
-}
-
-}  // namespace
-
-SiteTrend find_trend(const SiteFloors& site, std::size_t floors) {
+SiteTrend TrendFollower::trend() const {
   SiteTrend trend;
-  Walk walk = walk_from(site, floors, kWarmUpFloors);
-  if (walk.rises.empty()) return trend;
-  const std::uint32_t before_first = walk.rises.front().floor - 1;
-  const std::uint32_t first_rise = walk.rises.front().floor;
-  if (grows_steadily(trend, walk, floors)) {
+  if (walk_.rises.count == 0) return trend;
+  if (grows_steadily(trend, walk_)) {
     trend.trend = Trend::growing;
     // What the warm-up steps left live as well, if it is the same again.
-    const auto same = site.changes.find(before_first);
-    if (first_rise == kWarmUpFloors && same != site.changes.end() && same->second.bytes() > 0 &&
-        static_cast<double>(same->second.bytes()) <= 2 * trend.bytes_per_floor) {
-      trend.first_floor = before_first;
-      trend.grown_bytes += static_cast<std::uint64_t>(same->second.bytes());
+    if (walk_.rises.first.floor == kWarmUpFloors && warm_up_bytes_ > 0 &&
+        static_cast<double>(warm_up_bytes_) <= 2 * trend.bytes_per_floor) {
+      trend.first_floor = kWarmUpFloors - 1;
+      trend.grown_bytes += static_cast<std::uint64_t>(warm_up_bytes_);
+      trend.grown_blocks = blocks_.born - blocks_.freed - warm_up_blocks_;
     }
     return trend;
   }
-  if (walk.falls.empty() || kMostFalls * walk.fallen_bytes <= walk.risen_bytes) {
-    if (walk.rises.size() >= kFewestRises) {
+  if (walk_.falls == 0 || kMostFalls * walk_.fallen_bytes <= walk_.risen_bytes) {
+    if (walk_.rises.count >= kFewestRises) {
       trend.trend = Trend::stopped;
-      trend.grown_bytes = static_cast<std::uint64_t>(walk.risen_bytes);
+      trend.grown_bytes = static_cast<std::uint64_t>(walk_.risen_bytes);
     }
     return trend;
   }
-  if (grows_from_valley_to_valley(trend, walk, floors)) {
+  if (grows_from_valley_to_valley(trend)) {
     trend.trend = Trend::growing;
     return trend;
   }
   // What was freed once, and has grown for longer than before ever since.
-  const std::uint32_t last_fall = walk.falls.back().floor;
-  std::uint32_t longest = last_fall;
-  std::uint32_t from = 0;
-  for (const Point& fall : walk.falls) {
-    longest = std::max(from == 0 ? fall.floor : 0, std::max(longest, fall.floor - from));
-    from = fall.floor;
-  }
-  if (floors - last_fall > std::size_t{kLongerThanBefore} * longest) {
-    const Walk since = walk_from(site, floors, last_fall + 1);
-    if (!since.rises.empty() && grows_steadily(trend, since, floors)) {
+  const std::uint32_t last_fall = last_fall_.value_or(Point()).floor;
+  if (floors_ - last_fall > std::size_t{kLongerThanBefore} * last_fall) {
+    if (since_fall_.rises.count > 0 && grows_steadily(trend, since_fall_)) {
       trend.trend = Trend::growing;
       return trend;
     }
   }
   trend = SiteTrend();
   trend.trend = Trend::up_and_down;
-  trend.rises = static_cast<std::uint32_t>(walk.rises.size());
-  find_swing(trend, walk);
+  trend.rises = walk_.rises.count;
+  trend.swing_bytes = static_cast<std::uint64_t>(swing_bytes_);
+  constexpr std::int64_t kParts = 10;
+  trend.is_collected = kParts * walk_.collected_bytes >= (kParts - 2) * walk_.fallen_bytes &&
+                       walk_.collected_bytes > 0;
   return trend;
 }
 

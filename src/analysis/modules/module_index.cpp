@@ -25,7 +25,11 @@ ModuleIndex::ModuleIndex(const Store& store) : store_(store) {
 }
 
 std::string ModuleIndex::layer_name(std::uint32_t entry) const {
-  std::string_view rest = name(entry);
+  return layer_name_of(name(entry));
+}
+
+std::string layer_name_of(std::string_view name) {
+  std::string_view rest = name;
   std::string result;
   for (;;) {
     const std::size_t dot = std::min(rest.find('.'), rest.size());

@@ -18,6 +18,10 @@
 
 namespace gpumemprof {
 
+// A module's path with "*" for each number in it, "transformer.h.*.mlp": shared by all layers of a
+// kind.
+std::string layer_name_of(std::string_view name);
+
 class ModuleIndex {
  public:
   struct Entry {
@@ -34,7 +38,7 @@ class ModuleIndex {
   [[nodiscard]] std::string_view name(std::uint32_t entry) const {
     return store_.text(entries_[entry].name);
   }
-  // The name with "*" for each number in it, "transformer.h.*.mlp": shared by all layers of a kind.
+  // layer_name_of() its name.
   [[nodiscard]] std::string layer_name(std::uint32_t entry) const;
   // The entry with this path; kNoModule: there is none.
   [[nodiscard]] std::uint32_t at_path(std::string_view path) const;

@@ -221,14 +221,12 @@ FlameTree flame_tree(const Store& store, const DeviceRecord& record, FlameBy by)
   return result;
 }
 
-Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
-               Position position, const FlameOptions& options) {
+Flame flame_of(const Store& store, const DeviceRecord& record,
+               const std::vector<AllocationId>& allocations, const FlameOptions& options) {
   const AllocationColumns& rows = record.allocations;
-  const Moment moment = moment_of(position);
   Flame flame;
   with_tree(store, record, options.by, [&](auto& tree) {
-    for (const AllocationId row : live.active_at(position)) {
-      if (!rows.is_allocated_at(row.index, moment)) continue;
+    for (const AllocationId row : allocations) {
       const std::uint32_t node = tree.place(row.index);
       add_block(tree.nodes()[node], rows.size_bytes[row.index]);
       flame.allocated_bytes += rows.size_bytes[row.index];
@@ -237,6 +235,16 @@ Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& l
     Pruner(summed_up(std::move(tree.nodes())), options).run(flame);
   });
   return flame;
+}
+
+Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
+               Position position, const FlameOptions& options) {
+  const Moment moment = moment_of(position);
+  std::vector<AllocationId> allocated = live.active_at(position);
+  std::erase_if(allocated, [&](AllocationId row) {
+    return !record.allocations.is_allocated_at(row.index, moment);
+  });
+  return flame_of(store, record, allocated, options);
 }
 
 }  // namespace gpumemprof

@@ -60,6 +60,9 @@ struct FlameTree {
 };
 FlameTree flame_tree(const Store& store, const DeviceRecord& record, FlameBy by);
 
+// Of any allocations of a device.
+Flame flame_of(const Store& store, const DeviceRecord& record,
+               const std::vector<AllocationId>& allocations, const FlameOptions& options);
 Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
                Position position, const FlameOptions& options);
 

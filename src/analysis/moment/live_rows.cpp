@@ -32,6 +32,20 @@ void LiveRows::write_lists() {
   }
 }
 
+std::size_t LiveRows::first_born_at(Position position) const {
+  std::size_t low = 0;
+  std::size_t high = rows_.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (birth(middle) < position) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 std::vector<AllocationId> LiveRows::active_at(Position position) const {
   const Moment moment = moment_of(position);
   std::vector<AllocationId> active;

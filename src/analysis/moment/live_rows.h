@@ -19,6 +19,15 @@ class LiveRows {
 
   // In order of birth.
   [[nodiscard]] std::vector<AllocationId> active_at(Position position) const;
+  // Calls visit(row) for those born at positions first to last.
+  template <typename Visit>
+  void visit_born(Position first, Position last, const Visit& visit) const {
+    for (std::size_t row = is_sorted_ ? first_born_at(first) : 0; row < rows_.size(); ++row) {
+      const Position born = birth(row);
+      if (is_sorted_ && born > last) return;
+      if (born >= first && born <= last) visit(row);
+    }
+  }
 
  private:
   struct List {
@@ -28,6 +37,8 @@ class LiveRows {
   [[nodiscard]] Position birth(std::size_t row) const {
     return birth_position(rows_.alloc_event[row]);
   }
+  // The first row born there or later, if rows are sorted.
+  [[nodiscard]] std::size_t first_born_at(Position position) const;
   void write_lists();
 
   const AllocationColumns& rows_;

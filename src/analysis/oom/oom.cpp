@@ -331,11 +331,11 @@ OomReport find_oom_at(const Store& store, const DeviceRecord& record, const Devi
   return report;
 }
 
-void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step) {
-  if (!growth.is_growing || !step || *step <= growth.since_step) return;
-  const double steps = static_cast<double>(*step - growth.since_step);
-  const auto grown = static_cast<std::uint64_t>(growth.bytes_per_step * steps);
-  oom.grown_bytes = std::min(grown, growth.grown_bytes);
+namespace {
+
+// Of memory that grew by this much until the failure.
+void blame_grown_bytes(OomReport& oom, std::uint64_t grown_bytes) {
+  oom.grown_bytes = grown_bytes;
   if (oom.cause == OomCause::fragmentation) {
     if (*oom.grown_bytes < std::max(oom.wanted_bytes, oom.memory.free_bytes)) return;
     // What was doubtful about the gaps is not about the growth.
@@ -349,6 +349,24 @@ void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint6
   std::erase(oom.contributing, OomCause::shortage);
   oom.contributing.insert(oom.contributing.begin(), oom.cause);
   oom.cause = OomCause::growth;
+}
+
+}  // namespace
+
+void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step) {
+  if (!growth.is_growing || !step || *step <= growth.since_step) return;
+  const double steps = static_cast<double>(*step - growth.since_step);
+  const auto grown = static_cast<std::uint64_t>(growth.bytes_per_step * steps);
+  blame_grown_bytes(oom, std::min(grown, growth.grown_bytes));
+}
+
+void blame_leaks(OomReport& oom, const DeviceLeaks& leaks, std::size_t events) {
+  constexpr std::size_t kParts = 20;
+  const bool is_near_end = events - std::min<std::size_t>(events, oom.event) <= events / kParts;
+  if (leaks.verdict != LeakVerdict::leak || oom.cause == OomCause::growth || !is_near_end) return;
+  std::uint64_t grown = 0;
+  for (const LeakSite& leak : leaks.leaks) grown += leak.bytes;
+  blame_grown_bytes(oom, grown);
 }
 
 }  // namespace gpumemprof

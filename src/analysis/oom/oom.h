@@ -15,6 +15,7 @@
 
 #include "analysis/fragmentation/free_memory.h"
 #include "analysis/growth/growth.h"
+#include "analysis/leaks/leaks.h"
 #include "replay/replay.h"
 #include "store/store.h"
 
@@ -118,5 +119,9 @@ OomReport find_oom_at(const Store& store, const DeviceRecord& record, const Devi
 // has also taken more than the gaps waste: joining them would only delay the failure. `step` is the
 // one in which memory ran out.
 void blame_growth(OomReport& oom, const Growth& growth, std::optional<std::uint64_t> step);
+// The same with what leaks, which is also known of runs without training steps: requests, calls,
+// steps that the program marks. Only for a failure among the last of so many events: what had
+// leaked by then is what is there at the end.
+void blame_leaks(OomReport& oom, const DeviceLeaks& leaks, std::size_t events);
 
 }  // namespace gpumemprof

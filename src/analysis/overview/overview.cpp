@@ -61,6 +61,7 @@ DeviceOverview overview_of(const Store& store, const DeviceRecord& record,
   for (OomReport& oom : overview.ooms) {
     overview.oom_whens.push_back(when_of(store, record, phases, oom.event));
     blame_growth(oom, overview.growth, overview.oom_whens.back().step);
+    blame_leaks(oom, *overview.leaks, record.events.size());
   }
   return overview;
 }

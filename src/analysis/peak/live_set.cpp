@@ -9,20 +9,6 @@
 namespace gpumemprof {
 namespace {
 
-// Where an allocation came from: its own stack, or that of the forward op it belongs to.
-struct Whence {
-  StackId stack;
-  bool is_backward = false;
-};
-
-Whence whence(const DeviceRecord& record, std::size_t row) {
-  const StackId own = record.allocations.stack[row];
-  const Column<StackId>& forward = record.events.forward_stack;
-  const std::uint32_t event = record.allocations.alloc_event[row];
-  if (!own.is_none() || event >= forward.size()) return {own, false};
-  return {forward[event], !forward[event].is_none()};
-}
-
 void add_once(std::vector<StringId>& tags, StringId tag) {
   if (!tag.is_none() && std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
 }
@@ -77,6 +63,14 @@ void add_to(LivePlace& place, const LiveGroup& group) {
 
 }  // namespace
 
+Whence whence(const DeviceRecord& record, std::size_t row) {
+  const StackId own = record.allocations.stack[row];
+  const Column<StackId>& forward = record.events.forward_stack;
+  const std::uint32_t event = record.allocations.alloc_event[row];
+  if (!own.is_none() || event >= forward.size()) return {own, false};
+  return {forward[event], !forward[event].is_none()};
+}
+
 LiveSet live_at(const DeviceRecord& record, Moment moment) {
   const AllocationColumns& allocations = record.allocations;
   Grouping grouping(
@@ -93,10 +87,12 @@ std::vector<LiveLine> live_by_user_line(const LiveSet& live, const Store& store)
   std::unordered_map<std::uint64_t, std::size_t> line_of_frame;
   std::vector<LiveLine> lines;
   for (const LiveGroup& group : live.groups) {
-    const StackId python = python_part(store, group.stack);
-    const bool has_stack = !python.is_none();
-    const FrameId user = has_stack ? store.stacks().frame(user_part(store, python)) : FrameId();
-    const FrameId innermost = has_stack ? store.stacks().frame(python) : FrameId();
+    const StackId part = line_part(store, group.stack);
+    const FrameId user = part.is_none() ? FrameId() : store.stacks().frame(part);
+    // Below a line of C++ there is nothing but the allocator.
+    const bool is_in_python = !part.is_none() && is_python(store, user);
+    const FrameId innermost =
+        is_in_python ? store.stacks().frame(python_part(store, group.stack)) : user;
     const std::uint64_t key = std::uint64_t{user.index} << 1U | (group.is_backward ? 1 : 0);
     const auto [known, is_new] = line_of_frame.try_emplace(key, lines.size());
     if (is_new) lines.push_back({{user, group.is_backward, 0, 0}, {}, {}});

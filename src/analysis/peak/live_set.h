@@ -24,6 +24,13 @@ struct LiveSet {
   std::uint64_t blocks = 0;
 };
 
+// Where an allocation came from: its own stack, or that of the forward op it belongs to.
+struct Whence {
+  StackId stack;
+  bool is_backward = false;
+};
+Whence whence(const DeviceRecord& record, std::size_t row);
+
 LiveSet live_at(const DeviceRecord& record, Moment moment);
 
 // A line of code, and the bytes that are live because of it.

@@ -18,12 +18,7 @@ class EvaluationFinder {
         calls_(find_forward_calls(store, record, kinds)),
         is_needed_(calls_.size(), false),
         first_needed_(regions.size(), kNoEvent),
-        row_made_at_(record.events.size(), AllocationId::kNone) {
-    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
-      const std::uint32_t birth = rows_.alloc_event[row];
-      if (birth < row_made_at_.size()) row_made_at_[birth] = row;
-    }
-  }
+        events_(record.events.size()) {}
 
   std::vector<Region> run() {
     find_used_by_backward();
@@ -52,15 +47,23 @@ class EvaluationFinder {
   // Visits every row that a call allocated in a forward region that a backward follows.
   template <typename Visit>
   void for_each_row(const Visit& visit) const {
+    // Rows are in order of birth, but for those of a damaged history.
+    std::size_t call = calls_.size();
+    std::size_t behind = regions_.size();
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const std::uint32_t birth = rows_.alloc_event[row];
-      const std::ptrdiff_t call = birth == kNoEvent ? -1 : call_at(calls_, birth);
-      if (call < 0 || birth > calls_[static_cast<std::size_t>(call)].last_event) continue;
-      const std::size_t behind = region_behind(birth);
+      if (birth == kNoEvent) continue;
+      if (!is_call_at(call, birth)) {
+        const std::ptrdiff_t found = call_at(calls_, birth);
+        if (found < 0) continue;
+        call = static_cast<std::size_t>(found);
+      }
+      if (birth > calls_[call].last_event) continue;
+      if (!is_region_behind(behind, birth)) behind = region_behind(birth);
       if (behind == 0 || behind == regions_.size()) continue;
       if (regions_[behind].phase != Phase::backward || regions_[behind - 1].phase != Phase::forward)
         continue;
-      visit(static_cast<std::size_t>(call), behind, rows_.free_requested_event[row]);
+      visit(call, behind, rows_.free_requested_event[row]);
     }
   }
 
@@ -122,7 +125,7 @@ class EvaluationFinder {
 
   // The event at which a forward region changes from evaluation to training; its first if all of it
   // is for training, and after its last if none is.
-  [[nodiscard]] std::uint32_t first_for_training(std::size_t index, bool has_trained) const {
+  [[nodiscard]] std::uint32_t first_for_training(std::size_t index, bool has_trained) {
     const Region& region = regions_[index];
     std::unordered_set<std::uint32_t> needed_sites;
     for (std::size_t call = first_call(region); call < calls_.size(); ++call) {
@@ -145,12 +148,21 @@ class EvaluationFinder {
 
   // Between two calls the program uses what the first one produced and prepares the second: the
   // second's part begins with the first block that is still live when it runs.
-  [[nodiscard]] std::uint32_t first_made_for(std::uint32_t call_event, std::uint32_t from) const {
+  [[nodiscard]] std::uint32_t first_made_for(std::uint32_t call_event, std::uint32_t from) {
+    if (row_made_at_.empty()) find_rows_of_events();
     for (std::uint32_t event = from; event < call_event; ++event) {
       const std::uint32_t row = row_made_at_[event];
       if (row != AllocationId::kNone && rows_.free_requested_event[row] > call_event) return event;
     }
     return call_event;
+  }
+
+  void find_rows_of_events() {
+    row_made_at_.assign(events_, AllocationId::kNone);
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      const std::uint32_t birth = rows_.alloc_event[row];
+      if (birth < row_made_at_.size()) row_made_at_[birth] = row;
+    }
   }
 
   [[nodiscard]] bool is_evaluation(std::size_t call,
@@ -167,6 +179,16 @@ class EvaluationFinder {
     return static_cast<std::size_t>(call - calls_.begin());
   }
 
+  // Whether call_at() would find this one; so for region_behind().
+  [[nodiscard]] bool is_call_at(std::size_t call, std::uint32_t event) const {
+    return call < calls_.size() && calls_[call].first_event <= event &&
+           (call + 1 == calls_.size() || event < calls_[call + 1].first_event);
+  }
+  [[nodiscard]] bool is_region_behind(std::size_t region, std::uint32_t event) const {
+    return region < regions_.size() && event < regions_[region].first &&
+           (region == 0 || regions_[region - 1].first <= event);
+  }
+
   // The first region that begins after the event.
   [[nodiscard]] std::size_t region_behind(std::uint32_t event) const {
     const auto behind =
@@ -180,7 +202,8 @@ class EvaluationFinder {
   std::vector<ForwardCall> calls_;
   std::vector<bool> is_needed_;              // by call: training uses what it allocated
   std::vector<std::uint32_t> first_needed_;  // by region: the first call that training needs
-  std::vector<std::uint32_t> row_made_at_;   // by event
+  std::size_t events_;
+  std::vector<std::uint32_t> row_made_at_;  // by event; mostly not needed
   std::unordered_set<std::uint32_t> training_sites_;
 };
 

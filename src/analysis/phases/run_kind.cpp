@@ -69,21 +69,6 @@ bool has_training_code(const Store& store, const DeviceRecord& record,
   return false;
 }
 
-// By stack: the line that calls the model. The outermost forward code of a stack is the model, and
-// that line is its caller; none for stacks outside forward.
-std::vector<StackId> callers_of_forward(const StackTrie& stacks,
-                                        const std::vector<CodeKind>& kinds) {
-  std::vector<StackId> sites(stacks.size());
-  std::vector<bool> is_inside(stacks.size(), false);
-  for (std::size_t index = 0; index < stacks.size(); ++index) {
-    const StackId caller = stacks.caller(StackId(index));
-    const bool is_caller_inside = !caller.is_none() && is_inside[caller.index];
-    is_inside[index] = is_caller_inside || kinds[index] == CodeKind::forward;
-    if (is_inside[index]) sites[index] = is_caller_inside ? sites[caller.index] : caller;
-  }
-  return sites;
-}
-
 // The share of what forward had allocated by the end of the work, or when memory ran out, that it
 // still held: small if every layer's output is dropped, large if a backward is still to come.
 bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
@@ -113,6 +98,20 @@ bool keeps_what_it_makes(const Store& store, const DeviceRecord& record,
 }
 
 }  // namespace
+
+// The outermost forward code of a stack is the model, and the line is its caller.
+std::vector<StackId> callers_of_forward(const StackTrie& stacks,
+                                        const std::vector<CodeKind>& kinds) {
+  std::vector<StackId> sites(stacks.size());
+  std::vector<bool> is_inside(stacks.size(), false);
+  for (std::size_t index = 0; index < stacks.size(); ++index) {
+    const StackId caller = stacks.caller(StackId(index));
+    const bool is_caller_inside = !caller.is_none() && is_inside[caller.index];
+    is_inside[index] = is_caller_inside || kinds[index] == CodeKind::forward;
+    if (is_inside[index]) sites[index] = is_caller_inside ? sites[caller.index] : caller;
+  }
+  return sites;
+}
 
 std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceRecord& record,
                                             const std::vector<CodeKind>& kinds) {

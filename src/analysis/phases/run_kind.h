@@ -18,6 +18,10 @@ struct ForwardCall {
   std::uint32_t last_event = 0;
   StackId site;  // the calling line, with its callers
 };
+// By stack: the line that calls the model; none for stacks outside forward.
+std::vector<StackId> callers_of_forward(const StackTrie& stacks,
+                                        const std::vector<CodeKind>& kinds);
+
 std::vector<ForwardCall> find_forward_calls(const Store& store, const DeviceRecord& record,
                                             const std::vector<CodeKind>& kinds);
 

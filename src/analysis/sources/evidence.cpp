@@ -154,7 +154,9 @@ void Evidence::find_stack_facts() {
     const StackId caller = stacks.caller(StackId(index));
     StackFacts facts = caller.is_none() ? StackFacts() : facts_[caller.index];
     if (store_.text(frame.name).ends_with("__init__")) facts.constructor_file = frame.file;
-    if (is_python(store_, id)) facts.is_users_own = !is_library_file(store_.text(frame.file));
+    const std::string_view file = store_.text(frame.file);
+    if (is_python(store_, id)) facts.is_users_own = !is_library_file(file);
+    if (is_users_native(file)) facts.is_users_own = true;
     facts_.push_back(facts);
   }
 }

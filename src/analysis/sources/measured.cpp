@@ -122,7 +122,7 @@ class Labeller {
   std::uint64_t budget_ = 0;
 };
 
-// The phase of each event, queried in any order.
+// The phase of each event, queried in any order, but mostly for one near the last.
 class PhaseRuns {
  public:
   explicit PhaseRuns(const std::vector<PhaseSpan>& spans) {
@@ -135,14 +135,23 @@ class PhaseRuns {
 
   [[nodiscard]] bool empty() const { return firsts_.empty(); }
   [[nodiscard]] std::size_t run_of(std::uint32_t event) const {
+    if (is_in(last_, event)) return last_;
+    if (is_in(last_ + 1, event)) return ++last_;
     const auto after = std::upper_bound(firsts_.begin(), firsts_.end(), event);
-    return after == firsts_.begin() ? 0 : static_cast<std::size_t>(after - firsts_.begin()) - 1;
+    last_ = after == firsts_.begin() ? 0 : static_cast<std::size_t>(after - firsts_.begin()) - 1;
+    return last_;
   }
   [[nodiscard]] Phase phase(std::size_t run) const { return phases_[run]; }
 
  private:
+  [[nodiscard]] bool is_in(std::size_t run, std::uint32_t event) const {
+    return run < firsts_.size() && firsts_[run] <= event &&
+           (run + 1 == firsts_.size() || event < firsts_[run + 1]);
+  }
+
   std::vector<std::uint32_t> firsts_;
   std::vector<Phase> phases_;
+  mutable std::size_t last_ = 0;
 };
 
 void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {

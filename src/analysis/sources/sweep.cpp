@@ -175,13 +175,14 @@ void Sweep::step_over(const SweptPart& part, std::size_t index, DeviceSources& s
 }
 
 void Sweep::note_series(std::uint32_t event, SourceSeries& series) {
-  const std::size_t points = std::min(series_points_, events_);
-  const std::size_t bucket = std::size_t{event} * points / events_ + 1;
-  if (bucket == bucket_ && allocated_ <= bucket_peak_) return;
-  if (bucket != bucket_) {
+  if (event < bucket_end_ && allocated_ <= bucket_peak_) return;
+  if (event >= bucket_end_) {
+    // Divisions take long: once for each bucket.
+    const std::size_t points = std::min(series_points_, events_);
+    const std::size_t bucket = std::size_t{event} * points / events_ + 1;
+    bucket_end_ = (bucket * events_ + points - 1) / points;
     series.event.push_back(event);
     series.bytes.push_back(now_);
-    bucket_ = bucket;
   } else {
     series.event.back() = event;
     series.bytes.back() = now_;

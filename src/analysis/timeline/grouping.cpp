@@ -36,7 +36,8 @@ class Grouper {
     if (by == GroupBy::line || by == GroupBy::module) frame_of_stack_.resize(stack_slots(), kUnset);
   }
 
-  Grouping run() {
+  // `given`: the groups, if they are not to be chosen here.
+  Grouping run(const std::vector<Group>* given = nullptr) {
     const std::size_t rows = record_.allocations.size();
     Column<std::uint32_t> candidate_of;
     candidate_of.reserve(rows);
@@ -46,9 +47,10 @@ class Grouper {
     }
     Grouping grouping;
     grouping.by = by_;
-    if (by_ == GroupBy::source)
-      grouping.rounding_group = static_cast<std::uint8_t>(candidates_.size() - 1);
-    const std::vector<std::uint8_t> place = choose(grouping.groups);
+    if (given != nullptr) grouping.groups = *given;
+    const std::vector<std::uint8_t> place =
+        given == nullptr ? choose(grouping.groups) : places_in(*given);
+    if (by_ == GroupBy::source) grouping.rounding_group = place.back();
     grouping.group_of_allocation.reserve(rows);
     for (const std::uint32_t index : candidate_of)
       grouping.group_of_allocation.push_unchecked(place[index]);
@@ -174,6 +176,24 @@ class Grouper {
     return place;
   }
 
+  // Where each candidate is among groups that were chosen elsewhere.
+  [[nodiscard]] std::vector<std::uint8_t> places_in(const std::vector<Group>& groups) const {
+    const auto is_same = [](const Group& a, const Group& b) {
+      return !a.is_rest && !a.is_undivided && a.name == b.name && a.frame == b.frame &&
+             a.stack == b.stack && a.is_backward == b.is_backward;
+    };
+    const auto rest = std::ranges::find_if(groups, &Group::is_rest);
+    std::vector<std::uint8_t> places;
+    for (const Candidate& candidate : candidates_) {
+      const auto found = std::ranges::find_if(
+          groups, [&](const Group& group) { return is_same(group, candidate.group); });
+      const auto place = found == groups.end() ? rest : found;
+      places.push_back(static_cast<std::uint8_t>(
+          std::min<std::ptrdiff_t>(place - groups.begin(), std::ssize(groups) - 1)));
+    }
+    return places;
+  }
+
   void sort_by_weight(std::vector<std::uint32_t>& order) const {
     double all = 1;
     double peak = 1;
@@ -245,6 +265,11 @@ std::string size_class_name(unsigned size_class) {
 Grouping make_grouping(const Store& store, const DeviceRecord& record, std::uint32_t peak_event,
                        GroupBy by) {
   return Grouper(store, record, peak_event, by).run();
+}
+
+Grouping make_grouping_as(const Store& store, const DeviceRecord& record, GroupBy by,
+                          const std::vector<Group>& groups) {
+  return Grouper(store, record, kNoEvent, by).run(&groups);
 }
 
 bool has_sources(const DeviceRecord& record) {

@@ -30,6 +30,8 @@ struct Group {
   std::uint64_t members = 1;  // for the group of all others: how many groups it stands for
   bool is_rest = false;
   bool is_backward = false;  // allocated in backward; `frame` or `stack` is of the forward
+  // Of a long run: all memory where the timeline shows too much of it to be divided into groups.
+  bool is_undivided = false;
 };
 
 struct Grouping {
@@ -57,6 +59,11 @@ std::string size_class_name(unsigned size_class);
 // `peak_event`: where the most is live; kNoEvent: before the history began.
 Grouping make_grouping(const Store& store, const DeviceRecord& record, std::uint32_t peak_event,
                        GroupBy by);
+
+// The same with groups that were chosen for a longer run: what belongs to none of them is in the
+// rest, or in no group at all if there is none. Ids are those of this store.
+Grouping make_grouping_as(const Store& store, const DeviceRecord& record, GroupBy by,
+                          const std::vector<Group>& groups);
 
 // Whether it is known what the allocations are for.
 bool has_sources(const DeviceRecord& record);

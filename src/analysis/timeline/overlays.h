@@ -32,6 +32,12 @@ struct TimelineOverlaysOptions {
   std::size_t most_ooms = 200;
 };
 
+// A failure of an allocation; its position is that of the record.
+OverlayOom oom_at_event(const DeviceRecord& record, const Timeline& timeline, std::uint32_t event);
+// What the process may reserve, if the recording says so.
+std::optional<std::uint64_t> stated_limit(const DeviceFacts& facts,
+                                          std::optional<std::uint64_t> card_bytes);
+
 TimelineOverlays find_overlays(const Store& store, const DeviceRecord& record,
                                const DeviceReplay& replay, const Timeline& timeline,
                                const TimelineOverlaysOptions& options = {});

@@ -9,8 +9,8 @@ namespace gpumemprof {
 // Steps in the first lane and the phases within them in the second.
 class Spans::PhaseReader {
  public:
-  PhaseReader(Spans& spans, const std::vector<PhaseSpan>& phases, std::uint32_t events)
-      : spans_(spans), phases_(phases), events_(events) {}
+  PhaseReader(Spans& spans, const std::vector<PhaseSpan>& phases, const SpanGround& ground)
+      : spans_(spans), phases_(phases), ground_(ground), events_(ground.events()) {}
 
   void run() {
     usual_forward_ = median_forward();
@@ -106,8 +106,9 @@ class Spans::PhaseReader {
 
   // Where, in a forward, memory was last back at its level from when the forward began.
   [[nodiscard]] std::uint32_t last_return(std::size_t index) const {
-    const LiveChanges& live = spans_.timeline_.allocated();
     const Position from = phases_[index].first_event;
+    if (ground_.live == nullptr) return from;
+    const LiveChanges& live = *ground_.live;
     const Position to = std::min(end_of(index), live.last_position()) + 1;
     const std::uint64_t before = live.bytes_at(from);
     const std::uint64_t most = live.range(from, to).max_bytes;
@@ -116,7 +117,7 @@ class Spans::PhaseReader {
 
   // The last position of [from, to) with this many bytes or fewer; the first position qualifies.
   [[nodiscard]] Position last_at_most(Position from, Position to, std::uint64_t bytes) const {
-    const LiveChanges& live = spans_.timeline_.allocated();
+    const LiveChanges& live = *ground_.live;
     while (to - from > 1) {
       const Position middle = from + (to - from) / 2;
       if (live.range(middle, to).min_bytes <= bytes) {
@@ -146,11 +147,10 @@ class Spans::PhaseReader {
 
   void add(std::uint32_t lane, SpanKind kind, std::uint32_t name, std::uint32_t first_event,
            std::uint32_t end_event) {
-    const EventTimes& times = spans_.timeline_.times();
     Row row{first_event, end_event, kUnknownTime, kUnknownTime, kind, name};
-    if (times.is_known()) {
-      row.from_ns = times.of_event(std::min(first_event, events_ - 1));
-      row.to_ns = times.of_event(std::min(end_event, events_ - 1));
+    if (ground_.scale.has_times()) {
+      row.from_ns = ground_.time_of(std::min(first_event, events_ - 1));
+      row.to_ns = ground_.time_of(std::min(end_event, events_ - 1));
     }
     spans_.add(lane, row);
   }
@@ -159,6 +159,7 @@ class Spans::PhaseReader {
 
   Spans& spans_;
   const std::vector<PhaseSpan>& phases_;
+  const SpanGround& ground_;
   std::uint32_t events_;
   std::uint32_t usual_forward_ = 0;
   bool is_training_ = false;
@@ -167,8 +168,8 @@ class Spans::PhaseReader {
 // Starts and ends of annotations, paired by name, the innermost first.
 class Spans::AnnotationReader {
  public:
-  AnnotationReader(Spans& spans, std::uint32_t first_lane, Position last)
-      : spans_(spans), first_lane_(first_lane), last_(last) {}
+  AnnotationReader(Spans& spans, const EventTimes& times, std::uint32_t first_lane, Position last)
+      : spans_(spans), times_(times), first_lane_(first_lane), last_(last) {}
 
   void run(const DeviceRecord& record) {
     for (const Annotation& annotation : spans_.store_.annotations()) {
@@ -185,11 +186,10 @@ class Spans::AnnotationReader {
 
  private:
   void open(const Annotation& annotation) {
-    const EventTimes& times = spans_.timeline_.times();
     const auto index = static_cast<std::uint32_t>(rows_.size());
     std::uint32_t& innermost = innermost_.find_or_insert(annotation.name.index, kNoEvent);
-    rows_.push_back({times.position_before(annotation.time_ns), last_, annotation.time_ns,
-                     std::max(times.last_ns(), annotation.time_ns), SpanKind::annotation,
+    rows_.push_back({times_.position_before(annotation.time_ns), last_, annotation.time_ns,
+                     std::max(times_.last_ns(), annotation.time_ns), SpanKind::annotation,
                      annotation.name.index});
     depth_.push_back(open_count_++);
     outer_.push_back(innermost);
@@ -200,13 +200,14 @@ class Spans::AnnotationReader {
     std::uint32_t* innermost = innermost_.find(annotation.name.index);
     if (innermost == nullptr || *innermost == kNoEvent) return;
     Row& row = rows_[*innermost];
-    row.to = std::max(row.from, spans_.timeline_.times().position_before(annotation.time_ns));
+    row.to = std::max(row.from, times_.position_before(annotation.time_ns));
     row.to_ns = std::max(row.from_ns, annotation.time_ns);
     *innermost = outer_[*innermost];
     --open_count_;
   }
 
   Spans& spans_;
+  const EventTimes& times_;
   std::uint32_t first_lane_;
   Position last_;
   std::vector<Row> rows_;
@@ -287,11 +288,20 @@ class Spans::TileWriter {
 
 Spans::Spans(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
              const Timeline& timeline)
-    : store_(store), timeline_(timeline) {
+    : store_(store), scale_(timeline.scale()) {
   if (record.events.empty()) return;
-  const auto events = static_cast<std::uint32_t>(record.events.size());
-  PhaseReader(*this, phases, events).run();
-  if (timeline.times().is_known()) AnnotationReader(*this, lane_count(), events).run(record);
+  const EventTimes& times = timeline.times();
+  const SpanGround ground{scale_, [&](std::uint32_t event) { return times.of_event(event); },
+                          &timeline.allocated()};
+  PhaseReader(*this, phases, ground).run();
+  if (times.is_known()) AnnotationReader(*this, times, lane_count(), ground.events()).run(record);
+  sort_lanes();
+}
+
+Spans::Spans(const Store& store, const std::vector<PhaseSpan>& phases, const SpanGround& ground)
+    : store_(store), scale_(ground.scale) {
+  if (ground.events() == 0) return;
+  PhaseReader(*this, phases, ground).run();
   sort_lanes();
 }
 
@@ -346,21 +356,9 @@ std::string Spans::name_of(const Row& row) const {
 }
 
 Result<SpanTile> Spans::tile(const TileAddress& address) const {
-  const EventTimes& times = timeline_.times();
-  if (address.level > timeline_.deepest_level() ||
-      address.index >= (std::uint64_t{1} << address.level))
-    return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
-  if (address.axis == Axis::time && !times.is_known())
-    return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
-  const bool is_time = address.axis == Axis::time;
-  const long double origin = is_time ? static_cast<long double>(times.first_ns()) : 0.0L;
-  const long double whole = is_time ? static_cast<long double>(times.last_ns()) -
-                                          static_cast<long double>(times.first_ns()) + 1
-                                    : static_cast<long double>(timeline_.last_position()) + 1;
-  const long double tiles = static_cast<long double>(std::uint64_t{1} << address.level);
-  const long double width = whole / tiles;
-  const long double from = origin + width * address.index;
-  return tile_between(address.axis, from, from + width);
+  if (const Status exists = scale_.check(address); !exists) return exists.error();
+  const TimelineScale::Stretch stretch = scale_.stretch_of(address);
+  return tile_between(address.axis, stretch.from, stretch.to);
 }
 
 SpanTile Spans::tile_between(Axis axis, long double from, long double to) const {

@@ -6,6 +6,7 @@
 // span that has an event appears by itself.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,29 @@ struct SpanTile {
   std::uint64_t left_out = 0;    // for a recording in which very many spans overlap
 };
 
+// What the phases of a run are placed on.
+struct SpanGround {
+  TimelineScale scale;
+  // When an event happened; only asked if there are times.
+  std::function<std::int64_t(std::uint32_t event)> time_of;
+  // Live memory in detail, which shows evaluations that nothing else does; null: it is not known.
+  const LiveChanges* live = nullptr;
+
+  [[nodiscard]] std::uint32_t events() const {
+    return static_cast<std::uint32_t>(scale.positions - 1);
+  }
+};
+
 class Spans {
  public:
   static constexpr std::uint32_t kMostLanes = 6;
   static constexpr std::size_t kMostInTile = 8192;
 
-  // All three arguments must outlive it.
+  // The store must outlive it.
   Spans(const Store& store, const DeviceRecord& record, const std::vector<PhaseSpan>& phases,
         const Timeline& timeline);
+  // Of a run that is too long for memory: steps and phases.
+  Spans(const Store& store, const std::vector<PhaseSpan>& phases, const SpanGround& ground);
 
   [[nodiscard]] std::uint32_t lane_count() const {
     return static_cast<std::uint32_t>(lanes_.size());
@@ -78,7 +94,7 @@ class Spans {
   [[nodiscard]] std::string name_of(const Row& row) const;
 
   const Store& store_;
-  const Timeline& timeline_;
+  TimelineScale scale_;
   std::vector<Lane> lanes_;
   std::uint64_t too_deep_ = 0;
 };

@@ -79,44 +79,61 @@ Timeline::Timeline(const DeviceRecord& record)
       times_(record.events, record.run_start_ns),
       has_pool_(record.segments.size() > 0) {}
 
-std::uint32_t Timeline::deepest_level() const {
+TimelineScale Timeline::scale() const {
+  TimelineScale scale{std::uint64_t{last_position()} + 1, kUnknownTime, kUnknownTime};
+  if (times_.is_known()) scale = {scale.positions, times_.first_ns(), times_.last_ns()};
+  return scale;
+}
+
+std::uint32_t TimelineScale::deepest_level() const {
   std::uint32_t level = 0;
   // Time is uneven: the busiest stretch needs a few more levels than the average.
-  const std::uint64_t wanted = (std::uint64_t{last_position()} + 1) * (times_.is_known() ? 64 : 1);
+  const std::uint64_t wanted = positions * (has_times() ? 64 : 1);
   while (level < kMostLevels && (std::uint64_t{kTileBuckets} << level) < wanted) ++level;
   return level;
 }
 
-Timeline::Bucket Timeline::event_bucket(std::uint64_t number, std::uint64_t count) const {
-  const std::uint64_t positions = std::uint64_t{last_position()} + 1;
-  const std::uint64_t from = number * positions / count;
-  const std::uint64_t to = (number + 1) * positions / count;
+Status TimelineScale::check(const TileAddress& address) const {
+  if (address.level > deepest_level() || address.index >= (std::uint64_t{1} << address.level))
+    return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
+  if (address.axis == Axis::time && !has_times())
+    return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
+  return Done{};
+}
+
+std::int64_t TimelineScale::time_edge(std::uint64_t number, std::uint64_t count) const {
+  const long double duration =
+      static_cast<long double>(last_ns) - static_cast<long double>(first_ns) + 1;
+  return first_ns + static_cast<std::int64_t>(static_cast<long double>(number) * duration /
+                                              static_cast<long double>(count));
+}
+
+TimelineScale::Stretch TimelineScale::stretch_of(const TileAddress& address) const {
+  const bool is_time = address.axis == Axis::time;
+  const long double origin = is_time ? static_cast<long double>(first_ns) : 0.0L;
+  const long double whole =
+      is_time ? static_cast<long double>(last_ns) - static_cast<long double>(first_ns) + 1
+              : static_cast<long double>(positions);
+  const long double width = whole / static_cast<long double>(std::uint64_t{1} << address.level);
+  const long double from = origin + width * address.index;
+  return {from, from + width};
+}
+
+// On the axis of time: from the state in effect when the bucket begins to the last event in it.
+Timeline::Bucket Timeline::bucket(Axis axis, std::uint64_t number, std::uint64_t count) const {
+  const TimelineScale scale = this->scale();
+  if (axis == Axis::time)
+    return {times_.position_before(scale.time_edge(number, count)),
+            times_.position_before(scale.time_edge(number + 1, count)) + 1};
+  const std::uint64_t from = scale.position_edge(number, count);
+  const std::uint64_t to = scale.position_edge(number + 1, count);
   return {static_cast<Position>(from), static_cast<Position>(std::max(to, from + 1))};
 }
 
-// From the state in effect when the bucket begins to the last event in it.
-Timeline::Bucket Timeline::time_bucket(std::uint64_t number, std::uint64_t count) const {
-  const long double duration =
-      static_cast<long double>(times_.last_ns()) - static_cast<long double>(times_.first_ns()) + 1;
-  const auto time_of = [&](std::uint64_t edge) {
-    return times_.first_ns() + static_cast<std::int64_t>(static_cast<long double>(edge) * duration /
-                                                         static_cast<long double>(count));
-  };
-  return {times_.position_before(time_of(number)), times_.position_before(time_of(number + 1)) + 1};
-}
-
-Timeline::Bucket Timeline::bucket(Axis axis, std::uint64_t number, std::uint64_t count) const {
-  return axis == Axis::time ? time_bucket(number, count) : event_bucket(number, count);
-}
-
 Result<Tile> Timeline::tile(const TileAddress& address, const GroupSums& groups) const {
-  if (address.level > deepest_level() || address.index >= (std::uint64_t{1} << address.level)) {
-    return Error{ErrorCode::usage, "there is no such tile of the timeline", "", ""};
-  }
-  if (address.axis == Axis::time && !times_.is_known())
-    return Error{ErrorCode::usage, "the recording does not state when its events happened", "", ""};
-  const std::uint64_t count = std::uint64_t{kTileBuckets} << address.level;
-  const std::uint64_t first = std::uint64_t{address.index} * kTileBuckets;
+  if (const Status exists = scale().check(address); !exists) return exists.error();
+  const std::uint64_t count = TimelineScale::bucket_count(address);
+  const std::uint64_t first = TimelineScale::first_bucket(address);
   std::vector<Bucket> buckets;
   for (std::uint64_t number = first; number < first + kTileBuckets; ++number)
     buckets.push_back(bucket(address.axis, number, count));

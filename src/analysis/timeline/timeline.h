@@ -67,6 +67,40 @@ struct TileAddress {
   std::uint32_t index = 0;
 };
 
+// How a run is divided into buckets and tiles, on both axes.
+struct TimelineScale {
+  static constexpr std::uint32_t kTileBuckets = 512;
+  static constexpr std::uint32_t kMostLevels = 22;
+
+  std::uint64_t positions = 1;
+  std::int64_t first_ns = kUnknownTime;  // unknown: there is no axis of time
+  std::int64_t last_ns = kUnknownTime;
+
+  [[nodiscard]] bool has_times() const { return first_ns != kUnknownTime; }
+  // The deepest level that shows more than the one above it.
+  [[nodiscard]] std::uint32_t deepest_level() const;
+  // An Error if there is no such tile.
+  [[nodiscard]] Status check(const TileAddress& address) const;
+  // Where bucket `number` of `count` begins; that is where the one before it ends.
+  [[nodiscard]] std::uint64_t position_edge(std::uint64_t number, std::uint64_t count) const {
+    return number * positions / count;
+  }
+  [[nodiscard]] std::int64_t time_edge(std::uint64_t number, std::uint64_t count) const;
+  // The tile's first bucket and how many buckets its level has.
+  [[nodiscard]] static std::uint64_t first_bucket(const TileAddress& address) {
+    return std::uint64_t{address.index} * kTileBuckets;
+  }
+  [[nodiscard]] static std::uint64_t bucket_count(const TileAddress& address) {
+    return std::uint64_t{kTileBuckets} << address.level;
+  }
+  // The tile on its axis: positions, or times.
+  struct Stretch {
+    long double from = 0;
+    long double to = 0;
+  };
+  [[nodiscard]] Stretch stretch_of(const TileAddress& address) const;
+};
+
 struct Tile {
   std::vector<std::uint64_t> min_bytes;
   std::vector<std::uint64_t> max_bytes;
@@ -77,8 +111,7 @@ struct Tile {
 
 class Timeline {
  public:
-  static constexpr std::uint32_t kTileBuckets = 512;
-  static constexpr std::uint32_t kMostLevels = 22;
+  static constexpr std::uint32_t kTileBuckets = TimelineScale::kTileBuckets;
 
   // The record must outlive it.
   explicit Timeline(const DeviceRecord& record);
@@ -89,8 +122,8 @@ class Timeline {
   [[nodiscard]] std::uint64_t reserved_at(Position position) const {
     return reserved_.bytes_at(position);
   }
-  // The deepest level that shows more than the one above it.
-  [[nodiscard]] std::uint32_t deepest_level() const;
+  [[nodiscard]] TimelineScale scale() const;
+  [[nodiscard]] std::uint32_t deepest_level() const { return scale().deepest_level(); }
   // An Error if there is no such tile.
   [[nodiscard]] Result<Tile> tile(const TileAddress& address, const GroupSums& groups) const;
   // Positions [from, to), at least one.
@@ -102,8 +135,6 @@ class Timeline {
 
  private:
   [[nodiscard]] Bucket bucket(Axis axis, std::uint64_t number, std::uint64_t count) const;
-  [[nodiscard]] Bucket event_bucket(std::uint64_t number, std::uint64_t count) const;
-  [[nodiscard]] Bucket time_bucket(std::uint64_t number, std::uint64_t count) const;
 
   LiveChanges allocated_;
   LiveChanges reserved_;

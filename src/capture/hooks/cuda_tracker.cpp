@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -51,7 +51,16 @@ constexpr std::size_t kPool = 48;
 constexpr std::size_t kTime = 64;
 
 struct TraceEntry;
-using Tracker = std::function<void(const TraceEntry&)>;
+
+// What torch takes: a std::function<void(const TraceEntry&)> as GNU's standard library lays it out,
+// with which torch is built. We may be built with another.
+struct Tracker {
+  enum class Task : int { type, pointer, copy, destroy };
+  alignas(void*) std::array<std::byte, 16> storage{};
+  bool (*manage)(void* to, const void* from, Task task) = nullptr;
+  void (*call)(const void* storage, const TraceEntry& entry) = nullptr;
+};
+static_assert(sizeof(Tracker) == 4 * sizeof(void*));
 
 constexpr std::size_t kMostSnapshots = 64;
 
@@ -141,6 +150,10 @@ Action action_of(const TraceEntry& entry) {
   emitter->emit(event, event.stack_use());
 }
 
+// Nothing is stored, so there is nothing to copy or destroy; torch never asks for the rest.
+bool manage_tracker(void* /*to*/, const void* /*from*/, Tracker::Task /*task*/) { return false; }
+void call_tracker(const void* /*storage*/, const TraceEntry& entry) { on_entry(entry); }
+
 Error cannot_attach_tracker(std::string message) {
   return {ErrorCode::environment, std::move(message), "", ""};
 }
@@ -210,7 +223,9 @@ Status attach(TorchVersionNumber version) {
     return cannot_attach_tracker("the allocator in use is not torch's own");
   g_has_pools = version.major > 2 || version.minor >= 8;
   // In the C++ ABI an argument like this is passed as the address of a copy.
-  Tracker tracker(on_entry);
+  Tracker tracker;
+  tracker.manage = manage_tracker;
+  tracker.call = call_tracker;
   reinterpret_cast<void (*)(void*, Tracker*)>(table[*slot])(allocator.value(), &tracker);
   return Done{};
 }

@@ -109,7 +109,8 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
       number, std::move(writer).value(), std::move(chapters), options, origin, first_allocation));
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
   drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
-  open_[number] = {options.memory, options.with_stacks, std::move(first_allocation)};
+  open_[number] = {options.memory, options.with_stacks,
+                   options.with_stacks && options.native_stacks, std::move(first_allocation)};
   update_callbacks();
   return number;
 }
@@ -182,6 +183,11 @@ void Engine::set_walker(const FrameWalker* walker) {
   update_callbacks();
 }
 
+void Engine::set_native_walker(NativeWalker* walker) {
+  const std::lock_guard lock(mutex_);
+  native_walker_ = walker;
+}
+
 void Engine::hold(bool is_held, bool is_without_stacks) {
   const std::lock_guard lock(mutex_);
   if (is_held != is_held_) drain_.submit([](Drain& drain) { drain.outputs().note_pause(); });
@@ -194,14 +200,18 @@ void Engine::update_callbacks() {
   bool has_cpu = false;
   bool has_cuda = false;
   bool has_stacks = false;
+  bool has_native = false;
   for (const auto& [number, open] : open_) {
     (open.memory == MemoryKind::cpu ? has_cpu : has_cuda) = true;
     has_stacks |= open.with_stacks;
+    has_native |= open.native_stacks;
   }
   has_stacks &= !is_without_stacks_ && !is_held_;
+  has_native &= has_stacks;
   has_cpu &= !is_held_;
   has_cuda &= !is_held_;
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
+  emitter_.set_native_walker(has_native ? native_walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
   set_simulated_emitter(has_cuda ? &emitter_ : nullptr);

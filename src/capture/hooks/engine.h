@@ -36,6 +36,7 @@ class Engine {
   void stop_all(const std::string& reason);
   [[nodiscard]] bool is_recording();
   void set_walker(const FrameWalker* walker);
+  void set_native_walker(NativeWalker* walker);
   void hold(bool is_held, bool is_without_stacks);
 
   [[nodiscard]] Emitter& emitter() { return emitter_; }
@@ -49,6 +50,7 @@ class Engine {
   struct Open {
     MemoryKind memory = MemoryKind::cpu;
     bool with_stacks = true;
+    bool native_stacks = false;
     std::shared_ptr<FirstAllocation> first_allocation;
   };
 
@@ -72,6 +74,7 @@ class Engine {
   std::map<std::string, std::uint16_t> tags_;
   RecordingNumber last_number_ = 0;
   const FrameWalker* walker_ = nullptr;
+  NativeWalker* native_walker_ = nullptr;
   bool notes_nodes_ = false;
   bool is_held_ = false;
   bool is_without_stacks_ = false;

@@ -35,33 +35,47 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return number;
 }
 
-// A container's limit; version 2 of control groups, then version 1.
-struct ContainerFiles {
-  const char* limit;
-  const char* usage;
-  const char* details;
-  const char* reclaimable;  // a key in `details`
+// The two versions of control groups.
+struct GroupFiles {
+  std::string_view hierarchy;  // below the folder where they are mounted
+  std::string_view mark;       // of its line in /proc/self/cgroup
+  std::string_view limit;
+  std::string_view usage;
+  std::string_view reclaimable;  // a key in memory.stat
 };
-constexpr std::array kContainerFiles = {
-    ContainerFiles{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current",
-                   "/sys/fs/cgroup/memory.stat", "\ninactive_file"},
-    ContainerFiles{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                   "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-                   "/sys/fs/cgroup/memory/memory.stat", "\ntotal_inactive_file"},
+constexpr std::array kVersions = {
+    GroupFiles{"", "0::", "/memory.max", "/memory.current", "\ninactive_file"},
+    GroupFiles{"/memory", "memory:", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
+               "\ntotal_inactive_file"},
 };
 
-void apply_container(HostMemory& host) {
-  for (const ContainerFiles& files : kContainerFiles) {
-    const std::optional<std::uint64_t> limit = number_after(contents(files.limit), "");
-    const std::optional<std::uint64_t> usage = number_after(contents(files.usage), "");
-    if (!limit || !usage || *limit >= host.total_bytes) continue;
-    const std::uint64_t reclaimable =
-        number_after(contents(files.details), files.reclaimable).value_or(0);
-    const std::uint64_t used = *usage - std::min(*usage, reclaimable);
-    host.total_bytes = *limit;
-    host.available_bytes = std::min(host.available_bytes, *limit - std::min(*limit, used));
-    return;
-  }
+std::optional<std::uint64_t> number_in(const std::string& folder, std::string_view file,
+                                       std::string_view key = "") {
+  return number_after(contents((folder + std::string(file)).c_str()), key);
+}
+
+void apply_group(const GroupFiles& files, const std::string& folder, HostMemory& host) {
+  const std::optional<std::uint64_t> limit = number_in(folder, files.limit);
+  if (!limit) return;
+  const std::optional<std::uint64_t> usage = number_in(folder, files.usage);
+  if (!usage) return;
+  const std::uint64_t reclaimable =
+      number_in(folder, "/memory.stat", files.reclaimable).value_or(0);
+  const std::uint64_t used = *usage - std::min(*usage, reclaimable);
+  const std::uint64_t available = *limit - std::min(*limit, used);
+  if (available >= host.available_bytes) return;
+  host.total_bytes = *limit;
+  host.available_bytes = available;
+}
+
+// The path of this process's group; "" where the groups above it are not visible.
+std::string group_path(std::string_view groups, std::string_view mark) {
+  std::size_t place = groups.find(mark);
+  if (place == std::string_view::npos) return "";
+  place += mark.size();
+  const std::string path(groups.substr(place, groups.find('\n', place) - place));
+  const bool is_below = path.size() > 1 && path.front() == '/';
+  return is_below && path.find("/..") == std::string::npos ? path : "";
 }
 
 std::uint64_t distance(std::uint64_t one, std::uint64_t other) {
@@ -77,8 +91,20 @@ std::optional<HostMemory> read_host_memory() {
   const std::optional<std::uint64_t> resident = resident_bytes();
   if (!total || !available || !resident) return std::nullopt;
   HostMemory host{*resident, *available * 1024, *total * 1024};
-  apply_container(host);
+  apply_limits("/sys/fs/cgroup", contents("/proc/self/cgroup"), host);
   return host;
+}
+
+void apply_limits(const std::string& mounted, std::string_view groups, HostMemory& host) {
+  for (const GroupFiles& files : kVersions) {
+    const std::string root = mounted + std::string(files.hierarchy);
+    std::string path = group_path(groups, files.mark);
+    while (!path.empty()) {
+      apply_group(files, root + path, host);
+      path.resize(path.rfind('/'));
+    }
+    apply_group(files, root, host);
+  }
 }
 
 bool is_news(const HostMemory& last, const HostMemory& now) {

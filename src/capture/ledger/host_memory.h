@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace gpumemprof::capture {
 
-// Bytes. In a container with a limit, total and available are those of the container.
+// Bytes. If a container or a job has a limit that leaves less, total and available are its own.
 struct HostMemory {
   std::uint64_t resident_bytes = 0;  // of this process
   std::uint64_t available_bytes = 0;
@@ -18,6 +20,9 @@ struct HostMemory {
 
 // None if the system does not report it. Reads a few files: about 50 µs.
 std::optional<HostMemory> read_host_memory();
+// Takes over the limit that leaves least, of the control groups that contain this process: a job's
+// limit may be far below that of its machine. `groups`: as in /proc/self/cgroup.
+void apply_limits(const std::string& mounted, std::string_view groups, HostMemory& host);
 
 // Decides which readings are worth storing: those that differ from the last one stored.
 class HostMemoryWatch {

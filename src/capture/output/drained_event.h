@@ -26,6 +26,7 @@ struct DrainedEvent {
   std::uint64_t stream = 0;
   PoolId pool;
   StackId stack;
+  StackId native_stack;  // the same with native frames below it; none: there are none
   StackId forward_stack;
   std::uint32_t module = kNoModule;
 };

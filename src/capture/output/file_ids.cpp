@@ -37,6 +37,8 @@ StackId FileIds::stack(StackId id, const StackMirror& mirror) {
   for (const StackId step : std::views::reverse(missing)) {
     const Frame& frame = mirror.frame(mirror.innermost(step));
     if (added.is_none() && only_starts_the_program(mirror.text(frame.file))) continue;
+    if (const NativeModule* module = mirror.native_module(frame))
+      writer_.add_native_module(*module);
     const FrameId frame_id =
         writer_.add_frame({string(frame.name, mirror), string(frame.file, mirror), frame.line});
     added = stacks_[step.index] = writer_.add_stack(added, frame_id);

@@ -26,6 +26,7 @@ Output::Output(RecordingNumber number, std::unique_ptr<TraceWriter> writer,
       path_(options.path),
       memory_(options.memory),
       has_stacks_(options.with_stacks),
+      has_native_stacks_(options.native_stacks),
       origin_(std::move(origin)),
       first_allocation_(std::move(first_allocation)) {
   if (memory_ == MemoryKind::cuda) self_test_.emplace();
@@ -60,6 +61,11 @@ void Output::count(const DrainedEvent& event, Device& mine) {
 void Output::take(const DrainedEvent& event, const StackMirror& mirror,
                   const std::vector<std::string>& tags) {
   if (memory_of(event.device) != memory_) return;
+  if (has_native_stacks_ && !event.native_stack.is_none()) {
+    DrainedEvent whole = event;
+    whole.stack = std::exchange(whole.native_stack, StackId());
+    return take(whole, mirror, tags);
+  }
   Device& mine = device(event.device);
   if (!admit(event, mine)) return;
   count(event, mine);

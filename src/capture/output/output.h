@@ -136,6 +136,7 @@ class Output {
   std::string path_;
   MemoryKind memory_;
   bool has_stacks_;
+  bool has_native_stacks_;
   Origin origin_;
   std::shared_ptr<FirstAllocation> first_allocation_;
   bool has_allocated_ = false;

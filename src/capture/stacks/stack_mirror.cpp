@@ -171,4 +171,77 @@ StackId StackMirror::stack_of(std::uint16_t thread) const {
   return threads_[thread]->path.back().stack;
 }
 
+void StackMirror::take(const NativeRecord& record) {
+  NativePath& mine = thread_stack(record.thread).native;
+  if (record.keep > mine.addresses.size()) {  // a record before this one was lost
+    mine.addresses.clear();
+    mine.stacks.clear();
+    return;
+  }
+  mine.addresses.resize(record.keep);
+  if (mine.stacks.size() > record.keep) mine.stacks.resize(record.keep);
+  for (std::size_t index = 0; index < record.count; ++index)
+    mine.addresses.push_back(record.addresses[index]);
+}
+
+StackId StackMirror::native_stack_of(std::uint16_t thread, StackId below) {
+  NativePath& mine = thread_stack(thread).native;
+  if (mine.addresses.empty()) return below;
+  if (mine.below != below) mine.stacks.clear();
+  mine.below = below;
+  while (mine.stacks.size() < mine.addresses.size()) {
+    const StackId caller = mine.stacks.empty() ? below : mine.stacks.back();
+    const FrameId frame = native_frame(mine.addresses[mine.stacks.size()]);
+    mine.stacks.push_back(add_native_stack(caller, frame));
+  }
+  return mine.stacks.back();
+}
+
+StackId StackMirror::add_native_stack(StackId caller, FrameId frame) {
+  const auto next = static_cast<std::uint32_t>(stacks_.size());
+  const std::uint32_t found =
+      stacks_by_step_.find_or_insert(pair_key(caller.index, frame.index), next);
+  if (found != next) return StackId(found);
+  Step step{caller, frame};
+  if (!caller.is_none()) {
+    step.module = stacks_[caller.index].module;
+    step.module_inside = stacks_[caller.index].module_inside;
+  }
+  stacks_.push_back(step);
+  return StackId(found);
+}
+
+FrameId StackMirror::native_frame(std::uint64_t address) {
+  const auto next = static_cast<std::uint32_t>(frames_.size());
+  if (const std::uint32_t* known = native_frames_.find(address)) return FrameId(*known);
+  native_frames_.insert_or_assign(address, next);
+  Frame frame{StringId(), strings_.intern(""), 0};
+  if (address == kLeftOutCallers) {
+    frame.name = strings_.intern("(callers left out)");
+  } else if (const auto place =
+                 address == kUnknownCaller ? std::nullopt : native_modules_.find(address)) {
+    frame.name = strings_.intern(native_address_text(place->address));
+    frame.file = strings_.intern(native_modules_.module(place->module).key);
+    native_module_of_.insert_or_assign(frame.file.index, place->module);
+  } else {
+    frame.name = strings_.intern(address == kUnknownCaller ? "(unknown)" : "(unknown code)");
+  }
+  frames_.push_back(frame);
+  return FrameId(next);
+}
+
+const NativeModule* StackMirror::native_module(const Frame& frame) const {
+  if (frame.file.is_none()) return nullptr;
+  const std::uint32_t* module = native_module_of_.find(frame.file.index);
+  return module == nullptr ? nullptr : &native_modules_.module(*module);
+}
+
+bool StackMirror::forget_unloaded() {
+  if (native_frames_.size() == 0 || !native_modules_.have_some_gone()) return false;
+  native_frames_.clear();
+  for (const auto& thread : threads_)
+    if (thread) thread->native.stacks.clear();
+  return true;
+}
+
 }  // namespace gpumemprof::capture

@@ -10,6 +10,7 @@
 
 #include "base/flat_map.h"
 #include "base/interner.h"
+#include "capture/native/loaded_modules.h"
 #include "capture/record.h"
 #include "capture/stacks/line_table.h"
 #include "capture/stacks/module_numbers.h"
@@ -32,8 +33,15 @@ class StackMirror {
   void take(const ModuleRecord& record) { modules_.take(record); }
   // The thread's innermost frame moved to another instruction.
   void move(std::uint16_t thread, std::uint32_t instruction);
+  void take(const NativeRecord& record);
   // The stack the thread has now; none if its records were lost.
   [[nodiscard]] StackId stack_of(std::uint16_t thread) const;
+  // The same with the thread's native frames below it.
+  [[nodiscard]] StackId native_stack_of(std::uint16_t thread, StackId below);
+  // The module of a native frame; nullptr for another frame.
+  [[nodiscard]] const NativeModule* native_module(const Frame& frame) const;
+  // Native modules were unloaded: what is at their addresses now may be something else.
+  bool forget_unloaded();
 
   [[nodiscard]] std::string_view text(StringId id) const { return strings_.text(id); }
   [[nodiscard]] const Frame& frame(FrameId id) const { return frames_[id.index]; }
@@ -66,7 +74,14 @@ class StackMirror {
     std::uint32_t code = 0;
     std::uint32_t module = kNoModule;  // of the frame itself
   };
+  // The native stack as it was last sent, and as the frames below `below`.
+  struct NativePath {
+    std::vector<std::uint64_t> addresses;  // outermost first; also empty if not known
+    std::vector<StackId> stacks;           // of the first ones; the others are not up to date
+    StackId below;
+  };
   struct ThreadStack {
+    NativePath native;
     std::vector<Level> path;  // outermost first; also empty if not known
     std::vector<std::uint32_t> code_by_slot;
     std::string pending;  // a description still being received
@@ -81,6 +96,8 @@ class StackMirror {
   std::uint32_t add_code(Code code);
   FrameId frame_at(std::uint32_t code, std::uint32_t instruction, std::uint32_t module);
   StackId add_stack(StackId caller, FrameId frame, std::uint32_t code, std::uint32_t module);
+  StackId add_native_stack(StackId caller, FrameId frame);
+  FrameId native_frame(std::uint64_t address);
 
   std::vector<std::string> hidden_files_;
   LineTableFormat format_ = LineTableFormat::locations;
@@ -94,6 +111,9 @@ class StackMirror {
   FlatMap<std::uint32_t> stacks_by_step_;  // (caller, frame)
   std::vector<std::unique_ptr<ThreadStack>> threads_;
   ModuleNumbers modules_;
+  LoadedModules native_modules_;
+  FlatMap<std::uint32_t> native_frames_;     // by address
+  FlatMap<std::uint32_t> native_module_of_;  // by the string of its key
 };
 
 }  // namespace gpumemprof::capture

@@ -62,6 +62,7 @@ ThreadSlot* ThreadSlots::claim() {
     slot.running = NodeKey();
     slot.noted.is_open = false;
     slot.noted.thread = 0;
+    slot.native.end = StackEnd();
     if (!slot.was_used) slot.reported_running = NodeKey();
     slot.was_used = true;
     t_claim = {&slot, this};

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "capture/native/native_walker.h"
 #include "capture/record.h"
 #include "capture/stacks/frame_walker.h"
 
@@ -64,6 +65,7 @@ struct alignas(64) ThreadSlot {
   std::array<KnownCode, kCodeSlots> codes;
   std::array<KnownModule, kModuleSlots> modules;
   std::array<char, 2 * CodeReader::kTextBytes> text;
+  NativeStack native;
 };
 
 class ThreadSlots {

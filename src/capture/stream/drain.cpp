@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 
+#include "capture/stream/detached.h"
 #include "capture/ticks.h"
 
 namespace gpumemprof::capture {
@@ -22,6 +23,8 @@ constexpr auto kPause = std::chrono::milliseconds(20);
 // How much a killed process loses.
 constexpr auto kFlushEvery = std::chrono::milliseconds(400);
 constexpr auto kSampleEvery = std::chrono::seconds(1);
+// Main memory can be used up within seconds.
+constexpr auto kHostEvery = std::chrono::milliseconds(250);
 // After the pool grew or shrank; a program that starts up grows in many small steps.
 constexpr auto kSampleSoon = std::chrono::milliseconds(50);
 // So that flushes happen on time while records keep coming.
@@ -145,9 +148,15 @@ void Drain::catch_up_with_losses() {
 
 void Drain::run_periodic() {
   const auto now = steady_clock::now();
+  if (interpreter_.stacks().forget_unloaded()) emitter_.forget_native_modules();
   if (now - last_sample_ >= (interpreter_.has_pool_changed() ? kSampleSoon : kSampleEvery))
     sample_in_order();
-  if (now - last_host_look_ >= kSampleEvery) watch_host_memory();
+  if (now - last_host_look_ >= kHostEvery) watch_host_memory();
+  if (now - last_facts_ >= kSampleEvery) {
+    last_facts_ = now;
+    write_sourced_facts(false);
+  }
+  if (!later_.empty()) start_what_is_due();
   if (now - last_flush_ < kFlushEvery) return;
   last_flush_ = now;
   interpreter_.clock().anchor();
@@ -162,7 +171,19 @@ std::vector<DeviceSample> Drain::query_cards() {
   return samples;
 }
 
-void Drain::sample_cards() { outputs_.deliver(query_cards()); }
+void Drain::write_sourced_facts(bool is_asked) {
+  if (facts_source_ == nullptr || outputs_.empty()) return;
+  Facts facts = facts_source_();
+  // Each time takes some hundred bytes of the file.
+  if (facts.empty() || (!is_asked && facts == written_facts_)) return;
+  outputs_.add_facts(facts);
+  written_facts_ = std::move(facts);
+}
+
+void Drain::sample_cards() {
+  outputs_.deliver(query_cards());
+  write_sourced_facts(true);
+}
 
 void Drain::sample_in_order() {
   const std::vector<DeviceSample> samples = query_cards();
@@ -174,11 +195,27 @@ void Drain::sample_in_order() {
 void Drain::watch_host_memory() {
   last_host_look_ = steady_clock::now();
   if (outputs_.empty()) return;
+  // A recording that joined since has none of the earlier readings.
+  if (outputs_.newest() != newest_at_host_look_) host_memory_ = {};
+  newest_at_host_look_ = outputs_.newest();
   const std::optional<HostMemory> host = host_memory_.look();
   if (!host) return;
   outputs_.add_facts({{"host_resident_bytes", std::to_string(host->resident_bytes)},
                       {"host_available_bytes", std::to_string(host->available_bytes)},
                       {"host_total_bytes", std::to_string(host->total_bytes)}});
+}
+
+void Drain::start_later(RecordingNumber recording, std::vector<std::string> words,
+                        std::chrono::milliseconds later) {
+  later_.push_back({recording, std::move(words), steady_clock::now() + later});
+}
+
+void Drain::start_what_is_due() {
+  const auto now = steady_clock::now();
+  for (const Later& later : later_) {
+    if (later.due <= now && outputs_.find(later.recording) != nullptr) start_detached(later.words);
+  }
+  std::erase_if(later_, [&](const Later& later) { return later.due <= now; });
 }
 
 void Drain::watch_card(DeviceIndex device, const std::string& uuid) {

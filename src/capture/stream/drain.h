@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "capture/ledger/card.h"
@@ -53,6 +54,12 @@ class Drain {
   std::unique_ptr<Output> take_output(RecordingNumber number);
   void mark(const std::string& name, Annotation::Stage stage, std::uint64_t ticks);
   void watch_card(DeviceIndex device, const std::string& uuid);
+  // Starts a program beside this one when the recording is that old and still open.
+  void start_later(RecordingNumber recording, std::vector<std::string> words,
+                   std::chrono::milliseconds later);
+  // Asked at every sample of the cards; what it returns is written to each recording.
+  using FactsSource = Facts (*)();
+  void add_facts_of(FactsSource source) { facts_source_ = source; }
   void sample_cards();
   void describe_modules(const std::vector<ModuleDescription>& modules);
   void hide_files(std::vector<std::string> path_beginnings) {
@@ -82,9 +89,12 @@ class Drain {
   std::uint64_t pump_until(std::uint64_t position);
   void catch_up_with_losses();
   void run_periodic();
+  void start_what_is_due();
   // Queries the cards; the answer is placed after everything in the ring at that point.
   void sample_in_order();
   void watch_host_memory();
+  // `is_asked`: also what is written already.
+  void write_sourced_facts(bool is_asked);
   [[nodiscard]] std::vector<DeviceSample> query_cards();
 
   Ring& ring_;
@@ -102,8 +112,18 @@ class Drain {
   Cards cards_;
   std::chrono::steady_clock::time_point last_flush_;
   std::chrono::steady_clock::time_point last_sample_;
+  struct Later {
+    RecordingNumber recording = 0;
+    std::vector<std::string> words;
+    std::chrono::steady_clock::time_point due;
+  };
+  std::vector<Later> later_;
+  FactsSource facts_source_ = nullptr;
+  Facts written_facts_;
   HostMemoryWatch host_memory_;
+  RecordingNumber newest_at_host_look_ = 0;
   std::chrono::steady_clock::time_point last_host_look_;
+  std::chrono::steady_clock::time_point last_facts_;
 };
 
 }  // namespace gpumemprof::capture

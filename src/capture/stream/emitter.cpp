@@ -144,6 +144,48 @@ std::uint16_t Emitter::tag() {
   return send_difference(walker, slot, state, instruction, place);
 }
 
+// Not inlined: a walk begins at a frame of its own.
+[[gnu::noinline]] bool Emitter::send_native(NativeWalker& walker, ThreadSlot& slot,
+                                            Ring::Place& place) {
+  NativeStack& native = slot.native;
+  NativeStack::Addresses& found = native.spare();
+  const std::size_t count = walker.walk(found, native.end);
+  if (count == 0) return false;
+  native.is_mirrored = send_native_changes(slot, found, count, place);
+  native.newest = 1 - native.newest;
+  native.size = count;
+  return native.is_mirrored;
+}
+
+bool Emitter::send_native_changes(ThreadSlot& slot, const NativeStack::Addresses& found,
+                                  std::size_t count, Ring::Place& place) {
+  const NativeStack& native = slot.native;
+  const NativeStack::Addresses& last = native.last();
+  std::size_t kept = 0;
+  if (native.is_mirrored) {
+    const std::size_t most = std::min(count, native.size);
+    while (kept < most && found[count - 1 - kept] == last[native.size - 1 - kept]) ++kept;
+    if (kept == count && kept == native.size) return true;
+  }
+  std::size_t sent = kept;
+  do {  // also with nothing left: the drain must learn that the stack got shorter
+    if (!place) place = ring_.claim();
+    if (!place) return false;
+    NativeRecord& record = Ring::record_at(place).native;
+    record.kind = RecordKind::native;
+    record.thread = slot.number;
+    record.keep = static_cast<std::uint16_t>(sent);
+    const std::size_t more = std::min(count - sent, NativeRecord::kAddresses);
+    record.count = static_cast<std::uint8_t>(more);
+    for (std::size_t index = 0; index < more; ++index)
+      record.addresses[index] = found[count - 1 - sent - index];
+    Ring::hand_over(place);
+    place = {};
+    sent += more;
+  } while (sent < count);
+  return true;
+}
+
 bool Emitter::is_mirror_current(const FrameWalker& walker, const ThreadSlot& slot,
                                 std::uint64_t destroyed) {
   return slot.is_mirrored && destroyed == slot.destroyed_seen &&

@@ -26,6 +26,13 @@ class alignas(64) Emitter {
 
   // nullptr: no stacks. The walker must live as long as the process.
   void set_walker(const FrameWalker* walker) { walker_.store(walker, std::memory_order_release); }
+  // Likewise, for native stacks.
+  void set_native_walker(NativeWalker* walker) { native_.store(walker, std::memory_order_release); }
+  // Native modules were unloaded.
+  void forget_native_modules() {
+    if (NativeWalker* walker = native_.load(std::memory_order_acquire); walker != nullptr)
+      walker->forget_modules();
+  }
   // An event that has just happened: is_alloc(), is_free_requested(), device(), address(), and
   // write(EventRecord&), which writes all but what is determined here.
   template <typename Event>
@@ -47,6 +54,7 @@ class alignas(64) Emitter {
   struct EventStack {
     StackChange change = StackChange::none;
     std::uint32_t instruction = 0;
+    bool has_native = false;
   };
   // These return whether the event is in the ring now.
   template <typename Event>
@@ -68,6 +76,10 @@ class alignas(64) Emitter {
                          Ring::Place& place);
   StackChange send_difference(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t state,
                               std::uint32_t& instruction, Ring::Place& place);
+  // Makes sure the drain knows the native stack; false: it does not.
+  bool send_native(NativeWalker& walker, ThreadSlot& slot, Ring::Place& place);
+  bool send_native_changes(ThreadSlot& slot, const NativeStack::Addresses& found, std::size_t count,
+                           Ring::Place& place);
   void give_up(Ring::Place& place);
   [[nodiscard]] static bool is_mirror_current(const FrameWalker& walker, const ThreadSlot& slot,
                                               std::uint64_t destroyed);
@@ -90,6 +102,7 @@ class alignas(64) Emitter {
   Ring& ring_;
   ThreadSlots& slots_;
   std::atomic<const FrameWalker*> walker_{nullptr};
+  std::atomic<NativeWalker*> native_{nullptr};
   std::atomic<std::uint32_t> epoch_{0};
   std::atomic<bool> is_losing_{false};  // events have been lost, and the drain has not caught up
   Losses losses_;
@@ -122,18 +135,25 @@ template <typename Event>
     slot->last_freed = 0;
     return false;
   }
-  if (walker != nullptr) {
+  NativeWalker* native = native_.load(std::memory_order_acquire);
+  if (walker != nullptr || native != nullptr) {
     if (use == StackUse::walk) {
-      stack.change = send_stack(*walker, *slot, stack.instruction, place);
-    } else if (use == StackUse::if_paired && slot->is_mirrored &&
-               slot->last_freed == event.address()) {
-      stack.change = StackChange::mirrored;
+      if (walker != nullptr) stack.change = send_stack(*walker, *slot, stack.instruction, place);
+      stack.has_native = native != nullptr && send_native(*native, *slot, place);
+      slot->native.is_current = stack.has_native;
+    } else if (use == StackUse::if_paired && slot->last_freed == event.address()) {
+      if (walker != nullptr && slot->is_mirrored) stack.change = StackChange::mirrored;
+      stack.has_native = native != nullptr && slot->native.is_current;
     }
-    slot->last_freed =
-        event.is_free_requested() && stack.change != StackChange::none ? event.address() : 0;
+    const bool has_stack = stack.change != StackChange::none || stack.has_native;
+    slot->last_freed = event.is_free_requested() && has_stack ? event.address() : 0;
     if (!place) [[unlikely]] {
       place = ring_.claim();
-      if (!place) return false;
+      if (!place) {
+        // The event was to say where the innermost frame is.
+        if (stack.change == StackChange::moved) slot->is_mirrored = false;
+        return false;
+      }
     }
   }
   hand_over(event, stack, slot->number, slot->tag, place);
@@ -178,6 +198,7 @@ template <typename Event>
   record.tag = tag;
   record.stack = stack.change;
   record.instruction = stack.instruction;
+  record.has_native = stack.has_native ? 1 : 0;
   event.write(record);
   Ring::hand_over(place);
 }

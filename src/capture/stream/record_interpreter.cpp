@@ -22,6 +22,8 @@ void RecordInterpreter::take(const Record& record) {
       return take(record.node);
     case RecordKind::module:
       return stacks_.take(record.module);
+    case RecordKind::native:
+      return stacks_.take(record.native);
     case RecordKind::nothing:
       return;
   }
@@ -39,6 +41,8 @@ void RecordInterpreter::take(const EventRecord& record) {
   event.pool = {record.pool_graph, record.pool_user};
   if (record.stack == StackChange::moved) stacks_.move(record.thread, record.instruction);
   if (record.stack != StackChange::none) event.stack = stacks_.stack_of(record.thread);
+  if (record.has_native != 0)
+    event.native_stack = stacks_.native_stack_of(record.thread, event.stack);
   if (event.action == Action::alloc) event.forward_stack = forward_stacks_.of(record.thread);
   if (event.action == Action::alloc || event.action == Action::oom)
     event.module = stacks_.module_of(event.stack, event.forward_stack);
@@ -79,7 +83,7 @@ void RecordInterpreter::take_cpu_alloc(DrainedEvent& event) {
   // It was freed by a call that is not redirected to us.
   if (const CpuBlock* known = cpu_blocks_.find(event.address); known != nullptr) {
     DrainedEvent unseen = event;
-    unseen.stack = StackId();
+    unseen.stack = unseen.native_stack = StackId();
     unseen.is_inferred = true;
     deliver_cpu_free(unseen, *known);
   }

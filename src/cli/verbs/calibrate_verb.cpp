@@ -1,16 +1,8 @@
 // `gpumemprof calibrate`: listed here, but handled by the Python package, whose torch uses the GPU.
-#include <CLI/CLI.hpp>
-
-#include "cli/verb.h"
+#include "cli/python_verbs.h"
 
 namespace gpumemprof::cli {
 
-VerbAction prepare_calibrate(CLI::App& verb) {
-  verb.prefix_command();
-  return [](const Environment&) {
-    return fail({ErrorCode::environment, "calibrate needs Python", "",
-                 "type python -m gpumemprof calibrate"});
-  };
-}
+VerbAction prepare_calibrate(CLI::App& verb) { return python_verb(verb, ""); }
 
 }  // namespace gpumemprof::cli

@@ -1,16 +1,8 @@
 // `gpumemprof export`: listed here, but handled by the Python package, which calls PyArrow.
-#include <CLI/CLI.hpp>
-
-#include "cli/verb.h"
+#include "cli/python_verbs.h"
 
 namespace gpumemprof::cli {
 
-VerbAction prepare_export(CLI::App& verb) {
-  verb.prefix_command();
-  return [](const Environment&) {
-    return fail({ErrorCode::environment, "export needs Python", "",
-                 "type python -m gpumemprof export and what to write"});
-  };
-}
+VerbAction prepare_export(CLI::App& verb) { return python_verb(verb, "--to parquet OUT FILE"); }
 
 }  // namespace gpumemprof::cli

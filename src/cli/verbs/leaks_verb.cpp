@@ -1,12 +1,14 @@
 // `gpumemprof leaks`: memory that grows from step to step, and the lines that allocate it.
 #include <CLI/CLI.hpp>
 #include <fstream>
+#include <optional>
 
 #include "cli/flags/device_flag.h"
 #include "cli/flags/size_flag.h"
 #include "cli/verb.h"
 #include "report/leaks/leaks_json.h"
 #include "report/leaks/leaks_text.h"
+#include "session/reported_run.h"
 
 namespace gpumemprof::cli {
 namespace {
@@ -60,17 +62,23 @@ int run_leaks(const LeaksFlags& flags) {
   const Result<LeaksOptions> options = leaks_options(flags);
   if (!options) return fail(options.error());
   const Terminal terminal = look_at_terminal();
-  print_memory_of_whole(flags.file, "");
-  const Result<std::shared_ptr<const Recording>> recording = open_recording(flags.file, terminal);
-  if (!recording) return fail(recording.error());
-  const Result<LeaksReport> leaks = recording.value()->leaks(options.value());
+  std::optional<ProgressLine> progress;
+  progress.emplace("reading " + flags.file, terminal.shows_progress);
+  const Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(
+      flags.file,
+      {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }});
+  if (!run) return fail(run.error());
+  const Result<LeaksReport> leaks = run.value()->leaks(options.value());
+  progress.reset();
+  if (!run.value()->note().empty()) print_error(run.value()->note());
   if (!leaks) return fail(leaks.error());
   if (flags.is_json) {
-    print_json(leaks_json(leaks.value(), recording.value()->store()));
+    print_json(leaks_json(leaks.value(), run.value()->store()));
   } else {
-    print_out(leaks_text(leaks.value(), recording.value()->store(), text_style(terminal)));
+    print_out(leaks_text(leaks.value(), run.value()->store(), text_style(terminal)));
   }
-  const int status = finish(*recording.value());
+  const std::optional<Error> cut = run.value()->cut();
+  const int status = cut ? fail(*cut) : 0;
   const DeviceLeaks* worst = leaks.value().worst();
   const bool has_leak = worst != nullptr && worst->verdict == LeakVerdict::leak;
   return status == 0 && flags.fails && has_leak ? kLeakFound : status;

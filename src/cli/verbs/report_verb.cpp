@@ -1,9 +1,9 @@
 #include "cli/verbs/report_verb.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 
 #include "cli/flags/device_flag.h"
+#include "cli/flags/moment_flag.h"
 #include "cli/flags/number_flag.h"
 #include "cli/verb.h"
 #include "cli/verbs/report_html.h"
@@ -14,28 +14,11 @@
 namespace gpumemprof::cli {
 namespace {
 
-std::optional<std::uint32_t> parse_event(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-Error usage(std::string message, std::string hint) {
-  return {ErrorCode::usage, std::move(message), "", std::move(hint)};
-}
-
 Result<OverviewOptions> report_options(const ReportFlags& flags) {
   OverviewOptions options;
-  if (flags.at == "end") {
-    options.at.kind = AskedMoment::Kind::end;
-  } else if (flags.at != "peak") {
-    const std::optional<std::uint32_t> event = parse_event(flags.at);
-    if (!event)
-      return usage("--at takes an event number, peak or end, not '" + flags.at + "'",
-                   "try --at end");
-    options.at = {AskedMoment::Kind::event, *event};
-  }
+  const Result<AskedMoment> at = parse_moment(flags.at);
+  if (!at) return at.error();
+  options.at = at.value();
   const Result<std::optional<DeviceIndex>> device = parse_device(flags.device);
   if (!device) return device.error();
   options.device = device.value();

@@ -1,17 +1,9 @@
 // `gpumemprof run`: listed here, but handled by the Python package, in whose interpreter the
 // program runs.
-#include <CLI/CLI.hpp>
-
-#include "cli/verb.h"
+#include "cli/python_verbs.h"
 
 namespace gpumemprof::cli {
 
-VerbAction prepare_run(CLI::App& verb) {
-  verb.prefix_command();
-  return [](const Environment&) {
-    return fail({ErrorCode::environment, "run needs Python", "",
-                 "type python -m gpumemprof run and the script"});
-  };
-}
+VerbAction prepare_run(CLI::App& verb) { return python_verb(verb, "SCRIPT"); }
 
 }  // namespace gpumemprof::cli

@@ -17,6 +17,7 @@ class ForwardingSink : public EventSink {
   [[nodiscard]] std::string_view text(StringId id) const override { return to_.text(id); }
   FrameId add_frame(const Frame& frame) override { return to_.add_frame(frame); }
   StackId add_stack(StackId caller, FrameId frame) override { return to_.add_stack(caller, frame); }
+  void add_native_module(const NativeModule& module) override { to_.add_native_module(module); }
   std::uint32_t add_stream(std::uint64_t handle) override { return to_.add_stream(handle); }
   std::uint32_t add_pool(PoolId pool) override { return to_.add_pool(pool); }
   void add_events(DeviceIndex device, EventColumns&& events) override {

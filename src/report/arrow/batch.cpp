@@ -106,12 +106,14 @@ std::unique_ptr<ArrowArray> dictionary_for(const std::shared_ptr<const Store>& s
 }  // namespace
 
 void export_batch(const std::shared_ptr<const Store>& store, TableKind kind,
-                  const DeviceRecord* device, ArrowArray* out) {
+                  const DeviceRecord* device, ArrowArray* out, OtherValues other) {
   Values rows;
   rows.length = row_count(kind, *store, device);
   auto batch = parts_for(store, std::move(rows));
   for (const TableColumn& column : columns_of(kind)) {
-    auto parts = parts_for(store, column.values(*store, device));
+    const auto found = other.find(column.field.name);
+    auto parts = parts_for(
+        store, found == other.end() ? column.values(*store, device) : std::move(found->second));
     GMP_CHECK(parts->values.length == batch->values.length);
     parts->dictionary = dictionary_for(store, column.field.dictionary);
     batch->children.push_back(std::make_unique<ArrowArray>());

@@ -317,6 +317,14 @@ std::span<const TableColumn> columns_of(TableKind kind) {
   return kFrameColumns;
 }
 
+std::optional<TableKind> kind_named(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames = {"events", "allocations", "segments", "stacks",
+                                                      "frames"};
+  const auto* const found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<TableKind>(found - kNames.begin());
+}
+
 std::size_t row_count(TableKind kind, const Store& store, const DeviceRecord* device) {
   switch (kind) {
     case TableKind::events:

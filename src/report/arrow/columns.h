@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "report/arrow/field.h"
 #include "report/arrow/values.h"
@@ -28,6 +30,9 @@ std::span<const TableColumn> columns_of(TableKind kind);
 constexpr bool is_per_device(TableKind kind) {
   return kind != TableKind::stacks && kind != TableKind::frames;
 }
+
+// "events" and so on; none for another name.
+std::optional<TableKind> kind_named(std::string_view name);
 
 std::size_t row_count(TableKind kind, const Store& store, const DeviceRecord* device);
 

@@ -80,6 +80,8 @@ void release_stream(ArrowArrayStream* self) {
 
 }  // namespace
 
+void export_table_schema(TableKind kind, ArrowSchema* out) { export_schema(fields_of(kind), out); }
+
 std::size_t Table::rows() const {
   std::size_t rows = 0;
   for (const DeviceRecord* device : batches_of(*store_, kind_))

@@ -32,4 +32,7 @@ class Table {
   TableKind kind_;
 };
 
+// The schema of such a table.
+void export_table_schema(TableKind kind, ArrowSchema* out);
+
 }  // namespace gpumemprof::arrow

@@ -23,6 +23,7 @@ std::string frame_text(const Store& store, FrameId id) {
   const Frame& frame = store.frame(id);
   const std::string file = shown_file(store.text(frame.file), store.program_folder());
   if (file.empty()) return escaped(store.text(frame.name));
+  if (frame.line == 0) return escaped(fmt::format("{} ({})", store.text(frame.name), file));
   return escaped(fmt::format("{} ({}:{})", store.text(frame.name), file, frame.line));
 }
 

@@ -128,6 +128,10 @@ Json fit_json(const FitPlan& plan) {
 
 }  // namespace
 
+std::string remedy_text_json(const Remedy& remedy, std::uint64_t whole_bytes) {
+  return remedy_json(remedy, whole_bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string advice_json(const Advice& advice, const Store& store) {
   Json json;
   json["schema_version"] = kAdviceSchemaVersion;

@@ -28,6 +28,7 @@ Json step_json(const DeviceSources& sources, const StepFigures& step) {
           {"last_event", step.last_event},
           {"peak_bytes", step.peak_bytes},
           {"peak_event", event_or_null(step.peak_event)},
+          {"floor_bytes", step.floor_bytes},
           {"live_bytes", step.live_bytes},
           {"saved_for_backward_bytes", step.saved_for_backward_bytes},
           {"sources_at_peak", source_bytes_json(step.at_peak)},

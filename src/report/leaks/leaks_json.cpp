@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 constexpr int kIndent = 2;
+constexpr std::size_t kSitesListed = 20;
 
 Json frame_json(const Store& store, FrameId id) {
   if (id.is_none()) return {};
@@ -38,6 +39,12 @@ Json steps_json(const std::optional<StepsLeft>& left) {
           {"high", std::llround(left->high)},
           {"limit_bytes", left->limit_bytes},
           {"provenance", "predicted"}};
+}
+
+// Null: too little was recorded to know.
+Json rate_or_null(const DeviceLeaks* device) {
+  if (device == nullptr || device->verdict == LeakVerdict::too_short) return {};
+  return std::llround(device->bytes_per_step);
 }
 
 Json leak_json(const LeakSite& leak, const DeviceLeaks& device, const Store& store) {
@@ -75,6 +82,7 @@ Json leak_json(const LeakSite& leak, const DeviceLeaks& device, const Store& sto
 
 Json device_json(const DeviceLeaks& device, const Store& store) {
   Json json = leaks_summary_json(device, store);
+  json.erase("sites");  // they are listed for all devices
   json["device"] = device.name;
   json["repetition"] = repetition_name(device.repetition);
   json["repeated_line"] = frame_json(store, device.repeated_line);
@@ -94,9 +102,16 @@ Json leaks_summary_json(const DeviceLeaks& device, const Store& store) {
   Json json;
   json["verdict"] = leak_verdict_name(device.verdict);
   json["steps"] = device.steps;
-  json["growth_bytes_per_step"] = std::llround(device.bytes_per_step);
+  json["growth_bytes_per_step"] = rate_or_null(&device);
   json["frame"] = frame_json(store, device.line);
   json["lines"] = device.leaks.size();
+  json["sites"] = Json::array();
+  for (const LeakSite& leak : device.leaks) {
+    if (json["sites"].size() == kSitesListed) break;
+    Json site = leak_json(leak, device, store);
+    site.erase("stack");
+    json["sites"].push_back(std::move(site));
+  }
   return json;
 }
 
@@ -107,7 +122,7 @@ std::string leaks_json(const LeaksReport& report, const Store& store) {
   json["path"] = report.path;
   json["completeness"] = completeness_json(report.completeness);
   json["verdict"] = leak_verdict_name(worst == nullptr ? LeakVerdict::too_short : worst->verdict);
-  json["growth_bytes_per_step"] = worst == nullptr ? 0 : std::llround(worst->bytes_per_step);
+  json["growth_bytes_per_step"] = rate_or_null(worst);
   json["steps_to_oom"] = worst == nullptr ? Json() : steps_json(worst->steps_to_oom);
   json["leaks"] = Json::array();
   json["devices"] = Json::array();

@@ -141,6 +141,24 @@ Json sources_json_of(const DeviceSources& sources) {
   return json;
 }
 
+Json outside_kinds_json(const std::optional<CardUsage>& usage) {
+  if (!usage || !usage->outside_bytes) return {};
+  Json json = Json::object();
+  for (std::size_t kind = 0; kind < usage->outside_by_kind.size(); ++kind) {
+    if (usage->outside_by_kind[kind] > 0)
+      json[std::string(outside_kind_name(static_cast<OutsideKind>(kind)))] =
+          usage->outside_by_kind[kind];
+  }
+  return json;
+}
+
+Json nccl_json(const DeviceFacts& facts) {
+  if (!facts.nccl_bytes) return {};
+  return {{"bytes", *facts.nccl_bytes},
+          {"provenance", facts.is_nccl_measured ? "measured" : "inferred"},
+          {"communicators", value_or_null(facts.communicators)}};
+}
+
 Json summary_card_json(const Store& store, const DeviceOverview& device,
                        const PoolOverSteps* pool) {
   const DeviceFacts& facts = store.facts().device(device.device);
@@ -160,6 +178,8 @@ Json summary_card_json(const Store& store, const DeviceOverview& device,
   json["outside_bytes"] = pool != nullptr && pool->most_outside_bytes
                               ? Json(*pool->most_outside_bytes)
                               : of_card(&CardUsage::outside_bytes);
+  json["outside_by_kind"] = outside_kinds_json(usage);
+  json["nccl"] = nccl_json(facts);
   json["least_free_bytes"] = pool != nullptr ? value_or_null(pool->least_free_bytes) : Json();
   return json;
 }

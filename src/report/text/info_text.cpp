@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "report/text/heading/heading_text.h"
 #include "report/text/overview/completeness_text.h"
 #include "report/text/page.h"
 #include "report/text/text_format.h"
@@ -64,7 +65,7 @@ class InfoWriter : private text::Page {
 
   [[nodiscard]] std::string format_name() const {
     if (!info_.completeness.chapters.empty()) return "gpumemprof recording in chapters";
-    if (!info_.file.format_version) return "PyTorch memory snapshot";
+    if (!info_.file.format_version) return text::recording_kind(info_.kind);
     return fmt::format("gpumemprof recording, format version {}", *info_.file.format_version);
   }
 

@@ -86,7 +86,7 @@ struct ShownFrame {
 ShownFrame shown(const Store& store, FrameId id) {
   const Frame& frame = store.frame(id);
   return {printable(shown_file(store.text(frame.file), store.program_folder())),
-          fmt::format(":{}", frame.line), printable(store.text(frame.name))};
+          frame.line == 0 ? "" : fmt::format(":{}", frame.line), printable(store.text(frame.name))};
 }
 
 }  // namespace

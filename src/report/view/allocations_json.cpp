@@ -16,7 +16,7 @@ Json death_json(const AllocationSource& source, std::uint32_t event) {
 
 std::int64_t birth_ns(const AllocationSource& source, std::size_t row) {
   const std::uint32_t event = source.record.allocations.alloc_event[row];
-  return event == kNoEvent || !source.times.is_known()
+  return event == kNoEvent || !source.times.is_known() || source.shown_birth(row) == 0
              ? kUnknownTime
              : source.times.since_first(source.times.of_event(event));
 }
@@ -79,7 +79,9 @@ class Labels {
 }  // namespace
 
 std::uint64_t AllocationSource::shown_row(std::size_t row) const {
-  return numbers == nullptr ? row : numbers->first_row + row;
+  if (numbers == nullptr) return row;
+  const Position birth = shown_birth(row);
+  return birth > 0 ? birth : kOlderRow + record.allocations.address[row];
 }
 
 Position AllocationSource::shown_birth(std::size_t row) const {
@@ -137,7 +139,8 @@ std::string allocations_json(const AllocationSource& source, const AllocationPag
   return dump(json);
 }
 
-std::string allocation_json(const AllocationSource& source, AllocationId id) {
+std::string allocation_json(const AllocationSource& source, AllocationId id,
+                            const AllocationEnd* end) {
   const AllocationColumns& rows = source.record.allocations;
   const std::size_t row = id.index;
   const std::uint32_t freed = rows.free_requested_event[row];
@@ -168,7 +171,12 @@ std::string allocation_json(const AllocationSource& source, AllocationId id) {
                {"label", labels.texts[0]},
                {"frames", stack_frames(source.store, rows.stack[row])},
                {"forward_frames", stack_frames(source.store, forward_stack(source.record, row))}};
-  if (source.numbers != nullptr) json["goes_on"] = source.goes_on(row);
+  if (end != nullptr) {
+    json["death"] = end->death ? Json(*end->death) : Json();
+    json["reusable"] = end->reusable ? Json(*end->reusable) : Json();
+    json["death_ns"] = time_or_null(end->death_ns);
+    json["lifetime"] = end->lifetime;
+  }
   return dump(json);
 }
 

@@ -1,5 +1,7 @@
 #include "report/view/answer_shapes.h"
 
+#include "report/view/answers/shapes.h"
+
 namespace gpumemprof::view {
 namespace {
 
@@ -27,7 +29,9 @@ void add_recordings(std::vector<Shape>& shapes) {
         {"sources", "string[]", "What the numbers of sources stand for; empty: none is known."},
         {"is_long", "boolean",
          "Too long for memory: only what is live at a moment or in a short range can be listed.",
-         kOptional}}});
+         kOptional},
+        {"index_events", "number", "Then: the finest interval that its index knows.", kOptional},
+        {"listed_events", "number", "Then: the longest range that can be listed.", kOptional}}});
   shapes.push_back({"Completeness",
                     "As in the output of `gpumemprof report --json`, among much else.",
                     {{"what_is_missing", "string[]",
@@ -43,6 +47,32 @@ void add_recordings(std::vector<Shape>& shapes) {
                      {"completeness", "Completeness"},
                      {"devices", "DeviceMeta[]"}}});
   shapes.push_back({"Meta", "", {{"version", "string"}, {"files", "FileMeta[]"}}});
+}
+
+void add_leaks(std::vector<Shape>& shapes) {
+  shapes.push_back({"LeakSite",
+                    "A line whose memory grows; empty fields are null.",
+                    {{"file", "string | null"},
+                     {"line", "number | null"},
+                     {"function", "string | null"},
+                     {"is_backward", "boolean"},
+                     {"bytes_per_step", "number"},
+                     {"bytes", "number"},
+                     {"blocks", "number"},
+                     {"first_step", "number"},
+                     {"oldest_age_steps", "number"},
+                     {"source", "string"},
+                     {"held_by", "string | null"},
+                     {"advice", "string"},
+                     {"doubt", "string | null"},
+                     {"steps_to_oom", "number | null"}},
+                    "",
+                    true});
+  shapes.push_back({"ReportLeaks",
+                    "",
+                    {{"verdict", "string"}, {"lines", "number"}, {"sites", "LeakSite[]"}},
+                    "",
+                    true});
 }
 
 void add_report(std::vector<Shape>& shapes) {
@@ -90,6 +120,7 @@ void add_report(std::vector<Shape>& shapes) {
                      {"cause", "string"}},
                     "",
                     true});
+  add_leaks(shapes);
   shapes.push_back({"ReportDevice",
                     "",
                     {{"device", "string"},
@@ -100,6 +131,7 @@ void add_report(std::vector<Shape>& shapes) {
                      {"counters", "Record<string, number | null>"},
                      {"live_at_peak", "ReportStack[] | null"},
                      {"at", "ReportMoment"},
+                     {"leaks", "ReportLeaks | null"},
                      {"oom_reports", "ReportOom[]"}},
                     "",
                     true});
@@ -108,9 +140,11 @@ void add_report(std::vector<Shape>& shapes) {
                     {{"devices", "ReportDevice[]"}},
                     "",
                     true});
-  shapes.push_back({"Report",
-                    "The report as data and as text.",
-                    {{"report", "ReportData"}, {"text", "string"}}});
+  add_verdicts(shapes);
+  shapes.push_back(
+      {"Report",
+       "The report as data and as text, and its first sentences.",
+       {{"report", "ReportData"}, {"text", "string"}, {"verdicts", "DeviceVerdict[]"}}});
 }
 
 void add_timeline(std::vector<Shape>& shapes) {
@@ -118,11 +152,14 @@ void add_timeline(std::vector<Shape>& shapes) {
                     "Name, file, line, and 1 for the user's own code.",
                     {},
                     "[string, string, number, number]"});
-  shapes.push_back({"Group",
-                    "",
-                    {{"label", "string"},
-                     {"is_rest", "boolean"},
-                     {"frames", "FrameRow[]", "By stack.", kOptional}}});
+  shapes.push_back(
+      {"Group",
+       "",
+       {{"label", "string"},
+        {"is_rest", "boolean"},
+        {"is_undivided", "boolean",
+         "Of a long run: all memory where the timeline shows too much of it.", kOptional},
+        {"frames", "FrameRow[]", "By stack.", kOptional}}});
   shapes.push_back({"Groups", "", {{"by", "GroupBy"}, {"groups", "Group[]"}}});
   shapes.push_back({"TileAnswer",
                     "As sent: deltas from bucket to bucket.",
@@ -249,7 +286,6 @@ void add_allocations(std::vector<Shape>& shapes) {
                      {"requested", "number"},
                      {"birth", "number"},
                      {"death", "number | null"},
-                     {"goes_on", "boolean", "As in a list.", kOptional},
                      {"reusable", "number | null", "", kOptional},
                      {"birth_ns", "number | null"},
                      {"death_ns", "number | null", "", kOptional},
@@ -360,6 +396,9 @@ std::span<const Shape> answer_shapes() {
     add_timeline(shapes);
     add_moments(shapes);
     add_allocations(shapes);
+    add_steps(shapes);
+    add_advice(shapes);
+    add_range_shapes(shapes);
     add_standalone(shapes);
     return shapes;
   }();

@@ -30,5 +30,7 @@ struct Shape {
 };
 
 std::span<const Shape> answer_shapes();
+// Of these, what concerns ranges of a run and its pool under other settings.
+void add_range_shapes(std::vector<Shape>& shapes);
 
 }  // namespace gpumemprof::view

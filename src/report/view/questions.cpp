@@ -27,6 +27,12 @@ struct Choices<FlameBy> {
   static std::string_view name(FlameBy by) { return flame_by_name(by); }
 };
 template <>
+struct Choices<RangePart> {
+  static constexpr std::string_view kType = "RangePart";
+  static constexpr std::span<const RangePart> kValues = kRangeParts;
+  static std::string_view name(RangePart part) { return range_part_name(part); }
+};
+template <>
 struct Choices<Axis> {
   static constexpr std::string_view kType = "Axis";
   static constexpr Axis kValues[] = {Axis::event, Axis::time};
@@ -270,8 +276,8 @@ std::vector<QuestionFacts> question_table() {
 }
 
 std::vector<ChoiceFacts> choice_table() {
-  return {choice<GroupBy>(), choice<FlameBy>(), choice<Axis>(), choice<AllocationOrder>(),
-          choice<SortDirection>()};
+  return {choice<GroupBy>(),         choice<FlameBy>(),       choice<Axis>(),
+          choice<AllocationOrder>(), choice<SortDirection>(), choice<RangePart>()};
 }
 
 }  // namespace gpumemprof::view

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analysis/moment/flame.h"
+#include "analysis/range/range_rows.h"
 #include "analysis/table/allocation_query.h"
 #include "analysis/timeline/grouping.h"
 #include "analysis/timeline/timeline.h"
@@ -192,20 +193,69 @@ struct AllocationQuestion {
   }
 };
 
-// The allocations that take the most room on a screen that shows the positions [from, to).
-struct BandsQuestion {
-  static constexpr std::string_view kName = "bands";
-  static constexpr std::string_view kAnswer = "Allocations";
+// The allocations that are drawn as bands of their own on a screen that shows the positions
+// [from, to), each with its group.
+struct SinglesQuestion {
+  static constexpr std::string_view kName = "singles";
+  static constexpr std::string_view kAnswer = "Singles";
   DeviceName device;
   Position from = 0;
   Position to = 0;
+  GroupBy by = GroupBy::line;
+  Axis axis = Axis::event;
+  std::uint64_t least_bytes = 0;
+  std::int64_t least_length = 0;  // in what is visible: events, or nanoseconds
   std::size_t most = kMostBands;
   static void parameters(auto& self, auto& each) {
     device_parameters(self.device, each);
     each.required("from", self.from);
     each.required("to", self.to);
+    each.required("by", self.by);
+    each.required("axis", self.axis);
+    each.optional("least_bytes", self.least_bytes);
+    each.optional("least_length", self.least_length);
     each.optional("most", self.most, kMostBands);
   }
+};
+
+// What happened between two moments.
+struct RangeQuestion {
+  static constexpr std::string_view kName = "range";
+  static constexpr std::string_view kAnswer = "Range";
+  DeviceName device;
+  Position from = 0;
+  Position to = 0;
+  static void parameters(auto& self, auto& each) {
+    device_parameters(self.device, each);
+    each.required("from", self.from);
+    each.required("to", self.to);
+  }
+};
+
+// The same as a flame graph.
+struct RangeFlameQuestion {
+  static constexpr std::string_view kName = "range_flame";
+  static constexpr std::string_view kAnswer = "Flame";
+  DeviceName device;
+  Position from = 0;
+  Position to = 0;
+  RangePart part = RangePart::allocated;
+  FlameBy by = FlameBy::stack;
+  static void parameters(auto& self, auto& each) {
+    device_parameters(self.device, each);
+    each.required("from", self.from);
+    each.required("to", self.to);
+    each.required("part", self.part);
+    each.required("by", self.by);
+  }
+};
+
+// The same run under other settings of the allocator, simulated.
+struct SettingsQuestion {
+  static constexpr std::string_view kName = "settings";
+  static constexpr std::string_view kAnswer = "SimulatedSettings";
+  DeviceName device;
+  static void parameters(auto& self, auto& each) { device_parameters(self.device, each); }
 };
 
 // What is live at two moments, of one device or of two.
@@ -227,10 +277,44 @@ struct CompareQuestion {
   }
 };
 
-using Question = std::variant<MetaQuestion, ReportQuestion, GroupsQuestion, TileQuestion,
-                              SpansQuestion, OverlaysQuestion, MomentQuestion, GroupBytesQuestion,
-                              FlameQuestion, SegmentsQuestion, AllocationsQuestion,
-                              AllocationQuestion, BandsQuestion, CompareQuestion>;
+// The steps and phases of a run, and what each leaking line holds from step to step.
+struct StepsQuestion {
+  static constexpr std::string_view kName = "steps";
+  static constexpr std::string_view kAnswer = "StepsAnswer";
+  DeviceName device;
+  static void parameters(auto& self, auto& each) { device_parameters(self.device, each); }
+};
+
+// What each remedy would save, and the cheapest ones that fit into `fit` bytes.
+struct AdviceQuestion {
+  static constexpr std::string_view kName = "advice";
+  static constexpr std::string_view kAnswer = "AdviceAnswer";
+  DeviceName device;
+  std::optional<std::uint64_t> fit;
+  static void parameters(auto& self, auto& each) {
+    device_parameters(self.device, each);
+    each.optional("fit", self.fit);
+  }
+};
+
+// Remedies together, "checkpointing+autocast_bf16": what they save, and the run with them.
+struct TogetherQuestion {
+  static constexpr std::string_view kName = "together";
+  static constexpr std::string_view kAnswer = "TogetherAnswer";
+  DeviceName device;
+  std::string remedies;
+  static void parameters(auto& self, auto& each) {
+    device_parameters(self.device, each);
+    each.required("remedies", self.remedies);
+  }
+};
+
+using Question =
+    std::variant<MetaQuestion, ReportQuestion, GroupsQuestion, TileQuestion, SpansQuestion,
+                 OverlaysQuestion, MomentQuestion, GroupBytesQuestion, FlameQuestion,
+                 SegmentsQuestion, AllocationsQuestion, AllocationQuestion, SinglesQuestion,
+                 RangeQuestion, RangeFlameQuestion, SettingsQuestion, CompareQuestion,
+                 StepsQuestion, AdviceQuestion, TogetherQuestion>;
 
 // An Error for an unknown name, and for a parameter that is missing or invalid. Parameters that the
 // question does not have are ignored.

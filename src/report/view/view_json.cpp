@@ -47,7 +47,11 @@ Json device_json(const Store& store, const DeviceMeta& device) {
     for (std::size_t source = 0; source < kMemorySourceCount; ++source)
       json["sources"].push_back(memory_source_name(static_cast<MemorySource>(source)));
   }
-  if (device.is_long) json["is_long"] = true;
+  if (device.is_long) {
+    json["is_long"] = true;
+    json["index_events"] = device.index_events;
+    json["listed_events"] = device.listed_events;
+  }
   return json;
 }
 
@@ -79,6 +83,8 @@ std::string_view span_kind_name(SpanKind kind) {
 }
 
 std::string group_label(const Store& store, const Grouping& grouping, const Group& group) {
+  if (group.is_undivided) return "not divided at this zoom";
+  if (group.is_rest && group.members == 0) return "others";
   if (group.is_rest) return text::counted(group.members, "other");
   if (!group.name.empty()) return shown(group.name);
   const std::string label = grouping.by == GroupBy::stack
@@ -106,14 +112,17 @@ std::string meta_json(const std::vector<FileMeta>& files, std::string_view versi
   return dump(json);
 }
 
-std::string report_json(std::string_view overview_json, std::string_view overview_text) {
-  return fmt::format(R"({{"report":{},"text":{}}})", overview_json, dump(Json(overview_text)));
+std::string report_json(std::string_view overview_json, std::string_view overview_text,
+                        std::string_view verdicts) {
+  return fmt::format(R"({{"report":{},"text":{},"verdicts":{}}})", overview_json,
+                     dump(Json(overview_text)), verdicts);
 }
 
 std::string groups_json(const Store& store, const Grouping& grouping) {
   Json groups = Json::array();
   for (const Group& group : grouping.groups) {
     groups.push_back({{"label", group_label(store, grouping, group)}, {"is_rest", group.is_rest}});
+    if (group.is_undivided) groups.back()["is_undivided"] = true;
     if (!group.stack.is_none()) groups.back()["frames"] = stack_frames(store, group.stack);
   }
   return dump({{"by", group_by_name(grouping.by)}, {"groups", groups}});

@@ -17,6 +17,7 @@
 #include "analysis/completeness/completeness.h"
 #include "analysis/moment/flame.h"
 #include "analysis/moment/pool_state.h"
+#include "analysis/range/range_changes.h"
 #include "analysis/table/allocation_query.h"
 #include "analysis/timeline/overlays.h"
 #include "analysis/timeline/spans.h"
@@ -39,6 +40,8 @@ struct DeviceMeta {
   // Too long for memory: moments are read from the file when they are asked for, and only what is
   // live at a moment, or in a short range, can be listed.
   bool is_long = false;
+  std::uint64_t index_events = 0;   // then: the finest interval of its index
+  std::uint64_t listed_events = 0;  // the longest range that can be listed
 };
 struct FileMeta {
   std::string path;
@@ -48,8 +51,9 @@ struct FileMeta {
 };
 std::string meta_json(const std::vector<FileMeta>& files, std::string_view version);
 
-// The report twice: as data and as text.
-std::string report_json(std::string_view overview_json, std::string_view overview_text);
+// The report twice, as data and as text, and its first sentences as JSON.
+std::string report_json(std::string_view overview_json, std::string_view overview_text,
+                        std::string_view verdicts);
 
 std::string groups_json(const Store& store, const Grouping& grouping);
 std::string tile_json(const Tile& tile);
@@ -80,11 +84,13 @@ std::string moment_json(const MomentFacts& facts);
 // Many of them, in order, one for each bucket of a level of the axis of events.
 std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments);
 
-// A device's allocations as reported to the page.
-// If it is a part of a run, rows and positions are shown as those of the run.
+// A device's allocations as reported to the page. If it is a part of a run, positions are shown as
+// those of the run, and a row as the position at which it was allocated: so it has the same number
+// in every part. What is older than the run has its address behind kOlderRow; browsers' numbers are
+// exact up to 2^53.
+inline constexpr std::uint64_t kOlderRow = std::uint64_t{1} << 52U;
 struct ShownNumbers {
   ExcerptRange range;
-  std::uint64_t first_row = 0;
   // Event of the lead-in → event of the run (kNoEvent: older than the run), in order.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> births;
 };
@@ -98,15 +104,65 @@ struct AllocationSource {
   [[nodiscard]] Position shown_birth(std::size_t row) const;
   // None: it is never freed, or after the part.
   [[nodiscard]] std::optional<Position> shown_death(std::uint32_t event) const;
-  // It is live where the part ends: what becomes of it does not show.
+  // It is live where the part ends: what becomes of it does not show here.
   [[nodiscard]] bool goes_on(std::size_t row) const;
 };
 std::string allocations_json(const AllocationSource& source, const AllocationPage& page);
-std::string allocation_json(const AllocationSource& source, AllocationId row);
+// What became of an allocation after the part of the run in which it was made.
+struct AllocationEnd {
+  std::optional<Position> death;  // none: it is never freed
+  std::optional<Position> reusable;
+  std::int64_t death_ns = kUnknownTime;  // since the first event
+  std::int64_t lifetime = 0;             // as lifetime_of
+};
+// `end`: if that is not in the source.
+std::string allocation_json(const AllocationSource& source, AllocationId row,
+                            const AllocationEnd* end = nullptr);
 std::string segments_json(const AllocationSource& source, const Grouping& grouping,
                           const PoolState& map, Position position);
 std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
                          std::size_t most_groups);
+
+// Allocations that are drawn as bands of their own, in order of birth.
+struct Singles {
+  struct Row {
+    std::uint64_t row = 0;
+    std::uint64_t size_bytes = 0;
+    std::uint64_t requested_bytes = 0;
+    Position birth = 0;
+    std::optional<Position> death;
+    std::uint8_t group = 0;
+    std::uint64_t stream_handle = 0;
+  };
+  std::vector<Row> rows;
+  std::optional<std::uint64_t> matches;
+  std::uint32_t spacing = 0;  // see answer_shapes.cpp
+};
+std::string singles_json(const Singles& singles);
+
+struct RangeFacts {
+  Position from = 0;
+  Position to = 0;
+  std::uint64_t from_bytes = 0;
+  std::uint64_t to_bytes = 0;
+  Position peak_position = 0;
+  std::uint64_t peak_bytes = 0;
+};
+std::string range_json(const Store& store, const RangeFacts& facts, const RangeChanges& changes);
+
+// The same run under other settings of the allocator.
+struct SimulatedSettings {
+  struct Run {
+    std::string alloc_conf;
+    std::uint64_t peak_reserved_bytes = 0;
+    std::uint64_t ooms = 0;
+    bool is_recorded = false;
+  };
+  std::vector<Run> runs;
+  bool is_exact = false;
+  std::string why_not;  // empty: it was simulated
+};
+std::string settings_json(const SimulatedSettings& settings);
 
 // Of many allocations at once: each distinct stack as a list of frames.
 std::string stacks_json(const Store& store, std::span<const StackId> stacks);

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "report/text/text_format.h"
+#include "session/excerpt/indexed_part.h"
 #include "session/excerpt/long_file.h"
+#include "session/excerpt/made_index.h"
 #include "session/excerpt/part_source.h"
 
 namespace gpumemprof {
@@ -24,98 +27,104 @@ struct StepEvents {
   std::uint32_t end = 0;
 };
 
-// The events of steps [first, last]; none: there are no such steps.
-std::optional<StepEvents> events_of_steps(const Survey::Result& found, std::uint32_t first,
-                                          std::uint32_t last) {
-  const std::vector<PhaseSpan>& spans = found.spans;
-  const auto begin = std::ranges::lower_bound(spans, first, {}, &PhaseSpan::step);
-  const auto end = std::ranges::upper_bound(spans, last, {}, &PhaseSpan::step);
-  if (begin == end) return std::nullopt;
-  return StepEvents{begin->first_event, end == spans.end() ? found.events : end->first_event};
-}
+// A device of the run.
+class PartFinder {
+ public:
+  PartFinder(const RunOutline& run, const std::string& path, DeviceIndex index)
+      : run_(run), path_(path), index_(index), device_(run.device(index)) {}
 
-std::uint32_t step_at(const std::vector<PhaseSpan>& spans, std::uint32_t event) {
-  const auto after = std::ranges::upper_bound(spans, event, {}, &PhaseSpan::first_event);
-  return after == spans.begin() ? 0 : std::prev(after)->step;
-}
-
-ExcerptRange range_of(const Survey::Result& found, std::uint32_t from, std::uint32_t to) {
-  ExcerptRange range;
-  range.from = from;
-  range.to = to;
-  range.run_events = found.events;
-  range.last_step = step_at(found.spans, to - 1);
-  range.first_step = std::min(std::max(step_at(found.spans, from), 1U), range.last_step);
-  range.run_start_ns = found.extent.first_time_ns;
-  return range;
-}
-
-ExcerptRange around_peak(const Survey::Result& found) {
-  const std::uint32_t peak = found.replay.peak_event == kNoEvent ? 0 : found.replay.peak_event;
-  const std::uint32_t last_step = found.spans.empty() ? 0 : found.spans.back().step;
-  StepEvents events{peak - std::min(peak, kEventsAround),
-                    std::min(found.events, peak + kEventsAround)};
-  if (last_step > 0) {
-    const std::uint32_t step = step_at(found.spans, peak);
-    const std::uint32_t first = step > kStepsBefore ? step - kStepsBefore : std::min(step, 1U);
-    events = events_of_steps(found, first, step + kStepsAfter).value_or(events);
-  }
-  // Steps without end: as much as may be held, the peak in it.
-  const std::uint32_t half = kMostExcerptEvents / 2;
-  events.first = std::max(events.first, peak - std::min(peak, half));
-  events.end = std::min(events.end, peak + half);
-  ExcerptRange range = range_of(found, events.first, events.end);
-  range.is_around_peak = true;
-  return range;
-}
-
-DeviceIndex highest_peak(const WindowedRun& run) {
-  const std::vector<DeviceIndex> devices = run.devices();
-  return *std::ranges::max_element(devices, {}, [&](DeviceIndex device) {
-    return run.found(device)->replay.peak.allocated_bytes;
-  });
-}
-
-Result<ExcerptRange> part_of_device(const WindowedRun& run, const std::string& path,
-                                    const AskedPart& asked, DeviceIndex device) {
-  const Survey::Result& found = *run.found(device);
-  const std::string name = run.store().device_name(device);
-  switch (asked.kind) {
-    case AskedPart::Kind::peak:
-      return around_peak(found);
-    case AskedPart::Kind::events:
-      if (asked.first >= asked.last || asked.last > found.events)
-        return outside(path,
+  [[nodiscard]] Result<ExcerptRange> find(const AskedPart& asked) const {
+    switch (asked.kind) {
+      case AskedPart::Kind::peak:
+        return around_peak();
+      case AskedPart::Kind::events:
+        if (asked.first < asked.last && asked.last <= device_.events)
+          return range_of(asked.first, asked.last);
+        return outside(path_,
                        "the events " + std::to_string(asked.first) + ":" +
-                           std::to_string(asked.last) + " are not in the run: " + name + " has " +
-                           std::to_string(found.events) + " events",
-                       "ask for events between 0 and " + std::to_string(found.events));
-      return range_of(found, asked.first, asked.last);
-    case AskedPart::Kind::steps:
-      break;
+                           std::to_string(asked.last) + " are not in the run: " + device_.name +
+                           " has " + text::counted(device_.events, "event"),
+                       "ask for events between 0 and " + std::to_string(device_.events));
+      case AskedPart::Kind::steps:
+        break;
+    }
+    const std::uint32_t steps = device_.last_step;
+    const std::optional<StepEvents> events = events_of_steps(asked.first, asked.last);
+    if (!events || asked.first > asked.last || asked.last > steps)
+      return outside(path_,
+                     "the steps " + std::to_string(asked.first) + ":" + std::to_string(asked.last) +
+                         " are not in the run: " + device_.name + " has " +
+                         text::counted(steps, "step"),
+                     steps == 0   ? "ask for events instead"
+                     : steps == 1 ? "ask for --steps 1:1"
+                                  : "ask for steps between 1 and " + std::to_string(steps));
+    return range_of(events->first, events->end);
   }
-  const std::uint32_t steps = found.spans.empty() ? 0 : found.spans.back().step;
-  const std::optional<StepEvents> events = events_of_steps(found, asked.first, asked.last);
-  if (!events || asked.first > asked.last || asked.last > steps)
-    return outside(path,
-                   "the steps " + std::to_string(asked.first) + ":" + std::to_string(asked.last) +
-                       " are not in the run: " + name + " has " + std::to_string(steps) + " steps",
-                   steps == 0 ? "ask for events instead"
-                              : "ask for steps between 1 and " + std::to_string(steps));
-  return range_of(found, events->first, events->end);
+
+ private:
+  // The events of steps [first, last]; none: there are no such steps.
+  [[nodiscard]] std::optional<StepEvents> events_of_steps(std::uint32_t first,
+                                                          std::uint32_t last) const {
+    const StepEvents events{
+        run_.begin_of_step(index_, first),
+        last == kNoEvent ? device_.events : run_.begin_of_step(index_, last + 1)};
+    if (events.first >= events.end) return std::nullopt;
+    return events;
+  }
+
+  [[nodiscard]] ExcerptRange range_of(std::uint32_t from, std::uint32_t to) const {
+    ExcerptRange range;
+    range.from = from;
+    range.to = to;
+    range.run_events = device_.events;
+    range.last_step = run_.step_at(index_, to - 1);
+    range.first_step = std::min(std::max(run_.step_at(index_, from), 1U), range.last_step);
+    range.run_start_ns = device_.first_time_ns;
+    return range;
+  }
+
+  [[nodiscard]] ExcerptRange around_peak() const {
+    const std::uint32_t peak = device_.peak_event == kNoEvent ? 0 : device_.peak_event;
+    StepEvents events{peak - std::min(peak, kEventsAround),
+                      peak + std::min(device_.events - peak, kEventsAround)};
+    if (device_.last_step > 0) {
+      const std::uint32_t step = run_.step_at(index_, peak);
+      const std::uint32_t first = step > kStepsBefore ? step - kStepsBefore : std::min(step, 1U);
+      events = events_of_steps(first, step + kStepsAfter).value_or(events);
+    }
+    // Steps without end: as much as may be held, the peak in it.
+    const std::uint32_t half = kMostExcerptEvents / 2;
+    events.first = std::max(events.first, peak - std::min(peak, half));
+    events.end = std::min(events.end, peak + std::min(device_.events - peak, half));
+    ExcerptRange range = range_of(events.first, events.end);
+    range.is_around_peak = true;
+    return range;
+  }
+
+  const RunOutline& run_;
+  const std::string& path_;
+  DeviceIndex index_;
+  DeviceOutline device_;
+};
+
+DeviceIndex highest_peak(const RunOutline& run) {
+  const std::vector<DeviceIndex> devices = run.devices();
+  return *std::ranges::max_element(
+      devices, {}, [&](DeviceIndex device) { return run.device(device).peak_bytes; });
 }
 
 }  // namespace
 
-Result<std::map<DeviceIndex, ExcerptRange>> find_part(const WindowedRun& run,
+Result<std::map<DeviceIndex, ExcerptRange>> find_part(const RunOutline& run,
                                                       const std::string& path,
                                                       const AskedPart& asked) {
   std::map<DeviceIndex, ExcerptRange> ranges;
   std::vector<DeviceIndex> devices;
   std::string known;
   for (const DeviceIndex device : run.devices()) {
-    known += (known.empty() ? "" : ", ") + run.store().device_name(device);
-    if (run.found(device)->events == 0 || (asked.device && *asked.device != device)) continue;
+    const DeviceOutline outline = run.device(device);
+    known += (known.empty() ? "" : ", ") + outline.name;
+    if (outline.events == 0 || (asked.device && *asked.device != device)) continue;
     devices.push_back(device);
   }
   if (devices.empty() && asked.device) return no_such_device(path, *asked.device, known);
@@ -125,7 +134,7 @@ Result<std::map<DeviceIndex, ExcerptRange>> find_part(const WindowedRun& run,
   if (asked.kind == AskedPart::Kind::events) devices = {asked.device.value_or(highest_peak(run))};
   std::uint64_t events = 0;
   for (const DeviceIndex device : devices) {
-    const Result<ExcerptRange> range = part_of_device(run, path, asked, device);
+    const Result<ExcerptRange> range = PartFinder(run, path, device).find(asked);
     if (!range) return range.error();
     ranges.emplace(device, range.value());
     events += range.value().to - range.value().from;
@@ -155,7 +164,10 @@ std::uint64_t memory_of_whole(const std::string& path) {
   return failed ? 0 : bytes * kMemoryPerFileByte;
 }
 
-Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
+namespace {
+
+// By two passes.
+Result<std::shared_ptr<const Recording>> read_excerpt(const std::string& path,
                                                       const AskedPart& asked,
                                                       const OpenOptions& options) {
   std::uint64_t passes = 0;
@@ -176,11 +188,32 @@ Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
   const Result<bool> surveyed = run.survey();
   if (!surveyed) return surveyed.error();
   if (!surveyed.value()) return std::shared_ptr<const Recording>();
-  const auto ranges = find_part(run, path, asked);
+  const auto ranges = find_part(SurveyedOutline(run), path, asked);
   if (!ranges) return ranges.error();
   Result<std::vector<RunPart>> parts = run.take_parts(ranges.value());
   if (!parts) return parts.error();
   return recording_of(run.store(), std::move(parts).value(), path);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
+                                                      const AskedPart& asked,
+                                                      const OpenOptions& options) {
+  if (!is_long_recording(path) || forced_window()) return read_excerpt(path, asked, options);
+  IndexState state = IndexState::missing;
+  std::unique_ptr<RunIndex> index = RunIndex::open(path, state);
+  if (index == nullptr && make_index(path, options)) index = RunIndex::open(path, state);
+  if (index == nullptr) return read_excerpt(path, asked, options);
+  const IndexOutline outline(*index);
+  const auto ranges = find_part(outline, path, asked);
+  // What an index cannot say, the recording can.
+  if (outline.is_damaged()) return read_excerpt(path, asked, options);
+  if (!ranges) return ranges.error();
+  Result<std::shared_ptr<const Recording>> opened = open_parts(*index, path, ranges.value());
+  if (!opened && opened.error().code == ErrorCode::bad_input)
+    return read_excerpt(path, asked, options);
+  return opened;
 }
 
 }  // namespace gpumemprof

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "event/excerpt.h"
+#include "session/excerpt/run_outline.h"
 #include "session/recording.h"
 #include "windows/windowed_run.h"
 
@@ -33,7 +34,7 @@ struct AskedPart {
 inline constexpr std::uint32_t kMostExcerptEvents = 12'000'000;
 
 // Where in the run the part is, by device. An Error if it is not in the run.
-Result<std::map<DeviceIndex, ExcerptRange>> find_part(const WindowedRun& run,
+Result<std::map<DeviceIndex, ExcerptRange>> find_part(const RunOutline& run,
                                                       const std::string& path,
                                                       const AskedPart& asked);
 
@@ -47,8 +48,9 @@ bool is_long_recording(const std::string& path);
 // What reading a recording whole takes, roughly; 0: unknown.
 std::uint64_t memory_of_whole(const std::string& path);
 
-// Reads the recording in windows, whatever its length. Null if it must be read whole: the state at
-// its start is not known.
+// Opened at the checkpoints of the recording's index, which is made if there is none; where none
+// can be, and of a short recording, by two passes over it. Null if it must be read whole: the state
+// at its start is not known.
 Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
                                                       const AskedPart& asked,
                                                       const OpenOptions& options = {});

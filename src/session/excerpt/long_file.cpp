@@ -1,5 +1,6 @@
 #include "session/excerpt/long_file.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -38,6 +39,11 @@ std::optional<WindowSizes> window_sizes(const std::string& path) {
   const Result<std::size_t> read = file.value()->read(start);
   if (!read || !looks_like_trace(std::span(start).first(read.value()))) return std::nullopt;
   WindowSizes sizes;
+  // The longer a run, the more steps and leaked memory there are to remember: the window leaves
+  // them room.
+  constexpr std::uint64_t kBytesPerEventLess = 6144;
+  sizes.events -= static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(file.value()->size_bytes() / kBytesPerEventLess, sizes.events / 2));
   const std::optional<std::uint32_t> forced = forced_window();
   if (forced) sizes.events = *forced;
   if (!forced && file.value()->size_bytes() < kLongFileBytes) return std::nullopt;

@@ -172,9 +172,15 @@ void PartSource::deliver_annotations(EventSink& sink) const {
   for (const RunPart& part : parts_) {
     if (!part.events.empty()) last_ns = std::max(last_ns, part.events.time_ns.back());
   }
-  for (const Annotation& annotation : store_.annotations()) {
-    if (annotation.time_ns <= last_ns) sink.add_annotation(annotation);
-  }
+  const auto deliver = [&](const std::vector<Annotation>& annotations) {
+    for (const Annotation& annotation : annotations) {
+      if (annotation.time_ns <= last_ns) sink.add_annotation(annotation);
+    }
+  };
+  const bool are_in_parts =
+      std::ranges::any_of(parts_, [](const RunPart& part) { return !part.annotations.empty(); });
+  if (!are_in_parts) deliver(store_.annotations());
+  for (const RunPart& part : parts_) deliver(part.annotations);
 }
 
 }  // namespace gpumemprof

@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <vector>
 
+#include "event/sinks/forwarding_sink.h"
 #include "session/recording.h"
+#include "trace/writer.h"
 
 namespace gpumemprof {
 namespace {
 
-class Scan final : public EventSink {
+// Keeps what is said about the run, and counts its events.
+class Scan final : public ForwardingSink {
  public:
-  StringId add_string(std::string_view text) override { return store_.add_string(text); }
-  [[nodiscard]] std::string_view text(StringId id) const override { return store_.text(id); }
-  FrameId add_frame(const Frame& frame) override { return store_.add_frame(frame); }
-  StackId add_stack(StackId caller, FrameId frame) override {
-    return store_.add_stack(caller, frame);
-  }
-  std::uint32_t add_stream(std::uint64_t handle) override { return store_.add_stream(handle); }
-  std::uint32_t add_pool(PoolId pool) override { return store_.add_pool(pool); }
+  Scan() : ForwardingSink(store_) {}
+
   void add_events(DeviceIndex device, EventColumns&& events) override {
     Device& known = devices_[device];
     DeviceExtent& extent = known.extent;
@@ -45,9 +42,6 @@ class Scan final : public EventSink {
   }
   void add_labelling(const Labelling& labelling) override { devices_[labelling.device]; }
   void add_phase_mark(const PhaseMark& mark) override { devices_[mark.device]; }
-  void add_module(const ModuleLabel& module) override { store_.add_module(module); }
-  void set_settings(const AllocatorSettings& settings) override { store_.set_settings(settings); }
-  void set_origin(const Origin& origin) override { store_.set_origin(origin); }
 
   [[nodiscard]] const Store& store() const { return store_; }
   [[nodiscard]] std::vector<CountedDevice> counted() {
@@ -76,6 +70,44 @@ class Scan final : public EventSink {
   std::uint32_t label_sets_ = 0;
 };
 
+// Passes the run on to a file. Its ids are the file's: the scan gets nothing that has one.
+class Copy final : public ForwardingSink {
+ public:
+  Copy(TraceWriter& writer, Scan& scan) : ForwardingSink(writer), writer_(writer), scan_(scan) {}
+
+  void add_events(DeviceIndex device, EventColumns&& events) override {
+    writer_.append_events(device, events);
+    scan_.add_events(device, std::move(events));
+  }
+  void add_lost_events(const LostEvents& lost) override {
+    to_.add_lost_events(lost);
+    scan_.add_lost_events(lost);
+  }
+  void add_sample(const DeviceSample& sample) override {
+    to_.add_sample(sample);
+    scan_.add_sample(sample);
+  }
+  void set_settings(const AllocatorSettings& settings) override {
+    to_.set_settings(settings);
+    scan_.set_settings(settings);
+  }
+  void set_origin(const Origin& origin) override {
+    to_.set_origin(origin);
+    scan_.set_origin(origin);
+  }
+
+ private:
+  TraceWriter& writer_;
+  Scan& scan_;
+};
+
+ScannedRun scanned(Scan& scan, const FileInfo& file) {
+  ScannedRun run;
+  run.info = find_info(scan.store(), file, scan.counted());
+  run.cut = cut_in(scan.store().origin(), file.path);
+  return run;
+}
+
 }  // namespace
 
 Result<ScannedRun> scan_run(const FileInfo& file, const OpenOptions& options) {
@@ -84,10 +116,28 @@ Result<ScannedRun> scan_run(const FileInfo& file, const OpenOptions& options) {
   Scan scan;
   const Status delivered = source.value()->deliver(scan);
   if (!delivered) return delivered.error();
-  ScannedRun run;
-  run.info = find_info(scan.store(), file, scan.counted());
-  run.cut = cut_in(scan.store().origin(), file.path);
-  return run;
+  return scanned(scan, file);
+}
+
+Result<ScannedRun> copy_run(const FileInfo& file, const OpenOptions& options,
+                            const std::string& output, FileSink::Existing existing) {
+  const Result<std::unique_ptr<EventSource>> source = open_source(file.path, options);
+  if (!source) return source.error();
+  TraceOptions written;
+  written.existing = existing;
+  written.appears = FileSink::Appears::when_closed;
+  // What the run is becomes known while it is read.
+  written.waits_for_events = true;
+  const Result<std::unique_ptr<TraceWriter>> writer =
+      TraceWriter::open(output, Origin(), AllocatorSettings(), written);
+  if (!writer) return writer.error();
+  Scan scan;
+  Copy copy(*writer.value(), scan);
+  const Status delivered = source.value()->deliver(copy);
+  if (!delivered) return delivered.error();
+  const Status closed = writer.value()->close(scan.store().origin().ending.value_or(Ending()));
+  if (!closed) return closed.error();
+  return scanned(scan, file);
 }
 
 }  // namespace gpumemprof

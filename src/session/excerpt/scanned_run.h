@@ -1,5 +1,5 @@
 // ScannedRun: what a recording says about itself, in memory that does not grow with its length: its
-// events are counted and forgotten.
+// events are counted and forgotten, or written to another file.
 #pragma once
 
 #include <map>
@@ -17,5 +17,8 @@ struct ScannedRun {
 };
 
 Result<ScannedRun> scan_run(const FileInfo& file, const OpenOptions& options);
+// The same, and writes it to another .gmp file while it is read.
+Result<ScannedRun> copy_run(const FileInfo& file, const OpenOptions& options,
+                            const std::string& output, FileSink::Existing existing);
 
 }  // namespace gpumemprof

@@ -10,8 +10,8 @@
 namespace gpumemprof {
 namespace {
 
-Result<std::string> summarise(const std::string& recording) {
-  Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(recording);
+Result<std::string> summarise(const std::string& recording, bool is_running) {
+  Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(recording, {}, is_running);
   if (!run) return run.error();
   Result<Overview> overview = run.value()->overview();
   if (!overview) return overview.error();
@@ -34,9 +34,9 @@ Result<std::string> summarise(const std::string& recording) {
 
 }  // namespace
 
-Result<std::string> rank_summary(const std::string& recording) {
+Result<std::string> rank_summary(const std::string& recording, bool is_running) {
   try {
-    return summarise(recording);
+    return summarise(recording, is_running);
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::environment, "this machine does not have enough memory to read it",
                  recording, "read it on a machine with more memory"};

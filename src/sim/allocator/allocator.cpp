@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "event/split_rule.h"
+#include "event/rules/split_rule.h"
 
 namespace gpumemprof::sim {
 namespace {

@@ -1,6 +1,6 @@
 #include "trace/content/annotations.h"
 
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 #include "trace/content/device.h"
 #include "trace/format.h"
 

@@ -79,79 +79,79 @@ bool EventDecoder::take_columns(InBytes& head, std::size_t count) {
   return head.is_spent() && operations_.size() <= count && operations_.size() >= (count + 1) / 2;
 }
 
+// Everything that an event changes is local, so that the compiler need not store it each time.
 bool EventDecoder::decode_operations(EventColumns& events, std::size_t count,
                                      unsigned address_shift) {
-  anchors_.clear();
   sizes_.clear();
-  last_address_ = 0;
-  last_stream_ = 0;
-  InBytes& stacks = column(EventColumn::stack);
+  if (anchors_.size() < count) anchors_.resize(count);
+  std::size_t anchors = 0;
+  std::uint64_t last_address = 0;
+  std::uint32_t last_stream = 0;
+  InBytes stacks = column(EventColumn::stack);
+  InBytes distances = column(EventColumn::distance);
+  InBytes addresses = column(EventColumn::address);
+  InBytes sizes = column(EventColumn::size);
+  const std::vector<std::uint32_t>& streams = definitions_.streams();
   IdWalk walk(definitions_.stacks().size());
+  const auto take_size = [&] {
+    const std::uint64_t row = sizes.below(sizes_.size() + 1);
+    if (row < sizes_.size()) return sizes_[row];
+    return sizes_.emplace_back(sizes.varint());
+  };
   Event event;
+  std::uint32_t row = 0;
   for (const std::uint8_t operation : operations_) {
     const std::uint8_t action = operation & kActionMask;
     const bool is_pair = (operation & kPair) != 0;
+    const bool is_same = (operation & kSame) != 0;
     event.action = static_cast<Action>(action);
-    if (action >= kActionCount || events.size() + (is_pair ? 2 : 1) > count) return false;
+    if (action >= kActionCount || row + (is_pair ? 2U : 1U) > count) return false;
     if (is_pair && event.action != Action::free_requested) return false;
-    if (!decode_place(events, operation, address_shift, event)) return false;
+    if ((operation & kByReference) != 0) {
+      const std::uint64_t distance = distances.varint();
+      if (distance == 0 || distance > anchors) return false;
+      const std::uint32_t anchor = anchors_[anchors - distance];
+      event.address = events.address[anchor];
+      event.stream = events.stream[anchor];
+      event.size_bytes = is_same ? events.size_bytes[anchor] : take_size();
+      if (event.action != Action::free_requested && event.action != Action::free_completed)
+        anchors_[anchors++] = row;
+    } else {
+      anchors_[anchors++] = row;
+      last_address += static_cast<std::uint64_t>(addresses.signed_varint());
+      event.address = last_address << address_shift;
+      event.size_bytes = take_size();
+      if (!is_same)
+        last_stream = static_cast<std::uint32_t>(column(EventColumn::stream).below(streams.size()));
+      // Also covers the case where no stream was defined at all.
+      if (last_stream >= streams.size()) return false;
+      event.stream = streams[last_stream];
+    }
     if ((operation & kSameStack) == 0) {
       const std::uint64_t code = stacks.varint();
-      std::size_t row = 0;
-      if (code != 0 && !walk.take(code, row)) return false;
-      event.stack = code == 0 ? StackId() : definitions_.stacks()[row];
+      std::size_t stack = 0;
+      if (code != 0 && !walk.take(code, stack)) return false;
+      event.stack = code == 0 ? StackId() : definitions_.stacks()[stack];
     }
     push_place(events, event);
+    ++row;
     if (!is_pair) continue;
     event.action = Action::free_completed;
     push_place(events, event);
+    ++row;
   }
   column(EventColumn::operation) = InBytes();
-  return events.size() == count && stacks.ok();
+  column(EventColumn::stack) = stacks;
+  column(EventColumn::distance) = distances;
+  column(EventColumn::address) = addresses;
+  column(EventColumn::size) = sizes;
+  return row == count && stacks.ok();
 }
 
-bool EventDecoder::decode_place(EventColumns& events, std::uint8_t operation,
-                                unsigned address_shift, Event& event) {
-  const bool is_same = (operation & kSame) != 0;
-  const bool is_free =
-      event.action == Action::free_requested || event.action == Action::free_completed;
-  const auto row = static_cast<std::uint32_t>(events.size());
-  if ((operation & kByReference) != 0) {
-    const std::uint64_t distance = column(EventColumn::distance).varint();
-    if (distance == 0 || distance > anchors_.size()) return false;
-    const std::uint32_t anchor = anchors_[anchors_.size() - distance];
-    event.address = events.address[anchor];
-    event.stream = events.stream[anchor];
-    event.size_bytes = is_same ? events.size_bytes[anchor] : take_size();
-    if (!is_free) anchors_.push_back(row);
-    return true;
-  }
-  anchors_.push_back(row);
-  last_address_ += static_cast<std::uint64_t>(column(EventColumn::address).signed_varint());
-  event.address = last_address_ << address_shift;
-  event.size_bytes = take_size();
-  if (!is_same)
-    last_stream_ = static_cast<std::uint32_t>(
-        column(EventColumn::stream).below(definitions_.streams().size()));
-  // Also covers the case where no stream was defined at all.
-  if (last_stream_ >= definitions_.streams().size()) return false;
-  event.stream = definitions_.streams()[last_stream_];
-  return true;
-}
-
-std::uint64_t EventDecoder::take_size() {
-  InBytes& bytes = column(EventColumn::size);
-  const std::uint64_t row = bytes.below(sizes_.size() + 1);
-  if (row < sizes_.size()) return sizes_[row];
-  sizes_.push_back(bytes.varint());
-  return sizes_.back();
-}
-
-std::uint64_t EventDecoder::take_time_step() {
-  std::uint64_t step = 0;
-  unsigned shift = 0;
-  for (const EventColumn plane :
-       {EventColumn::time_low, EventColumn::time_middle, EventColumn::time_high}) {
+std::uint64_t EventDecoder::rest_of_time_step(std::uint64_t low_bits) {
+  std::uint64_t step = low_bits & 0x7F;
+  unsigned shift = 7;
+  for (const EventColumn plane : {EventColumn::time_middle, EventColumn::time_high}) {
     const std::uint64_t bits = column(plane).byte();
     step |= (bits & 0x7F) << shift;
     if (bits < 0x80) return step;
@@ -167,14 +167,19 @@ bool EventDecoder::decode_times(EventColumns& events, std::uint64_t mode, std::i
     return true;
   }
   InBytes& has_time = column(EventColumn::has_time);
+  InBytes low = column(EventColumn::time_low);
+  InBytes pair = column(EventColumn::pair_time);
   auto time = static_cast<std::uint64_t>(first_ns);
+  const auto take_step = [&] {
+    const std::uint64_t bits = low.byte();
+    return bits < 0x80 ? bits : rest_of_time_step(bits);
+  };
   const auto push = [&](bool is_second) {
     if (mode == 2 && has_time.byte() == 0) {
       events.time_ns.push_unchecked(kUnknownTime);
       return;
     }
-    const std::uint64_t step =
-        is_second ? column(EventColumn::pair_time).varint() : take_time_step();
+    const std::uint64_t step = is_second ? pair.varint() : take_step();
     time += static_cast<std::uint64_t>(unzigzag(step)) * static_cast<std::uint64_t>(unit_ns);
     events.time_ns.push_unchecked(static_cast<std::int64_t>(time));
   };
@@ -182,12 +187,14 @@ bool EventDecoder::decode_times(EventColumns& events, std::uint64_t mode, std::i
     push(false);
     if ((operation & kPair) != 0) push(true);
   }
+  column(EventColumn::time_low) = low;
+  column(EventColumn::pair_time) = pair;
   return true;
 }
 
 // Modules are named later, if at all: any number below the limit is valid.
 bool EventDecoder::decode_modules(Column<std::uint32_t>& modules, std::size_t count) {
-  InBytes& bytes = column(EventColumn::module);
+  InBytes bytes = column(EventColumn::module);
   if (bytes.left() == 0) return true;
   IdWalk walk(kMaxModules);
   modules.reserve(count);
@@ -197,13 +204,14 @@ bool EventDecoder::decode_modules(Column<std::uint32_t>& modules, std::size_t co
     if (code != 0 && !walk.take(code, number)) return false;
     modules.push_unchecked(code == 0 ? kNoModule : static_cast<std::uint32_t>(number));
   }
+  column(EventColumn::module) = bytes;
   return bytes.ok();
 }
 
 template <typename T>
 bool EventDecoder::decode_optional(EventColumn which, Column<T>& values, std::size_t count,
                                    const std::vector<T>& known, T none) {
-  InBytes& bytes = column(which);
+  InBytes bytes = column(which);
   if (bytes.left() == 0) return true;
   IdWalk walk(known.size());
   values.reserve(count);
@@ -213,6 +221,7 @@ bool EventDecoder::decode_optional(EventColumn which, Column<T>& values, std::si
     if (code != 0 && !walk.take(code, row)) return false;
     values.push_unchecked(code == 0 ? none : known[row]);
   }
+  column(which) = bytes;
   return bytes.ok();
 }
 

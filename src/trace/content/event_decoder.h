@@ -26,12 +26,9 @@ class EventDecoder {
   InBytes& column(EventColumn which) { return columns_[static_cast<std::size_t>(which)]; }
   bool take_columns(InBytes& head, std::size_t count);
   bool decode_operations(EventColumns& events, std::size_t count, unsigned address_shift);
-  bool decode_place(EventColumns& events, std::uint8_t operation, unsigned address_shift,
-                    Event& event);
-  std::uint64_t take_size();
   bool decode_times(EventColumns& events, std::uint64_t mode, std::int64_t first_ns,
                     std::int64_t unit_ns);
-  std::uint64_t take_time_step();
+  std::uint64_t rest_of_time_step(std::uint64_t low_bits);
   template <typename T>
   bool decode_optional(EventColumn which, Column<T>& values, std::size_t count,
                        const std::vector<T>& known, T none);
@@ -41,10 +38,9 @@ class EventDecoder {
   std::size_t column_count_;  // for the file's version
   std::array<InBytes, kEventColumnCount> columns_;
   std::span<const std::uint8_t> operations_;
+  // While operations are decoded:
   std::vector<std::uint32_t> anchors_;  // their rows
   std::vector<std::uint64_t> sizes_;
-  std::uint64_t last_address_ = 0;
-  std::uint32_t last_stream_ = 0;
 };
 
 }  // namespace gpumemprof::trace

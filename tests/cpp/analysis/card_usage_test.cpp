@@ -167,6 +167,19 @@ TEST_F(CardUsageTest, is_known_by_the_code_that_used_a_library) {
   EXPECT_FALSE(usage->growth.back().stack.is_none());
 }
 
+TEST_F(CardUsageTest, code_that_talks_to_other_ranks_without_nccl_is_not_nccl) {
+  Origin origin = store_.origin();
+  origin.facts = {{"device 0 nccl_communicators", "0"}};
+  store_.set_origin(origin);
+  sample(100'000'000);
+  allocate(2'097'152, stack("/lib/torch/distributed/distributed_c10d.py", "all_gather"));
+  sample(700'000'000);
+  const std::optional<CardUsage> usage = find();
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(held(*usage, OutsideKind::nccl), 0U);
+  EXPECT_EQ(held(*usage, OutsideKind::kernels), 600'000'000U - 2'097'152U);
+}
+
 TEST_F(CardUsageTest, needs_a_sample) {
   allocate(2'097'152);
   EXPECT_FALSE(find());

@@ -166,6 +166,20 @@ TEST(Leaks, steps_to_out_of_memory_follow_from_the_limit) {
   EXPECT_GE(left->high, left->steps);
 }
 
+TEST(Leaks, steps_to_out_of_memory_count_what_is_there_twice_while_it_is_replaced) {
+  constexpr std::uint64_t kPart = 4 * kMiB;
+  const TrainingRun run(30, [](TrainingRun& trained, int step) {
+    trained.replace(static_cast<std::uint64_t>(step) * kPart);
+  });
+  LeaksOptions options;
+  options.memory_limit_bytes = run.replay().peak.allocated_bytes + 100 * kPart;
+  const DeviceLeaks found = run.leaks(options);
+  ASSERT_EQ(found.verdict, LeakVerdict::leak);
+  EXPECT_NEAR(found.bytes_per_step, static_cast<double>(kPart), 0.1 * static_cast<double>(kPart));
+  ASSERT_TRUE(found.steps_to_oom);
+  EXPECT_NEAR(found.steps_to_oom->steps, 50, 5);
+}
+
 // A table of one line, and of the device.
 FloorTable table_of(std::size_t floors,
                     const std::function<void(DeviceFloor&, std::size_t)>& fill) {

@@ -319,6 +319,27 @@ TEST_F(Oom, is_blamed_on_growth_only_if_it_would_have_fit_without) {
   EXPECT_TRUE(contributes(oom, OomCause::shortage));
 }
 
+TEST_F(Oom, is_blamed_on_what_leaks_without_steps_if_it_came_at_the_end) {
+  DeviceLeaks leaks;
+  leaks.verdict = LeakVerdict::leak;
+  leaks.leaks.resize(2);
+  for (LeakSite& leak : leaks.leaks) leak.bytes = 3 * kGiB;
+  OomReport oom;
+  oom.event = 990;
+  oom.short_bytes = ByteRange{4 * kGiB, 4 * kGiB};
+  OomReport early = oom;
+  early.event = 500;
+  blame_leaks(early, leaks, 1000);
+  EXPECT_EQ(early.cause, OomCause::shortage);
+  leaks.verdict = LeakVerdict::warm_up;
+  blame_leaks(oom, leaks, 1000);
+  EXPECT_EQ(oom.cause, OomCause::shortage);
+  leaks.verdict = LeakVerdict::leak;
+  blame_leaks(oom, leaks, 1000);
+  EXPECT_EQ(oom.cause, OomCause::growth);
+  EXPECT_EQ(oom.grown_bytes, 6 * kGiB);
+}
+
 TEST_F(Oom, with_gaps_that_would_have_sufficed_in_one_piece_is_proven_though_no_setting_helps) {
   state_card();
   state_fact("device 0 memory_fraction", "0.05");  // 4 GiB

@@ -105,15 +105,26 @@ TEST_F(Requests, no_path_leads_out) {
 TEST_F(Requests, every_question_is_answered) {
   const std::string device = "file=0&device=0";
   for (const std::string& target :
-       {std::string("/api/meta"), std::string("/api/report?file=0"),
-        "/api/groups?by=stack&" + device, "/api/tile?axis=time&level=0&index=0&by=source&" + device,
-        "/api/overlays?" + device, "/api/moment?position=10&" + device,
+       {std::string("/api/meta"),
+        std::string("/api/report?file=0"),
+        "/api/groups?by=stack&" + device,
+        "/api/tile?axis=time&level=0&index=0&by=source&" + device,
+        "/api/overlays?" + device,
+        "/api/moment?position=10&" + device,
         "/api/spans?axis=event&level=0&index=0&" + device,
         "/api/group_bytes?position=10&by=source&" + device,
-        "/api/flame?position=10&by=module&" + device, "/api/segments?position=10&by=line&" + device,
+        "/api/flame?position=10&by=module&" + device,
+        "/api/segments?position=10&by=line&" + device,
         "/api/allocations?words=x&min_size=512&order=lifetime&direction=up&limit=5&" + device,
-        "/api/allocations?by=line&group=0&" + device, "/api/allocation?row=0&" + device,
-        "/api/bands?from=0&to=50&most=10&" + device,
+        "/api/allocations?by=line&group=0&" + device,
+        "/api/allocation?row=0&" + device,
+        "/api/singles?from=0&to=50&by=source&axis=event&most=10&" + device,
+        "/api/range?from=3&to=50&" + device,
+        "/api/range_flame?from=3&to=50&part=survived&by=stack&" + device,
+        "/api/settings?" + device,
+        "/api/steps?" + device,
+        "/api/advice?" + device,
+        "/api/together?remedies=checkpointing&" + device,
         "/api/compare?position=3&file2=0&device2=0&position2=10&by=stack&" + device}) {
     const HttpResponse response = get(target);
     EXPECT_EQ(response.status, 200) << target << response.body;
@@ -124,18 +135,28 @@ TEST_F(Requests, every_question_is_answered) {
 TEST_F(Requests, a_question_that_makes_no_sense_is_answered_with_a_sentence) {
   const std::string device = "file=0&device=0";
   for (const std::string& target :
-       {std::string("/api/nothing"), std::string("/api/report?file=7"), std::string("/api/report"),
-        std::string("/api/tile?file=0&device=9&by=line"), "/api/groups?by=colour&" + device,
-        "/api/moment?position=4000000000&" + device, "/api/moment?position=-1&" + device,
-        "/api/moment?position=1e3&" + device, "/api/flame?position=99999999&by=stack&" + device,
+       {std::string("/api/nothing"),
+        std::string("/api/report?file=7"),
+        std::string("/api/report"),
+        std::string("/api/tile?file=0&device=9&by=line"),
+        "/api/groups?by=colour&" + device,
+        "/api/moment?position=4000000000&" + device,
+        "/api/moment?position=-1&" + device,
+        "/api/moment?position=1e3&" + device,
+        "/api/flame?position=99999999&by=stack&" + device,
         "/api/tile?axis=event&level=50&index=0&by=line&" + device,
         "/api/tile?axis=event&level=0&index=4294967295&by=line&" + device,
         "/api/spans?axis=event&level=50&index=0&" + device,
         "/api/spans?axis=colour&level=0&index=0&" + device,
         "/api/group_bytes?position=4000000000&by=line&" + device,
         "/api/allocation?row=18446744073709551615&" + device,
-        "/api/allocations?limit=100000&" + device, "/api/allocations?order=colour&" + device,
-        "/api/bands?from=0&to=50&most=99999999&" + device}) {
+        "/api/allocations?limit=100000&" + device,
+        "/api/allocations?order=colour&" + device,
+        "/api/singles?from=0&to=50&by=source&axis=event&most=99999999&" + device,
+        "/api/range?from=50&to=3&" + device,
+        "/api/range?from=0&to=4000000000&" + device,
+        "/api/range_flame?from=50&to=3&part=freed&by=stack&" + device,
+        "/api/range_flame?from=3&to=50&part=colour&by=stack&" + device}) {
     const HttpResponse response = get(target);
     EXPECT_EQ(response.status, 400) << target;
     EXPECT_EQ(response.body.rfind("{\"error\":\"", 0), 0U) << target;
@@ -143,7 +164,8 @@ TEST_F(Requests, a_question_that_makes_no_sense_is_answered_with_a_sentence) {
 }
 
 TEST_F(Requests, ranges_that_run_backwards_hold_nothing) {
-  EXPECT_NE(get("/api/bands?from=50&to=3&most=10&file=0&device=0").body.find("\"matches\":0"),
+  EXPECT_NE(get("/api/singles?from=50&to=3&by=line&axis=event&file=0&device=0")
+                .body.find("\"matches\":0"),
             std::string::npos);
 }
 

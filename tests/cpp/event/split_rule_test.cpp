@@ -1,4 +1,4 @@
-#include "event/split_rule.h"
+#include "event/rules/split_rule.h"
 
 #include <gtest/gtest.h>
 

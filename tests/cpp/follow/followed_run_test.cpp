@@ -212,9 +212,11 @@ TEST(LiveNotices, tell_of_failures_before_growth_and_losses) {
   site.line = 7;
   site.growth_bytes_per_step = 4096.0;
   device.sites = {site};
+  report.alerts = {"headroom of cuda:0 is 3.8 % (headroom<5%)"};
   std::vector<std::string> kinds;
   for (const LiveNotice& notice : find_notices(report)) kinds.push_back(notice.kind);
-  EXPECT_THAT(kinds, ::testing::ElementsAre("out_of_memory", "retries", "growth", "lost_events"));
+  EXPECT_THAT(kinds,
+              ::testing::ElementsAre("out_of_memory", "alert", "retries", "growth", "lost_events"));
 }
 
 TEST(LiveNotices, do_not_speak_of_what_is_well_or_too_small) {
@@ -262,7 +264,7 @@ TEST(LiveSteps, are_those_that_the_program_marks_if_it_does) {
   steps.take(mark(PhaseMark::Kind::step_start, 0));
   for (std::uint32_t step = 1; step < 4; ++step) {
     for (int part = 0; part < 100; ++part) {
-      steps.note(100 * step);
+      steps.note(std::uint64_t{100} * step);
       steps.take(mark(PhaseMark::Kind::optimizer_start, 0));
       steps.take(mark(PhaseMark::Kind::optimizer_end, 0));
     }

@@ -88,7 +88,8 @@ std::string block_text(const DeviceRecord& record, const PoolBlock& block) {
   const std::uint32_t row = block.allocation.index;
   const std::uint32_t born = record.allocations.alloc_event[row];
   const Event birth = born == kNoEvent ? Event() : record.events.row(born);
-  // Names are left out: those of inputs that are named inside a stretch are missing there.
+  // Names are left out: an unlabelled input has the name of one that was made at the same place,
+  // which may be outside the stretch.
   text += " " + std::string(memory_source_name(record.labels.source[row])) + " stack " +
           std::to_string(record.allocations.stack[row].index) + " module " +
           std::to_string(birth.module) + " time " + std::to_string(birth.time_ns);

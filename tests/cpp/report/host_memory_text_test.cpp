@@ -31,6 +31,11 @@ TEST(HostMemoryText, names_the_kernel_if_little_was_left) {
   EXPECT_NE(text.find("this process held 60.0 GiB"), std::string::npos) << text;
 }
 
+TEST(HostMemoryText, names_the_kernel_if_a_process_held_most_and_less_than_an_eighth_was_left) {
+  const std::string text = what_is_missing(false, 5ULL << 30U);
+  EXPECT_NE(text.find("kernel may have ended it"), std::string::npos) << text;
+}
+
 TEST(HostMemoryText, is_silent_if_enough_was_left_or_the_program_ended_by_itself) {
   EXPECT_EQ(what_is_missing(false, 32ULL << 30U).find("main memory"), std::string::npos);
   EXPECT_EQ(what_is_missing(true, 1ULL << 30U), "");

@@ -17,11 +17,10 @@ class ViewerAnswers : public ::testing::TestWithParam<const char*> {
   ViewerAnswers() {
     Result<std::shared_ptr<const Recording>> recording =
         Recording::open(std::string(GPUMEMPROF_TEST_DATA "/snapshots/") + GetParam());
-    view_ = std::make_unique<View>(
-        std::vector<std::shared_ptr<const Recording>>{std::move(recording).value()});
+    view_ = std::make_unique<View>(std::vector<ViewedRun>{std::move(recording).value()});
   }
 
-  [[nodiscard]] const DeviceView& device() const { return *view_->device({0, 0}).value(); }
+  [[nodiscard]] const DeviceView& device() const { return *view_->whole({0, 0}); }
 
   static void expect_shape(const std::string& json, std::string_view type,
                            const std::string& asked) {
@@ -51,7 +50,17 @@ TEST_P(ViewerAnswers, have_their_declared_shape) {
   ask(SpansQuestion{name, {Axis::event, 0, 0}});
   ask(AllocationsQuestion{name, {}, {}, {}});
   ask(AllocationQuestion{name, 0});
-  ask(BandsQuestion{name, 0, last});
+  ask(StepsQuestion{name});
+  ask(AdviceQuestion{name, std::nullopt});
+  ask(AdviceQuestion{name, std::uint64_t{1} << 30U});
+  ask(TogetherQuestion{name, "checkpointing"});
+  ask(TogetherQuestion{name, "autocast_bf16+micro_batch_x0.5"});
+  ask(TogetherQuestion{name, "no such remedy"});
+  ask(RangeQuestion{name, 0, last});
+  ask(SettingsQuestion{name});
+  ask(RangeQuestion{name, last / 3, last / 2});
+  for (const RangePart part : kRangeParts)
+    ask(RangeFlameQuestion{name, last / 3, last, part, FlameBy::stack});
   for (const Position position : {Position{0}, last / 2, last}) {
     ask(MomentQuestion{name, position});
     for (const FlameBy by : flame_bys(device().record())) ask(FlameQuestion{name, position, by});
@@ -63,6 +72,8 @@ TEST_P(ViewerAnswers, have_their_declared_shape) {
   }
   for (const GroupBy by : device().group_bys()) {
     ask(GroupsQuestion{name, by});
+    ask(SinglesQuestion{name, 0, last, by, Axis::event});
+    ask(SinglesQuestion{name, last / 4, last, by, Axis::time, 1024, 2});
     ask(TileQuestion{name, by, {Axis::event, 1, 1}});
   }
   EXPECT_EQ(asked_.size(), std::variant_size_v<Question>) << "a question was not asked";
@@ -76,7 +87,7 @@ TEST_P(ViewerAnswers, of_a_standalone_page_have_their_declared_shape) {
     flames.push_back(flame_tree(device().store(), device().record(), by));
   const AllocationSource source{device().store(), device().record(), device().timeline().times()};
   expect_shape(history_json({source, groupings, flames}), "HistoryAnswer", "history");
-  const MomentFacts moments[] = {view_->facts({0, 0}, 0), view_->facts({0, 0}, 1)};
+  const MomentFacts moments[] = {view_->facts({0, 0}, 0).value(), view_->facts({0, 0}, 1).value()};
   expect_shape(known_json(3, moments), "KnownMoments", "known");
   expect_shape(embedded_json(2, {"a sentence"}), "Embedded", "embedded");
 }

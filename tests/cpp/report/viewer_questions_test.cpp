@@ -52,7 +52,11 @@ TEST(ViewerQuestions, are_written_as_they_are_read) {
       {FlameQuestion{{0, 1}, 5, FlameBy::tag}, "flame?file=0&device=1&position=5&by=tag"},
       {CompareQuestion{{0, 1}, 5, {2, 3}, 6, GroupBy::line},
        "compare?file=0&device=1&position=5&file2=2&device2=3&position2=6&by=line"},
-      {BandsQuestion{{0, 0}, 1, 9}, "bands?file=0&device=0&from=1&to=9"},
+      {SinglesQuestion{{0, 0}, 1, 9, GroupBy::source, Axis::time, 512},
+       "singles?file=0&device=0&from=1&to=9&by=source&axis=time&least_bytes=512"},
+      {RangeQuestion{{0, 1}, 3, 8}, "range?file=0&device=1&from=3&to=8"},
+      {RangeFlameQuestion{{0, 1}, 3, 8, RangePart::survived, FlameBy::module},
+       "range_flame?file=0&device=1&from=3&to=8&part=survived&by=module"},
       {allocations,
        "allocations?file=1&device=2&max_lifetime=12&words=adam&live_at=7&by=stack&group=3&order="
        "rounding&direction=up"},

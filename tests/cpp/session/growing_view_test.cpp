@@ -24,9 +24,7 @@ void write_part(const std::string& path, std::string_view bytes) {
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-std::uint64_t events_of(const View& view) {
-  return view.device({0, 0}).value()->record().events.size();
-}
+std::uint64_t events_of(const View& view) { return view.whole({0, 0})->record().events.size(); }
 
 // As long as it takes: a busy machine may be slow.
 template <typename Condition>

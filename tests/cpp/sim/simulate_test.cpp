@@ -56,6 +56,22 @@ TEST(SimulateTest, gives_peaks_and_device_calls) {
   EXPECT_EQ(result.first_oom_event, kNoEvent);
 }
 
+TEST(SimulateTest, gives_the_most_allocated_in_each_stretch_of_events) {
+  Program program;
+  const auto first = program.allocate(30 * kMiB);   // event 0
+  const auto second = program.allocate(20 * kMiB);  // event 1
+  program.free(first);                              // event 2
+  program.empty_cache();                            // event 3
+  program.free(second);                             // event 4
+  AllocatedCurve curve{2, {}};
+  SimulationOptions options = simulation_of_2_11();
+  options.curve = &curve;
+  const SimulationResult result = simulate(program.requests, options).value();
+  // Each stretch starts with what the one before it left.
+  EXPECT_THAT(curve.most_bytes, ElementsAre(50 * kMiB, 50 * kMiB, 20 * kMiB));
+  EXPECT_EQ(result.peak_allocated_bytes, 50 * kMiB);
+}
+
 TEST(SimulateTest, a_failed_allocation_does_not_exist_and_the_run_goes_on) {
   Program program;
   program.allocate(100 * kMiB);

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <random>
 
-#include "event/plausible.h"
+#include "event/rules/plausible.h"
 #include "ingest/torch_snapshot.h"
 #include "support.h"
 #include "trace/format.h"

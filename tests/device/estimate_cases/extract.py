@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumemprof.estimate.rules import load_rules
+from gpumemprof.estimate.rules.convolution.columns import in_columns
 from gpumemprof.estimate.rules.convolution.measured import encoded, load_table
 from gpumemprof.estimate.rules.convolution.shape import Convolution
 from gpumemprof.estimate.rules.convolution.workspace import is_native_depthwise
@@ -147,7 +148,7 @@ def convolution_table(recorded: Any, calibrations: list[Path]) -> bytes:
     trials = rows_of(convolution_rows(recorded, "benchmark"))
     table = {
         "environment": recorded["environment"],
-        "rows": [f"{name} {sizes}" for name, sizes in sorted(rows.items())],
+        "columns": in_columns(f"{name} {sizes}" for name, sizes in sorted(rows.items())),
         "trials": [f"{name} {sizes}" for name, sizes in sorted(trials.items())],
     }
     text = json.dumps(table, separators=(",", ":"))

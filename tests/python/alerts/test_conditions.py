@@ -100,6 +100,18 @@ def test_a_fast_sequence_of_crossings_is_one_alert_that_counts_the_others() -> N
     assert "29 more times" in raised[1].message
 
 
+def test_a_crossing_that_lasts_is_raised_late_rather_than_never() -> None:
+    rule = Rule(parse("allocated>10GiB"), "cuda:0", min_interval_s=60)
+    levels = {0: 11, 5: 1, 10: 11}
+    level, fired = 0, []
+    for second in range(200):
+        level = levels.get(second, level)
+        alert = rule.look(reading(second, level * GIB), None)
+        if alert is not None:
+            fired.append((second, alert.suppressed))
+    assert fired == [(0, 0), (60, 0)]
+
+
 def test_headroom_is_what_the_card_or_the_limit_leaves_at_the_peak() -> None:
     seen = reading(0, 10 * GIB, peak=30 * GIB, outside=20 * GIB)
     assert seen.headroom == 30 * GIB

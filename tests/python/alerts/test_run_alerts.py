@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,30 @@ def test_a_condition_that_is_none_is_refused_before_the_program_starts(tmp_path:
     assert done.stderr.count("\n") == 1
     assert "there is no metric 'speed'" in done.stderr
     assert not (tmp_path / "out.gmp").exists()
+
+
+def test_an_alert_is_passed_to_a_command(tmp_path: Path) -> None:
+    command = f'{sys.executable} -c \'import sys; open("alert", "w").write(sys.stdin.read())\''
+    done = run(tmp_path, "--alert", "allocated>30MiB", "--alert-command", command)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "alert").read_text())["condition"] == "allocated>30MiB"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--alert-webhook", "http://example"],
+        ["--alert", "allocated>1GiB", "--alert-webhook", "ftp://example"],
+        ["--alert", "allocated>1GiB", "--alert-command", "'"],
+    ],
+)
+def test_where_alerts_go_is_checked_before_the_program_starts(
+    tmp_path: Path, words: list[str]
+) -> None:
+    done = run(tmp_path, *words)
+    assert done.returncode == 2
+    assert "done" not in done.stdout
+    assert len(done.stderr.splitlines()) <= 2
 
 
 def test_a_condition_that_cannot_be_decided_is_said_once_and_the_program_runs(

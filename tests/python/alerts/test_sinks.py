@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -49,9 +51,48 @@ def test_a_webhook_that_fails_is_one_warning() -> None:
     assert len(caught) == 1
 
 
-def test_a_webhook_is_an_http_address() -> None:
-    with pytest.raises(gpumemprof.UsageError, match="http"):
-        gpumemprof.MemoryTracker("cpu", webhook="file:///etc/passwd")
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "http://", "http://[::1", ""])
+def test_a_webhook_is_an_http_address(address: str) -> None:
+    with pytest.raises(gpumemprof.UsageError, match="webhook"):
+        gpumemprof.MemoryTracker("cpu", webhook=address)
+
+
+def test_a_warning_about_a_webhook_does_not_contain_its_secret() -> None:
+    with pytest.warns(gpumemprof.RecordingWarning) as caught:
+        tracker = gpumemprof.MemoryTracker("cpu", webhook="http://127.0.0.1:9/T0/secret?key=word")
+        tracker._background[0](ALERT)
+        tracker._background[0].close()
+    text = str(caught[0].message)
+    assert "the webhook at 127.0.0.1" in text
+    assert "secret" not in text
+    assert "word" not in text
+
+
+def test_a_webhook_that_hangs_does_not_hold_the_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and never answers
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        sink = BackgroundSink("it", webhook_sink(address, timeout_s=0.2))
+        with pytest.warns(gpumemprof.RecordingWarning, match="timed out"):
+            for _ in range(600):  # more than may wait
+                sink(ALERT)
+            while sink._waiting.full():
+                time.sleep(0.01)
+            sink.close(5)
+
+
+@pytest.mark.parametrize("command", ["", "say 'unclosed"])
+def test_a_command_that_cannot_be_read_is_refused(command: str) -> None:
+    with pytest.raises(gpumemprof.UsageError, match="command"):
+        gpumemprof.MemoryTracker("cpu", command=command)
+
+
+def test_a_command_that_does_not_exist_is_one_warning() -> None:
+    sink = BackgroundSink("the command", command_sink("/no/such/program --now"))
+    with pytest.warns(gpumemprof.RecordingWarning, match="No such file") as caught:
+        for _ in range(3):
+            sink(ALERT)
+        sink.close(60)
+    assert len(caught) == 1
 
 
 def test_a_command_gets_the_alert(tmp_path: Path) -> None:

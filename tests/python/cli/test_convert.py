@@ -124,9 +124,10 @@ def test_folded_stacks_add_up_to_the_peak(command: Command, tmp_path: Path) -> N
 
 
 def test_an_unknown_format_is_a_usage_error(command: Command, tmp_path: Path) -> None:
-    result = command("convert", snapshot_path("mlp_b64_fp32_adam"), "--to", "csv", tmp_path / "x")
+    result = command("convert", snapshot_path("mlp_b64_fp32_adam"), "--to", "xml", tmp_path / "x")
     assert result.returncode == 2
-    assert "--to takes torch-snapshot, gmp or folded, not 'csv'" in result.stderr
+    formats = "torch-snapshot, gmp, folded, pprof, speedscope, perfetto, csv, parquet or arrow"
+    assert f"--to takes {formats}, not 'xml'" in result.stderr
 
 
 def test_a_cut_trace_is_converted_as_far_as_it_goes(command: Command, tmp_path: Path) -> None:

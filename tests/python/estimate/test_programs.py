@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import multiprocessing
 
 import pytest
 import torch
@@ -51,6 +52,33 @@ def test_nothing_is_written_and_what_was_saved_can_be_loaded(estimate, memory, t
     model.load_state_dict(loaded["model"])
     on_cpu = torch.load(path, map_location="cpu")
     assert on_cpu["model"]["weight"].device.type == "cpu"
+
+
+def test_a_process_of_the_program_is_stated_and_a_loader_is_not(estimate):
+    loader = DataLoader(Squares(), batch_size=4, num_workers=1)
+    assert len(list(loader)) == 2
+    assert not list(estimate.assumptions)
+    process = multiprocessing.get_context("fork").Process(target=copy.copy, args=(1,))
+    process.start()
+    process.join()
+    (stated,) = estimate.assumptions
+    assert stated.text.startswith("a process that the program starts is not predicted")
+
+
+def test_checkpointed_code_makes_tensors_from_numbers_on_the_card(estimate, memory):
+    layer = torch.nn.Linear(64, 64, device="cuda")
+
+    def masked(x):
+        least = torch.tensor(torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device)
+        return torch.where(layer(x) > 0, x, least)
+
+    x = torch.randn(8, 64, device="cuda", requires_grad=True)
+    kept = []
+    for _ in range(2):
+        torch.utils.checkpoint.checkpoint(masked, x, use_reentrant=False).sum().backward()
+        kept.append(memory.allocated_bytes)
+    assert x.grad.shape == x.shape
+    assert kept[0] == kept[1]
 
 
 def test_random_states_survive_saving(estimate, tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.distributed as dist
 from counting_memory import CARD
 from gpumemprof.estimate.engine import session
 from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.patches.distributed.chunks import LazyChunks
 from gpumemprof.estimate.ranks import letters
 from gpumemprof.estimate.ranks.mailbox import MISSING, Mailbox
 from gpumemprof.estimate.ranks.selection import usual_ranks
@@ -147,3 +150,15 @@ def test_ranks_pass_objects_on(tmp_path):
 )
 def test_ranks_that_can_differ_are_predicted(per_node, nodes, ranks):
     assert usual_ranks(per_node, nodes) == ranks
+
+
+@pytest.mark.parametrize(("shape", "count", "dim"), [((10, 3), 4, 0), ((5, 8), 8, 1), ((3,), 8, 0)])
+def test_chunks_that_are_made_when_asked_for_are_torchs_own(shape, count, dim):
+    tensor = torch.arange(math.prod(shape)).view(shape)
+    made = list(torch.chunk(tensor, count, dim=dim))
+    made += [tensor.new_empty(0)] * (count - len(made))
+    lazy = LazyChunks(tensor, count, dim)
+    assert len(lazy) == count
+    assert [each.tolist() for each in lazy] == [each.tolist() for each in made]
+    assert lazy[-1].shape == made[-1].shape
+    assert lazy[0].data_ptr() == tensor.data_ptr()

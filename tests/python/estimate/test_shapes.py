@@ -127,3 +127,19 @@ def test_a_condition_becomes_places_where_tensors_are_written(estimate, memory):
     assert memory.sizes[before:] == [24]
     table[kept] = 0.0  # one number: no places
     assert memory.sizes[before:] == [24]
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this torch has no grouped_mm")
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16])
+def test_products_of_groups_have_memory_for_their_result_alone(estimate, memory, kind):
+    rows = torch.randn(64, 32, device="cuda", dtype=kind, requires_grad=True)
+    weights = torch.randn(4, 32, 48, device="cuda", dtype=kind, requires_grad=True)
+    ends = torch.tensor([16, 32, 48, 64], device="cuda", dtype=torch.int32)
+    torch.mm(rows.detach(), rows.detach().T)  # The workspace of cuBLAS is taken once.
+    before = len(memory.sizes)
+    made = F.grouped_mm(rows, weights, offs=ends)
+    assert made.shape == (64, 48)
+    assert memory.sizes[before:] == [64 * 48 * made.element_size()]
+    made.backward(torch.ones_like(made))
+    assert rows.grad.shape == rows.shape
+    assert weights.grad.shape == weights.shape

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from gpumemprof.estimate.engine.fake_mode import outside_modes
 
 
 def test_a_tensor_takes_its_bytes_until_its_last_view_is_gone(estimate, memory):
@@ -176,3 +177,14 @@ def test_a_part_of_a_tensor_is_gathered_before_it_is_sent_to_the_host(estimate, 
     assert memory.sizes == []
     table[:, :5].cpu()
     assert memory.sizes == [200]
+
+
+def test_a_real_tensor_on_the_host_can_be_copied_with_what_holds_it(estimate):
+    with outside_modes():
+        mask = torch.arange(6.0).reshape(2, 3)
+        row = mask[1]
+    copied = copy.deepcopy({"mask": mask, "row": row})
+    assert type(copied["mask"]) is torch.Tensor
+    assert copied["mask"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert copied["mask"].data_ptr() != mask.data_ptr()
+    assert copied["row"].untyped_storage().data_ptr() == copied["mask"].data_ptr()

@@ -140,6 +140,27 @@ def test_a_handler_of_the_program_stays(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "mine\n")
 
 
+def test_what_was_freed_just_before_the_end_has_the_holder_it_had(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """
+        import contextlib
+
+        def drop(copy):
+            copy.zero_()
+
+        with contextlib.ExitStack() as stack:
+            for _ in range(30):
+                step(lambda loss: None)
+                newest = model.weight.detach().clone()
+                stack.callback(drop, newest)
+        """,
+    )
+    assert done.returncode == 0
+    (text,) = [row["text"] for row in _rows(tmp_path) if row["grows"]]
+    assert text.startswith("stack._exit_callbacks"), text
+
+
 def test_a_healthy_program_gets_no_line(tmp_path: Path) -> None:
     done = _run(tmp_path, "for _ in range(60):\n    step(lambda loss: loss.item())\n")
     assert done.returncode == 0

@@ -70,6 +70,18 @@ def test_a_healthy_training_is_not_reported() -> None:
     assert watch.leaks == []
 
 
+@pytest.mark.parametrize(
+    ("suppress", "count"),
+    [(["test_watch.py"], 0), ("test_watch.py", 0), (["test_watch.py:1", "watch.py", ""], 1)],
+)
+def test_a_suppressed_line_is_not_reported(suppress: str | list[str], count: int) -> None:
+    training = Training()
+    with gpumemprof.watch_leaks(cpu=True, on_leak=lambda leak: None, suppress=suppress) as watch:
+        for _ in range(60):
+            training.step(leaks=True)
+    assert len(watch.leaks) == count
+
+
 def test_a_buffer_that_is_full_is_not_reported() -> None:
     training = Training()
     with gpumemprof.watch_leaks(cpu=True, on_leak=lambda leak: None) as watch:

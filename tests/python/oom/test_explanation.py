@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import pickle
 import time
 from pathlib import Path
 
@@ -107,3 +109,32 @@ def test_a_cut_answer_is_used_up_to_its_last_whole_line() -> None:
     )
     assert explanation._read(b"\n".join(lines), False) == ("n2", "p2", "fragmentation", False)
     assert explanation._read(b"", False) is None
+
+
+@pytest.fixture
+def two_cards(tmp_path: Path) -> Path:
+    """The first card trains, the second runs out of memory: two recordings of one card, joined."""
+    with gzip.open(RECORDINGS.parent / "snapshots" / "mlp_b64_fp32_adam.pickle.gz") as file:
+        trains = pickle.load(file)
+    with gzip.open(FRAGMENTED) as file:
+        fails = pickle.load(file)
+    fails["device_traces"] = [trains["device_traces"][0], fails["device_traces"][0]]
+    for segment in fails["segments"]:
+        segment["device"] = 1
+    fails["segments"] = [*trains["segments"], *fails["segments"]]
+    path = tmp_path / "two.pickle"
+    path.write_bytes(pickle.dumps(fails))
+    return path
+
+
+@pytest.mark.parametrize("device", [None, 1])
+def test_the_second_card_is_named_if_it_ran_out(two_cards: Path, device: int | None) -> None:
+    found = explained(two_cards, device=device)
+    assert found.cause == "fragmentation"
+    assert found.page.startswith("gpumemprof: cuda:1 ran out of memory: ")
+
+
+def test_a_card_that_did_not_run_out_is_not_blamed(two_cards: Path) -> None:
+    found = ask(question(two_cards, device=0, error="CUDA out of memory. GPU 0"))
+    assert found is not None
+    assert found.page.startswith("gpumemprof: cuda:0: memory outside PyTorch's allocator ran out")

@@ -68,6 +68,9 @@ def test_says_nothing_without_figures() -> None:
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         "NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error, Last error:\n"
         "Cuda failure 2 'out of memory'",
+        "NCCL error in: NCCLUtils.hpp:268, unhandled cuda error, NCCL version 2.21.5\n"
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Failed to CUDA calloc async 608 bytes",
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
         "you tried to allocate 8000000000000 bytes. Error code 12 (Cannot allocate memory)",
     ],

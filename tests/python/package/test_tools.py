@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
+import check_abi
 import check_docs
 import check_includes
 import check_tree
@@ -31,6 +33,7 @@ def include_problems(path: str, text: str) -> list[str]:
         ("src/capture/a.cpp", '"capture/hooks/engine.h"'),
         ("python/bindings/a.cpp", "<nanobind/nanobind.h>"),
         ("python/bindings/a.cpp", '"bind_report.h"'),
+        ("src/api/reader/a.cpp", '"gpumemprof/gpumemprof.h"'),
     ],
 )
 def test_lets_pass_what_the_design_allows(path, include):
@@ -50,6 +53,8 @@ def test_lets_pass_what_the_design_allows(path, include):
         ("src/capture/ledger/a.cpp", '"capture/capture.h"'),
         ("src/session/a.cpp", "<Python.h>"),
         ("src/cli/a.cpp", '"verbs.h"'),
+        ("src/cli/a.cpp", '"gpumemprof/reader.h"'),
+        ("src/api/reader/a.cpp", '"capture/hooks/engine.h"'),
         ("src/cli/a.cpp", "<unheard/of.h>"),
     ],
 )
@@ -57,6 +62,89 @@ def test_refuses_an_include_against_the_design(path, include):
     problems = include_problems(path, f"\n#include {include}\n")
     assert len(problems) == 1
     assert problems[0].startswith(f"{path}:2: ")
+
+
+def test_public_headers_show_nothing_from_inside():
+    header = "#pragma once\n#include {}\n"
+    assert include_problems("include/gpumemprof/c/a.h", header.format("<stdint.h>")) == []
+    for inside in ('"base/result.h"', "<fmt/format.h>", "<zstd.h>", "<nlohmann/json.hpp>"):
+        [problem] = include_problems("include/gpumemprof/a.h", header.format(inside))
+        assert problem.startswith("include/gpumemprof/a.h:2: ")
+
+
+C_HEADER = """
+/* A comment; with a semicolon. */
+#define GPUMEMPROF_MOST 32
+typedef struct gpumemprof_row {
+  uint64_t size; /* bytes */
+} gpumemprof_row;
+GPUMEMPROF_API int gpumemprof_read(const char* path,
+                                   gpumemprof_row* row);
+"""
+
+
+@pytest.fixture
+def interface(tmp_path):
+    (tmp_path / "include/gpumemprof/c").mkdir(parents=True)
+    (tmp_path / "include/gpumemprof/c/a.h").write_text(C_HEADER)
+    (tmp_path / "VERSION").write_text("0.1.0\n")
+    assert check_abi.update(tmp_path) == []
+    return tmp_path
+
+
+def test_lists_what_the_c_headers_declare(interface):
+    assert (interface / "include/gpumemprof/abi.txt").read_text().splitlines() == [
+        "0.1.0",
+        "constant GPUMEMPROF_MOST 32",
+        "int gpumemprof_read(const char* path, gpumemprof_row* row)",
+        "typedef struct gpumemprof_row { uint64_t size; } gpumemprof_row",
+    ]
+    assert check_abi.check(interface) == []
+    assert check_abi.function_names(check_abi.current_listing(interface)) == {"gpumemprof_read"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("uint64_t size", "uint32_t size"), ("MOST 32", "MOST 33"), ("_read(", "_open(")],
+)
+def test_the_interface_changes_only_with_the_version(interface, before, after):
+    (interface / "include/gpumemprof/c/a.h").write_text(C_HEADER.replace(before, after))
+    assert "raise VERSION" in check_abi.check(interface)[-1]
+    assert "raise VERSION" in check_abi.update(interface)[0]
+    (interface / "VERSION").write_text("0.2.0\n")
+    assert "--update" in check_abi.check(interface)[-1]
+    assert check_abi.update(interface) == []
+    assert check_abi.check(interface) == []
+
+
+def test_a_listing_changed_by_hand_is_refused(interface):
+    listing = interface / "include/gpumemprof/abi.txt"
+    git = ["git", "-c", "user.name=Test", "-c", "user.email=test@localhost"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "The interface"]):
+        subprocess.run([*git, *words], cwd=interface, check=True)
+    (interface / "include/gpumemprof/c/a.h").write_text(C_HEADER.replace("32", "33"))
+    listing.write_text(listing.read_text().replace("32", "33"))
+    assert check_abi.check(interface) == [
+        "include/gpumemprof/abi.txt changed, but still belongs to 0.1.0: raise VERSION"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "added"),
+    [
+        ("c/a.h", "#define GPUMEMPROF_MOST2 7"),
+        ("gpumemprof.h", "GPUMEMPROF_API int gpumemprof_write(void);"),
+    ],
+)
+def test_nothing_that_the_c_headers_declare_is_overlooked(interface, file, added):
+    header = interface / "include/gpumemprof" / file
+    header.write_text((header.read_text() if header.exists() else "") + added + "\n")
+    assert "raise VERSION" in check_abi.check(interface)[-1]
+
+
+def test_a_comment_is_no_change_of_the_interface(interface):
+    (interface / "include/gpumemprof/c/a.h").write_text(C_HEADER.replace("bytes", "in bytes"))
+    assert check_abi.check(interface) == []
 
 
 def test_asks_every_header_for_its_guard():

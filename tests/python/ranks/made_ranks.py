@@ -111,6 +111,7 @@ def made_rank(rank: int, world_size: int = 4, **changes: Any) -> dict[str, Any]:
 def summary_text(made: dict[str, Any]) -> str:
     peaks: list[int] = made["peaks"]
     columns = {"step": list(range(1, len(peaks) + 1)), "peak_bytes": peaks}
+    columns.update(made.get("columns", {}))
     lines = [json.dumps(made[part], separators=(",", ":")) for part in ("head", "held")]
     for name, values in columns.items():
         differences = [value - before for value, before in zip(values, [0, *values])]

@@ -12,15 +12,17 @@ from typing import Any
 PROGRAM = Path(__file__).with_name("rank_program.py")
 
 
-def line_of(comment: str) -> str:
+def line_of(comment: str, program: Path = PROGRAM) -> str:
     """Where the program has this comment: "rank_program.py:12"."""
-    for number, line in enumerate(PROGRAM.read_text().splitlines(), 1):
+    for number, line in enumerate(program.read_text().splitlines(), 1):
         if line.endswith(f"# {comment}"):
-            return f"{PROGRAM.name}:{number}"
+            return f"{program.name}:{number}"
     raise AssertionError(comment)
 
 
-def start_job(folder: Path, ranks: int, *words: str, fails: bool = False) -> str:
+def start_job(
+    folder: Path, ranks: int, *words: str, fails: bool = False, program: Path = PROGRAM
+) -> str:
     """Run the program under torchrun, recorded; what it printed on standard error."""
     environment = {
         **os.environ,
@@ -31,7 +33,7 @@ def start_job(folder: Path, ranks: int, *words: str, fails: bool = False) -> str
         "TORCH_DISTRIBUTED_DEBUG": "OFF",
     }
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*launcher, "--nproc-per-node", str(ranks), str(PROGRAM), *words]
+    command = [*launcher, "--nproc-per-node", str(ranks), str(program), *words]
     done = subprocess.run(
         command,
         cwd=folder,

@@ -24,7 +24,7 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * width, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(nn.functional.gelu(self.up(x)))
+        return self.down(nn.functional.gelu(self.up(x)))  # block
 
 
 class Experts(nn.Module):

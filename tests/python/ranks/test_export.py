@@ -97,3 +97,83 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
     assert done.returncode == 4
     assert "cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+TRACES = [
+    Path(__file__).parents[2] / f"data/traces/{name}.gmp"
+    for name in ("cpu_training", "cpu_training_cut", "version_1", "version_2")
+]
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_a_recording_read_in_windows_gives_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert export("--to", "parquet", str(whole), str(path)).returncode == 0
+    monkeypatch.setenv("GPUMEMPROF_WINDOW_EVENTS", "100")
+    assert export("--to", "parquet", str(parts), str(path)).returncode == 0
+    for table, order in (("events", "event"), ("allocations", "alloc_event")):
+        one, other = (
+            polars.read_parquet(f"{folder}/{table}/**/*.parquet", hive_partitioning=True).sort(
+                "device", order, maintain_order=True
+            )
+            for folder in (whole, parts)
+        )
+        assert one.columns == other.columns
+        if table == "allocations":
+            # A name that was given long after the window is not known there.
+            assert (one["name"].eq_missing(other["name"]) | other["name"].is_null()).all()
+            assert other["name"].count() >= one["name"].count() // 2
+        for column in set(one.columns) - {"name"}:
+            assert one[column].equals(other[column], null_equal=True), (table, column)
+
+
+def test_a_query_is_answered_with_rows(tmp_path: Path) -> None:
+    source, out = tmp_path / "job", tmp_path / "out"
+    source.mkdir()
+    heavy = made_rank(2, peaks=[100 * MIB] * 6 + [160 * MIB] + [100 * MIB] * 5)
+    write_ranks(source, [made_rank(0), made_rank(1), heavy, made_rank(3)])
+    assert export("--to", "parquet", str(out), str(source)).returncode == 0
+    done = export(
+        "--sql",
+        "SELECT rank, max(peak_bytes) AS most FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 1",
+        str(out),
+    )
+    assert (done.returncode, done.stdout) == (0, f"rank,most\n2,{160 * MIB}\n")
+    wrong = export("--sql", "SELECT nothing FROM steps", str(out))
+    assert wrong.returncode == 2
+    assert "check the query" in wrong.stderr
+    assert len(wrong.stderr.splitlines()) == 1
+    nowhere = export("--sql", "SELECT 1", str(tmp_path / "nowhere"))
+    assert nowhere.returncode == 3
+    assert "no tables here" in nowhere.stderr
+
+
+def test_an_exported_folder_is_reported_like_the_ranks_themselves(tmp_path: Path) -> None:
+    source, out = tmp_path / "job", tmp_path / "out"
+    source.mkdir()
+    heavy = made_rank(2, peaks=[100 * MIB] * 6 + [160 * MIB] + [100 * MIB] * 5)
+    write_ranks(source, [made_rank(0), made_rank(1), heavy, made_rank(3)])
+    assert export("--to", "parquet", str(out), str(source)).returncode == 0
+    texts = [
+        subprocess.run(
+            [sys.executable, "-m", "gpumemprof", "ranks", str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for folder in (source, out)
+    ]
+    assert texts[0].replace(str(source), "") == texts[1].replace(str(out), "")
+    assert "rank 2" in texts[0]
+
+
+def test_recordings_of_the_same_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    for host in ("one", "two"):
+        (tmp_path / "job" / host).mkdir(parents=True)
+        write_ranks(tmp_path / "job" / host, [made_rank(0, 1)])
+    out = tmp_path / "out"
+    assert export("--to", "parquet", str(out), str(tmp_path / "job")).returncode == 0
+    assert len(list(out.glob("ranks/*/*/*.parquet"))) == 2

@@ -110,10 +110,41 @@ def test_what_a_long_recording_is_needs_no_memory_for_it(command: Command, path:
     assert (long.returncode, long.stderr) == (short.returncode, short.stderr)
 
 
-def test_reading_a_long_recording_whole_is_announced(command: Command) -> None:
-    done = command("leaks", TRAINING, env=LONG)
+def test_a_format_that_needs_all_of_a_long_recording_says_what_that_takes(
+    command: Command, tmp_path: Path
+) -> None:
+    done = command("convert", TRAINING, "--to", "torch-snapshot", tmp_path / "run.pickle", env=LONG)
     assert "is long and is read as a whole, which takes about" in done.stderr
+    assert "--steps A:B or --events A:B writes a part of it" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("path", [TRAINING, FAILED, DATA / "traces" / "cpu_training_cut.gmp"])
+@pytest.mark.parametrize("to", ["gmp", "folded"])
+def test_a_long_recording_is_converted_without_holding_it(
+    command: Command, tmp_path: Path, path: Path, to: str
+) -> None:
+    whole = command("convert", path, "--to", to, tmp_path / "whole")
+    done = command("convert", path, "--to", to, tmp_path / "streamed", env=LONG)
+    assert (done.returncode, done.stderr) == (whole.returncode, whole.stderr)
+    if to == "folded":
+        assert (tmp_path / "streamed").read_text() == (tmp_path / "whole").read_text()
+        return
+    reports = [gpumemprof.load(tmp_path / name).report() for name in ("streamed", "whole")]
+    for report in reports:
+        report["input"].pop("path")
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("path", [TRAINING, FAILED])
+@pytest.mark.parametrize("flags", [[], ["--suppress", "train.py"], ["--memory-limit", "1TiB"]])
+def test_leaks_of_a_long_recording_are_those_of_the_whole(
+    command: Command, path: Path, flags: list[str]
+) -> None:
+    whole = command("leaks", path, "--json", *flags)
+    done = command("leaks", path, "--json", *flags, env=LONG)
+    assert json.loads(done.stdout) == json.loads(whole.stdout)
+    assert (done.returncode, done.stderr) == (whole.returncode, whole.stderr)
 
 
 def test_a_converted_part_keeps_the_numbers_of_its_steps(command: Command, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -43,6 +44,29 @@ def test_recordings_overlap(tmp_path: Path) -> None:
     assert gpumemprof.stop() is second
     assert live_bytes(first.path) == 1200
     assert live_bytes(second.path) == 230
+
+
+def has_host_memory(path: Path) -> bool:
+    """Whether a recording that still grows says what main memory there was."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gpumemprof.CutFileWarning)
+        facts = gpumemprof.load(path).report()["input"]["facts"]
+    return "host_available_bytes" in facts
+
+
+def wait_for_host_memory(path: Path) -> bool:
+    for _ in range(600):
+        if path.stat().st_size and has_host_memory(path):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_recording_that_joins_learns_of_main_memory_too(tmp_path: Path) -> None:
+    with gpumemprof.record(tmp_path / "first.gmp", cpu=True):
+        assert wait_for_host_memory(tmp_path / "first.gmp")
+        with gpumemprof.record(tmp_path / "second.gmp", cpu=True):
+            assert wait_for_host_memory(tmp_path / "second.gmp")
 
 
 def test_decorates_a_function_and_numbers_its_files(tmp_path: Path) -> None:

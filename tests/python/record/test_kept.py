@@ -65,9 +65,12 @@ with gpumemprof.record("one.gmp", cpu=True):
 
 
 def comparable(report: dict[str, Any]) -> dict[str, Any]:
-    """Without what a second recording cannot share: names, and what only a folder has."""
+    """Without what a second recording cannot share: names, what only a folder has, and the host's
+    memory, which is read at times of its own."""
     report = json.loads(json.dumps(report))
     report["input"].pop("path", None)
+    facts = report["input"]["facts"]
+    report["input"]["facts"] = {name: facts[name] for name in facts if not name.startswith("host_")}
     report["completeness"].pop("summarised", None)
     return report
 

@@ -16,6 +16,9 @@ export type Order = (typeof ORDER_VALUES)[number];
 export const DIRECTION_VALUES = ["down", "up"] as const;
 export type Direction = (typeof DIRECTION_VALUES)[number];
 
+export const RANGE_PART_VALUES = ["allocated", "freed", "survived"] as const;
+export type RangePart = (typeof RANGE_PART_VALUES)[number];
+
 /** What the page must know about a device before it can ask for anything. */
 export interface DeviceMeta {
   name: string;
@@ -39,6 +42,10 @@ export interface DeviceMeta {
   sources: string[];
   /** Too long for memory: only what is live at a moment or in a short range can be listed. */
   is_long?: boolean;
+  /** Then: the finest interval that its index knows. */
+  index_events?: number;
+  /** Then: the longest range that can be listed. */
+  listed_events?: number;
 }
 
 /** As in the output of `gpumemprof report --json`, among much else. */
@@ -109,6 +116,30 @@ export interface ReportOom {
   cause: string;
 }
 
+/** A line whose memory grows; empty fields are null. */
+export interface LeakSite {
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  is_backward: boolean;
+  bytes_per_step: number;
+  bytes: number;
+  blocks: number;
+  first_step: number;
+  oldest_age_steps: number;
+  source: string;
+  held_by: string | null;
+  advice: string;
+  doubt: string | null;
+  steps_to_oom: number | null;
+}
+
+export interface ReportLeaks {
+  verdict: string;
+  lines: number;
+  sites: LeakSite[];
+}
+
 export interface ReportDevice {
   device: string;
   events: number;
@@ -118,6 +149,7 @@ export interface ReportDevice {
   counters: Record<string, number | null>;
   live_at_peak: ReportStack[] | null;
   at: ReportMoment;
+  leaks: ReportLeaks | null;
   oom_reports: ReportOom[];
 }
 
@@ -126,10 +158,25 @@ export interface ReportData {
   devices: ReportDevice[];
 }
 
-/** The report as data and as text. */
+/** What the report says first about a device, in its words; empty where it says nothing. */
+export interface DeviceVerdict {
+  device: string;
+  failure: string;
+  failure_details: string[];
+  /** What to do about the failure. */
+  remedy: string;
+  command: string;
+  peak: string;
+  growth: string;
+  /** The program ran without a GPU: estimated, not measured. */
+  is_predicted: boolean;
+}
+
+/** The report as data and as text, and its first sentences. */
 export interface Report {
   report: ReportData;
   text: string;
+  verdicts: DeviceVerdict[];
 }
 
 /** Name, file, line, and 1 for the user's own code. */
@@ -138,6 +185,8 @@ export type FrameRow = [string, string, number, number];
 export interface Group {
   label: string;
   is_rest: boolean;
+  /** Of a long run: all memory where the timeline shows too much of it. */
+  is_undivided?: boolean;
   /** By stack. */
   frames?: FrameRow[];
 }
@@ -286,8 +335,6 @@ export interface Allocation {
   requested: number;
   birth: number;
   death: number | null;
-  /** As in a list. */
-  goes_on?: boolean;
   reusable?: number | null;
   birth_ns: number | null;
   death_ns?: number | null;
@@ -318,6 +365,238 @@ export interface Comparison {
   groups_left_out: number;
   first_bytes: number;
   second_bytes: number;
+}
+
+/** As in the output of `gpumemprof report --json`. */
+export interface StepPhase {
+  phase: string;
+  first_event: number;
+  last_event: number;
+  peak_bytes: number;
+  peak_event: number | null;
+  live_bytes: number;
+  saved_for_backward_bytes: number | null;
+}
+
+/** As in the output of `gpumemprof report --json`, and when it was. */
+export interface StepRow {
+  /** From 1; 0: before the first step. */
+  step: number;
+  first_event: number;
+  last_event: number;
+  peak_bytes: number;
+  peak_event: number | null;
+  /** The least allocated in it. */
+  floor_bytes: number;
+  /** After its last event. */
+  live_bytes: number;
+  saved_for_backward_bytes: number;
+  from_ns: number | null;
+  to_ns: number | null;
+  phases: StepPhase[];
+}
+
+export interface GrowthFrame {
+  file: string;
+  line: number;
+  name: string;
+}
+
+export interface GrowthLine {
+  frame: GrowthFrame | null;
+  is_backward: boolean;
+  since_step: number;
+  bytes_per_step: number;
+  grown_bytes: number;
+}
+
+export interface StepGrowth {
+  is_growing: boolean;
+  steps: number;
+  since_step: number | null;
+  last_step: number;
+  bytes_per_step: number;
+  grown_bytes: number;
+  lines: GrowthLine[];
+}
+
+/** What the leaking lines hold at the floor of each step. */
+export interface LeakSeries {
+  step: number[];
+  /** By line, in the order of the report's sites, then by step. */
+  bytes: number[][];
+}
+
+export interface StepsAnswer {
+  steps: StepRow[];
+  /** Steps between those that are listed. */
+  left_out: number;
+  run_kind: string;
+  /** Null: too few steps to tell. */
+  growth: StepGrowth | null;
+  leaks: ReportLeaks | null;
+  series: LeakSeries | null;
+}
+
+export interface Band {
+  low_bytes: number;
+  high_bytes: number;
+}
+
+/** As in the output of `gpumemprof advise --json`. */
+export interface AdvisedRemedy {
+  name: string;
+  title: string;
+  cost: string;
+  predicted_peak_allocated_bytes: number | null;
+  predicted_peak_allocated_band: Band | null;
+  predicted_peak_reserved_bytes: number | null;
+  predicted_peak_reserved_band: Band | null;
+  at_least_peak_allocated_bytes: number | null;
+  saving_bytes: number | null;
+  slowdown_pct: number | null;
+  slowdown_provenance: string | null;
+  provenance: string;
+  why: string;
+  how: string;
+  how_trainer: string | null;
+}
+
+export interface RemedyCode {
+  name: string;
+  how: string;
+  how_trainer: string | null;
+}
+
+/** The cheapest remedies that fit; null where none does. */
+export interface FitPlan {
+  limit_bytes: number;
+  is_found: boolean;
+  refusal: string | null;
+  remedies: string[] | null;
+  predicted_peak_allocated_bytes: number | null;
+  predicted_peak_allocated_band: Band | null;
+  predicted_peak_reserved_bytes: number | null;
+  predicted_peak_reserved_band: Band | null;
+  slowdown_pct: number | null;
+  code: RemedyCode[] | null;
+}
+
+export interface AdviceBaseline {
+  peak_allocated_bytes: number;
+  peak_reserved_bytes: number | null;
+}
+
+export interface CompletedPeak {
+  peak_allocated_bytes: number;
+  peak_reserved_bytes: number | null;
+  how: string;
+}
+
+/** The parts of `gpumemprof advise --json` that the page shows. */
+export interface AdviceData {
+  baseline: AdviceBaseline;
+  completed: CompletedPeak | null;
+  partial: string | null;
+  remedies: AdvisedRemedy[];
+  fit: FitPlan | null;
+  missing: string[];
+}
+
+export interface AdviceAnswer {
+  /** A sentence, if remedies cannot be tried on this recording. */
+  refusal: string | null;
+  advice: AdviceData | null;
+  /** Of two remedies of one family, only one can be applied. */
+  families: Record<string, string>;
+}
+
+export interface TogetherAnswer {
+  /** A sentence, if they cannot be predicted together. */
+  refusal: string | null;
+  remedy: AdvisedRemedy | null;
+  events_per_point: number;
+  /** Predicted: the most allocated in each stretch of so many recorded events. As sent: deltas. Empty: only the peak is predicted. */
+  most_bytes: number[];
+  /** When each stretch starts; empty: unknown. As sent: deltas. */
+  time_ns: number[];
+}
+
+/** Allocations drawn as bands of their own, in order of birth. */
+export interface Singles {
+  /** All that are live somewhere in the range; null: of a long run, not known. */
+  matches: number | null;
+  /** 0: exact. Otherwise, of a long run: only what was live at two moments that are so many events apart is here, up to the last of these moments. */
+  spacing: number;
+  row: number[];
+  size: number[];
+  requested: number[];
+  birth: number[];
+  /** null: not before the end of the range. */
+  death: (number | null)[];
+  group: number[];
+  /** Numbers of streams. */
+  stream: number[];
+  /** Their handles. */
+  streams: string[];
+}
+
+export interface RangeGroup {
+  label: string;
+  allocated_bytes: number;
+  allocated_blocks: number;
+  freed_bytes: number;
+  freed_blocks: number;
+  survived_bytes: number;
+  survived_blocks: number;
+}
+
+/** What one line allocated and another freed. */
+export interface RangeMove {
+  allocated_at: string;
+  freed_at: string;
+  bytes: number;
+  blocks: number;
+}
+
+/** What happened between two moments. */
+export interface Range {
+  from: number;
+  to: number;
+  /** Allocated at its start. */
+  from_bytes: number;
+  /** And at its end. */
+  to_bytes: number;
+  peak_position: number;
+  peak_bytes: number;
+  /** Its label is empty. */
+  all: RangeGroup;
+  /** The largest first. */
+  lines: RangeGroup[];
+  lines_left_out: number;
+  /** Empty: they are not known. */
+  sources: RangeGroup[];
+  /** Unknown in a standalone page. */
+  moves?: RangeMove[];
+  moves_left_out?: number;
+}
+
+export interface SimulatedRun {
+  /** As in PYTORCH_CUDA_ALLOC_CONF; empty: the defaults. */
+  alloc_conf: string;
+  peak_reserved_bytes: number;
+  ooms: number;
+  /** The settings that the run had. */
+  is_recorded: boolean;
+}
+
+export interface SimulatedSettings {
+  /** Simulated under its own settings, the run is the recorded one to the byte. */
+  is_exact: boolean;
+  /** Why nothing was simulated. */
+  why_not: string | null;
+  /** The recorded settings first. */
+  runs: SimulatedRun[];
 }
 
 /** What a standalone page says about itself. */

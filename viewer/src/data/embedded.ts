@@ -4,7 +4,7 @@
 
 import { AllocationRows } from "../history/allocation_rows";
 import { History } from "../history/history";
-import type { Allocations, DeviceMeta, Embedded, FrameRow, GroupBytes, HistoryAnswer, KnownMoments, Meta, Moment } from "./answers";
+import type { Allocations, DeviceMeta, Embedded, FrameRow, GroupBytes, HistoryAnswer, KnownMoments, Meta, Moment, Singles, TileAnswer } from "./answers";
 import { summed } from "./deltas";
 import { TILE_BUCKETS } from "./questions";
 import { type Answer, type Asked, type Question, type QuestionName, questionText, type Source } from "./source";
@@ -92,35 +92,72 @@ export class EmbeddedSource implements Source {
     const { name, asked } = question;
     // A comparison is of two devices, and stored whether or not their histories are.
     if (name === "meta" || name === "report" || name === "compare") return this.stored(MOMENTS, text);
+    if (name === "steps" || name === "advice" || name === "together") return this.stored([name === "steps" ? name : "advice"], text);
     if (this.isWhole(asked.file, asked.device)) {
       if (name === "spans") return this.stored([historyName(asked)], text);
       return (await this.history(asked)).answer(question) ?? this.stored(MOMENTS, text);
     }
+    // Of a long run, the buckets know less about their moments than an answer does.
+    const isLong = this.deviceMeta(asked).is_long === true;
     switch (name) {
       case "allocations":
         return (await this.table(asked)).query(asked);
       case "allocation":
         return (await this.table(asked)).one(asked.row);
-      case "bands":
-        return (await this.table(asked)).bands(asked);
+      case "singles":
+        return this.storedSingles(asked);
       case "spans":
         return this.stored([`spans-${asked.level}`], text);
       case "tile":
-        return this.stored([`level-${asked.level}-${asked.by}`], text);
+        return this.storedTile(asked);
       case "moment":
-        return (await this.bucketMoment(asked)) ?? this.stored(MOMENTS, text);
+        return (isLong ? await this.found(MOMENTS, text) : undefined) ?? (await this.bucketMoment(asked)) ?? this.stored(MOMENTS, text);
       case "group_bytes":
-        return (await this.bucketGroups(asked)) ?? this.stored(MOMENTS, text);
+        return (isLong ? await this.found(MOMENTS, text) : undefined) ?? (await this.bucketGroups(asked)) ?? this.stored(MOMENTS, text);
       default:
         return this.stored(MOMENTS, text);
     }
   }
 
-  private async stored(names: string[], question: string): Promise<unknown> {
+  /** Of a long run the finest tiles are only those around some moments: elsewhere the coarser one is repeated. */
+  private async storedTile(asked: Asked<"tile">): Promise<TileAnswer> {
+    for (let above = 0; above <= asked.level; above++) {
+      const address = { ...asked, level: asked.level - above, index: asked.index >> above };
+      const section = await this.section(`level-${address.level}-${asked.by}`);
+      const tile = section[questionText("tile", address)] as TileAnswer | undefined;
+      if (tile !== undefined) return above === 0 ? tile : partOf(tile, asked.index & (2 ** above - 1), 2 ** above);
+    }
+    throw new Error("This file does not contain that: open the recording with gpumemprof view.");
+  }
+
+  /** Of the largest allocations, which are all that the page has. Only their sources are known as groups. */
+  private async storedSingles(asked: Asked<"singles">): Promise<Singles> {
+    const { file, device, by } = asked;
+    const table = await this.table(asked);
+    const { groups } = await this.ask("groups", { file, device, by });
+    const { sources } = this.deviceMeta(asked);
+    const answer = table.singles({ ...asked, axis: "event", least_length: 0 });
+    const places = sources.map((source) => groups.findIndex(({ label }) => label === source));
+    const ofRow = new Map(answer.row.map((row, index) => [row, index]));
+    for (let index = 0; by === "source" && index < table.count; index++) {
+      const at = ofRow.get(table.columns.row[index]!);
+      const place = places[table.columns.source(index) ?? -1];
+      if (at !== undefined && place !== undefined && place >= 0) answer.group[at] = place;
+    }
+    return { ...answer, matches: null };
+  }
+
+  private async found(names: string[], question: string): Promise<unknown> {
     for (const name of names) {
       const section = await this.section(name);
       if (question in section) return section[question];
     }
+    return undefined;
+  }
+
+  private async stored(names: string[], question: string): Promise<unknown> {
+    const answer = await this.found(names, question);
+    if (answer !== undefined) return answer;
     throw new Error("This file does not contain that: open the recording with gpumemprof view.");
   }
 
@@ -235,6 +272,27 @@ function nearest(values: ArrayLike<number>, wanted: number): number {
   return low > 0 && wanted - values[low - 1]! <= values[low]! - wanted ? low - 1 : low;
 }
 
+/** Part `part` of `parts` of a tile, stretched to the length of a tile. */
+function partOf(tile: TileAnswer, part: number, parts: number): TileAnswer {
+  const stretched = (differences: number[]): number[] => {
+    const values = summed(differences);
+    let before = 0;
+    return differences.map((_, at) => {
+      const value = values[Math.floor((part * values.length + at) / parts)]!;
+      const difference = value - before;
+      before = value;
+      return difference;
+    });
+  };
+  return {
+    min: stretched(tile.min),
+    max: stretched(tile.max),
+    position: stretched(tile.position),
+    reserved: stretched(tile.reserved),
+    groups: tile.groups.map(stretched),
+  };
+}
+
 function rowsOf(all: Allocations, stacks: Record<string, FrameRow[]>, sources: string[]): AllocationRows {
   const stack = (list: (number | null)[]) => list.map((id) => id ?? -1);
   return new AllocationRows({
@@ -254,6 +312,10 @@ function rowsOf(all: Allocations, stacks: Record<string, FrameRow[]>, sources: s
     label: (index) => all.labels[all.label[index]!]!,
     sources,
     isInGroup: () => true,
+    groupOf: () => 255,
+    streamOf: () => "unknown",
+    timeAt: (position) => position,
+    positions: Infinity,
   });
 }
 

@@ -41,8 +41,14 @@ export interface Questions {
   segments: { asks: { file: number; device: number; position: number; by: answers.GroupBy }; answer: answers.Segments };
   allocations: { asks: { file: number; device: number; min_size?: number; max_size?: number; min_lifetime?: number; max_lifetime?: number; words?: string; live_at?: number; from?: number; to?: number; by?: answers.GroupBy; group?: number; order?: answers.Order; direction?: answers.Direction; offset?: number; limit?: number }; answer: answers.Allocations };
   allocation: { asks: { file: number; device: number; row: number }; answer: answers.Allocation };
-  bands: { asks: { file: number; device: number; from: number; to: number; most?: number }; answer: answers.Allocations };
+  singles: { asks: { file: number; device: number; from: number; to: number; by: answers.GroupBy; axis: answers.Axis; least_bytes?: number; least_length?: number; most?: number }; answer: answers.Singles };
+  range: { asks: { file: number; device: number; from: number; to: number }; answer: answers.Range };
+  range_flame: { asks: { file: number; device: number; from: number; to: number; part: answers.RangePart; by: answers.FlameBy }; answer: answers.Flame };
+  settings: { asks: { file: number; device: number }; answer: answers.SimulatedSettings };
   compare: { asks: { file: number; device: number; position: number; file2: number; device2: number; position2: number; by: answers.GroupBy }; answer: answers.Comparison };
+  steps: { asks: { file: number; device: number }; answer: answers.StepsAnswer };
+  advice: { asks: { file: number; device: number; fit?: number }; answer: answers.AdviceAnswer };
+  together: { asks: { file: number; device: number; remedies: string }; answer: answers.TogetherAnswer };
 }
 
 /** Parameters in the order in which a question is written. */
@@ -59,6 +65,12 @@ export const PARAMETERS = {
   segments: ["file", "device", "position", "by"],
   allocations: ["file", "device", "min_size", "max_size", "min_lifetime", "max_lifetime", "words", "live_at", "from", "to", "by", "group", "order", "direction", "offset", "limit"],
   allocation: ["file", "device", "row"],
-  bands: ["file", "device", "from", "to", "most"],
+  singles: ["file", "device", "from", "to", "by", "axis", "least_bytes", "least_length", "most"],
+  range: ["file", "device", "from", "to"],
+  range_flame: ["file", "device", "from", "to", "part", "by"],
+  settings: ["file", "device"],
   compare: ["file", "device", "position", "file2", "device2", "position2", "by"],
+  steps: ["file", "device"],
+  advice: ["file", "device", "fit"],
+  together: ["file", "device", "remedies"],
 } as const satisfies { [Name in keyof Questions]: readonly (keyof Questions[Name]["asks"])[] };

@@ -6,7 +6,7 @@ import { type Answer, type Asked, type QuestionName, questionText, ServerGone, t
  * The token from the address, kept only for this tab and this server and removed from the address, where it would stay
  * in the history, in bookmarks and on every shared screen.
  */
-function takeToken(): string {
+export function takeToken(): string {
   const key = "gpumemprof-token";
   const address = new URL(location.href);
   const given = address.searchParams.get("token");
@@ -20,7 +20,13 @@ function takeToken(): string {
 /** What is happening to the recordings that are shown; `generation` numbers what the server has read of them. */
 export interface LiveState {
   generation: number;
-  files: { state: "recording" | "quiet" | "ended"; unchanged_seconds: number }[];
+  /** `unread_bytes`: of a long recording, which takes a while to be read, what was written since. */
+  files: { state: "recording" | "quiet" | "ended"; unchanged_seconds: number; unread_bytes?: number }[];
+}
+
+/** Where questions go: "/api/", or "/rank/3/api/" for one of the ranks that gpumemprof view shows. */
+export function apiPath(page: string): string {
+  return `${page.replace(/[^/]*$/, "")}api/`;
 }
 
 export class ServerSource implements Source {
@@ -41,7 +47,7 @@ export class ServerSource implements Source {
     const joint = question.includes("?") ? "&" : "?";
     let response: Response;
     try {
-      response = await fetch(`/api/${question}${joint}generation=${this.generation}&token=${encodeURIComponent(this.token)}`);
+      response = await fetch(`${apiPath(location.pathname)}${question}${joint}generation=${this.generation}&token=${encodeURIComponent(this.token)}`);
     } catch {
       throw new ServerGone("gpumemprof view no longer answers: start it again and open the URL it prints.");
     }

@@ -38,7 +38,7 @@ export interface Source {
 
 const REMEMBERED = 400;
 // Long answers that are rarely requested again.
-const FORGOTTEN: QuestionName[] = ["bands"];
+const FORGOTTEN: QuestionName[] = ["singles"];
 
 /** Caches answers, so that going back costs nothing. */
 export class CachedSource implements Source {

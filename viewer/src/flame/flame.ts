@@ -3,15 +3,18 @@
 import type { Flame, FlameBy, FlameFrame } from "../data/answers";
 import { IN_BACKWARD, NO_MODULE, NO_STACK } from "../data/questions";
 import { questionText } from "../data/source";
-import { Surface, el, fitted, replace, segmented } from "../ui/dom";
+import { Surface, el, fitted, replace, segmented, select } from "../ui/dom";
 import { FlameTree, ROW, type Box } from "./layout";
+import { frameKey, inverted, sandwich, SandwichTree } from "./shapes";
 import * as format from "../ui/format";
 import { blended, chosenTheme, groupColor, hashed, inkOn, type Theme } from "../ui/palette";
 import { isInFrame, parseSearch, type Word } from "../table/search";
-import type { State } from "../page/state";
+import type { FlameOf, FlameShape, State } from "../page/state";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 
 const BY_LABELS: Record<FlameBy, string> = { stack: "By call stack", module: "By module", tag: "By tag" };
+const OF_LABELS: Record<FlameOf, string> = { live: "Live at the cursor", allocated: "Allocated in the range", freed: "Freed in the range", survived: "Survived the range" };
+const SHAPE_LABELS: Record<FlameShape, string> = { calls: "Callers first", inverted: "Inverted", sandwich: "Sandwich" };
 const BY_LINE_NOTE = "The recording does not identify module instances, so modules are grouped by the line of their forward()";
 /** The label of a box at the top that has neither frame nor name. */
 const NONE_LABELS: Record<FlameBy, string> = { stack: NO_STACK, module: NO_MODULE, tag: "no tag" };
@@ -28,6 +31,9 @@ export class FlameView {
   private active: number | null = null;
   private boxes: Box[] = [];
   private question = "";
+  /** As it was answered. */
+  private flame: Flame | null = null;
+  private problem = "";
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.status, this.scroll);
@@ -52,24 +58,44 @@ export class FlameView {
 
   private load(): void {
     const { cursor, flameBy, source, file, device } = this.state;
+    const { picked, flameOf, flameShape, around } = this.state;
     const position = source.nearestState(file, device, cursor);
+    const isRange = picked !== null && flameOf !== "live";
+    const ranged = { file, device, ...(picked ?? { from: 0, to: 0 }), part: flameOf === "live" ? ("allocated" as const) : flameOf, by: flameBy };
     const asked = { file, device, position, by: flameBy };
-    const question = questionText("flame", asked);
-    if (question === this.question) {
+    const question = isRange ? questionText("range_flame", ranged) : questionText("flame", asked);
+    const shown = `${question} ${flameShape} ${around}`;
+    if (shown === this.question) {
       this.takeFocus();
       return this.draw();
     }
-    this.question = question;
-    void source.ask("flame", asked).then((flame) => {
-      if (question !== this.question) return;
-      this.take(flame);
-    });
+    this.question = shown;
+    void (isRange ? source.ask("range_flame", ranged) : source.ask("flame", asked)).then(
+      (flame) => {
+        if (shown !== this.question) return;
+        this.problem = "";
+        this.take(flame);
+      },
+      (error: Error) => {
+        if (shown !== this.question) return;
+        this.problem = error.message;
+        this.take({ position, allocated_bytes: 0, blocks: 0, nodes_left_out: 0, frames: [], parent: [], frame: [], bytes: [], self_bytes: [], node_blocks: [] });
+      },
+    );
+  }
+
+  private shaped(flame: Flame): FlameTree {
+    const { flameShape, around } = this.state;
+    if (flameShape === "inverted") return new FlameTree(inverted(flame));
+    const parts = flameShape === "sandwich" ? sandwich(flame, around ?? "") : null;
+    return parts === null ? new FlameTree(flame) : new SandwichTree(parts);
   }
 
   private take(flame: Flame): void {
+    this.flame = flame;
     const before = this.tree;
     const wasFocused = before !== null && this.state.focus !== null ? before.nodeAt(this.state.focus) : null;
-    this.tree = new FlameTree(flame);
+    this.tree = this.shaped(flame);
     this.active = null;
     // Moving the cursor keeps the same call in focus, if it holds anything at that moment.
     if (before !== null && wasFocused !== null && before.flame.frames.length > 0) {
@@ -88,25 +114,52 @@ export class FlameView {
 
   private drawBar(): void {
     const { state } = this;
-    const flame = this.tree!.flame;
-    const facts = `${format.bytes(flame.allocated_bytes)} allocated in ${format.counted(flame.blocks, "block")}`;
+    const flame = this.flame!;
+    const shown = this.tree!.flame;
+    const word = state.picked === null || state.flameOf === "live" ? "allocated" : state.flameOf;
+    const facts = `${format.bytes(flame.allocated_bytes)} ${word} in ${format.counted(flame.blocks, "block")}`;
     replace(
       this.bar,
       segmented("Flame graph by", state.current.flame_bys.map((value) => ({ value, label: BY_LABELS[value] })), state.flameBy, (value) =>
         state.set({ flameBy: value, focus: null }, "grouping"),
       ),
-      el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak"),
+      segmented("Shape", (["calls", "inverted", "sandwich"] as const).map((value) => ({ value, label: SHAPE_LABELS[value] })), state.flameShape, (value) => this.setShape(value)),
+      state.picked === null
+        ? null
+        : select("Flame graph of", (["live", "allocated", "freed", "survived"] as const).map((value) => ({ value, label: OF_LABELS[value] })), state.flameOf, (value) =>
+            state.set({ flameOf: value, focus: null }, "flame"),
+          ),
+      word === "allocated" && state.flameOf === "live" ? el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak") : null,
+      state.flameShape === "sandwich"
+        ? el("span", { class: "chip", "data-testid": "flame-around", "data-bytes": state.around === null ? "" : shown.allocated_bytes },
+            state.around === null ? "click a call to see what leads to it and what it leads to" : `around ${format.shortPlace(state.around)}: ${format.bytes(shown.allocated_bytes)}`)
+        : null,
       el("span", { class: "facts", "data-testid": "flame-total", "data-bytes": flame.allocated_bytes }, facts),
-      flame.position === state.cursor ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
+      flame.position === state.cursor || word !== "allocated" || state.flameOf !== "live" ? null : el("span", { class: "chip", "data-testid": "flame-moment", "data-position": flame.position }, momentNote(flame.position)),
       this.focus === null ? null : el("button", { type: "button", onclick: () => this.zoomTo(null) }, "Show everything"),
       state.flameBy !== "module" || state.current.has_module_instances ? null : el("span", { class: "muted", "data-testid": "flame-by-line" }, BY_LINE_NOTE),
       flame.nodes_left_out === 0 ? null : el("span", { class: "muted" }, `${format.counted(flame.nodes_left_out, "call")} too small to draw`),
     );
   }
 
+  private setShape(flameShape: FlameShape): void {
+    const { state } = this;
+    const focused = this.focus === null || this.tree === null ? null : this.keyOf(this.focus);
+    state.set({ flameShape, around: flameShape === "sandwich" ? focused : null, focus: null }, "flame");
+  }
+
+  private keyOf(node: number): string {
+    const { flame } = this.tree!;
+    return frameKey(flame.frames[flame.frame[node]!] ?? null);
+  }
+
   private zoomTo(node: number | null): void {
     if (this.tree === null) return;
     this.active = node;
+    if (this.state.flameShape === "sandwich") {
+      this.state.set({ around: node === null ? null : this.keyOf(node), focus: null }, "flame");
+      return;
+    }
     this.state.set({ focus: this.tree.pathOf(node) }, "flame");
   }
 
@@ -114,7 +167,8 @@ export class FlameView {
     const { flame } = this.tree!;
     const frame = flame.frames[flame.frame[node]!];
     const parent = flame.parent[node]!;
-    if (frame == null && parent >= 0) return IN_BACKWARD + this.label(parent);
+    if (frame == null && parent >= 0 && this.state.flameShape === "calls") return IN_BACKWARD + this.label(parent);
+    if (frame == null && this.state.flameShape !== "calls" && this.state.flameBy === "stack") return "allocated in backward, or without a stack";
     if (frame == null) return NONE_LABELS[this.state.flameBy];
     return frame[3];
   }
@@ -149,7 +203,7 @@ export class FlameView {
     this.announceActive();
     if (this.tree.flame.allocated_bytes === 0) {
       context.fillStyle = theme.muted;
-      context.fillText("Nothing is allocated at this moment.", 16, 28);
+      context.fillText(this.problem !== "" ? this.problem : this.state.flameOf === "live" ? "Nothing is allocated at this moment." : "There is nothing of this in the range.", 16, 28);
       return;
     }
     const { words } = parseSearch(this.state.search);

@@ -1,6 +1,6 @@
 // Allocations in the page itself: searched, sorted and paged as a server would.
 
-import type { Allocation, Allocations, FrameRow, Order } from "../data/answers";
+import type { Allocation, Allocations, FrameRow, GroupBy, Order, Singles } from "../data/answers";
 import { MOST_BANDS } from "../data/questions";
 import type { Asked } from "../data/source";
 import { isInFrame, isInName, isInSource, isInTag, parseWords, type Word } from "../table/search";
@@ -27,6 +27,12 @@ export interface RowColumns {
   label(index: number): string;
   sources: string[];
   isInGroup(by: string, group: number, index: number): boolean;
+  /** A number that no group has: it is not known. */
+  groupOf(by: GroupBy, index: number): number;
+  streamOf(index: number): string;
+  /** When the event before a position happened; where no time is known, the position. */
+  timeAt(position: number): number;
+  positions: number;
 }
 
 export class AllocationRows {
@@ -59,21 +65,38 @@ export class AllocationRows {
     return this.picked(found.slice(offset, offset + (asked.limit ?? 100)), found.length, bytes);
   }
 
-  /** The allocations that take up the most area on a screen that shows these positions. */
-  bands({ from, to, most = MOST_BANDS }: Asked<"bands">): Allocations {
+  /** Those drawn as bands of their own: long and high enough, and of these the ones that take the most room. */
+  singles({ from, to: given, by, axis, least_bytes: leastBytes = 0, least_length: leastLength = 0, most = MOST_BANDS }: Asked<"singles">): Singles {
     const { columns } = this;
-    const area = (index: number) =>
-      columns.size[index]! * (Math.min(to, columns.death(index) ?? to) - Math.max(from, columns.birth[index]!));
-    const alive: number[] = [];
-    let bytes = 0;
+    const to = Math.min(given, columns.positions);
+    const at = axis === "time" ? columns.timeAt : (position: number) => position;
+    const found: { index: number; area: number }[] = [];
+    let matches = 0;
     for (let index = 0; index < this.count; index++) {
-      if (Math.min(to, columns.death(index) ?? to) <= Math.max(from, columns.birth[index]!)) continue;
-      alive.push(index);
-      bytes += columns.size[index]!;
+      const birth = Math.max(from, columns.birth[index]!);
+      const death = Math.min(to, columns.death(index) ?? to);
+      if (birth >= death) continue;
+      matches++;
+      const length = at(death) - at(birth);
+      if (columns.size[index]! >= leastBytes && length >= leastLength) found.push({ index, area: columns.size[index]! * (length + 1) });
     }
-    const matches = alive.length;
-    if (matches > most) alive.sort((a, b) => area(b) - area(a));
-    return this.picked(alive.slice(0, most).sort((a, b) => a - b), matches, bytes);
+    if (found.length > most) found.sort((a, b) => b.area - a.area || a.index - b.index);
+    const rows = found.slice(0, most).map(({ index }) => index).sort((a, b) => a - b);
+    const streams: string[] = [];
+    const streamNumber = (handle: string) => (streams.includes(handle) ? streams.indexOf(handle) : streams.push(handle) - 1);
+    const pick = <T>(value: (index: number) => T): T[] => rows.map(value);
+    return {
+      matches,
+      spacing: 0,
+      row: pick((index) => columns.row[index]!),
+      size: pick((index) => columns.size[index]!),
+      requested: pick((index) => columns.requested[index]!),
+      birth: pick((index) => columns.birth[index]!),
+      death: pick((index) => columns.death(index)),
+      group: pick((index) => columns.groupOf(by, index)),
+      stream: pick((index) => streamNumber(columns.streamOf(index))),
+      streams,
+    };
   }
 
   one(row: number): Allocation {

@@ -12,6 +12,7 @@ import type { Asked, Question } from "../data/source";
 import { AllocationRows } from "./allocation_rows";
 import { Changes, GroupSums } from "./changes";
 import { flameAt, segmentsAt } from "./moment";
+import { rangeFlame, rangeOf } from "./ranges";
 
 type Differences = number[];
 
@@ -71,6 +72,7 @@ export class History {
     const { columns, rows, times } = this;
     const source = columns.source === undefined ? null : summed(columns.source);
     const last = this.device.events - 1;
+    const streams = summed(columns.stream);
     const groups = new Map(Object.entries(columns.groupings).map(([by, { of_row }]) => [by, summed(of_row)]));
     return new AllocationRows({
       row: rows.size.map((_, index) => index),
@@ -94,6 +96,14 @@ export class History {
       label: (index) => this.labelOf(index),
       sources: this.device.sources,
       isInGroup: (by, group, index) => groups.get(by)?.[index] === group,
+      groupOf: (by, index) => {
+        const of = groups.get(by);
+        if (of === undefined) throw new Error("the sources of this recording are not known");
+        return of[index]!;
+      },
+      streamOf: (index) => columns.streams[streams[index]!] ?? "0x0",
+      timeAt: (position) => (times === null ? position : position === 0 ? times[0]! : times[Math.min(position, times.length) - 1]!),
+      positions: this.device.events + 1,
     });
   }
 
@@ -133,13 +143,26 @@ export class History {
         return segmentsAt(this, asked.position, asked.by);
       case "allocations":
         return this.table.query(asked);
-      case "bands":
-        return this.table.bands(asked);
+      case "singles":
+        return this.table.singles(asked);
+      case "range":
+        return rangeOf(this, asked);
+      case "range_flame":
+        return rangeFlame(this, asked);
       case "allocation":
         return this.allocation(asked.row);
       default:
         return undefined;
     }
+  }
+
+  allocatedAt(position: number): number {
+    return this.allocated.at(position);
+  }
+
+  /** The moment of most memory from one position to another. */
+  mostIn(from: number, to: number): { max: number; position: number } {
+    return this.allocated.range(from, to + 1);
   }
 
   private moment(position: number): Moment {

@@ -44,6 +44,11 @@ class FlameFrames {
 }
 
 export function flameAt(history: History, position: number, by: FlameBy): Flame {
+  return flameOf(history, position, by, (row) => history.isAllocatedAt(row, position));
+}
+
+/** Of any allocations. */
+export function flameOf(history: History, position: number, by: FlameBy, isIn: (row: number) => boolean): Flame {
   const tree = treeOf(history, by);
   const [parent, nodeOf] = [summed(tree.parent), summed(tree.of_row)];
   const frames = new FlameFrames(tree, history.columns.frames);
@@ -51,7 +56,7 @@ export function flameAt(history: History, position: number, by: FlameBy): Flame 
   const blocks = new Float64Array(parent.length);
   let [allocated, count] = [0, 0];
   for (let row = 0; row < nodeOf.length; row++) {
-    if (!history.isAllocatedAt(row, position)) continue;
+    if (!isIn(row)) continue;
     bytes[nodeOf[row]!]! += history.rows.size[row]!;
     blocks[nodeOf[row]!]!++;
     allocated += history.rows.size[row]!;

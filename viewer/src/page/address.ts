@@ -1,7 +1,7 @@
 // The part of the address after "#": everything needed to restore what is shown.
 
-import { DIRECTION_VALUES, GROUP_BY_VALUES } from "../data/answers";
-import { ORDERS, SCOPES, VIEWS, type Side, type State } from "./state";
+import { AXIS_VALUES, DIRECTION_VALUES, GROUP_BY_VALUES, RANGE_PART_VALUES } from "../data/answers";
+import { FLAME_SHAPES, ORDERS, SCOPES, VIEWS, type PickedRange, type Side, type State } from "./state";
 
 function choice<T extends string>(values: readonly T[], given: string | null, fallback: T): T {
   return values.find((value) => value === given) ?? fallback;
@@ -19,8 +19,10 @@ export function readAddress(state: State, hash: string): void {
   const isThere = meta.files[file]?.devices[device] !== undefined;
   const first = meta.files.findIndex((any) => any.devices.length > 0);
   [state.file, state.device] = isThere ? [file, device] : [first, 0];
-  state.axis = given.get("axis") === "event" ? "event" : "time";
+  // A range without an axis is one of time, whatever this run is usually shown on.
+  state.axis = choice(AXIS_VALUES, given.get("axis"), given.has("from") ? "time" : state.usualAxis);
   state.by = choice([...GROUP_BY_VALUES, "allocation"], given.get("by"), state.current.group_bys[0]!);
+  state.colour = choice([...GROUP_BY_VALUES, "stream", "age"], given.get("colour"), state.current.group_bys[0]!);
   state.startDevice();
   state.view = choice(VIEWS, given.get("view"), "timeline");
   const [from, to] = [number("from"), number("to")];
@@ -28,7 +30,7 @@ export function readAddress(state: State, hash: string): void {
   const at = number("at");
   if (at !== null) state.cursor = state.source.nearestMoment(state.file, state.device, Math.min(Math.max(0, Math.round(at)), state.current.events));
   const row = number("allocation");
-  if (row !== null && row >= 0 && row < state.current.allocations) state.selected = row;
+  if (row !== null && row >= 0 && (state.current.is_long === true || row < state.current.allocations)) state.selected = row;
   const group = number("group");
   if (group !== null && Number.isInteger(group) && group >= 0 && group < 16) state.highlighted = group;
   state.search = given.get("search") ?? "";
@@ -40,16 +42,37 @@ export function readAddress(state: State, hash: string): void {
   state.second = readSide(state, given.get("b"));
   state.compareBy = GROUP_BY_VALUES.find((by) => by === given.get("compare")) ?? null;
   state.focus = given.get("focus");
+  state.picked = readRange(state, given.get("range"));
+  state.flameOf = state.picked === null ? "live" : choice(["live", ...RANGE_PART_VALUES], given.get("of"), "live");
+  state.flameShape = choice(FLAME_SHAPES, given.get("shape"), "calls");
+  state.around = given.get("around");
+  state.isDifferenceFlame = given.get("as") === "flame";
+  state.hasSegmentHistory = given.get("history") === "on";
+  state.hasSettings = given.get("settings") === "on";
   state.segmentZoom = Math.min(Math.max(number("zoom") ?? 1, 1), 64);
+  state.remedies = (given.get("with") ?? "").split(" ").filter((name) => /^[\w.]+$/.test(name));
+  const fit = number("fit");
+  state.fitBytes = fit !== null && fit > 0 ? Math.round(fit * 2 ** 30) : null;
 }
 
-/** "file.device.position" */
+/** "file.device.position", of a range "file.device.from-position" */
 function readSide(state: State, text: string | null): Side | null {
-  const match = /^(\d+)\.(\d+)\.(\d+)$/.exec(text ?? "");
+  const match = /^(\d+)\.(\d+)\.(?:(\d+)-)?(\d+)$/.exec(text ?? "");
   if (match === null) return null;
-  const [file, device, position] = match.slice(1).map(Number) as [number, number, number];
+  const [file, device, position] = [match[1], match[2], match[4]].map(Number) as [number, number, number];
   const found = state.meta.files[file]?.devices[device];
-  return found === undefined || position > found.events ? null : { file, device, position };
+  if (found === undefined || position > found.events) return null;
+  if (match[3] === undefined) return { file, device, position };
+  const from = Number(match[3]);
+  return from > position ? null : { file, device, position, from };
+}
+
+/** "from-to" */
+function readRange(state: State, text: string | null): PickedRange | null {
+  const match = /^(\d+)-(\d+)$/.exec(text ?? "");
+  if (match === null) return null;
+  const [from, to] = match.slice(1).map(Number) as [number, number];
+  return from < to && to <= state.current.events ? { from, to } : null;
 }
 
 export function writeAddress(state: State): string {
@@ -57,10 +80,10 @@ export function writeAddress(state: State): string {
   const set = (name: string, value: string | number | null, usual: string | number | null) => {
     if (value !== null && value !== usual) words.set(name, String(value));
   };
-  const side = (given: Side | null) => (given === null ? null : `${given.file}.${given.device}.${given.position}`);
+  const side = (given: Side | null) => (given === null ? null : `${given.file}.${given.device}.${given.from === undefined ? "" : `${given.from}-`}${given.position}`);
   set("file", state.file, 0);
   set("device", state.device, 0);
-  set("axis", state.axis, "time");
+  if (state.axis !== "time" || state.usualAxis !== "time") words.set("axis", state.axis);
   set("by", state.by, state.current.group_bys[0]!);
   set("flame", state.flameBy, "stack");
   if (state.from > 0 || state.to < 1) {
@@ -78,6 +101,16 @@ export function writeAddress(state: State): string {
   set("b", side(state.second), null);
   set("compare", state.compareBy, null);
   set("focus", state.focus, null);
+  if (state.remedies.length > 0) words.set("with", state.remedies.join(" "));
+  set("fit", state.fitBytes === null ? null : state.fitBytes / 2 ** 30, null);
+  set("colour", state.colour, state.current.group_bys[0]!);
+  if (state.picked !== null) words.set("range", `${state.picked.from}-${state.picked.to}`);
+  set("of", state.flameOf, "live");
+  set("shape", state.flameShape, "calls");
+  set("around", state.around, null);
+  if (state.isDifferenceFlame) words.set("as", "flame");
+  if (state.hasSegmentHistory) words.set("history", "on");
+  if (state.hasSettings) words.set("settings", "on");
   if (state.segmentZoom > 1) words.set("zoom", state.segmentZoom.toPrecision(4));
   return `#${words.toString()}`;
 }

@@ -2,19 +2,27 @@
 
 import type { Comparison, ComparedGroup, GroupBy } from "../data/answers";
 import { questionText } from "../data/source";
-import { el, onActivate, replace, select } from "../ui/dom";
+import { DifferenceFlame } from "../flame/difference";
+import { el, onActivate, replace, segmented, select } from "../ui/dom";
 import * as format from "../ui/format";
+import { compareRanges, RANGE_BYS, rangeLabel, StepChooser } from "./compare_sides";
 import { BY_LABELS, sourceLabel, stackList } from "./panel";
 import type { Side, State } from "./state";
+
+const keyOf = ({ from, position }: Side) => (from === undefined ? String(position) : `${from}-${position}`);
 
 export class CompareView {
   readonly element = el("section", { class: "view compare", "aria-label": "Compare" });
   private readonly bar = el("div", { class: "bar sides" });
-  private readonly table = el("div", { class: "scroll" });
+  private readonly table = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups at both moments" });
   private question = "";
+  private readonly difference: DifferenceFlame;
+  private readonly steps: StepChooser;
 
   constructor(private readonly state: State) {
-    this.element.append(this.bar, this.table);
+    this.difference = new DifferenceFlame(state);
+    this.steps = new StepChooser(state, (first, second) => state.set({ first, second, focus: null }, "compare"));
+    this.element.append(this.steps.element, this.bar, this.table, this.difference.element);
     state.listen((change) => {
       if (state.view === "compare" && ["cursor", "device", "compare"].includes(change)) this.show();
     });
@@ -22,7 +30,23 @@ export class CompareView {
 
   show(): void {
     void this.drawBar();
+    void this.steps.show();
+    this.table.hidden = this.state.isDifferenceFlame;
+    this.difference.element.hidden = !this.state.isDifferenceFlame;
+    if (this.isMixed) return this.sayMixed();
+    if (this.state.isDifferenceFlame) this.difference.show(this.first, this.second);
     this.load();
+  }
+
+  /** A range is compared with a range. */
+  private get isMixed(): boolean {
+    return (this.first.from === undefined) !== (this.second.from === undefined);
+  }
+  private sayMixed(): void {
+    this.question = "";
+    this.table.hidden = false;
+    this.difference.element.hidden = true;
+    replace(this.table, el("p", { class: "empty" }, "One side is a moment, the other a range: choose two of one kind."));
   }
 
   /** The chosen sides; by default the peak of the shown run, and another run's peak or this run's end. */
@@ -42,7 +66,8 @@ export class CompareView {
 
   private sharedBys(): GroupBy[] {
     const bys = (side: Side) => this.state.meta.files[side.file]!.devices[side.device]!.group_bys;
-    return bys(this.first).filter((by) => bys(this.second).includes(by));
+    const shared = bys(this.first).filter((by) => bys(this.second).includes(by));
+    return this.first.from === undefined ? shared : shared.filter((by) => RANGE_BYS.includes(by));
   }
 
   private peakOf(file: number, device: number): Side {
@@ -59,7 +84,10 @@ export class CompareView {
       el("button", { type: "button", title: "Swap the sides", "aria-label": "Swap the sides", onclick: () => this.swap() }, "⇄"),
       el("span", { class: "side-name" }, "B"),
       ...second,
-      select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
+      this.state.isDifferenceFlame ? null : select("Compare by", this.sharedBys().map((by) => ({ value: by, label: BY_LABELS[by] })), this.by, (by) => this.state.set({ compareBy: by }, "compare")),
+      segmented("Show as", [{ value: "table", label: "Table" }, { value: "flame", label: "Flame graph" }], this.state.isDifferenceFlame ? "flame" : "table", (value) =>
+        this.state.set({ isDifferenceFlame: value === "flame", focus: null }, "compare"),
+      ),
     );
   }
 
@@ -80,7 +108,10 @@ export class CompareView {
       );
     }
     const moments = await this.moments(side);
-    controls.push(select(`${name} moment`, moments, String(side.position), (value) => change({ ...side, position: Number(value) })));
+    controls.push(select(`${name} moment`, moments, keyOf(side), (value) => {
+      const [from, position] = value.includes("-") ? (value.split("-").map(Number) as [number, number]) : [undefined, Number(value)];
+      change({ file: side.file, device: side.device, position, ...(from === undefined ? {} : { from }) });
+    }));
     return controls;
   }
 
@@ -93,11 +124,16 @@ export class CompareView {
     overlays.ooms.slice(0, 8).forEach((oom, index) => named.set(oom.position, `out of memory ${index + 1}, event ${format.count(oom.position - 1)}`));
     named.set(device.events, "at the end");
     if (side.file === state.file && side.device === state.device && !named.has(state.cursor)) named.set(state.cursor, `at the cursor, event ${format.count(state.cursor - 1)}`);
-    if (!named.has(side.position)) named.set(side.position, `event ${format.count(side.position - 1)}`);
+    if (side.from === undefined && !named.has(side.position)) named.set(side.position, `event ${format.count(side.position - 1)}`);
     const comparable = state.source.comparable(side.file, side.device);
-    return [...named]
-      .filter(([position]) => comparable === null || comparable.includes(position))
+    const moments = [...named]
+      .filter(([position]) => comparable === null || comparable.includes(position) || state.isDifferenceFlame)
       .map(([position, label]) => ({ value: String(position), label }));
+    const isShown = side.file === state.file && side.device === state.device;
+    const ranges = [side, isShown && state.picked !== null ? { from: state.picked.from, position: state.picked.to } : side].flatMap(({ from, position }) =>
+      from === undefined ? [] : [{ value: `${from}-${position}`, label: rangeLabel({ from, position }) }],
+    );
+    return [...moments, ...ranges.filter(({ value }, index) => ranges.findIndex((other) => other.value === value) === index)];
   }
 
   private swap(): void {
@@ -106,15 +142,16 @@ export class CompareView {
 
   private load(): void {
     const [a, b] = [this.first, this.second];
-    const asked = { ...a, file2: b.file, device2: b.device, position2: b.position, by: this.by };
-    const question = questionText("compare", asked);
+    const asked = { file: a.file, device: a.device, position: a.position, file2: b.file, device2: b.device, position2: b.position, by: this.by };
+    const question = `${questionText("compare", asked)} ${a.from} ${b.from}`;
     if (question === this.question) return;
     this.question = question;
-    void this.state.source.ask("compare", asked).then(
+    const answered = a.from === undefined ? this.state.source.ask("compare", asked) : compareRanges(this.state, a, b, this.by);
+    void answered.then(
       (answer) => {
         if (question === this.question) this.draw(answer);
       },
-      (error: Error) => replace(this.table, el("p", { class: "empty" }, error.message)),
+      (error: Error) => question === this.question && replace(this.table, el("p", { class: "empty" }, error.message)),
     );
   }
 
@@ -136,7 +173,7 @@ export class CompareView {
       el("td", { class: "number" }, format.bytes(answer.second_bytes)),
       el("td", { class: "number" }, format.signedBytes(answer.second_bytes - answer.first_bytes)),
       el("td"),
-      el("td", {}, "total allocated"),
+      el("td", {}, this.first.from === undefined ? "total allocated" : "total allocated in the range"),
     );
     replace(
       this.table,

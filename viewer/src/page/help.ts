@@ -18,19 +18,21 @@ export function showHelp(): void {
   if (known !== null) return known.close();
   const keys: [string, string][] = [
     ["W S, wheel", "zoom in and out at the mouse"],
-    ["A D, drag", "pan left and right"],
+    ["A D, Alt-drag", "pan left and right"],
+    ["drag", "select a range: what was allocated, freed and survived in it"],
+    ["[ ]", "start or end the selected range at the cursor"],
     ["← →", "move the cursor to the next moment; with Shift, ten pixels"],
     ["↑ ↓", "previous and next allocation in the table"],
     ["Shift-drag", "zoom to a range"],
     ["0, double-click", "show the whole run"],
     ["P, E", "move the cursor to the peak, to the end"],
     ["click", "move the cursor there and select what is under it"],
-    ["1 … 6", "switch views"],
+    ["1 … 8", "switch views"],
     ["/", "search (see below)"],
     ["T", "switch between time and events, keeping the visible range"],
     ["G", "next grouping"],
     ["Tab, then arrows", "move between boxes of the flame graph; Enter zooms in, Escape shows everything"],
-    ["Escape", "clear the selection, show all groups"],
+    ["Escape", "clear the selection and the range, show all groups"],
     ["?", "this help"],
   ];
   const dialog = el(

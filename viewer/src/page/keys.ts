@@ -14,14 +14,23 @@ interface Targets {
 export function installKeys(state: State, targets: Targets): void {
   window.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null) return;
-    const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
-    if ((event.key === "Enter" || event.key === " ") && event.target instanceof HTMLButtonElement) return;
+    const isTyping = (event.target instanceof HTMLInputElement && event.target.type !== "checkbox") || event.target instanceof HTMLSelectElement;
+    if ((event.key === "Enter" || event.key === " ") && (event.target instanceof HTMLButtonElement || event.target instanceof HTMLInputElement)) return;
     if (isTyping) {
       if (event.key === "Escape" || (event.key === "Enter" && event.target === targets.search)) (event.target as HTMLElement).blur();
       return;
     }
     if (press(event.key, event.shiftKey, state, targets)) event.preventDefault();
   });
+}
+
+/** The range starts, or ends, at the cursor; the other end stays, or is the end of the run. */
+function pickEnd(state: State, isStart: boolean): void {
+  const { picked, cursor } = state;
+  const from = isStart ? cursor : (picked?.from ?? 0);
+  const to = isStart ? (picked?.to ?? state.current.events) : cursor;
+  if (from < to) state.set({ picked: { from, to } }, "picked");
+  else state.set({ picked: isStart ? { from, to: Math.min(from + 1, state.current.events) } : { from: Math.max(0, to - 1), to } }, "picked");
 }
 
 function press(key: string, isShifted: boolean, state: State, targets: Targets): boolean {
@@ -45,6 +54,10 @@ function press(key: string, isShifted: boolean, state: State, targets: Targets):
       return true;
     case "ArrowRight":
       timeline.stepCursor(isShifted ? 10 : 1);
+      return true;
+    case "[":
+    case "]":
+      pickEnd(state, key === "[");
       return true;
     case "ArrowUp":
     case "ArrowDown":
@@ -78,6 +91,7 @@ function press(key: string, isShifted: boolean, state: State, targets: Targets):
       return true;
     case "Escape":
       state.set({ selected: null, highlighted: null }, "selection");
+      if (state.picked !== null) state.set({ picked: null, flameOf: "live" }, "picked");
       state.set({}, "grouping");
       return true;
     default: {

@@ -2,6 +2,7 @@
 
 import type { LiveState, ServerSource } from "../data/server";
 import { el } from "../ui/dom";
+import * as format from "../ui/format";
 
 const ASK_MS = 1000;
 
@@ -16,7 +17,8 @@ export class LiveStatus {
     this.element.dataset["state"] = isRecording ? "recording" : "over";
     if (!this.wasRecording) return;
     const quiet = files.filter(({ state }) => state === "quiet");
-    if (isRecording) this.element.textContent = "● recording… (live)";
+    const unread = files.reduce((bytes, { unread_bytes }) => bytes + (unread_bytes ?? 0), 0);
+    if (isRecording) this.element.textContent = unread > 0 ? `● recording… (the last ${format.bytes(unread)} are not shown yet)` : "● recording… (live)";
     else if (quiet.length > 0) {
       const seconds = Math.round(Math.min(...quiet.map(({ unchanged_seconds }) => unchanged_seconds)));
       this.element.textContent = `nothing written for ${seconds} s: the program waits, or was killed`;

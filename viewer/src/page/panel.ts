@@ -5,8 +5,9 @@ import type { Allocation, FrameRow, Group, Moment } from "../data/answers";
 import { SOURCE_LABELS } from "../data/questions";
 import { el, replace, select } from "../ui/dom";
 import * as format from "../ui/format";
-import { chosenTheme, groupColor, type Theme } from "../ui/palette";
-import type { ShownBy, State } from "./state";
+import { ageColor, ageLegend, chosenTheme, groupColor, type Theme } from "../ui/palette";
+import { RangePanel } from "./range_panel";
+import type { ColourBy, ShownBy, State } from "./state";
 
 export const BY_LABELS: Record<ShownBy, string> = {
   source: "By source",
@@ -14,7 +15,16 @@ export const BY_LABELS: Record<ShownBy, string> = {
   line: "By line of code",
   stack: "By call stack",
   size: "By size",
-  allocation: "Individual allocations",
+  allocation: "Every allocation",
+};
+const COLOUR_LABELS: Record<ColourBy, string> = {
+  source: "Colour by source",
+  module: "Colour by module",
+  line: "Colour by line of code",
+  stack: "Colour by call stack",
+  size: "Colour by size",
+  stream: "Colour by stream",
+  age: "Colour by age at the cursor",
 };
 
 export class Panel {
@@ -25,9 +35,10 @@ export class Panel {
 
   /** What is drawn when every band is one allocation. */
   bandsSummary = "";
+  private streams: string[] = [];
 
   constructor(private readonly state: State) {
-    this.element.append(this.moment, this.legend, this.selection);
+    this.element.append(this.moment, new RangePanel(state).element, this.legend, this.selection);
     state.listen((change) => {
       if (!["device", "cursor", "selection", "grouping", "theme", "grown"].includes(change)) return;
       void this.update(change === "selection");
@@ -83,16 +94,46 @@ export class Panel {
     const choices = bys.map((by) => ({ value: by, label: BY_LABELS[by] }));
     const focused = this.focusedRow();
     const list = el("ol", { class: "groups" });
-    groups.forEach((group, index) => list.append(this.legendRow(group, index, held?.groups[index] ?? null, theme)));
+    groups.forEach((group, index) => {
+      // The cursor's moment is always divided.
+      if (group.is_undivided !== true) list.append(this.legendRow(group, index, held?.groups[index] ?? null, theme));
+    });
     replace(
       this.legend,
       select("Group by", choices, state.by, (by) => state.set({ by, highlighted: null }, "grouping")),
-      state.by === "allocation" ? el("p", { class: "muted", "data-testid": "allocation-bands" }, this.bandsSummary) : list,
-      state.highlighted !== null && state.by !== "allocation"
+      state.by === "allocation" ? this.colours() : null,
+      state.by === "allocation" ? el("p", { class: "muted", "data-testid": "allocation-bands" }, this.bandsSummary) : null,
+      state.by !== "allocation" || state.colour === knownBy ? list : this.otherLegend(theme),
+      state.highlighted !== null
         ? el("button", { type: "button", class: "clear", onclick: () => state.set({ highlighted: null }, "grouping") }, "Show all groups")
         : null,
     );
     if (focused !== null) list.querySelectorAll<HTMLElement>("button")[focused]?.focus();
+  }
+
+  private colours(): HTMLElement {
+    const { state } = this;
+    const choices: ColourBy[] = [...state.current.group_bys, "stream", "age"];
+    return select("Colour by", choices.map((value) => ({ value, label: COLOUR_LABELS[value] })), state.colour, (colour) => state.set({ colour, highlighted: null }, "grouping"));
+  }
+
+  /** For colours that are no groups. */
+  private otherLegend(theme: Theme): HTMLElement {
+    const list = el("ol", { class: "groups", "data-testid": "colour-legend" });
+    const row = (color: string, label: string) => {
+      const swatch = el("i", { class: "swatch" });
+      swatch.style.backgroundColor = color;
+      list.append(el("li", { class: "plain" }, swatch, el("span", { class: "label" }, label)));
+    };
+    if (this.state.colour === "stream") this.streams.forEach((handle, number) => row(groupColor(theme, number, false), `stream ${handle}`));
+    else {
+      for (const { color, least, most } of ageLegend(theme, this.state.cursor)) {
+        if (least <= most) row(color, least === most ? `${format.counted(least, "event")} old` : `${format.count(least)} to ${format.count(most)} events old`);
+      }
+      row(ageColor(theme, null), "allocated later");
+    }
+    row(groupColor(theme, 15, true), "combined");
+    return list;
   }
 
   private legendRow(group: Group, index: number, bytes: number | null, theme: Theme): HTMLElement {
@@ -108,7 +149,7 @@ export class Panel {
         { type: "button", "aria-pressed": String(isOn), onclick: () => state.set({ highlighted: isOn ? null : index }, "grouping") },
         swatch,
         el("span", { class: "number" }, group.is_rest ? "" : String(index + 1)),
-        el("span", { class: "label" }, state.by === "source" ? sourceLabel(group.label) : format.shortestPlace(group.label)),
+        el("span", { class: "label" }, state.knownBy === "source" ? sourceLabel(group.label) : format.shortestPlace(group.label)),
         el("span", { class: "bytes" }, bytes === null ? "unknown" : format.bytes(bytes)),
       ),
     );
@@ -120,7 +161,10 @@ export class Panel {
     return at < 0 ? null : at;
   }
 
-  showAllocationBands(summary: string): void {
+  showAllocationBands(summary: string, streams: string[]): void {
+    const isOther = this.state.colour === "stream" && streams.join() !== this.streams.join();
+    this.streams = streams;
+    if (isOther) this.legend.querySelector("[data-testid=colour-legend]")?.replaceWith(this.otherLegend(chosenTheme()));
     if (summary === this.bandsSummary) return;
     this.bandsSummary = summary;
     const text = this.legend.querySelector("[data-testid=allocation-bands]");
@@ -146,15 +190,14 @@ export class Panel {
   private selectionRows(found: Allocation): Node[] {
     const { state } = this;
     const life = state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
-    const goesOn = found.goes_on === true;
-    const lived = goesOn ? `more than ${life}` : found.death === null ? `${life}, until the end` : life;
+    const lived = found.death === null ? `${life}, until the end` : life;
     const jump = (text: string, position: number) =>
       el("button", { type: "button", class: "link", onclick: () => state.setCursor(position) }, text);
     const facts: [string, Node | string][] = [
       ["size", `${format.bytes(found.size)} (${format.count(found.size)} B)`],
       ["requested", `${format.bytes(found.requested)}${found.size === found.requested ? "" : `, ${format.bytes(found.size - found.requested)} rounding`}`],
       ["allocated", found.birth === 0 ? "before the recording" : jump(`event ${format.count(found.birth - 1)}`, found.birth)],
-      ["freed", found.death === null ? (goesOn ? "later, or never" : "never") : jump(`event ${format.count(found.death - 1)}`, found.death)],
+      ["freed", found.death === null ? "never" : jump(`event ${format.count(found.death - 1)}`, found.death)],
       ["lifetime", lived],
     ];
     if (found.source !== null) facts.push(["source", sourceLabel(state.current.sources[found.source] ?? "unknown") + (found.is_source_measured === false ? " (inferred)" : "")]);

@@ -2,26 +2,40 @@
 // restored after a reload, and returned to.
 
 import { readAddress, writeAddress } from "./address";
-import { type Axis, type DeviceMeta, type Direction, type FlameBy, type GroupBy, type Meta, ORDER_VALUES, type Order } from "../data/answers";
+import { type Axis, type DeviceMeta, type Direction, type FlameBy, type GroupBy, type Meta, ORDER_VALUES, type Order, type RangePart } from "../data/answers";
 import type { Source } from "../data/source";
 
-export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare"] as const;
+export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare", "steps", "whatif"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const SCOPES = ["all", "range", "cursor"] as const;
 export type Scope = (typeof SCOPES)[number];
 export const ORDERS = ORDER_VALUES;
 /** How the timeline is divided: into groups, or into single allocations. */
 export type ShownBy = GroupBy | "allocation";
+/** What the colours of single allocations say. */
+export type ColourBy = GroupBy | "stream" | "age";
+/** What the flame graph is of: what is live at the cursor, or a part of what happened in the selected range. */
+export type FlameOf = "live" | RangePart;
+export const FLAME_SHAPES = ["calls", "inverted", "sandwich"] as const;
+export type FlameShape = (typeof FLAME_SHAPES)[number];
+
+/** Two moments, and all that happened between them. */
+export interface PickedRange {
+  from: number;
+  to: number;
+}
 
 /** Changes that any view may react to. */
-export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments" | "grown";
-const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments"];
+export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments" | "whatif" | "grown" | "picked";
+const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments", "whatif", "picked"];
 
 /** One side of a comparison. */
 export interface Side {
   file: number;
   device: number;
   position: number;
+  /** If it is a range, what was allocated from this moment to that position; otherwise what is live there. */
+  from?: number;
 }
 
 /** Everything that views change and the address keeps. */
@@ -42,6 +56,20 @@ export interface Shown {
   /** The path to the flame graph box that is shown as the whole; null: as the view chooses. */
   focus: string | null;
   segmentZoom: number;
+  /** Remedies that are tried together, by name, and the memory they are to fit into. */
+  remedies: string[];
+  fitBytes: number | null;
+  colour: ColourBy;
+  picked: PickedRange | null;
+  flameOf: FlameOf;
+  flameShape: FlameShape;
+  /** The call that a sandwich is made around. */
+  around: string | null;
+  /** Whether a comparison is drawn as a flame graph. */
+  isDifferenceFlame: boolean;
+  /** What the segments view shows besides: segments over time, and other settings. */
+  hasSegmentHistory: boolean;
+  hasSettings: boolean;
 }
 
 // Changes of these kinds that follow each other this quickly are one step in the browser's history.
@@ -73,10 +101,20 @@ export class State implements Shown {
   compareBy: GroupBy | null = null;
   focus: string | null = null;
   segmentZoom = 1;
+  remedies: string[] = [];
+  fitBytes: number | null = null;
+  colour: ColourBy = "line";
+  picked: PickedRange | null = null;
+  flameOf: FlameOf = "live";
+  flameShape: FlameShape = "calls";
+  around: string | null = null;
+  isDifferenceFlame = false;
+  hasSegmentHistory = false;
+  hasSettings = false;
 
   private readonly listeners: ((change: Change) => void)[] = [];
 
-  constructor(readonly source: Source, public meta: Meta) {
+  constructor(readonly source: Source, public meta: Meta, readonly usualAxis: Axis = "time") {
     readAddress(this, location.hash);
     const readAgain = () => {
       if (location.hash === this.written) return;
@@ -114,7 +152,8 @@ export class State implements Shown {
   }
   /** The grouping by which the server knows groups: single allocations are drawn over another one. */
   get knownBy(): GroupBy {
-    return this.by === "allocation" ? this.current.group_bys[0]! : this.by;
+    if (this.by !== "allocation") return this.by;
+    return this.current.group_bys.find((by) => by === this.colour) ?? this.current.group_bys[0]!;
   }
 
   listen(listener: (change: Change) => void): void {
@@ -163,6 +202,16 @@ export class State implements Shown {
     this.notify("grown");
   }
 
+  /** One of the axes, with all of the run. */
+  setAxis(axis: Axis): void {
+    if (axis === this.axis || (axis === "time" && !this.hasTime)) return;
+    this.axis = axis;
+    [this.from, this.to] = [0, 1];
+    this.switched = null;
+    this.write("range");
+    this.notify("range");
+  }
+
   /** The other axis, with the same part of the run visible. */
   async switchAxis(): Promise<void> {
     if (!this.hasTime) return;
@@ -202,6 +251,9 @@ export class State implements Shown {
     this.selected = null;
     this.highlighted = null;
     this.focus = null;
+    this.picked = null;
+    this.flameOf = "live";
+    if (this.colour !== "age" && this.colour !== "stream" && !this.current.group_bys.includes(this.colour)) this.colour = this.current.group_bys[0]!;
     if (!this.current.flame_bys.includes(this.flameBy)) this.flameBy = "stack";
     if (this.by !== "allocation" && !this.current.group_bys.includes(this.by)) this.by = this.current.group_bys[0]!;
   }

@@ -4,6 +4,7 @@ import type { Report, ReportDevice, ReportStack } from "../data/answers";
 import { NO_STACK } from "../data/questions";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
+import { leakTable } from "./leaks";
 import type { State } from "./state";
 
 const COUNTERS: [string, string][] = [
@@ -26,7 +27,7 @@ const FREE: [string, string][] = [
 ];
 
 export class SummaryView {
-  readonly element = el("section", { class: "view summary", "aria-label": "Summary" });
+  readonly element = el("section", { class: "view summary", "aria-label": "Summary", tabindex: 0 });
   private asked = -1;
 
   constructor(private readonly state: State) {
@@ -93,6 +94,7 @@ export class SummaryView {
         .filter(([key]) => typeof values[key] === "number")
         .map(([key, label]) => el("tr", { "data-key": key, "data-value": String(values[key]) }, el("td", { class: "number" }, text(values[key] as number)), el("td", {}, label)));
     return [
+      ...leakTable(device),
       el("h2", {}, device.live_at_peak === null ? "Live, by call stack" : "Live at the peak, by call stack"),
       el("table", { "data-testid": "live-stacks" }, ...live.slice(0, 12).map((stack) => this.stackRow(stack, whole))),
       live.length > 12 ? el("p", { class: "muted" }, `and ${format.counted(live.length - 12, "more stack")}; the flame graph shows them all`) : el("span"),

@@ -8,6 +8,9 @@ import * as format from "../ui/format";
 import { chosenTheme, groupFill, striped, type Theme } from "../ui/palette";
 import { BY_LABELS } from "../page/panel";
 import { HEADING, LINE, layOutSegments, type Outline, type Piece, type SegmentLayout } from "./layout";
+import { HistoryStrip } from "./history_strip";
+import { SettingsList } from "./settings";
+import { largestPinned, pinsOf, returnedByEmptyCache } from "./pins";
 import type { State } from "../page/state";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 
@@ -16,6 +19,7 @@ const EMPTY: SegmentLayout = { pieces: [], outlines: [], headings: [], height: 0
 export class SegmentsView {
   readonly element = el("section", { class: "view segments", "aria-label": "Segment map" });
   private readonly bar = el("div", { class: "bar" });
+  private readonly pins = el("div", { class: "bar pins", "data-testid": "pins" });
   private readonly scroll = el("div", { class: "scroll" });
   /** As tall as the whole map; the canvas is only as tall as the visible part. */
   private readonly spacer = el("div", { class: "spacer-map" });
@@ -25,8 +29,13 @@ export class SegmentsView {
   private layout = EMPTY;
   private question = "";
 
-  constructor(private readonly state: State) {
-    this.element.append(this.bar, this.scroll);
+  private readonly history: HistoryStrip;
+  private readonly settings: SettingsList;
+
+  constructor(private readonly state: State, visible: (places: number) => number[]) {
+    this.history = new HistoryStrip(state, visible);
+    this.settings = new SettingsList(state);
+    this.element.append(this.bar, this.pins, this.history.element, this.settings.element, this.scroll);
     this.surface = new Surface(this.scroll, "Segments and blocks at the cursor", () => this.draw());
     this.scroll.append(this.spacer);
     this.scroll.addEventListener("scroll", () => this.draw());
@@ -45,12 +54,18 @@ export class SegmentsView {
     );
     state.listen((change) => {
       if (state.view !== "segments") return;
-      if (change === "theme" || change === "selection" || change === "segments") this.draw();
-      else this.load();
+      this.history.show();
+      this.settings.show();
+      if (change === "theme" || change === "selection" || change === "segments") {
+        if (this.map !== null) this.drawPins();
+        this.draw();
+      } else this.load();
     });
   }
 
   show(): void {
+    this.history.show();
+    this.settings.show();
     this.load();
   }
 
@@ -71,6 +86,7 @@ export class SegmentsView {
       if (question !== this.question) return;
       [this.map, this.groups] = [map, groups];
       this.drawBar();
+      this.drawPins();
       this.draw();
     });
   }
@@ -107,6 +123,43 @@ export class SegmentsView {
       el("button", { type: "button", title: "Zoom out", "aria-label": "Zoom out", onclick: () => this.setZoom(state.segmentZoom / 2) }, "−"),
       el("button", { type: "button", title: "Zoom in", "aria-label": "Zoom in", onclick: () => this.setZoom(state.segmentZoom * 2) }, "+"),
     );
+  }
+
+  /** Which lines keep free memory from being returned. */
+  private drawPins(): void {
+    const map = this.map!;
+    const largest = largestPinned(map);
+    this.pins.hidden = map.segments.length === 0;
+    const select = (row: number) => this.state.set({ selected: row }, "selection");
+    const lines = pinsOf(map);
+    const returned = returnedByEmptyCache(map);
+    replace(
+      this.pins,
+      largest === null
+        ? el("span", { class: "muted" }, "Nothing pins free memory at this moment.")
+        : el(
+            "button",
+            { type: "button", "data-testid": "largest-free", "data-bytes": largest.free, "data-row": largest.pin!, title: `Segment ${largest.address}: select what pins it`, onclick: () => select(largest.pin!) },
+            `Largest free: ${format.bytes(largest.free)} of ${format.bytes(largest.size)}`,
+          ),
+      largest === null ? null : el("span", { class: "muted" }, "pinned:"),
+      ...lines.slice(0, 4).map((pin) =>
+        el(
+          "button",
+          { type: "button", class: "pin-line", title: `${pin.label} pins ${format.counted(pin.segments, "segment")}`, "data-bytes": pin.free, "data-segments": pin.segments, onclick: () => select(pin.row) },
+          `${format.bytes(pin.free)} by ${format.shortestPlace(pin.label)}`,
+        ),
+      ),
+      lines.length > 4 ? el("span", { class: "muted" }, `${format.counted(lines.length - 4, "more line")} pin ${format.bytes(lines.slice(4).reduce((sum, { free }) => sum + free, 0))}`) : null,
+      el("span", { class: "facts", "data-testid": "empty-cache", "data-bytes": returned, title: "Segments in which nothing is used; parts of expandable segments may be returned too" }, `empty_cache() would return ${format.bytes(returned)}`),
+      this.toggle("Over time", "hasSegmentHistory", "Segments over time"),
+      this.toggle("Other settings", "hasSettings", "What other settings of the allocator would reserve, simulated"),
+    );
+  }
+
+  private toggle(text: string, name: "hasSegmentHistory" | "hasSettings", title: string): HTMLElement {
+    const { state } = this;
+    return el("button", { type: "button", title, "aria-pressed": String(state[name]), onclick: () => state.set({ [name]: !state[name] }, "segments") }, text);
   }
 
   private draw(): void {

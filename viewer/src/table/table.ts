@@ -84,7 +84,7 @@ export class TableView {
     const { state } = this;
     for (const button of this.scopes.querySelectorAll("button")) {
       button.setAttribute("aria-pressed", String(button.dataset["value"] === this.scope));
-      button.hidden = state.current.is_long === true && button.dataset["value"] === "all";
+      button.hidden = this.isLong && button.dataset["value"] === "all";
     }
     const drawn = `${this.columns.map(({ key }) => key).join()} ${state.order} ${state.direction}`;
     if (drawn === this.drawnHead) return;
@@ -109,7 +109,10 @@ export class TableView {
 
   /** Of a run that is too long for memory, only what is live at a moment or in a short range can be listed. */
   private get scope(): Scope {
-    return this.state.current.is_long === true && this.state.scope === "all" ? "cursor" : this.state.scope;
+    return this.isLong && this.state.scope === "all" ? "cursor" : this.state.scope;
+  }
+  private get isLong(): boolean {
+    return this.state.current.is_long === true && this.state.source.embedded === null;
   }
 
   private makeQuery(search: Search): Asked<"allocations"> {
@@ -259,7 +262,7 @@ export class TableView {
       onclick: () => state.set({ selected: number }, "selection"),
     });
     const titles: Record<string, string> = { label: answer.labels[answer.label[at]!]!, name: texts["name"]! };
-    for (const { key } of this.columns) row.append(el("span", { class: `cell ${key}`, role: "cell", title: titles[key] ?? "" }, texts[key]!));
+    for (const { key } of this.columns) row.append(el("span", { class: `cell ${key}`, role: "cell", title: titles[key] ?? texts[key]! }, texts[key]!));
     return row;
   }
 

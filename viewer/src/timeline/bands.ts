@@ -3,10 +3,9 @@
 import type { Group } from "../data/answers";
 import { fitted } from "../ui/dom";
 import * as format from "../ui/format";
-import { groupColor, groupFill, inkOn, type Theme } from "../ui/palette";
+import { groupFill, inkOn, type Theme } from "../ui/palette";
 import type { Column } from "./columns";
 import type { Plot } from "./plot";
-import type { AllocationBands } from "./allocation_bands";
 
 export interface Band {
   label: string;
@@ -78,41 +77,6 @@ function drawRanges(context: CanvasRenderingContext2D, theme: Theme, plot: Plot,
   });
   context.fill();
   context.globalAlpha = 1;
-}
-
-/** Every visible allocation, the oldest at the bottom. */
-export function drawAllocationBands(context: CanvasRenderingContext2D, theme: Theme, plot: Plot, columns: Column[], allocationBands: AllocationBands): void {
-  if (columns.length === 0) return;
-  const edges = edgesOf(plot, columns);
-  const base = new Float64Array(columns.length);
-  const labels: (() => void)[] = [];
-  for (const band of allocationBands.bands) {
-    const below = base.slice(band.first, band.past);
-    const top = below.map((value) => value + band.size);
-    base.set(top, band.first);
-    const isChosen = band.row === plot.state.selected;
-    context.fillStyle = band.color;
-    trace(context, plot, edges, band.first, below, top);
-    context.fill();
-    const height = plot.height(band.size);
-    const width = edges[band.past - 1]![1] - edges[band.first]![0];
-    // A band of only a few pixels would be nothing but its edges.
-    if (isChosen || (height > 5 && width > 6)) {
-      context.strokeStyle = isChosen ? theme.text : theme.surface;
-      context.lineWidth = isChosen ? 2 : 0.5;
-      context.stroke();
-    }
-    if (height >= 15 && width > 30) labels.push(bandLabel(context, plot, format.shortestPlace(band.label), band.color, edges, band.first, below, top));
-  }
-  const most = Float64Array.from(columns, (column) => column.max);
-  if (allocationBands.rest.count > 0) {
-    const color = groupColor(theme, 15, true);
-    context.fillStyle = color;
-    trace(context, plot, edges, 0, base, most);
-    context.fill();
-    labels.push(bandLabel(context, plot, `${format.count(allocationBands.rest.count)} more, ${format.bytes(allocationBands.rest.mostBytes)}`, color, edges, 0, base, most));
-  }
-  for (const label of labels) label();
 }
 
 /** The label goes where the band is highest, if there is room for it. */

@@ -1,4 +1,4 @@
-// The mouse on the timeline: zooming, panning, selecting a range, pointing, clicking.
+// The mouse on the timeline: a drag selects a range, with Shift it zooms to it, with Alt or the middle button it pans.
 
 import type { Surface } from "../ui/dom";
 import type { State } from "../page/state";
@@ -8,11 +8,13 @@ import { hideTooltip } from "../ui/tooltip";
 interface Actions {
   hover(event: MouseEvent): void;
   click(x: number, y: number): void;
+  /** A range was selected, from one place to another to the right of it. */
+  pick(first: number, last: number): void;
   schedule(): void;
 }
 
 export class TimelineInput {
-  private drag: { x: number; from: number; to: number; moved: boolean; isRange: boolean } | null = null;
+  private drag: { x: number; from: number; to: number; moved: boolean; does: "select" | "zoom" | "pan" } | null = null;
   private rangeEnd: number | null = null;
   private hovered: { x: number; y: number } | null = null;
 
@@ -31,7 +33,7 @@ export class TimelineInput {
 
   /** The range that is being selected, in pixels. */
   get chosen(): [number, number] | null {
-    if (this.drag === null || !this.drag.isRange || this.rangeEnd === null) return null;
+    if (this.drag === null || this.drag.does === "pan" || this.rangeEnd === null) return null;
     return [Math.min(this.drag.x, this.rangeEnd), Math.max(this.drag.x, this.rangeEnd)];
   }
 
@@ -64,7 +66,7 @@ export class TimelineInput {
   private onDown(event: PointerEvent): void {
     const { x } = this.surface.at(event);
     this.surface.canvas.setPointerCapture(event.pointerId);
-    this.drag = { x, from: this.state.from, to: this.state.to, moved: false, isRange: event.shiftKey };
+    this.drag = { x, from: this.state.from, to: this.state.to, moved: false, does: event.shiftKey ? "zoom" : event.altKey || event.button === 1 ? "pan" : "select" };
     this.rangeEnd = null;
   }
 
@@ -75,7 +77,7 @@ export class TimelineInput {
     if (Math.abs(at.x - this.drag.x) > 3) this.drag.moved = true;
     if (!this.drag.moved) return;
     hideTooltip();
-    if (this.drag.isRange) {
+    if (this.drag.does !== "pan") {
       this.rangeEnd = at.x;
       this.actions.schedule();
       return;
@@ -92,10 +94,9 @@ export class TimelineInput {
     this.rangeEnd = null;
     if (drag === null) return;
     if (!drag.moved) return this.actions.click(x, y);
-    if (drag.isRange) {
-      const [a, b] = [this.plot.share(drag.x), this.plot.share(x)];
-      this.state.setRange(Math.min(a, b), Math.max(a, b));
-    }
+    const [left, right] = [Math.min(drag.x, x), Math.max(drag.x, x)];
+    if (drag.does === "zoom") this.state.setRange(this.plot.share(left), this.plot.share(right));
+    if (drag.does === "select") this.actions.pick(left, right);
     this.actions.schedule();
   }
 }

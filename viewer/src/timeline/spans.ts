@@ -111,11 +111,12 @@ export class SpanLanes {
       const [x0, x1] = this.edges(span);
       return span.lane === lane && x0 - 1 <= x && x <= Math.max(x1, x0 + 1) + 1;
     });
+    const { plot } = this;
     const span = under[under.length - 1];
     if (span === undefined) return null;
     const count = span.count ?? 1;
     const lines = [spanTitle(span), `events ${format.count(span.from)} to ${format.count(span.to)}`];
-    if (span.from_ns !== null && span.to_ns !== null) lines.push(format.duration(span.to_ns - span.from_ns));
+    if (span.from_ns !== null && span.to_ns !== null) lines.push(`${plot.state.current.is_long === true ? "about " : ""}${format.duration(span.to_ns - span.from_ns)}`);
     if (count > 1) lines.push("too narrow to draw separately: zoom in");
     if (span.kind === "evaluation") lines.push("a forward pass that keeps nothing for backward (inferred)");
     if (this.leftOut > 0) lines.push(`${format.counted(this.leftOut, "span")} not drawn here: too many overlap`);

@@ -9,12 +9,16 @@ import { sourceLabel } from "../page/panel";
 import type { State } from "../page/state";
 import { Tiles } from "./tiles";
 import { drawAxes } from "./axes";
-import { drawBands, drawAllocationBands, type Band } from "./bands";
+import { drawBands, type Band } from "./bands";
 import { columnsOf, type Column } from "./columns";
 import { TimelineInput } from "./input";
 import { drawBounds, drawOoms, oomAt, oomLines } from "./overlays";
+import { drawGhosts, ghostBytes } from "./ghost";
+import type { TimelineLayer } from "./layer";
 import { Plot } from "./plot";
-import { AllocationBands, type AllocationBand } from "./allocation_bands";
+import { SingleHover } from "./single_hover";
+import { type SingleBand, Singles } from "./singles";
+import { drawSingles } from "./singles_drawing";
 import { SpanLanes } from "./spans";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 
@@ -24,7 +28,8 @@ export class Timeline {
   private readonly tiles: Tiles;
   private readonly lanes: SpanLanes;
   private readonly input: TimelineInput;
-  readonly allocationBands: AllocationBands;
+  readonly singles: Singles;
+  private readonly singleHover: SingleHover;
   private columns: Column[] = [];
   private bands: Band[] = [];
   private groups: Groups | null = null;
@@ -32,20 +37,24 @@ export class Timeline {
   private moment: Moment | null = null;
   private isScheduled = false;
 
+  /** What others draw over the bands. */
+  readonly layers: TimelineLayer[] = [];
   /** Called once everything visible has been drawn from its own level; for measuring. */
   onComplete: (() => void) | null = null;
   /** Called when the drawn single allocations changed. */
-  onAllocationBands: (() => void) | null = null;
+  onSingles: (() => void) | null = null;
 
   constructor(private readonly state: State, parent: HTMLElement, private readonly isSmall: boolean) {
     this.surface = new Surface(parent, isSmall ? "Live memory over time, small" : "Live memory over time; arrow keys move the cursor, W and S zoom", () => this.schedule());
     this.plot = new Plot(state, this.surface, isSmall);
     this.tiles = new Tiles(state, () => this.schedule());
     this.lanes = new SpanLanes(this.plot, () => this.schedule());
-    this.allocationBands = new AllocationBands(state, () => this.schedule());
+    this.singles = new Singles(state, () => this.schedule());
+    this.singleHover = new SingleHover(state);
     this.input = new TimelineInput(state, this.surface, this.plot, {
       hover: (event) => this.hover(event),
       click: (x, y) => this.click(x, y),
+      pick: (first, last) => this.pick(first, last),
       schedule: () => this.schedule(),
     });
     this.load();
@@ -117,20 +126,23 @@ export class Timeline {
     context.rect(this.plot.left, 0, this.plot.width, this.plot.base);
     context.clip();
     if (this.isByAllocation) {
-      this.allocationBands.update(this.columns, this.plot, theme, this.tiles.isComplete);
-      drawAllocationBands(context, theme, this.plot, this.columns, this.allocationBands);
-      this.onAllocationBands?.();
+      this.singles.update(this.columns, this.plot, theme, isGrouped ? this.groups : null, this.tiles.isComplete);
+      drawSingles(context, theme, this.plot, this.columns, this.singles);
+      this.onSingles?.();
     } else {
       this.makeBands(theme);
       drawBands(context, theme, this.plot, this.columns, this.bands);
     }
     this.drawReserved(context, theme);
+    if (this.overlays !== null) drawGhosts(context, theme, this.plot, this.overlays);
     context.restore();
+    for (const layer of this.layers) layer.draw(context, theme, this.plot);
     if (this.overlays !== null) {
       drawBounds(context, theme, this.plot, this.overlays);
       this.lanes.draw(context, theme);
       drawOoms(context, theme, this.plot, this.overlays);
     }
+    this.drawPicked(context, theme);
     this.drawCursor(context, theme);
     this.drawRangeBeingChosen(context, theme);
     this.writeDataset();
@@ -138,11 +150,11 @@ export class Timeline {
 
   private writeDataset(): void {
     const data = this.surface.canvas.dataset;
-    const isComplete = this.tiles.isComplete && this.groups?.by === this.state.knownBy && (this.isSmall || (this.overlays !== null && this.lanes.isComplete));
+    const isComplete = this.tiles.isComplete && this.groups?.by === this.state.knownBy && (this.isSmall || (this.overlays !== null && this.lanes.isComplete)) && (!this.isByAllocation || this.singles.isComplete);
     data["complete"] = String(isComplete);
     data["level"] = String(this.tiles.level(this.plot.width));
     const { boxes, merged, spans } = this.lanes.counts;
-    Object.assign(data, { boxes, merged, spans, events: this.state.current.events, bands: this.isByAllocation ? this.allocationBands.bands.length : this.bands.length });
+    Object.assign(data, { boxes, merged, spans, events: this.state.current.events, bands: this.isByAllocation ? this.singles.bands.length : this.bands.length, matches: this.isByAllocation ? this.singles.matches ?? "" : "" });
     if (isComplete) this.onComplete?.();
   }
 
@@ -160,6 +172,8 @@ export class Timeline {
   private scale(): void {
     let most = 1;
     for (const column of this.columns) most = Math.max(most, column.max, column.reserved ?? 0);
+    if (!this.isSmall) most = Math.max(most, ghostBytes(this.overlays, most));
+    for (const layer of this.layers) most = Math.max(most, layer.mostBytes());
     const limit = this.overlays?.limit_bytes ?? null;
     if (limit !== null && limit < 1.3 * most) most = Math.max(most, limit);
     this.plot.setMostBytes(most * (this.isSmall ? 1.06 : 1.08));
@@ -191,6 +205,39 @@ export class Timeline {
     context.beginPath();
     context.arc(x, this.plot.y(this.moment.allocated_bytes), 3.5, 0, 7);
     context.fill();
+  }
+
+  /** The selected range, and what is outside it paler. */
+  private drawPicked(context: CanvasRenderingContext2D, theme: Theme): void {
+    const { picked } = this.state;
+    if (picked === null || this.columns.length === 0) return;
+    const [left, right] = [this.xOf(picked.from), this.xOf(picked.to)];
+    context.fillStyle = theme.accent;
+    context.globalAlpha = 0.16;
+    context.fillRect(left, this.plot.top, Math.max(1, right - left), this.plot.base - this.plot.top);
+    context.globalAlpha = 1;
+    for (const x of [left, right]) context.fillRect(x - 0.5, this.plot.top - 2, 1.5, this.plot.base - this.plot.top + 2);
+  }
+
+  /** Where a moment is drawn; at an edge if it is not visible. */
+  private xOf(position: number): number {
+    if (this.state.axis === "event") return Math.min(Math.max(this.plot.left, this.plot.x((position + 0.5) / this.state.positions)), this.plot.right);
+    const column = this.columns.find((one) => one.position >= position);
+    if (column === undefined) return this.plot.right;
+    return Math.min(Math.max(this.plot.left, this.plot.x((column.from + column.to) / 2)), this.plot.right);
+  }
+
+  /** Selects from the moment drawn at one place to that drawn at another. */
+  private pick(firstX: number, lastX: number): void {
+    const bounded = (x: number) => Math.min(Math.max(x, this.plot.left), this.plot.right - 0.01);
+    const [first, last] = [this.columnAt(bounded(firstX)), this.columnAt(bounded(lastX))];
+    if (first === null || last === null) return;
+    const isWhole = (x: number, edge: number) => Math.abs(x - edge) < 2;
+    const { state } = this;
+    const from = isWhole(bounded(firstX), this.plot.left) && state.from === 0 ? 0 : first.position;
+    const to = isWhole(bounded(lastX), this.plot.right) && state.to === 1 ? state.current.events : last.position;
+    const [low, high] = [from, to].map((position) => state.source.nearestMoment(state.file, state.device, position)) as [number, number];
+    if (low < high) state.set({ picked: { from: low, to: high } }, "picked");
   }
 
   private drawRangeBeingChosen(context: CanvasRenderingContext2D, theme: Theme): void {
@@ -228,14 +275,30 @@ export class Timeline {
     return null;
   }
 
-  private allocationBandAt(column: Column, y: number): AllocationBand | null {
+  private singleAt(column: Column, y: number): SingleBand | null {
     const at = this.columns.indexOf(column);
     const bytes = this.bytesAt(y);
     let sum = 0;
-    for (const band of this.allocationBands.bands) {
+    for (const band of this.singles.bands) {
       if (at < band.first || at >= band.past) continue;
       sum += band.size;
       if (bytes <= sum) return bytes < 0 ? null : band;
+    }
+    return null;
+  }
+
+  /** What is combined, at a point above the single bands. */
+  private restAt(column: Column, y: number): Pick<Band, "label" | "bytes"> | null {
+    const at = this.columns.indexOf(column);
+    const bytes = this.bytesAt(y);
+    let sum = 0;
+    for (const band of this.singles.bands) if (at >= band.first && at < band.past) sum += band.size;
+    for (const rest of this.singles.rest) {
+      sum += rest.bytes[at]!;
+      if (bytes >= 0 && bytes <= sum) {
+        const label = this.groups?.by === "source" ? sourceLabel(rest.label) : rest.label;
+        return { label: `combined, too small or too short for a band: ${label}`, bytes: () => rest.bytes[at]! };
+      }
     }
     return null;
   }
@@ -248,7 +311,7 @@ export class Timeline {
     if (column === null) return;
     this.state.setCursor(column.position);
     if (this.isByAllocation) {
-      const single = this.allocationBandAt(column, y);
+      const single = this.singleAt(column, y);
       if (single !== null) this.state.set({ selected: single.row }, "selection");
       return;
     }
@@ -263,15 +326,14 @@ export class Timeline {
     const column = x < this.plot.left || x > this.plot.right ? null : this.columnAt(x);
     if (column === null) return hideTooltip();
     if (y < this.plot.top - 2) return this.hoverLane(event, x, y);
-    const lines: string[] = [];
-    const band = this.isByAllocation ? this.allocationBandAt(column, y) : this.bandAt(column, y);
-    if (band !== null) {
-      const bytes = "size" in band ? band.size : band.bytes(column);
-      lines.push(band.label, `${format.bytes(bytes)} of ${format.bytes(column.max)} allocated`);
-    } else {
-      if (this.isByAllocation && this.bytesAt(y) <= column.max) lines.push(`${format.count(this.allocationBands.rest.count)} more visible allocations`);
-      lines.push(`${format.bytes(column.max)} allocated`);
+    if (this.isByAllocation) {
+      const single = this.singleAt(column, y);
+      if (single !== null) return this.singleHover.show(event, single, column.position);
     }
+    const lines: string[] = [];
+    const band = this.isByAllocation ? this.restAt(column, y) : this.bandAt(column, y);
+    if (band !== null) lines.push(band.label, `${format.bytes(band.bytes(column))} of ${format.bytes(column.max)} allocated`);
+    else lines.push(`${format.bytes(column.max)} allocated`);
     if (column.reserved !== undefined) lines.push(`${format.bytes(column.reserved)} reserved`);
     if (column.min !== column.max) lines.push(`${format.byteRange(column.min, column.max)} in this pixel`);
     lines.push(this.placeOf(column));
@@ -326,6 +388,12 @@ export class Timeline {
     const known = state.source.nearestMoment(state.file, state.device, position);
     const moment = await state.source.ask("moment", { ...state.deviceName, position: known });
     return moment.time_ns === null ? 0 : moment.time_ns / (state.current.duration_ns! + 1);
+  }
+
+  /** The moments drawn at some places, equally far apart, of what is visible. */
+  positionsAt(places: number): number[] {
+    const positions = Array.from({ length: places }, (_, place) => this.columnAt(this.plot.left + ((place + 0.5) / places) * this.plot.width)?.position);
+    return positions.filter((position) => position !== undefined);
   }
 
   /** Visible positions, for views that show what is live there. */

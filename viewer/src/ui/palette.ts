@@ -99,3 +99,38 @@ export function inkOn(color: string): string {
   const light = luminance(color) + 0.05;
   return light / 0.05 > 1.05 / light ? "#000000" : "#ffffff";
 }
+
+/** Neighbours of one group differ a little, so that each can be seen. */
+export function shaded(color: string, step: number): string {
+  return step === 0 ? color : blended(color, step === 1 ? "#ffffff" : "#000000", 0.86);
+}
+
+const AGE_CLASSES = 6;
+
+/** How old something is at a moment, from 0, the newest; null: it does not exist yet. In powers, as ages spread over many. */
+export function ageClass(birth: number, cursor: number): number | null {
+  if (birth > cursor) return null;
+  const share = Math.log(cursor - birth + 1) / Math.log(cursor + 2);
+  return Math.min(AGE_CLASSES - 1, Math.floor(share * AGE_CLASSES));
+}
+
+/** One colour, the darker the older; in dark the brighter. */
+export function ageColor(theme: Theme, age: number | null): string {
+  if (age === null) return blended(theme.muted, theme.surface, 0.25);
+  return blended(theme.accent, theme.surface, 0.2 + (0.8 * age) / (AGE_CLASSES - 1));
+}
+
+/** What the classes mean: the oldest first. */
+export function ageLegend(theme: Theme, cursor: number): { color: string; most: number; least: number }[] {
+  return Array.from({ length: AGE_CLASSES }, (_, index) => {
+    const age = AGE_CLASSES - 1 - index;
+    const edge = (at: number) => Math.ceil((cursor + 2) ** (at / AGE_CLASSES) - 1);
+    return { color: ageColor(theme, age), least: edge(age), most: age === AGE_CLASSES - 1 ? cursor : edge(age + 1) - 1 };
+  });
+}
+
+/** A colour as a pixel of a canvas, which holds red first. */
+export function packed(color: string, opacity: number): number {
+  const [red, green, blue] = parts(color) as [number, number, number];
+  return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}

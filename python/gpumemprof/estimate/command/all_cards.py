@@ -1,7 +1,8 @@
 """``--gpu all``: which cards the program fits, the smallest that does first.
 
 Kernels depend on the architecture, so the program runs once for each, on a card without a limit;
-what each card's memory makes of it is simulated.
+what each card's memory makes of it is simulated. A program that goes on after memory ran out runs
+once for each card.
 """
 
 from __future__ import annotations
@@ -63,29 +64,9 @@ def _predict(options: Options, folder: Path) -> tuple[list[CardAnswer], list[Mis
         groups.setdefault(card.capability, []).append(card)
     capabilities = list(groups)
 
-    def run(capability: tuple[int, int]) -> list[Run] | UnpredictedError:
-        cards = groups[capability]
-        name = f"sm{capability[0]}{capability[1]}"
-
-        def run_rank(world: World | None, place: Path) -> Run:
-            trial = Trial(
-                cards[0],
-                UNLIMITED_BYTES,
-                place / f"{name}.gmp",
-                options.program,
-                is_captured=True,
-                limits=[card.free_bytes for card in cards],
-                world=world,
-            )
-            return predict(options, trial)
-
+    def run(capability: tuple[int, int]) -> list[CardAnswer] | UnpredictedError:
         try:
-            if options.per_node is None:
-                return [run_rank(None, folder)]
-            place = folder / name
-            place.mkdir()
-            ranks = Ranks(options, place, lambda world, at, _: run_rank(world, at), True)
-            return ranks.predict()
+            return _answers(options, folder, groups[capability])
         except UnpredictedError as error:
             return error
 
@@ -100,12 +81,51 @@ def _predict(options: Options, folder: Path) -> tuple[list[CardAnswer], list[Mis
             if isinstance(found, UnpredictedError):
                 missing.append(MissingCards(groups[capabilities[number]], found))
             else:
-                answers += judge_cards(found, groups[capabilities[number]])
+                answers += found
     if not answers:
         problem = missing[0].problem
         problem.show_output()
         raise problem
     return sorted(answers, key=_order), missing
+
+
+def _answers(options: Options, folder: Path, cards: list[Card]) -> list[CardAnswer]:
+    """For cards of one architecture."""
+    limits = [card.free_bytes for card in cards]
+    runs = _runs(options, folder, cards[0], UNLIMITED_BYTES, limits)
+    if all(run.prediction.out_of_memory is None for run in runs):
+        return judge_cards(runs, cards)
+    # The program looks for what fits, and finds something else on each card.
+    return [
+        answer
+        for card in cards
+        for answer in judge_cards(_runs(options, folder, card, card.free_bytes, ()), [card])
+    ]
+
+
+def _runs(
+    options: Options, folder: Path, card: Card, limit_bytes: int, limits: Sequence[int]
+) -> list[Run]:
+    """The program, or each of its ranks."""
+    name = f"{card.id}-{'whole' if limits else 'alone'}"
+
+    def run_rank(world: World | None, place: Path) -> Run:
+        trial = Trial(
+            card,
+            limit_bytes,
+            place / f"{name}.gmp",
+            options.program,
+            is_captured=True,
+            limits=limits,
+            world=world,
+        )
+        return predict(options, trial)
+
+    if options.per_node is None:
+        return [run_rank(None, folder)]
+    place = folder / name
+    place.mkdir()
+    return Ranks(options, place, lambda world, at, _: run_rank(world, at), True).predict()
 
 
 def judge_cards(runs: list[Run], cards: list[Card]) -> list[CardAnswer]:

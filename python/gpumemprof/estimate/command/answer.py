@@ -15,7 +15,7 @@ from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.units import size
 from gpumemprof.estimate.command.verdict import Verdict
 
-__all__ = ["as_json", "as_text", "assumptions_text", "head_json", "peaks_sentence"]
+__all__ = ["as_json", "as_text", "assumptions_text", "failures_text", "head_json", "peaks_sentence"]
 
 _MOST_ASSUMPTIONS = 20
 _MANY_READS = 100
@@ -25,6 +25,7 @@ def as_text(options: Options, single: Single) -> str:
     """For people."""
     verdict = single.verdict
     lines = paragraph(f"{options.name} {verdict.sentence}")
+    lines += failures_text(single.run.prediction.assumptions)
     lines += paragraph(peaks_sentence(verdict), 2)
     lines += paragraph(_basis(options, single), 2)
     report = single.run.recording.to_text(width=page_width())
@@ -70,6 +71,9 @@ def _basis(options: Options, single: Single) -> str:
         ran = "It ran to its end, without an optimizer step."
     if single.run.prediction.has_failed:
         ran = f"It ended there, after {steps}."
+    elif (oom := single.run.prediction.out_of_memory) is not None:
+        at = f" at {oom.where}" if oom.where else ""
+        ran = f"Memory ran out{at} in between, and the program went on. {ran}"
     return f"{ran} {_card_sentence(single.card)}"
 
 
@@ -95,8 +99,19 @@ def _card_sentence(card: Card) -> str:
     return f"The card's memory is {card.total_from}, its context {card.context_from}."
 
 
+def failures_text(assumptions: list[Assumption]) -> list[str]:
+    """Why the program would fail on a GPU, though it was predicted to its end."""
+    lines = []
+    for entry in assumptions:
+        if entry.kind == "failure":
+            where = f"{entry.where}: " if entry.where else ""
+            lines += paragraph(f"But {where}{entry.text}", 2)
+    return lines
+
+
 def assumptions_text(assumptions: list[Assumption]) -> list[str]:
     """What was assumed, with the lines."""
+    assumptions = [entry for entry in assumptions if entry.kind != "failure"]
     if not assumptions:
         return ["Nothing had to be assumed."]
     lines = ["What was assumed:"]

@@ -13,7 +13,8 @@ from types import FrameType
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.calibrate.folder import VARIABLE, check_calibration
-from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
+from gpumemprof.estimate.command import all_cards, answer, card_list, sweep
+from gpumemprof.estimate.command.fit import answer as fit
 from gpumemprof.estimate.command.options import HELP, Options, parse
 from gpumemprof.estimate.command.ranks import answer as ranks
 from gpumemprof.estimate.command.single import exit_code, predict_for_card
@@ -45,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.lists_cards:
             print(card_list.as_json() if options.json else card_list.as_text())
             return 0
+        for note in options.notes:
+            print_message(note)
         _use_calibration(options)
         with _ending_together(), tempfile.TemporaryDirectory(prefix="gpumemprof-") as folder:
             return _answer(options, Path(folder))

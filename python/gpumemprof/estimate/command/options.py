@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpumemprof.command_line import CommandParser
 from gpumemprof.estimate.cards import DEFAULT, Card, find_card
+from gpumemprof.estimate.command.own_flags import split_own_flags
 from gpumemprof.estimate.command.ranks.options import check_launcher, parse_ranks
 from gpumemprof.estimate.command.sweep_flags import SweptFlag, parse_sweep
 from gpumemprof.estimate.command.units import parse_size
@@ -81,6 +82,8 @@ class Options:
     nodes: int = 1
     ranks: list[int] = field(default_factory=list)
     """Those that are predicted."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about how the words were understood."""
 
     @property
     def is_module(self) -> bool:
@@ -128,8 +131,11 @@ def parse(words: Sequence[str]) -> Options | None:
     if given.gpus:
         return Options([], find_card(DEFAULT), lists_cards=True, json=given.json)
     is_for_all = given.gpu == ALL
+    split = split_own_flags(_program(parser, given))
+    given.sweep += split.own.get("--sweep", [])
+    given.fit = (split.own.get("--fit", []) or [given.fit])[-1]
     options = Options(
-        program=_program(parser, given),
+        program=split.program,
         card=find_card(DEFAULT if is_for_all else given.gpu),
         is_for_all_cards=is_for_all,
         steps=_steps(parser, given.steps),
@@ -141,6 +147,11 @@ def parse(words: Sequence[str]) -> Options | None:
         assumed=dict(_assumed(parser, text) for text in given.assume),
         calibration=given.calibration,
         json=given.json,
+        notes=[
+            f"{flag} {' '.join(values)} was taken as a flag of estimate, since {split.program[0]} "
+            "has no such flag; write it before the script to be sure"
+            for flag, values in split.own.items()
+        ],
         **parse_ranks(parser, given),
     )
     _check(parser, options)
@@ -200,7 +211,7 @@ def _assumed(parser: CommandParser, text: str) -> tuple[str, float]:
 
 
 # Each answer is that of the rank that needs most.
-_COMBINED = (["--gpu all", "--nproc"], ["--sweep", "--nproc"])
+_COMBINED = (["--gpu all", "--nproc"], ["--sweep", "--nproc"], ["--fit", "--nproc"])
 
 
 def _check(parser: CommandParser, options: Options) -> None:

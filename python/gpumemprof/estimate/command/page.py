@@ -15,13 +15,13 @@ def page_width() -> int:
     return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
 
 
-def paragraph(text: str, indent: int = 0) -> list[str]:
+def paragraph(text: str, indent: int = 0, later_indent: int = 2) -> list[str]:
     """The text in lines that fit the terminal; its later lines are indented by two columns."""
     return textwrap.wrap(
         text,
         page_width(),
         initial_indent=" " * indent,
-        subsequent_indent=" " * max(indent, 2),
+        subsequent_indent=" " * max(indent, later_indent),
         break_long_words=False,
         break_on_hyphens=False,
     )

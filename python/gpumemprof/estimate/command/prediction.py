@@ -23,6 +23,7 @@ from gpumemprof.read.recording import Recording
 __all__ = ["Assumption", "OutOfMemory", "Prediction"]
 
 _STEPS_TO_THE_PEAK = 2
+_LATE_SHARE = 0.95
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Assumption:
     """Something the prediction took for granted, at one line of the program."""
 
     kind: str
-    """``value``, ``shape``, ``kernel``, ``workspace``, ``execution`` or ``behaviour``."""
+    """One of the engine's kinds; ``failure``: the program would end there on a GPU."""
     text: str
     file: str
     line: int
@@ -77,6 +78,9 @@ class Prediction:
     reserved_range: tuple[int, int] | None = None
     """Of the peak of reserved memory, over orders in which segments may lie; None if unknown."""
 
+    grows_at_end: bool = False
+    """Whether it was stopped for its time while its peak kept rising."""
+
     communicators: int = 0
     """Groups of ranks that exchanged data on the card: NCCL has buffers for each."""
 
@@ -117,7 +121,6 @@ class Prediction:
         oom = _out_of_memory(device, limit_bytes)
         ended = facts.get(ENDED, "")
         simulated = _simulate(recording, device["device"], limit_bytes, limits)
-        is_whole = oom is None or ended != OUT_OF_MEMORY
         return cls(
             allocated_bytes=allocated,
             reserved_bytes=reserved,
@@ -127,11 +130,26 @@ class Prediction:
             out_of_memory=oom,
             certainty=_certainty(facts),
             assumptions=_assumptions(facts),
-            needed_bytes=simulated.needed_bytes if is_whole else None,
+            needed_bytes=_needed(simulated.needed_bytes, limit_bytes, oom, ended),
             lines_at_limits=simulated.lines,
             reserved_range=_reserved_range(facts),
+            grows_at_end=ended == LIMIT_REACHED and _has_late_peak(device),
             communicators=int(facts.get(COMMUNICATORS, 0)),
         )
+
+
+def _has_late_peak(device: Mapping[str, Any]) -> bool:
+    event, events = device["peak"]["event_index"], device["events"]
+    return event is not None and bool(events) and event >= _LATE_SHARE * events
+
+
+def _needed(
+    bytes_needed: int | None, limit_bytes: int, oom: OutOfMemory | None, ended: str
+) -> int | None:
+    if oom is None or bytes_needed is None:
+        return bytes_needed
+    # A program that went on asked for more than it needs, to see how much there is.
+    return None if ended == OUT_OF_MEMORY or bytes_needed > limit_bytes else bytes_needed
 
 
 def _steps(device: Mapping[str, Any]) -> int | None:

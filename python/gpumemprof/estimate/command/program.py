@@ -16,7 +16,7 @@ from gpumemprof.estimate import process
 from gpumemprof.estimate.cards import Card
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.prediction import Prediction
-from gpumemprof.estimate.process.crashes import take_crash_line
+from gpumemprof.estimate.process.crashes import STUCK_SIGNAL, take_crash_line
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
 from gpumemprof.estimate.process.request import Request
@@ -25,11 +25,12 @@ from gpumemprof.read.recording import Recording
 from gpumemprof.verify import apply
 from gpumemprof.verify.program import RunNotes, add_remedies, open_quietly
 
-__all__ = ["AT_ONCE", "Run", "Trial", "UnpredictedError", "predict"]
+__all__ = ["AT_ONCE", "Blocks", "Run", "Trial", "UnpredictedError", "predict"]
 
 _LAUNCHER = Path(process.__file__).resolve().parent / "launcher" / "start.py"
 # A process that does not end itself at its limit is killed so much later.
 _GRACE_SECONDS = 60
+_SECONDS_TO_SAY_WHERE = 2
 _SHOWN_LINES = 20
 
 AT_ONCE = 2
@@ -71,6 +72,14 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Some of a model's blocks, by their order, of so many."""
+
+    which: tuple[int, ...]
+    of: int
+
+
+@dataclass(frozen=True)
 class Trial:
     """How the program is run this time."""
 
@@ -79,6 +88,8 @@ class Trial:
     path: Path
     program: list[str]
     remedies: Sequence[str] = ()
+    blocks: Blocks | None = None
+    """Those that checkpointing is applied to; None: all."""
     is_captured: bool = False
     """Keep its output, and show it only if it fails."""
     limits: Sequence[int] = ()
@@ -118,13 +129,13 @@ def predict(options: Options, trial: Trial) -> Run:
         shows_progress=not trial.is_captured and sys.stderr.isatty(),
         world=None if trial.world is None else vars(trial.world),
     )
-    applied = apply.Request(str(effects_path), list(trial.remedies)) if trial.remedies else None
+    applied = _applied(trial, effects_path)
     order = {
         "estimate": request.text(),
         "applied": None if applied is None else json.dumps(vars(applied)),
     }
     words = [str(_LAUNCHER), json.dumps(order), "-o", str(trial.path), "-f", *trial.program]
-    code, output = _run(words, trial, options.seconds)
+    code, output = _run(words, trial, options.seconds, notes_path)
     notes = Notes.take(notes_path)
     crash_line = take_crash_line(notes_path)
     effects = RunNotes.take(effects_path).effects if applied is not None else []
@@ -133,7 +144,16 @@ def predict(options: Options, trial: Trial) -> Run:
     return _read(options, trial, code, output, notes, effects)
 
 
-def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
+def _applied(trial: Trial, effects_path: Path) -> apply.Request | None:
+    if not trial.remedies:
+        return None
+    request = apply.Request(str(effects_path), list(trial.remedies))
+    if trial.blocks is not None:
+        request.checkpoint_blocks, request.checkpoint_of = list(trial.blocks.which), trial.blocks.of
+    return request
+
+
+def _run(words: list[str], trial: Trial, seconds: float, notes_path: Path) -> tuple[int, bytes]:
     """Its exit code, and its output if that was kept."""
     # Our output must not end up between the program's lines.
     sys.stdout.flush()
@@ -147,10 +167,14 @@ def _run(words: list[str], trial: Trial, seconds: float) -> tuple[int, bytes]:
     try:
         output, _ = process.communicate(timeout=seconds + _GRACE_SECONDS)
     except subprocess.TimeoutExpired:
+        process.send_signal(STUCK_SIGNAL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_SECONDS_TO_SAY_WHERE)
         process.kill()
         process.communicate()
+        at = f"{line}: " if (line := take_crash_line(notes_path)) else ""
         raise UnpredictedError(
-            f"the program was still running after {seconds:.0f} s, and could not be ended",
+            f"{at}the program was still running after {seconds:.0f} s, and could not be ended",
             "bad_input",
             "",
             "raise the limit with --limit SECONDS, or predict fewer steps with --steps",
@@ -184,11 +208,12 @@ def _read(
     has_run_out = notes.ended == OUT_OF_MEMORY
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
-        hint = f"see its messages above, or try it without estimate: {_plain(options)}"
+        hint = _hint(options, code)
         at = f"{notes.line}: " if notes.line else ""
         if code < 0 and not notes.ended:
             raise unpredicted(f"{at}the program {how}", _CRASH_HINTS.get(-code, hint))
-        what = f"{notes.problem}: the program {how}" if notes.problem else f"{at}the program {how}"
+        problem = notes.problem.rstrip(".: ")
+        what = f"{problem}: the program {how}" if problem else f"{at}the program {how}"
         raise unpredicted(what, hint)
     recording = _open(trial.recording_path)
     prediction = None
@@ -232,6 +257,17 @@ def _ending(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f"signal {signal.Signals(-code).name}"
     return f"signal {-code}"
+
+
+_USAGE_CODE = 2
+_OWN_FLAGS = ("--gpu", "--steps", "--nproc", "--nnodes", "--ranks", "--json", "--assume", "--limit")
+
+
+def _hint(options: Options, code: int) -> str:
+    own = [word for word in options.program[1:] if word.partition("=")[0] in _OWN_FLAGS]
+    if code == _USAGE_CODE and own:
+        return f"write {own[0]} before {options.name} if it is meant for estimate"
+    return f"see its messages above, or try it without estimate: {_plain(options)}"
 
 
 def _plain(options: Options) -> str:

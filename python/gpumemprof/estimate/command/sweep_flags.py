@@ -10,7 +10,15 @@ from pathlib import Path
 
 from gpumemprof.errors import UsageError
 
-__all__ = ["Combination", "SweptFlag", "combinations", "exact_flags", "parse_sweep", "with_values"]
+__all__ = [
+    "Combination",
+    "SweptFlag",
+    "combinations",
+    "exact_flags",
+    "flags_in",
+    "parse_sweep",
+    "with_values",
+]
 
 _MOST_RUNS = 100
 
@@ -107,7 +115,7 @@ def exact_flags(program: Sequence[str], sweeps: Sequence[SweptFlag]) -> list[Swe
     Raises:
         UsageError: several flags of the program begin so.
     """
-    written = _flags_in(program)
+    written = flags_in(program)
     return [_exact(program, swept, written) for swept in sweeps]
 
 
@@ -130,7 +138,7 @@ def _exact(program: Sequence[str], swept: SweptFlag, written: set[str]) -> Swept
     return SweptFlag(longer[0], swept.values) if longer else swept
 
 
-def _flags_in(program: Sequence[str]) -> set[str]:
+def flags_in(program: Sequence[str]) -> set[str]:
     """All texts in the script that look like flags."""
     try:
         tree = ast.parse(Path(program[0]).read_bytes())

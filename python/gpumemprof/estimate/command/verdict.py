@@ -106,6 +106,8 @@ class Verdict:
     def _doubt(self) -> str:
         if self.prediction.is_cut_short:
             return "it was stopped before its second step, so that a later peak is unknown"
+        if self.prediction.grows_at_end:
+            return "it was stopped while its memory still grew, so that a later peak is unknown"
         doubt = self.bands.more_bytes(self.prediction)
         if not self.room.library_bytes:
             return f"it may take up to {size(doubt)} more than predicted"
@@ -169,5 +171,6 @@ def judge(prediction: Prediction, room: Room, whole: Prediction | None = None) -
         return Verdict(Answer.DOES_NOT_FIT, room, prediction, expected, least, line)
     outside = room.library_bytes + network_bytes(prediction, room)
     fits = least + expected.more_bytes(prediction) + outside <= free
-    answer = Answer.FITS if fits and not prediction.is_cut_short else Answer.MAY_NOT_FIT
+    is_peak_known = not prediction.is_cut_short and not prediction.grows_at_end
+    answer = Answer.FITS if fits and is_peak_known else Answer.MAY_NOT_FIT
     return Verdict(answer, room, prediction, expected, needed)

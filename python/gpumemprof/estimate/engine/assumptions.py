@@ -12,8 +12,8 @@ from gpumemprof.estimate.engine.user_lines import Line, current_line
 __all__ = ["Assumption", "Assumptions", "Kind"]
 
 # value: what .item() and the like returned; shape: how many elements depend on unknown values;
-# execution: the program was run in another way than on a GPU.
-Kind = Literal["value", "shape", "kernel", "workspace", "execution", "behaviour"]
+# execution: the program was run in another way than on a GPU; failure: there it would end here.
+Kind = Literal["value", "shape", "kernel", "workspace", "execution", "behaviour", "failure"]
 
 
 @dataclass
@@ -30,7 +30,8 @@ class Assumptions:
     """Collects assumptions; threads of the program and of autograd may add some."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # The compiler looks at frames that are called within, and may note something itself.
+        self._lock = threading.RLock()
         self._by_key: dict[tuple[Kind, str, Line], Assumption] = {}
 
     def add(self, kind: Kind, text: str, line: Line | None = None) -> int:

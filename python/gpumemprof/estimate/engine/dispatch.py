@@ -16,6 +16,7 @@ from gpumemprof.estimate.engine.fake_mode import FakeMode
 from gpumemprof.estimate.engine.gradients import GradientSums
 from gpumemprof.estimate.engine.operation import Answer, Operation
 from gpumemprof.estimate.engine.reading.answers import Answers
+from gpumemprof.estimate.engine.reading.pinned import is_pinned, pin
 from gpumemprof.estimate.engine.shapes.by_running import shapes_by_running
 from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
@@ -65,6 +66,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self._rules = compile_rules(device)
         self.collectives = Collectives(device)
         self._operations: dict[Any, Operation] = {}
+        self._thread = 0
         self.ending: type[BaseException] | None = None
         """To be raised in the main thread at its next operation."""
 
@@ -90,6 +92,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if torch._C._get_dispatch_mode(_FAKE) is not self._fake_mode:
             # Torch's own code computes shapes with a mode of its own, or for real, without any.
             return func(*args, **(kwargs or {}))
+        if threading.get_ident() != self._thread:
+            self._arrive()
         if self.ending is not None and self._may_end(func):
             raise self.ending
         kwargs = kwargs or {}
@@ -97,6 +101,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         op.calls += 1
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
+            return pin(self.__torch_dispatch__(func, types, args, kwargs))
         if op.answer is not None:
             outputs = op.answer(op, args, kwargs)
             if outputs is not NotImplemented:
@@ -112,6 +117,14 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             outputs = self._follow(rule, op, Call(func, op.name, args, kwargs))
         self.values.after(op, args, kwargs, outputs)
         return outputs
+
+    def _arrive(self) -> None:
+        """The backward pass runs in a thread of torch's own, which has the modes, but not this.
+
+        There, checkpointed code may call torch.tensor(..., device="cuda") again, as in `Modes`.
+        """
+        self._thread = threading.get_ident()
+        torch._C._set_only_lift_cpu_tensors(True)
 
     def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
         device = self.device
@@ -201,7 +214,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if name in ("mul", "div"):
             return self._product_with_zeros
         if name == "is_pinned":
-            return lambda op, args, kwargs: False
+            return lambda op, args, kwargs: is_pinned(args[0])
         if name == "record_stream":
             return lambda op, args, kwargs: None
         if name in MADE_OF_OPERATIONS:
@@ -274,7 +287,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         """The operation on fake tensors."""
         function = SHAPE_FUNCTIONS.get(op.name)
         if function is not None and _is_on_cuda(args):
-            return function(*args, **kwargs)
+            found = function(*args, **kwargs)
+            if found is not NotImplemented:
+                return found
         try:
             return self._cache.run(op, args, kwargs)
         except _NO_SHAPE as error:
@@ -316,6 +331,8 @@ def _is_made_of_others(func: Any) -> bool:
 def _is_about_missing_kernel(error: Exception) -> bool:
     """Whether torch has no shape function, and tried to run the CUDA kernel or found none."""
     text = str(error)
+    if "is_as_torch_says" in error.__dict__:
+        return False
     if isinstance(error, NotImplementedError):
         return "Meta" in text or "fake" in text or "CUDA" in text
     return text.startswith(

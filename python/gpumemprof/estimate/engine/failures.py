@@ -52,6 +52,8 @@ _ASKS_DRIVER = (
     "libcuda.so",
 )
 _OF_OTHER_PROCESSES = ("ProcessRaisedException", "ProcessExitedException", "ChildFailedError")
+_REMOTE = ("RemoteTraceback", "_RemoteTraceback")  # of a pool of processes
+_STARTS_PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed")
 # With the operation's name.
 _NOT_SUPPORTED = re.compile(
     r"Could not run '(?P<run>[\w:.]+)'|(?P<meta>\w+::\w+): attempted to run this operator with Meta"
@@ -66,6 +68,7 @@ _ABOUT_FAKES = (
     "already associated to a python object of type FakeTensor",
     "basic_string: construction from null",
     "only available on CPU",
+    "Attempting to use FunctionalTensor on its own",
 )
 # Files of torch that only pass a call on.
 _PASSED_THROUGH = ("torch/_compile.py", "torch/_dynamo/eval_frame.py", "torch/utils/_stats.py")
@@ -87,7 +90,7 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
             "make it an operation with torch.library.custom_op and describe its results with "
             "register_fake"
         )
-    if type(error).__name__ in _OF_OTHER_PROCESSES:
+    if _is_of_other_process(error):
         return (
             f"{line}: processes that the program starts are not predicted; call their function "
             "here instead, for one of them"
@@ -113,6 +116,16 @@ def explained(error: BaseException, trace: TracebackType | None) -> str:
             "with other operations"
         )
     return ""
+
+
+def _is_of_other_process(error: BaseException) -> bool:
+    """Whether it reports what failed in a process that the program started."""
+    name = type(error).__name__
+    if name == "CalledProcessError":
+        command = getattr(error, "cmd", "")
+        first = str(command if isinstance(command, str) else next(iter(command), ""))
+        return any(each in first.split(" ")[0] for each in _STARTS_PROGRAMS)
+    return name in _OF_OTHER_PROCESSES or type(error.__cause__).__name__ in _REMOTE
 
 
 def as_on_a_gpu(error: Exception) -> Exception:

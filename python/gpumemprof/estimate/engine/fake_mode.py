@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,17 @@ class FakeMode(FakeTensorMode):  # type: ignore[misc]
     def __init__(self) -> None:
         self._state = threading.local()
         super().__init__(allow_non_fake_inputs=True, allow_fallback_kernels=False)
+        # Shapes are remembered in front of it (shapes/cache.py): what arrives here is new.
+        self.cache_enabled = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # The compiler does not look into it, and to say so takes time in every call.
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        return self.dispatch(func, types, args, kwargs or {})
 
     @property
     def avoid_device_init(self) -> bool:

@@ -25,6 +25,7 @@ class Operation:
         "is_unknown",
         "may_allocate",
         "name",
+        "passes_on",
         "returns_view",
         "rule",
         "shapes",
@@ -36,6 +37,7 @@ class Operation:
         self.func = func
         self.calls = 0
         self.can_be_recipe: bool | None = None  # None: not asked yet
+        self.passes_on: bool | None = None
         self.name: str = schema.name[6:] if schema.name.startswith("aten::") else schema.name
         self.rule = rule
         self.answer = answer

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import torch
 
+from gpumemprof.estimate.shown_paths import shown_path
+
 __all__ = ["Line", "asking_line", "belongs_to_library", "current_line", "is_passed_through"]
 
 
@@ -29,7 +31,7 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         if not self.file:
             return "an unknown line"
-        short = os.path.relpath(self.file)
+        short = shown_path(self.file)
         return f"{self.file if short.startswith(os.pardir) else short}:{self.number}"
 
 

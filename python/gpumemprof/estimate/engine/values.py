@@ -21,6 +21,7 @@ from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.random_draws import RandomDraws, is_random
 from gpumemprof.estimate.engine.recipes.recipe import Recipes, recipe_of
 from gpumemprof.estimate.engine.shapes.assumed import ASSUMPTIONS
+from gpumemprof.estimate.engine.shapes.blank import are_blank, passes_on
 from gpumemprof.estimate.engine.shapes.marks import follow_marks
 from gpumemprof.estimate.engine.shapes.shares import note_hints, share_of
 from gpumemprof.estimate.engine.value_limits import limits
@@ -127,6 +128,8 @@ class Values:
         self, op: Operation, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
     ) -> None:
         """Compute the results of an operation for real, if that is cheap and possible."""
+        if not self._draws.pending and passes_on(op) and are_blank(args, kwargs):
+            return
         self._find(op, args, kwargs, outputs)
         follow_marks(op, args, kwargs, outputs)
 

@@ -20,6 +20,7 @@ from gpumemprof.estimate.patches import (
     linear_layers,
     losses,
     native,
+    processes,
     recurrent,
     saving,
     scripting,
@@ -59,4 +60,5 @@ def install_all(
     saver = saving.install(patcher, device, modes)
     libraries.install(patcher, saver)
     threads.install(patcher, modes)
+    processes.install(patcher, device)
     distributed.install(patcher, device, answers, collectives, world)

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map
 
 from gpumemprof.estimate.engine.failures import hide_frames
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.reading.pinned import pin
 from gpumemprof.estimate.patches.patcher import Patcher
 
 __all__ = ["install"]
@@ -29,7 +30,7 @@ def install(patcher: Patcher, modes: Callable[[], Any]) -> None:
     iterator = dataloader._BaseDataLoaderIter
     patcher.set(iterator, "__next__", run_real(iterator.__next__))
     patcher.set(dataloader.DataLoader, "__iter__", run_real(dataloader.DataLoader.__iter__))
-    patcher.set(pin_memory, "pin_memory", lambda data, device=None: data)
+    patcher.set(pin_memory, "pin_memory", lambda data, device=None: tree_map(pin, data))
     patcher.set(pin_memory, "_pin_memory_loop", run_real(pin_memory._pin_memory_loop))
     patcher.set(worker, "_worker_loop", run_real(worker._worker_loop))
     this_process = os.getpid()

@@ -10,7 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 
-__all__ = ["deep_copy", "shallow_copy"]
+__all__ = ["deep_copy", "deep_copy_of_real", "shallow_copy"]
+
+_copy_real = torch.Tensor.__deepcopy__
 
 
 def shallow_copy(tensor: FakeTensor) -> Any:
@@ -46,6 +48,14 @@ def deep_copy(tensor: FakeTensor, memo: dict[Any, Any]) -> Any:
     _copy_attributes(tensor, made, memo)
     memo[id(tensor)] = made
     return made
+
+
+def deep_copy_of_real(tensor: torch.Tensor, memo: dict[Any, Any]) -> Any:
+    """A real tensor on the host stays one: the copy would otherwise have no storage of its kind."""
+    if type(tensor) is not torch.Tensor:
+        return _copy_real(tensor, memo)
+    with outside_modes():
+        return _copy_real(tensor, memo)
 
 
 def _storage_copy(tensor: FakeTensor, memo: dict[Any, Any]) -> torch.Tensor:

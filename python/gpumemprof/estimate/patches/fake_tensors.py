@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.reading.answers import Answers
+from gpumemprof.estimate.engine.reading.pinned import is_pinned, pin
 from gpumemprof.estimate.engine.values import forget, is_assumed, known_value, set_known
 from gpumemprof.estimate.patches import deep_copies
 from gpumemprof.estimate.patches.patcher import Patcher
@@ -33,6 +34,7 @@ def install(patcher: Patcher, device: Device, answers: Answers) -> None:
     patcher.set(FakeTensor, "__reduce_ex__", _reduce)
     patcher.set(FakeTensor, "__copy__", deep_copies.shallow_copy)
     patcher.set(FakeTensor, "__deepcopy__", deep_copies.deep_copy)
+    patcher.set(torch.Tensor, "__deepcopy__", deep_copies.deep_copy_of_real)
 
 
 def _never_initialize_cuda(patcher: Patcher) -> None:
@@ -133,6 +135,11 @@ def _represented(tensor: FakeTensor, *_: Any, **__: Any) -> str:
     )
 
 
+# Of tensors in host memory, which have none: compiled code that reads there fails, and changes
+# nothing.
+_NOWHERE = 1 << 56
+
+
 def _answer_addresses(patcher: Patcher, device: Device) -> None:
     """Programs recognize shared memory by addresses: they are the simulated ones."""
     real = torch.UntypedStorage.data_ptr
@@ -141,11 +148,12 @@ def _answer_addresses(patcher: Patcher, device: Device) -> None:
         address = device.address_of(storage)
         if address:
             return address
-        return int(storage._cdata if storage.device.type == "meta" else real(storage))
+        is_fake = storage.device.type == "meta"
+        return _NOWHERE + int(storage._cdata) if is_fake else int(real(storage))
 
     def of_tensor(tensor: FakeTensor) -> int:
         storage = tensor.untyped_storage()
-        address = device.address_of(storage) or storage._cdata
+        address = device.address_of(storage) or _NOWHERE + storage._cdata
         return int(address + tensor.storage_offset() * tensor.element_size())
 
     patcher.set(torch.UntypedStorage, "data_ptr", of_storage)
@@ -167,8 +175,8 @@ def _follow_resized_storages(patcher: Patcher, device: Device) -> None:
 
 def _skip_pinning(patcher: Patcher) -> None:
     """Pinned memory is host memory: a tensor that should be pinned is used as it is."""
-    patcher.set(torch.Tensor, "pin_memory", lambda tensor, device=None: tensor)
-    patcher.set(torch.Tensor, "is_pinned", lambda tensor, device=None: False)
+    patcher.set(torch.Tensor, "pin_memory", lambda tensor, device=None: pin(tensor))
+    patcher.set(torch.Tensor, "is_pinned", lambda tensor, device=None: is_pinned(tensor))
 
 
 def _reduce(tensor: FakeTensor, protocol: Any) -> Any:

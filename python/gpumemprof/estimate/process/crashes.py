@@ -5,23 +5,31 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any, Callable
 
 from gpumemprof.estimate.process.program_lines import is_of_program, main_line
 
-__all__ = ["take_crash_line", "watch_crashes", "watch_replacement"]
+__all__ = ["STUCK_SIGNAL", "take_crash_line", "watch_crashes", "watch_replacement"]
+
+STUCK_SIGNAL = signal.SIGXCPU
+"""For a program that cannot be ended: it writes down where it is. Programs rarely use it."""
 
 _SUFFIX = ".crash"
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in .*')
 
 
 def watch_crashes(notes_path: str) -> None:
-    """Have Python write down where it was if the process dies of a signal such as SIGSEGV."""
-    if faulthandler.is_enabled():  # The user wants to see it.
-        return
+    """Have Python write down where it was if the process dies of a signal such as SIGSEGV.
+
+    And at `STUCK_SIGNAL`, also in compiled code that lets no other thread of Python run.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    faulthandler.enable(os.open(notes_path + _SUFFIX, flags), all_threads=False)
+    descriptor = os.open(notes_path + _SUFFIX, flags)
+    if not faulthandler.is_enabled():  # Else the user wants to see it.
+        faulthandler.enable(descriptor, all_threads=False)
+    faulthandler.register(STUCK_SIGNAL, descriptor, all_threads=False, chain=False)
 
 
 def take_crash_line(notes_path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import sys
 import threading
@@ -110,6 +111,14 @@ def _unsafe_folders() -> tuple[str, ...]:
     return tuple(f"{folder}{os.sep}" for folder in folders)
 
 
+def _waits_for_threads() -> bool:
+    """Whether the program has ended, but for threads of its own, which may run forever."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame is not None and frame.f_code is threading._shutdown.__code__  # type: ignore[attr-defined]
+
+
 class StepLimit:
     """Counts steps, and raises `EnoughSteps` after the last.
 
@@ -157,7 +166,16 @@ class StepLimit:
             os._exit(0)
         self._has_ended = True
         self._on_end()
+        _keep_out_of_logs()
         raise EnoughSteps
+
+
+def _keep_out_of_logs() -> None:
+    """An event loop would log the end of its task as an error that nobody heard of."""
+    if "asyncio" in sys.modules:
+        logging.getLogger("asyncio").addFilter(
+            lambda record: not isinstance((record.exc_info or (None, None))[1], EnoughSteps)
+        )
 
 
 class TimeLimit:
@@ -181,6 +199,8 @@ class TimeLimit:
         while (left := self._seconds - self.passed_seconds) > 0:
             if self._is_over.wait(min(left, _SECONDS_BETWEEN_MESSAGES)):
                 return
+            if _waits_for_threads():
+                os._exit(0)
             if self.passed_seconds < self._seconds:
                 self._on_wait()
         self._on_end()

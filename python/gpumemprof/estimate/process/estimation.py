@@ -8,7 +8,6 @@ import threading
 import time
 import traceback
 from types import TracebackType
-from typing import Any, NoReturn
 
 from gpumemprof.errors import Error
 from gpumemprof.estimate.cards import find_card
@@ -16,6 +15,7 @@ from gpumemprof.estimate.process.crashes import watch_crashes, watch_replacement
 from gpumemprof.estimate.process.ending import StepLimit, TimeLimit, end_main_thread
 from gpumemprof.estimate.process.facts import LIMIT_REACHED, OUT_OF_MEMORY
 from gpumemprof.estimate.process.notes import Notes
+from gpumemprof.estimate.process.own_ends import watch_own_ends
 from gpumemprof.estimate.process.program_lines import innermost_line, main_line
 from gpumemprof.estimate.process.request import Request
 from gpumemprof.estimate.process.simulated_card import SimulatedCard
@@ -48,23 +48,19 @@ class Estimation:
         """Before the program's first line."""
         watch_crashes(self._request.notes_path)
         watch_replacement(self._refuse)
-        self._watch_exit()
+        watch_own_ends(self._on_own_exit, self._on_end_at_once)
         seconds = self._request.seconds
         if seconds is not None:
             self._time = TimeLimit(seconds, self._on_time, self._on_wait)
             self._time.start()
 
-    def _watch_exit(self) -> None:
-        """Where the program ends itself with an error; `SystemExit` leaves no traceback."""
-        leave = sys.exit
+    def _on_own_exit(self, line: str) -> None:
+        self._left_at = line
 
-        def exit(status: Any = None, /) -> NoReturn:
-            if status not in (None, 0) and threading.current_thread() is threading.main_thread():
-                frames = list(traceback.walk_stack(sys._getframe(1)))
-                self._left_at = innermost_line(reversed(frames))
-            leave(status)
-
-        sys.exit = exit
+    def _on_end_at_once(self, line: str) -> None:
+        """Nothing runs after this, so the notes are written now."""
+        if not self._notes.ended:
+            Notes("exit", line=line).write(self._request.notes_path)
 
     def settings(self) -> str:
         """The allocator's settings."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
+from gpumemprof.estimate.shown_paths import shown_path
+
 __all__ = ["innermost_line", "is_of_program", "main_line"]
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -27,7 +29,7 @@ def innermost_line(frames: Iterable[tuple[FrameType, int]]) -> str:
     for frame, line in frames:
         file = frame.f_code.co_filename
         if is_of_program(file):
-            found = f"{os.path.relpath(file)}:{line}"
+            found = f"{shown_path(file)}:{line}"
     return found
 
 

@@ -104,3 +104,14 @@ def adds_bias_within(call: Call, result: torch.Tensor) -> bool:
 def product_with_bias(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(outputs):
         _multiply(device, call, call.args[1:3], adds_bias_within(call, outputs))
+
+
+@rule("_grouped_mm", certainty="fitted")
+def product_of_groups(device: Device, call: Call, outputs: Any) -> None:
+    """One kernel for bfloat16 on Hopper and later, of which nothing is known; else, cuBLAS."""
+    if not is_on_card(outputs):
+        return
+    if call.args[0].dtype == torch.bfloat16 and device.card.capability >= (9, 0):
+        device.on_unknown(outputs, "_grouped_mm of bfloat16")
+    else:
+        take_cublas_workspace(device)

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
+from textual.widget import Widget
 
 from gpumemprof.live.screen.frame import Frame, frame_lines, shown_rows
 from gpumemprof.live.screen.table import COLUMNS
@@ -19,6 +19,19 @@ __all__ = ["LiveScreen", "watch"]
 
 _LOOK_SECONDS = 0.25
 _PAGE = 10
+
+
+class _Canvas(Widget):
+    """The whole screen. Its size is the terminal's, so new text needs no new layout."""
+
+    text = Text()
+
+    def show(self, text: Text) -> None:
+        self.text = text
+        self.refresh()
+
+    def render(self) -> Text:
+        return self.text
 
 
 class LiveScreen(App[None]):
@@ -48,7 +61,7 @@ class LiveScreen(App[None]):
 
     def compose(self) -> ComposeResult:
         """One field that fills the screen."""
-        yield Static(id="frame")
+        yield _Canvas(id="frame")
 
     def on_mount(self) -> None:
         """Look at once, and then regularly."""
@@ -76,7 +89,7 @@ class LiveScreen(App[None]):
         ):
             return
         self._drawn = lines
-        self.query_one("#frame", Static).update(Text("\n").join(lines))
+        self.query_one("#frame", _Canvas).show(Text("\n").join(lines))
 
     def on_resize(self) -> None:
         """The frame depends on the size."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from gpumemprof.live.figures import Row, rows
+from gpumemprof.live.ranks import ranks_line
 from gpumemprof.live.screen.details import detail_lines
 from gpumemprof.live.screen.shapes import fit
 from gpumemprof.live.screen.table import COLUMNS, TableState, arranged, table_lines
@@ -34,6 +35,7 @@ HEADROOM   what the pool can still take from the card
 Peak now   the highest moment since the last refresh, exact: no sample
 Lines      the lines of your code that hold the most; ▲ keeps growing
 A short dash stands for what is not known."""
+_RANKS_OF_MACHINE = 8
 _KEYS = (("↑↓", "select"), ("< >", "sort"), ("/", "filter"), ("?", "help"), ("q", "quit"))
 
 
@@ -70,8 +72,10 @@ def frame_lines(frame: Frame, width: int, height: int) -> list[Text]:
     if frame.is_help:
         body = [Text(line) for line in _HELP.splitlines()]
     elif shown:
-        most = max(2, min(len(shown) + 1, height // 4 + 1))
-        body = table_lines(shown, frame.table, width, most)
+        body = table_lines(shown, frame.table, width, _table_height(len(shown), height))
+        together = ranks_line(shown)
+        if together:
+            body.append(Text(fit(f"  {together}", width).rstrip(), style="bold"))
         body.append(Text("─" * width, style="bright_black"))
         selected = next(row for row in shown if row.key == frame.table.selected)
         body += detail_lines(selected, width, room - len(body))
@@ -82,6 +86,12 @@ def frame_lines(frame: Frame, width: int, height: int) -> list[Text]:
     for line in lines:
         line.truncate(width)
     return lines
+
+
+def _table_height(count: int, height: int) -> int:
+    """With its title: a quarter of the screen, but all ranks of a machine with eight cards."""
+    room = max(height // 4 + 1, min(_RANKS_OF_MACHINE + 1, height // 2 - 2))
+    return max(2, min(count + 1, room))
 
 
 def _nothing(frame: Frame, width: int) -> list[Text]:

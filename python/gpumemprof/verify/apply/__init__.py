@@ -20,7 +20,7 @@ __all__ = ["NAMES", "NEEDS_CUDA", "Effect", "Request", "start"]
 
 
 def _checkpoint(effect: Effect, request: Request) -> None:
-    Checkpointing(effect, request.checkpoint_class).start()
+    Checkpointing(effect, request).start()
 
 
 def _autocast(effect: Effect, request: Request) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from gpumemprof.torch_calls.modules import live_modules
 from gpumemprof.verify.apply.calls import watch_roots
-from gpumemprof.verify.apply.effect import Effect
+from gpumemprof.verify.apply.effect import Effect, Request
 
 __all__ = ["Checkpointing"]
 
@@ -27,9 +27,11 @@ _KEPT = (
 class Checkpointing:
     """Looks for the modules whenever it sees a new root called."""
 
-    def __init__(self, effect: Effect, class_name: str | None) -> None:
+    def __init__(self, effect: Effect, request: Request) -> None:
         self._effect = effect
-        self._class_name = class_name
+        self._class_name = request.checkpoint_class
+        self._blocks = request.checkpoint_blocks
+        self._of = request.checkpoint_of
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._checkpointed: weakref.WeakSet[Any] = weakref.WeakSet()
         self._classes: set[type] = set()
@@ -48,12 +50,19 @@ class Checkpointing:
         self._seen.update(modules)
         if self._ask_models(modules):
             return
-        found = [module for module in self._choose(modules) if module not in self._checkpointed]
+        chosen = self._wanted(self._choose(modules))
+        found = [module for module in chosen if module not in self._checkpointed]
         for module in found:
             self._apply(module)
         if found:
             self._effect.count += len(found)
             self._effect.what = f"{self._effect.count} modules of class {type(found[0]).__name__}"
+
+    def _wanted(self, modules: list[Any]) -> list[Any]:
+        """The blocks that were asked for; all, if these are other modules than those counted."""
+        if self._blocks is None or len(modules) != self._of:
+            return modules
+        return [modules[number] for number in self._blocks if number < len(modules)]
 
     def _options(self) -> dict[str, Any]:
         """The keyword arguments for ``checkpoint``."""
@@ -77,6 +86,7 @@ class Checkpointing:
             layers = [part for part in model.modules() if _is_layer(part)]
             name = self._class_name
             chosen = [part for part in layers if name is None or _is_of_class(part, name)]
+            chosen = self._wanted(chosen)
             if name is not None and not chosen:
                 continue
             is_done = True

@@ -17,6 +17,9 @@ class Request:
     checkpoint_class: str | None = None
     memory: str = "cuda"
     """``cuda`` or ``cpu``: what is recorded, so what autocast is for."""
+    checkpoint_blocks: list[int] | None = None
+    """Which of the modules, by their order, if there are as many as `checkpoint_of`; None: all."""
+    checkpoint_of: int = 0
 
 
 @dataclass

@@ -78,6 +78,22 @@ sim::RequestColumns AllocationTimeline::requests() const {
   return requests;
 }
 
+sim::AllocatedCurve AllocationTimeline::requested_curve(std::uint32_t events_per_point) const {
+  sim::AllocatedCurve curve{events_per_point, {}};
+  std::vector<std::uint64_t>& points = curve.most_bytes;
+  std::uint64_t now = 0;
+  for (const Edge& edge : edges_of(*this)) {
+    if (edge.kind == EdgeKind::command || edge.kind == EdgeKind::reusable) continue;
+    const std::uint32_t event = event_of(edge.key);
+    const std::size_t point = event == kNoEvent ? 0 : event / events_per_point;
+    while (points.size() <= point) points.push_back(now);
+    const std::uint64_t bytes = rows[edge.row].size_bytes;
+    now = edge.kind == EdgeKind::freed ? now - bytes : now + bytes;
+    points[point] = std::max(points[point], now);
+  }
+  return curve;
+}
+
 TimelinePeak AllocationTimeline::peak(const AllocatorSettings* settings) const {
   TimelinePeak peak;
   std::uint64_t now = 0;

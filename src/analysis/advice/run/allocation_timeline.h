@@ -14,6 +14,7 @@
 #include "event/event.h"
 #include "event/memory_source.h"
 #include "sim/requests.h"
+#include "sim/simulate.h"
 
 namespace gpumemprof {
 
@@ -80,6 +81,8 @@ struct AllocationTimeline {
   TimelineRow& insert(TimelineKey birth, TimelineKey death, std::uint64_t size_bytes,
                       MemorySource source);
   [[nodiscard]] sim::RequestColumns requests() const;
+  // Requested bytes over the run.
+  [[nodiscard]] sim::AllocatedCurve requested_curve(std::uint32_t events_per_point) const;
   // Without settings nothing is rounded: memory not served by a caching allocator.
   [[nodiscard]] TimelinePeak peak(const AllocatorSettings* settings) const;
 };

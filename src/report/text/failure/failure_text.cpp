@@ -39,8 +39,7 @@ class FailurePage {
     lines();
     tensors();
     news();
-    if (const std::string growth = growth_sentence(failure_.growth, store_); !growth.empty())
-      paragraph(growth);
+    if (const std::string growth = growth_text(); !growth.empty()) paragraph(growth);
     counterfactual();
     remedy();
     out_ += "  Next: gpumemprof report " + quoted(path_) + "\n";  // to be copied: not wrapped
@@ -180,6 +179,13 @@ class FailurePage {
       out_ += fmt::format("    {}  {}\n", right("+" + format_bytes(grown.added_bytes), 9),
                           name_of(grown.line));
     }
+  }
+
+  [[nodiscard]] std::string growth_text() const {
+    const std::optional<DeviceLeaks>& leaks = failure_.leaks;
+    if (!leaks || leaks->verdict != LeakVerdict::leak)
+      return growth_sentence(failure_.growth, store_);
+    return growth_verdict(failure_.growth, leaks, store_);
   }
 
   void counterfactual() {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -60,6 +61,40 @@ std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks
       break;
   }
   return sentence_of(leak_verdict_sentence(*leaks, store));
+}
+
+std::vector<std::string> leaking_lines(const std::optional<DeviceLeaks>& leaks, const Store& store,
+                                       std::size_t width) {
+  constexpr std::size_t kShown = 5;
+  constexpr std::size_t kLeastRoom = 20;
+  if (!leaks) return {};
+  const std::size_t shown = std::min(kShown, leaks->leaks.size());
+  const std::string repetition(repetition_name(leaks->repetition));
+  std::vector<std::string> lines;
+  std::size_t widest = 0;
+  for (std::size_t index = 0; index < shown; ++index) {
+    const LeakSite& leak = leaks->leaks[index];
+    const std::string rate = leak.bytes_per_step > 0
+                                 ? per_step(leak.bytes_per_step) + " a " + repetition
+                                 : "until collected";
+    lines.push_back(fmt::format("{:>17}  {:>8} in {} since {} {}", rate, format_bytes(leak.bytes),
+                                counted(leak.blocks, "block"), repetition,
+                                grouped(leak.first_step)));
+    widest = std::max(widest, lines.back().size() + 2);
+  }
+  for (std::size_t index = 0; index < shown; ++index) {
+    const LeakSite& leak = leaks->leaks[index];
+    FrameId frame;
+    if (!leak.stack.is_none()) frame = store.stacks().frame(leak.stack);
+    const std::string prefix = leak.is_backward ? "backward of " : "";
+    const std::size_t used = widest + prefix.size();
+    const std::size_t room = std::max(width - std::min(width, used), kLeastRoom);
+    lines[index].resize(widest, ' ');
+    lines[index] += frame.is_none() ? "no stack was recorded" : prefix + place(store, frame, room);
+  }
+  if (shown < leaks->leaks.size())
+    lines.push_back(fmt::format("… and {}", counted(leaks->leaks.size() - shown, "more line")));
+  return lines;
 }
 
 }  // namespace gpumemprof::text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "analysis/growth/growth.h"
 #include "analysis/leaks/leaks.h"
@@ -15,5 +16,9 @@ std::string growth_sentence(const Growth& growth, const Store& store);
 // steps, outside of the pool or in cycles is named.
 std::string growth_verdict(const Growth& growth, const std::optional<DeviceLeaks>& leaks,
                            const Store& store);
+
+// The lines that leak, a line of text each, without their indentation; empty where none does.
+std::vector<std::string> leaking_lines(const std::optional<DeviceLeaks>& leaks, const Store& store,
+                                       std::size_t width);
 
 }  // namespace gpumemprof::text

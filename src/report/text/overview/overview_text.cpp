@@ -7,9 +7,11 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "event/foreign/foreign_file.h"
+#include "report/text/heading/heading_text.h"
+#include "report/text/heading/verdict_text.h"
 #include "report/text/modules_text.h"
 #include "report/text/overview/card_usage_text.h"
-#include "report/text/overview/completeness_text.h"
 #include "report/text/overview/free_memory_text.h"
 #include "report/text/overview/growth_text.h"
 #include "report/text/overview/live_text.h"
@@ -24,10 +26,7 @@ namespace gpumemprof {
 namespace {
 
 using text::counted;
-using text::duration;
 using text::grouped;
-
-constexpr int kMostDevices = 64;
 
 class OverviewWriter : private text::Page {
  public:
@@ -42,6 +41,7 @@ class OverviewWriter : private text::Page {
         end_only(device);
       } else {
         verdict(device);
+        leaks(device);
       }
       sources(device);
       out_ += "\n" + text::live_table(device, store_, asked_name(device), style_);
@@ -66,82 +66,18 @@ class OverviewWriter : private text::Page {
   std::string red(const std::string& text) const {
     return style_.has_color ? "\033[1;31m" + text + "\033[0m" : text;
   }
-  void heading() {
-    const std::string name = text::file_name(overview_.path);
-    paragraph(fmt::format("{}: {}, {}", name, kind(), what_is_counted()), 0);
-    if (is_predicted()) prediction();
-    for (const std::string& sentence : text::missing_sentences(overview_.completeness))
-      paragraph(sentence, 0);
-    if (store_.origin().cut) {
-      const CutPoint& cut = *store_.origin().cut;
-      paragraph(
-          fmt::format("The file is incomplete: at byte {}, {}. The figures cover what came before.",
-                      grouped(cut.byte_offset), cut.reason),
-          0);
-    }
-    if (overview_.devices.empty() && !counted_peaks()) line("It contains no memory of any device.");
-  }
-
-  void prediction() {
-    const std::string& card = store_.facts().device(0).name;
-    paragraph(fmt::format("Predicted for {}, not measured: the program ran without a GPU.",
-                          card.empty() ? "a GPU" : printable(card)),
-              0);
-  }
-
-  // Allocations and frees, as people count them: a free alone makes two events.
-  [[nodiscard]] std::string what_is_counted() const {
-    if (overview_.allocations + overview_.frees == 0)
-      return overview_.events == 0 ? "no history" : counted(overview_.events, "event");
-    return fmt::format("{}, {}", counted(overview_.allocations, "allocation"),
-                       counted(overview_.frees, "free"));
-  }
-
-  // Where no events could be recorded, torch's own peaks may still be known.
-  bool counted_peaks() {
-    bool has_any = false;
-    for (DeviceIndex device = 0; device < kMostDevices; ++device) {
-      const DeviceFacts& facts = store_.facts().device(device);
-      if (!facts.peak_allocated_bytes || !facts.peak_reserved_bytes) break;
-      if (!has_any)
-        paragraph("Allocator events could not be recorded; torch's own counters report:", 0);
-      line(fmt::format("  cuda:{}  peak {} allocated, {} reserved", device,
-                       format_bytes(*facts.peak_allocated_bytes),
-                       format_bytes(*facts.peak_reserved_bytes)));
-      has_any = true;
-    }
-    return has_any;
-  }
+  void heading() { out_ += text::heading_text(overview_, store_, style_.width); }
 
   [[nodiscard]] bool is_predicted() const { return store_.origin().kind == kPredictedRun; }
 
-  [[nodiscard]] std::string kind() const {
-    const std::string& kind = store_.origin().kind;
-    if (kind == "torch_snapshot") return "PyTorch memory snapshot";
-    if (is_predicted()) return "predicted run";
-    return kind == kSimulatedRun ? "simulated run" : "recording";
-  }
-
-  std::string moment(const When& when, std::uint64_t events) const {
-    if (when.event == kNoEvent) return "before the recording began";
-    std::string text = fmt::format("at event {} of {}", grouped(when.event), grouped(events));
-    // How long a prediction took says nothing about the run.
-    if (when.since_start_ns != kUnknownTime && !is_predicted())
-      text += fmt::format(", {} in", duration(when.since_start_ns));
-    if (when.step)
-      text += *when.step == 0 ? ", before step 1" : fmt::format(", step {}", grouped(*when.step));
-    if (!when.annotation.is_none())
-      text += fmt::format(", inside {}", printable(store_.text(when.annotation)));
-    return text;
+  [[nodiscard]] std::string moment(const When& when, std::uint64_t events) const {
+    return text::when_text(when, events, store_);
   }
 
   void verdict(const DeviceOverview& device) {
     const DeviceReplay& replay = device.replay;
     if (replay.counters.ooms > 0) out_of_memory(device);
-    std::string text = fmt::format("{}: peak {} allocated", device.name,
-                                   format_bytes(replay.peak.allocated_bytes));
-    if (has_pool()) text += fmt::format(", {} reserved", format_bytes(replay.peak_reserved_bytes));
-    line(bold(text));
+    line(bold(text::peak_headline(device, has_pool())));
     paragraph(moment(device.peak_when, device.events), 2);
     if (const std::string sentence = text::source_sentence(device, store_); !sentence.empty())
       paragraph(sentence, 2);
@@ -151,19 +87,23 @@ class OverviewWriter : private text::Page {
     exactness(device);
   }
 
+  void leaks(const DeviceOverview& device) {
+    constexpr std::size_t kIndent = 2;
+    const std::vector<std::string> lines =
+        text::leaking_lines(device.leaks, store_, style_.width - kIndent);
+    if (lines.empty()) return;
+    line("\n  Memory that grows, by line of your code");
+    for (const std::string& text : lines) line(std::string(kIndent, ' ') + text);
+    line("  What to change: gpumemprof leaks " + text::quoted(command_path()));
+  }
+
   void out_of_memory(const DeviceOverview& device) {
     const std::uint64_t ooms = device.replay.counters.ooms;
     for (std::size_t index = 0; index < device.ooms.size(); ++index) {
       const OomReport& oom = device.ooms[index];
-      const std::string verdict = text::oom_verdict(oom, store_);
-      if (ooms > 1 && index == 0)
-        line(red(fmt::format("{} ran out of memory {} times.", device.name, grouped(ooms))));
-      if (ooms > 1) {
-        paragraph(fmt::format("{}: {}.", index + 1, verdict), 2);
-      } else {
-        line(red(text::wrapped(fmt::format("{} ran out of memory: {}.", device.name, verdict),
-                               style_.width, 2)));
-      }
+      if (index == 0)
+        line(red(text::wrapped(text::failure_headline(device, store_), style_.width, 2)));
+      if (ooms > 1) paragraph(text::one_failure(device, index, store_), 2);
       if (const std::string details = text::oom_details(oom); !details.empty())
         paragraph(details, 2);
       paragraph(text::oom_facts(oom), 2);
@@ -209,6 +149,11 @@ class OverviewWriter : private text::Page {
 
   void end_only(const DeviceOverview& device) {
     const EndState& end = device.replay.end;
+    if (store_.origin().kind == kProfileOfJax) {
+      line(bold(fmt::format("{}: {} allocated when the profile was taken", device.name,
+                            format_bytes(end.totals.allocated_bytes))));
+      return;
+    }
     line(bold(fmt::format("{}: {} allocated, {} reserved when the snapshot was taken", device.name,
                           format_bytes(end.totals.allocated_bytes),
                           format_bytes(end.totals.reserved_bytes))));
@@ -219,16 +164,8 @@ class OverviewWriter : private text::Page {
               2);
   }
 
-  [[nodiscard]] std::string asked_name(const DeviceOverview& device) const {
-    switch (device.asked.kind) {
-      case AskedMoment::Kind::peak:
-        return "at the peak";
-      case AskedMoment::Kind::end:
-        return device.replay.has_end ? "at the end" : "where the file ends";
-      case AskedMoment::Kind::event:
-        break;
-    }
-    return fmt::format("after event {}", grouped(device.asked.event));
+  [[nodiscard]] static std::string asked_name(const DeviceOverview& device) {
+    return text::asked_text(device);
   }
 
   void sources(const DeviceOverview& device) {

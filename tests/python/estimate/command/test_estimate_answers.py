@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpumemprof.estimate.cards import CARDS, find_card
-from gpumemprof.estimate.command import all_cards, answer, card_list, fit, sweep
+from gpumemprof.estimate.command import all_cards, answer, card_list, sweep
 from gpumemprof.estimate.command.options import Options
+from gpumemprof.estimate.command.prediction import Assumption
 from gpumemprof.estimate.command.program import UnpredictedError
 from gpumemprof.estimate.command.single import Single, exit_code
 from gpumemprof.estimate.command.sweep_flags import parse_sweep
@@ -127,38 +129,6 @@ def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> N
     assert max(map(len, rows)) <= 80
 
 
-def test_only_plans_with_remedies_are_proposed() -> None:
-    found = {
-        "is_found": True,
-        "remedies": ["checkpointing", "sgd"],
-        "code": [{"name": "checkpointing", "how": "checkpoint(block, x)"}],
-        "predicted_peak_reserved_bytes": 5,
-        "alternatives": [
-            {"remedies": ["fused"], "code": None, "predicted_peak_reserved_bytes": None},
-            {"remedies": [], "code": None, "predicted_peak_reserved_bytes": 7},
-        ],
-    }
-    plans = fit.plans(found)
-    assert [plan.title for plan in plans] == ["checkpointing + sgd", "fused"]
-    assert plans[0].cannot_be_applied == ["sgd"]
-    assert plans[1].cannot_be_applied == []
-    assert fit.plans({**found, "is_found": False}) == []
-
-
-def test_a_remedy_that_can_be_proven_alone_is_found() -> None:
-    def remedy(name: str, reserved: int | None) -> dict[str, object]:
-        return {"name": name, "how": "code", "predicted_peak_reserved_bytes": reserved}
-
-    remedies = [
-        remedy("sgd", 5),
-        remedy("fused", 20),
-        remedy("empty_cache", None),
-        remedy("checkpointing", 9),
-    ]
-    found = fit.single_remedies(remedies, 10)
-    assert [(plan.title, plan.predicted_bytes) for plan in found] == [("checkpointing", 9)]
-
-
 def test_the_list_of_cards_fits_a_terminal() -> None:
     text = card_list.as_text()
     assert max(map(len, text.splitlines())) <= 80
@@ -169,3 +139,13 @@ def test_the_list_of_cards_fits_a_terminal() -> None:
 
 def test_the_document_shows_the_table_of_cards() -> None:
     assert card_list.as_markdown() in DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_a_failure_that_a_gpu_would_bring_follows_the_verdict(tmp_path: Path) -> None:
+    options, single = single_of(tmp_path)
+    told = Assumption("failure", "torch would raise an error on a GPU: because", "/a/b.py", 7, 1)
+    prediction = replace(single.run.prediction, assumptions=[told])
+    text = answer.as_text(options, replace(single, run=replace(single.run, prediction=prediction)))
+    rows = text.splitlines()
+    assert rows[2] == "  But b.py:7: torch would raise an error on a GPU: because"
+    assert text.count("because") == 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import gc
+import logging
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 from gpumemprof.estimate.process import ending
-from gpumemprof.estimate.process.crashes import take_crash_line
+from gpumemprof.estimate.process.crashes import STUCK_SIGNAL, take_crash_line
 from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit, TimeLimit
 from gpumemprof.estimate.process.program_lines import main_line
 
@@ -231,6 +233,30 @@ def test_the_line_of_a_crash_is_known(tmp_path: Path, monkeypatch: pytest.Monkey
     assert take_crash_line(Path("notes")) == ""
 
 
+def test_the_line_is_known_of_compiled_code_that_lets_no_thread_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("\nprint('began', flush=True), sum(range(10**15))\n")
+    start = (
+        "import runpy\n"
+        "from gpumemprof.estimate.process.crashes import watch_crashes\n"
+        "watch_crashes('notes')\n"
+        "runpy.run_path('train.py', run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", start]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "began\n"
+        crash_file, text = tmp_path / "notes.crash", ""
+        while process.poll() is None and " in <module>" not in text:
+            process.send_signal(STUCK_SIGNAL)
+            time.sleep(0.05)
+            text = crash_file.read_text()
+        process.kill()
+    assert take_crash_line(Path("notes")) == "train.py:2"
+
+
 def test_a_program_that_another_one_replaces_is_refused(tmp_path: Path) -> None:
     found = run_watched(
         tmp_path,
@@ -245,3 +271,44 @@ def test_a_program_that_another_one_replaces_is_refused(tmp_path: Path) -> None:
     assert status == "0"
     assert sentence.startswith("train.py:5: the program starts ")
     assert "in its place, which is not predicted; leave that out" in sentence
+
+
+def test_an_event_loop_does_not_log_the_end_as_an_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.getLogger("asyncio")
+    monkeypatch.setattr(log, "filters", [])
+    limit, _ = limited(2)
+    optimizer = Optimizer(limit)
+
+    async def train() -> None:
+        while True:
+            optimizer.step()
+
+    async def both() -> None:
+        await asyncio.gather(train(), asyncio.sleep(0))
+
+    with pytest.raises(EnoughSteps):
+        asyncio.run(both())
+    gc.collect()
+    log.error("of the program", exc_info=ValueError("its own"))
+    assert [record.message for record in caplog.records] == ["of the program"]
+
+
+PROGRAM_WITH_A_THREAD = """
+import os, sys, threading, time
+from gpumemprof.estimate.process import ending
+ending._SECONDS_BETWEEN_MESSAGES = 0.05
+really_exit = os._exit
+os._exit = lambda code: (print("left with", code, flush=True), really_exit(code))
+threading.Thread(target=lambda: time.sleep(1000)).start()
+ending.TimeLimit(1000, lambda: None, lambda: None).start()
+print("main ends", flush=True)
+"""
+
+
+def test_a_thread_that_runs_forever_does_not_keep_an_ended_program() -> None:
+    command = [sys.executable, "-c", PROGRAM_WITH_A_THREAD]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert found.stdout.splitlines() == ["main ends", "left with 0"]
+    assert found.returncode == 0

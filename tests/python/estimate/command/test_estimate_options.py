@@ -95,7 +95,7 @@ def test_ranks_are_chosen() -> None:
     chosen = parse(["--nproc", "4", "--ranks", "3,1", "-o", "out.gmp", "train.py"])
     assert chosen is not None
     assert chosen.ranks == [1, 3]
-    for several in (["--gpu", "all"], ["--sweep", "batch=1,2"]):
+    for several in (["--gpu", "all"], ["--sweep", "batch=1,2"], ["--fit", "1GiB"]):
         tabled = parse(["--nproc", "2", *several, "train.py"])
         assert tabled is not None
         assert tabled.ranks == [0, 1]
@@ -110,7 +110,6 @@ def test_ranks_are_chosen() -> None:
         (["--nnodes", "2", "train.py"], "--nnodes needs --nproc"),
         (["--nproc", "0", "train.py"], "--nproc takes a number from 1 to 64, not '0'"),
         (["--nproc", "4", "--ranks", "4", "train.py"], "--ranks takes numbers from 0 to 3"),
-        (["--nproc", "2", "--fit", "1GiB", "train.py"], "--fit and --nproc cannot be combined"),
         (
             ["--nproc", "2", "--gpu", "all", "--sweep", "batch=1,2", "train.py"],
             "--gpu all and --sweep cannot be combined",
@@ -125,3 +124,46 @@ def test_ranks_are_chosen() -> None:
 def test_ranks_that_cannot_be_are_a_sentence(words: list[str], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         parse(words)
+
+
+@pytest.mark.parametrize(
+    "behind", [["--lr", "1", "--fit", "24GiB"], ["--fit", "24GiB", "--lr", "1"]]
+)
+def test_an_own_flag_behind_a_script_without_it_is_understood(behind: list[str]) -> None:
+    options = parse(["--nproc", "8", "train.py", *behind])
+    assert options is not None
+    assert options.fit_bytes == 24 << 30
+    assert options.program == ["train.py", "--lr", "1"]
+    assert options.notes == [
+        "--fit 24GiB was taken as a flag of estimate, since train.py has no such flag; write it "
+        "before the script to be sure"
+    ]
+
+
+def test_several_sweeps_behind_the_script_are_understood() -> None:
+    options = parse(["train.py", "--sweep", "batch=1,2", "--sweep", "seq=8,16"])
+    assert options is not None
+    assert [flag.flag for flag in options.sweeps] == ["--batch", "--seq"]
+    assert options.program == ["train.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [
+        ("parser.add_argument('--fit')", ["--fit", "24GiB"]),
+        ("class Config:\n    fit: str = ''", ["--fit", "24GiB"]),
+        ("def main(fit): pass", ["--fit", "24GiB"]),
+        ("", ["--fit", "24"]),
+        ("", ["--fit", "tight"]),
+        ("", ["--fit"]),
+        ("", ["--", "--fit", "24GiB"]),
+        ("", ["--sweep", "wide"]),
+        ("not Python (", ["--fit", "24GiB"]),
+    ],
+)
+def test_a_flag_that_may_be_the_programs_own_is_left_to_it(text: str, behind: list[str]) -> None:
+    Path("train.py").write_text(text)
+    options = parse(["train.py", *behind])
+    assert options is not None
+    assert options.program == ["train.py", *behind]
+    assert (options.fit_bytes, options.sweeps, options.notes) == (None, [], [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def run_of_rank(folder: Path, rank: int | None) -> Run:
     place = folder / f"made {rank}"
     place.mkdir(exist_ok=True)
     limits = tuple(card.free_bytes for card in CARDS)
-    return predicted(place, RUNNING_OUT if rank == 1 else FITTING, limits=limits)
+    run = predicted(place, RUNNING_OUT if rank == 1 else FITTING, limits=limits)
+    # On a card without a limit, nothing runs out.
+    return replace(run, prediction=replace(run.prediction, out_of_memory=None))
 
 
 def test_ranks_run_with_their_world_and_a_folder_each(tmp_path: Path) -> None:
@@ -81,6 +84,26 @@ def test_a_card_is_judged_by_its_worst_rank(tmp_path: Path, monkeypatch, capsys)
     (tmp_path / "text").mkdir()
     all_cards.answer(options_of(is_for_all_cards=True), tmp_path / "text")
     assert "the rank that needs most; all 2 ranks" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_program_that_looks_for_what_fits_runs_on_each_card(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    tried = []
+
+    def predict(options: Options, trial: Trial) -> Run:
+        tried.append((trial.card.id, trial.limit_bytes))
+        place = tmp_path / f"{len(tried)}"
+        place.mkdir()
+        return predicted(place, RUNNING_OUT, trial.card.id, trial.limit_bytes, "exit")
+
+    monkeypatch.setattr(all_cards, "predict", predict)
+    monkeypatch.setattr(all_cards, "CARDS", [find_card("l4"), find_card("rtx-4090")])
+    options = Options(["train.py"], find_card("l4"), is_for_all_cards=True, json=True)
+    assert all_cards.answer(options, tmp_path) == 0
+    cards = {find_card(name).id: find_card(name).free_bytes for name in ("l4", "rtx-4090")}
+    assert tried[1:] == list(cards.items())
+    assert [row["card"]["id"] for row in json.loads(capsys.readouterr().out)["cards"]] == [*cards]
 
 
 def test_a_sweep_shows_the_worst_rank_of_each_value(tmp_path: Path, monkeypatch, capsys) -> None:

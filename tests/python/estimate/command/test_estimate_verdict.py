@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from gpumemprof import _core
 from gpumemprof.estimate.cards import find_card
+from gpumemprof.estimate.command.answer import as_text
 from gpumemprof.estimate.command.bands import bands
+from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.prediction import Assumption, OutOfMemory, Prediction
+from gpumemprof.estimate.command.single import Single
 from gpumemprof.estimate.command.verdict import Answer, Room, judge
 from predicted_runs import RUNNING_OUT, predicted
 
@@ -155,6 +158,27 @@ def test_a_program_that_goes_on_after_running_out_may_still_fit() -> None:
     went_on = prediction(10 * GIB, out_of_memory=OutOfMemory("train.py:52", GIB, GIB))
     assert judge(went_on, ROOM).answer is Answer.FITS
     assert judge(went_on.failed(), ROOM).answer is Answer.DOES_NOT_FIT
+
+
+def test_what_a_program_asks_for_to_find_the_limit_is_not_what_it_needs(tmp_path: Path) -> None:
+    card = find_card("rtx-3080")
+    reserved = predicted(tmp_path, RUNNING_OUT).prediction.reserved_bytes
+    run = predicted(tmp_path, RUNNING_OUT, card.id, reserved, "exit")
+    assert run.prediction.out_of_memory is not None
+    assert run.prediction.needed_bytes is None
+    verdict = judge(run.prediction, Room.of_size(reserved))
+    assert verdict.answer is not Answer.DOES_NOT_FIT
+    single = Single(card, run, verdict, run)
+    text = " ".join(as_text(Options(["train.py"], card), single).split())
+    assert "Memory ran out at case.py:52 in between, and the program went on." in text
+
+
+def test_a_program_that_is_stopped_while_it_grows_may_not_fit(tmp_path: Path) -> None:
+    growing = prediction(GIB, ended="limit", steps=100, grows_at_end=True)
+    assert judge(growing, ROOM).answer is Answer.MAY_NOT_FIT
+    assert "while its memory still grew" in judge(growing, ROOM).sentence
+    assert judge(replace(growing, grows_at_end=False), ROOM).answer is Answer.FITS
+    assert not predicted(tmp_path, ended="limit").prediction.grows_at_end
 
 
 def test_a_recording_says_what_was_predicted(tmp_path: Path) -> None:

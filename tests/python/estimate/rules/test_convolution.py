@@ -13,6 +13,7 @@ from gpumemprof.estimate.calibrate import main as calibrate
 from gpumemprof.estimate.calibrate.shapes import drawn
 from gpumemprof.estimate.cards import find_card
 from gpumemprof.estimate.rules.convolution import choice, cudnn, workspace
+from gpumemprof.estimate.rules.convolution.columns import in_columns, rows_of_columns
 from gpumemprof.estimate.rules.convolution.computed import as_computed
 from gpumemprof.estimate.rules.convolution.cudnn import Plan
 from gpumemprof.estimate.rules.convolution.gpu_engines import engine_bytes, engine_name
@@ -183,6 +184,21 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with pytest.raises(InputError, match="not a calibration"):
         load_table(path)
+
+
+def test_rows_by_column_are_the_same_rows() -> None:
+    rows = [
+        "c3,64,1,7x7,2x2,3x3,1x1,224x224 f32 8 c16 0 w8",
+        "c3,64,1,7x7,2x2,3x3,1x1,224x224 f32 16 c16 0 0",
+        "c3,64,1,7x7,2x2,3x3,1x1,112x224 bf16-last 16 0 c16 0",
+        "c3,64,1,3,1,0,1,96 bf16-last 16 0 c16 0",
+        "t64,3,1,2x2,2x2,0x0,1x1,56x56,1x0 f16 1 0 0 0",
+        "c3,64,1,3,1,0,1,96 bf16-last 16 0 c16 0",
+    ]
+    columns = in_columns(rows)
+    assert rows_of_columns(columns) == rows
+    assert columns[0] == "c3,64,1;;;;t64,3,1;c3,64,1"
+    assert list(Table(ENVIRONMENT, rows_of_columns(columns)).rows()) == rows[:5]
 
 
 def test_calibrate_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpumemprof.estimate.command.answer import assumptions_text, head_json, peaks_sentence
+from gpumemprof.estimate.command.answer import (
+    assumptions_text,
+    failures_text,
+    head_json,
+    peaks_sentence,
+)
 from gpumemprof.estimate.command.options import Options
 from gpumemprof.estimate.command.page import page_width, paragraph
 from gpumemprof.estimate.command.ranks.running import Ranks, need
@@ -19,7 +24,7 @@ from gpumemprof.estimate.command.verdict import Verdict
 from gpumemprof.estimate.ranks.world import World, rank_path
 from gpumemprof.verify.program import open_quietly
 
-__all__ = ["RankAnswer", "answer", "as_text", "predict_ranks", "worst"]
+__all__ = ["RankAnswer", "answer", "as_text", "kept_ranks", "predict_ranks", "worst"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,7 @@ class RankAnswer:
 
 def answer(options: Options, folder: Path) -> int:
     """Predict the ranks and print the table; 0 if all fit."""
-    answers = predict_ranks(options, folder)
-    if options.output is not None:
-        answers = [_kept(options.output, entry) for entry in answers]
+    answers = kept_ranks(options, predict_ranks(options, folder))
     print(_as_json(options, answers) if options.json else as_text(options, answers))
     return exit_code(worst(answers).verdict)
 
@@ -58,6 +61,13 @@ def predict_ranks(options: Options, folder: Path, is_captured: bool = False) -> 
 def worst(answers: list[RankAnswer]) -> RankAnswer:
     """The rank that decides whether the program fits."""
     return max(answers, key=lambda entry: need(entry.verdict))
+
+
+def kept_ranks(options: Options, answers: list[RankAnswer]) -> list[RankAnswer]:
+    """The same, with recordings where -o wants them."""
+    if options.output is None:
+        return answers
+    return [_kept(options.output, entry) for entry in answers]
 
 
 def _kept(output: str, entry: RankAnswer) -> RankAnswer:
@@ -93,6 +103,7 @@ def as_text(options: Options, answers: list[RankAnswer]) -> str:
     chosen = worst(answers)
     world, verdict = chosen.world, chosen.verdict
     lines = paragraph(f"{options.name} {verdict.sentence} (rank {world.rank} of {world.size})")
+    lines += failures_text(chosen.single.run.prediction.assumptions)
     lines += paragraph(peaks_sentence(verdict), 2)
     lines += paragraph(_basis(options, answers), 2)
     lines += ["", *table([_HEAD, *(_row(entry) for entry in answers)], _IS_TEXT), ""]

@@ -6,55 +6,35 @@ The texts are torch's own, as an H200 with torch 2.11 printed them: the program 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.engine.shapes.type_checks import (
+    TYPE_CHECKS,
+    Check,
+    cpp_name,
+    expect_same,
+    is_integer,
+    not_implemented,
+    refuse_cast,
+    short_name,
+)
 
 __all__ = ["as_torch_says", "check_arguments", "check_attention"]
 
 _MOST_ELEMENTS = 1 << 26
 _MOST_WITH_MEMORY = 1 << 20
-# Names of types in messages.
-_NAMES = {
-    torch.float32: ("Float", "float"),
-    torch.float64: ("Double", "double"),
-    torch.float16: ("Half", "c10::Half"),
-    torch.bfloat16: ("BFloat16", "c10::BFloat16"),
-    torch.int64: ("Long", "long int"),
-    torch.int32: ("Int", "int"),
-    torch.int16: ("Short", "short"),
-    torch.int8: ("Char", "signed char"),
-    torch.uint8: ("Byte", "unsigned char"),
-    torch.bool: ("Bool", "bool"),
-    torch.complex64: ("ComplexFloat", "c10::complex<float>"),
-    torch.complex128: ("ComplexDouble", "c10::complex<double>"),
-}
-Check = Callable[[Sequence[Any], Mapping[str, Any]], None]
 
 
 def _short(tensor: torch.Tensor) -> str:
-    return _NAMES.get(tensor.dtype, (str(tensor.dtype), ""))[0]
+    return short_name(tensor.dtype)
 
 
 def _cpp(tensor: torch.Tensor) -> str:
-    return _NAMES.get(tensor.dtype, ("", str(tensor.dtype)))[1]
-
-
-def _is_integer(tensor: torch.Tensor) -> bool:
-    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex
-
-
-def _not_implemented(kernel: str, tensor: torch.Tensor) -> NotImplementedError:
-    return NotImplementedError(f"\"{kernel}\" not implemented for '{_short(tensor)}'")
-
-
-def _expect_same(one: Any, other: Any) -> None:
-    are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
-    if are_tensors and one.dtype != other.dtype:
-        raise RuntimeError(f"expected scalar type {_short(one)} but found {_short(other)}")
+    return cpp_name(tensor.dtype)
 
 
 def _mm(args: Sequence[Any], _: Mapping[str, Any]) -> None:
@@ -63,8 +43,8 @@ def _mm(args: Sequence[Any], _: Mapping[str, Any]) -> None:
         raise RuntimeError(
             f"expected mat1 and mat2 to have the same dtype, but got: {_cpp(one)} != {_cpp(other)}"
         )
-    if _is_integer(one):
-        raise _not_implemented("addmm_cuda", one)
+    if is_integer(one):
+        raise not_implemented("addmm_cuda", one)
 
 
 def _addmm(args: Sequence[Any], _: Mapping[str, Any]) -> None:
@@ -75,14 +55,25 @@ def _addmm(args: Sequence[Any], _: Mapping[str, Any]) -> None:
                 f"{name} and mat2 must have the same dtype, but got {_short(tensor)} and "
                 f"{_short(other)}"
             )
-    if _is_integer(one):
-        raise _not_implemented("addmm_cuda", one)
+    if is_integer(one):
+        raise not_implemented("addmm_cuda", one)
 
 
 def _same(first: int, second: int) -> Check:
-    return lambda args, _: _expect_same(
+    return lambda args, _: expect_same(
         args[first] if len(args) > first else None, args[second] if len(args) > second else None
     )
+
+
+def _products(first: int, second: int, kernel: str) -> Check:
+    """Products of matrices and vectors that cuBLAS computes: floating point, of one type."""
+
+    def check(args: Sequence[Any], _: Mapping[str, Any]) -> None:
+        expect_same(args[first], args[second])
+        if is_integer(args[first]):
+            raise not_implemented(kernel, args[first])
+
+    return check
 
 
 def _embedding(args: Sequence[Any], _: Mapping[str, Any]) -> None:
@@ -116,6 +107,12 @@ def _convolution(args: Sequence[Any], _: Mapping[str, Any]) -> None:
 def _convolution_sizes(args: Sequence[Any]) -> None:
     tensor, weight, _, _, padding, dilation, is_transposed = args[:7]
     if is_transposed:
+        if tensor.dim() == weight.dim() and tensor.shape[1] != weight.shape[0]:
+            raise RuntimeError(
+                f"Given transposed=1, weight of size {list(weight.shape)}, expected input"
+                f"{list(tensor.shape)} to have {weight.shape[0]} channels, but got "
+                f"{tensor.shape[1]} channels instead"
+            )
         return
     kernel = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation)]
     sizes = [size + 2 * extra for size, extra in zip(tensor.shape[2:], padding)]
@@ -128,8 +125,9 @@ def _convolution_sizes(args: Sequence[Any]) -> None:
 
 
 def _nll_loss(args: Sequence[Any], _: Mapping[str, Any]) -> None:
+    expect_same(args[0], args[2] if len(args) > 2 else None)
     if args[1].dtype not in (torch.int64, torch.uint8):
-        raise _not_implemented("nll_loss_forward_reduce_cuda_kernel_2d_index", args[1])
+        raise not_implemented("nll_loss_forward_reduce_cuda_kernel_2d_index", args[1])
 
 
 def _index(args: Sequence[Any], _: Mapping[str, Any]) -> None:
@@ -159,8 +157,8 @@ def _index_add(args: Sequence[Any], _: Mapping[str, Any]) -> None:
 
 
 def _softmax(args: Sequence[Any], _: Mapping[str, Any]) -> None:
-    if _is_integer(args[0]):
-        raise _not_implemented("host_softmax", args[0])
+    if is_integer(args[0]):
+        raise not_implemented("host_softmax", args[0])
 
 
 def _multinomial(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -195,19 +193,11 @@ def check_attention(
         )
 
 
-def _half(kernel: str) -> Check:
-    def check(args: Sequence[Any], _: Mapping[str, Any]) -> None:
-        if args[0].dtype in (torch.float16, torch.bfloat16):
-            raise _not_implemented(kernel, args[0])
-
-    return check
-
-
 def _bitwise(kernel: str) -> Check:
     def check(args: Sequence[Any], _: Mapping[str, Any]) -> None:
         for each in args[:2]:
-            if isinstance(each, torch.Tensor) and not _is_integer(each):
-                raise _not_implemented(kernel, each)
+            if isinstance(each, torch.Tensor) and not is_integer(each):
+                raise not_implemented(kernel, each)
 
     return check
 
@@ -218,33 +208,27 @@ def _in_place(args: Sequence[Any], _: Mapping[str, Any]) -> None:
         return
     result = torch.result_type(args[0], args[1])
     if not torch.can_cast(result, args[0].dtype):
-        _refuse_cast(result, args[0])
+        refuse_cast(result, args[0])
 
 
 def _in_place_division(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    if kwargs.get("rounding_mode") is None and _is_integer(args[0]):
-        _refuse_cast(torch.get_default_dtype(), args[0])
+    if kwargs.get("rounding_mode") is None and is_integer(args[0]):
+        refuse_cast(torch.get_default_dtype(), args[0])
     _in_place(args, kwargs)
 
 
-def _refuse_cast(result: torch.dtype, target: torch.Tensor) -> None:
-    raise RuntimeError(
-        f"result type {_NAMES.get(result, (str(result),))[0]} can't be cast to the desired output "
-        f"type {_short(target)}"
-    )
-
-
 _CHECKS: dict[str, Check] = {
+    **TYPE_CHECKS,
     "mm": _mm,
     "addmm": _addmm,
-    "bmm": _same(0, 1),
-    "mv": _same(0, 1),
-    "addbmm": _same(1, 2),
-    "_cdist_forward": _same(0, 1),
-    "addmv": _same(1, 2),
+    "bmm": _products(0, 1, "baddbmm_cuda"),
+    "mv": _products(0, 1, "addmv_impl_cuda"),
+    "addbmm": _products(1, 2, "baddbmm_cuda"),
+    "addmv": _products(1, 2, "addmv_impl_cuda"),
     "convolution": _convolution,
     "embedding": _embedding,
     "nll_loss_forward": _nll_loss,
+    "nll_loss2d_forward": lambda args, _: expect_same(args[0], args[2]),
     "index": _index,
     "index_put": _index_put,
     "index_put_": _index_put,
@@ -258,8 +242,6 @@ _CHECKS: dict[str, Check] = {
     "native_group_norm": _same(0, 1),
     "grid_sampler_2d": _same(0, 1),
     "grid_sampler_3d": _same(0, 1),
-    "_linalg_svd": _half("svd_cuda_gesvdjBatched"),
-    "linalg_cholesky_ex": _half("cholesky_cusolver"),
     "bitwise_and": _bitwise("bitwise_and_cuda"),
     "bitwise_or": _bitwise("bitwise_or_cuda"),
     "bitwise_xor": _bitwise("bitwise_xor_cuda"),
@@ -313,6 +295,8 @@ def as_torch_says(
                 **{name: _without_memory(each) for name, each in kwargs.items()},
             )
     except (RuntimeError, IndexError, ValueError, TypeError) as found:
+        if "stride" in str(found):
+            return error  # Those of the tensors here are others.
         said = type(found)(*found.args)
         said.__dict__["is_as_torch_says"] = True
         return said

@@ -75,6 +75,35 @@ def _gru_cell_backward(grad_hy: torch.Tensor, workspace: torch.Tensor, has_bias:
     return gates[0], gates[1], grad_hx, biases[0], biases[1]
 
 
+# Products of groups (ATen/native/cuda/GroupedBlas.cpp): torch's shape function knows bfloat16 alone
+
+
+@_shapes("_grouped_mm")
+def _grouped_product(
+    one: torch.Tensor,
+    other: torch.Tensor,
+    offs: Any = None,
+    bias: Any = None,
+    out_dtype: Any = None,
+) -> Any:
+    if one.dtype not in (torch.float16, torch.float32) or other.dtype != one.dtype:
+        return NotImplemented
+    flat = (one.dim() == 2, other.dim() == 2)
+    if flat == (True, True):
+        shape = [offs.shape[0], one.shape[0], other.shape[1]]
+    elif flat == (True, False):
+        shape = [one.shape[0], other.shape[-1]]
+    elif flat == (False, True):
+        shape = [one.shape[1], other.shape[1]]
+    else:
+        shape = [one.shape[0], one.shape[1], other.shape[-1]]
+    # Rows begin at multiples of 16 bytes.
+    elements = 16 // one.element_size()
+    row = -(-shape[-1] // elements) * elements
+    strides = [row, 1] if len(shape) == 2 else [shape[1] * row, row, 1]
+    return one.new_empty_strided(shape, strides, dtype=out_dtype or one.dtype)
+
+
 # cuDNN's recurrent networks. The size of the reserve space is a rule.
 
 

@@ -18,7 +18,7 @@ from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.operation import Operation
 from gpumemprof.estimate.engine.shapes.shares import Share, share_of
 
-__all__ = ["follow_marks", "note_selected"]
+__all__ = ["NOTED_OF_UNKNOWN", "follow_marks", "note_selected"]
 
 BY_MARKS = "as many as were marked"
 _keys = itertools.count()
@@ -232,6 +232,9 @@ _NOTES: dict[str, Callable[..., None]] = {
     "argsort": _distinct(None),
     "randperm": _distinct(None),
 }
+
+# Of whatever values: what is made of constants, and of indices.
+NOTED_OF_UNKNOWN = frozenset(_NOTES) - {"clone", "_to_copy", "cat", "mul", "sum", "eq", "ne", "gt"}
 
 
 # What operations write

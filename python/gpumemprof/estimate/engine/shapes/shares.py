@@ -19,6 +19,7 @@ from gpumemprof.estimate.engine.shapes.distributions import Folded, Normal, Rect
 __all__ = [
     "BY_CHANCE",
     "FEW_FOUND",
+    "FOUND_OF_UNKNOWN",
     "Bounds",
     "Choices",
     "Comparison",
@@ -344,6 +345,14 @@ _FINDERS: dict[str, Finder] = {
     "round": _rounded,
     "_to_copy": _converted,
 }
+_FROM_HINTS = (_negated, _converted, _rounded, _scaled)
+_NAMES_FROM_HINTS = ("add", "sub", "bitwise_and", "bitwise_or", "logical_and", "logical_or")
+FOUND_OF_UNKNOWN = frozenset(
+    name
+    for name, find in _FINDERS.items()
+    if find not in _FROM_HINTS and name not in _NAMES_FROM_HINTS
+)
+"""Operations of whose results something is known whatever their arguments are."""
 _FINDERS.update(
     dict.fromkeys(
         (

@@ -358,11 +358,12 @@ class Inductor:
 
         reason = next(iter(counters["graph_break"]), None)
         if reason is not None:
+            self.expects_whole_graphs = False  # Torch would not come further.
             first = str(reason).strip().splitlines()[0]
             self._device.note(
-                "behaviour",
-                "fullgraph=True was asked for, and the compiler has to break the graph "
-                f"({first}): on a GPU torch would raise an error",
+                "failure",
+                "torch would raise an error on a GPU: fullgraph=True was asked for, and the "
+                f"compiler has to break the graph ({first})",
             )
 
     def _note_failure(self, error: Exception) -> None:

@@ -25,6 +25,7 @@ def install(
     if not torch.distributed.is_available():
         return
     from gpumemprof.estimate.patches.distributed import (
+        chunks,
         groups,
         meshes,
         objects,
@@ -39,4 +40,5 @@ def install(
     objects.install(patcher, device, collectives.mailbox)
     processes.install(patcher, world)
     wrappers.install(patcher)
+    chunks.install(patcher, world)
     meshes.install(patcher, answers)

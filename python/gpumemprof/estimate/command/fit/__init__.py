@@ -1,0 +1,1 @@
+"""``--fit``: remedies for a predicted program, proven by predicting it again with them."""

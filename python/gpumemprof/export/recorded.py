@@ -1,0 +1,87 @@
+"""Writes the tables of one recording, for ``export`` and for ``convert``.
+
+A long recording is read in windows, so that memory does not grow with it; what is written is the
+same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, NamedTuple
+
+from gpumemprof import _core
+from gpumemprof.export.files import TableFile, pyarrow_or_error
+
+__all__ = ["TABLES", "Missing", "write_recorded"]
+
+# As kTableNames of src/session/tables/run_tables.h.
+TABLES = (
+    *("events", "allocations", "segments", "stacks", "frames"),
+    *("steps", "sources", "about"),
+)
+# Columns of small tables that are no numbers.
+_TEXTS = {"device", "source", "provenance", "name", "value"}
+
+
+class Missing(NamedTuple):
+    """What a recording lacks: a sentence each, and where it was cut off."""
+
+    sentences: list[str]
+    cut: str | None
+
+
+class _Batch:
+    """A batch of the core, for any library that reads Arrow data."""
+
+    def __init__(self, capsules: tuple[object, object]) -> None:
+        self._capsules = capsules
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._capsules
+
+
+def write_recorded(
+    recording: str | _core.RecordingHandle,
+    paths: dict[str, str],
+    table_format: str,
+    device: int | None = None,
+) -> Missing:
+    """Write tables of a recording on this machine.
+
+    Args:
+        recording: its file, or the part of it that is in memory.
+        paths: the file of each table that is wanted.
+        table_format: ``parquet`` or ``arrow``.
+        device: only this one.
+    """
+    arrow = pyarrow_or_error()
+    files = {name: TableFile(path, table_format) for name, path in paths.items()}
+
+    def show(
+        name: str, capsules: tuple[object, object], rows: bytes | None, first: int, count: int
+    ) -> None:
+        batch = arrow.record_batch(_Batch(capsules))
+        part = batch.slice(first, count) if rows is None else batch.take(_numbers(arrow, rows))
+        files[name].write(part)
+
+    def show_small(name: str, columns: dict[str, list[int | str | None]]) -> None:
+        types = {
+            column: arrow.string() if column in _TEXTS else arrow.int64() for column in columns
+        }
+        files[name].write(
+            arrow.table(
+                {column: arrow.array(values, types[column]) for column, values in columns.items()}
+            )
+        )
+
+    source = os.fsencode(recording) if isinstance(recording, str) else recording
+    with contextlib.ExitStack() as stack:
+        for file in files.values():
+            stack.callback(file.close)
+        return Missing(*_core.show_tables(source, device, list(files), show, show_small))
+
+
+def _numbers(arrow: Any, values: bytes) -> Any:
+    count = len(values) // 4
+    return arrow.Array.from_buffers(arrow.uint32(), count, [None, arrow.py_buffer(values)])

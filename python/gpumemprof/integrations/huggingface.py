@@ -1,0 +1,143 @@
+"""A callback for the Trainer of transformers: steps, evaluation and saving in the recording.
+
+::
+
+    from gpumemprof.integrations.huggingface import MemoryCallback
+
+    trainer = Trainer(model, arguments, train_dataset=data)
+    MemoryCallback("run.gmp").add_to(trainer)
+    trainer.train()
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Union
+
+from gpumemprof.hooks.steps import step
+from gpumemprof.integrations.metrics import MemoryMetrics
+from gpumemprof.integrations.missing import missing
+from gpumemprof.integrations.phases import Phases
+from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.recorder.api import start
+
+if TYPE_CHECKING:
+    _Base = object
+else:
+    try:
+        from transformers import TrainerCallback as _Base
+    except ImportError:
+        _Base = object
+
+__all__ = ["MemoryCallback"]
+
+_Path = Union[str, "os.PathLike[str]"]
+
+
+class MemoryCallback(_Base):
+    """Marks steps, evaluation and saving in open recordings, and logs a few figures.
+
+    ::
+
+        Trainer(model, arguments, callbacks=[MemoryCallback()])
+
+    The Trainer reports to its loggers before it calls the callbacks that it was given. So that
+    they log the figures too, use `add_to`.
+
+    Args:
+        output: record training to this file; not needed under ``gpumemprof run`` or with
+            ``GPUMEMPROF=1``, which record the whole program.
+        metrics: add the figures to what the Trainer logs.
+        device: the device whose figures are logged; see `MemoryMetrics`.
+        options: as for `gpumemprof.start`.
+    """
+
+    def __init__(
+        self,
+        output: _Path | None = None,
+        *,
+        metrics: bool = True,
+        device: Any = None,
+        **options: Any,
+    ) -> None:
+        """Nothing starts before training does."""
+        if not TYPE_CHECKING and _Base is object:
+            raise missing("transformers", "MemoryCallback")
+        self._output = output
+        self._options = options
+        self._logs = metrics
+        self._device = device
+        self._metrics: MemoryMetrics | None = None
+        self._phases = Phases()
+        self.recording: ActiveRecording | None = None
+        """What is being recorded, or was; None without an output."""
+
+    def add_to(self, trainer: Any) -> MemoryCallback:
+        """Add it as a Trainer's first callback, so that its loggers get the figures.
+
+        >>> MemoryCallback().add_to(trainer)  # doctest: +SKIP
+        """
+        trainer.callback_handler.callbacks.insert(0, self)
+        return self
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Start."""
+        if self._output is not None and self.recording is None:
+            self.recording = start(self._output, **self._options)
+        if self._logs and self._metrics is None:
+            self._metrics = MemoryMetrics(self._device)
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """A step begins, and whatever came between steps has ended."""
+        self._phases.end()
+        step()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """The Trainer evaluates and saves after it, if it is time."""
+        self._begin_what_follows(control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """As after a step."""
+        self._begin_what_follows(control)
+
+    def _begin_what_follows(self, control: Any) -> None:
+        if control.should_evaluate:
+            self._phases.begin("evaluation")
+        elif control.should_save:
+            self._phases.begin("saving")
+
+    def on_prediction_step(self, *_: Any, **__: Any) -> None:
+        """Called after a batch; nothing announces an evaluation that the program asked for."""
+        self._phases.begin("evaluation")
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """An evaluation has ended; the Trainer saves after it, if it is time."""
+        self._phases.end()
+        if control.should_save:
+            self._phases.begin("saving")
+
+    def on_predict(self, *_: Any, **__: Any) -> None:
+        """A prediction has ended."""
+        self._phases.end()
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        """A checkpoint was saved."""
+        self._phases.end()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Add the figures since the last log."""
+        if self._metrics is None or logs is None:
+            return
+        figures = self._metrics.take()
+        logs.update(figures)
+        if state.log_history and state.log_history[-1].get("step") == state.global_step:
+            state.log_history[-1].update(figures)
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Training has ended; the recording with it."""
+        self._phases.end()
+        if self.recording is not None:
+            self.recording.stop()
+        if self._metrics is not None:
+            self._metrics.close()
+            self._metrics = None

@@ -1,0 +1,178 @@
+"""A callback for Lightning: steps, evaluation and saving in the recording, figures in the logger.
+
+::
+
+    from gpumemprof.integrations.lightning import MemoryCallback
+
+    trainer = Trainer(callbacks=[MemoryCallback("run.gmp")])
+
+With ``GPUMEMPROF=1``, every Trainer has one without a change to the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any, Union
+
+from gpumemprof.hooks.steps import step
+from gpumemprof.integrations.metrics import MemoryMetrics
+from gpumemprof.integrations.missing import missing
+from gpumemprof.integrations.phases import Phases, in_phase
+from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.recorder.api import start
+
+__all__ = ["MemoryCallback", "callback_class"]
+
+_Path = Union[str, "os.PathLike[str]"]
+
+# The same package has two names. Each has a class of its own, found by this name when unpickled.
+_CLASSES = {
+    "MemoryCallback": "lightning.pytorch",
+    "PytorchLightningCallback": "pytorch_lightning",
+}
+
+
+class _MemoryHooks:
+    """Marks steps, evaluation and saving in open recordings, and logs a few figures.
+
+    ::
+
+        Trainer(callbacks=[MemoryCallback()])
+
+    Args:
+        output: record training to this file; not needed under ``gpumemprof run`` or with
+            ``GPUMEMPROF=1``, which record the whole program.
+        metrics: log the figures, every ``log_every_n_steps`` steps.
+        device: the device whose figures are logged; see `MemoryMetrics`.
+        options: as for `gpumemprof.start`.
+    """
+
+    def __init__(
+        self,
+        output: _Path | None = None,
+        *,
+        metrics: bool = True,
+        device: Any = None,
+        **options: Any,
+    ) -> None:
+        self._output = output
+        self._options = options
+        self._logs = metrics
+        self._device = device
+        self._metrics: MemoryMetrics | None = None
+        self._phases = Phases()
+        self._logged_step = 0
+        self._save: Any = None
+        self._is_on = True
+        self.recording: ActiveRecording | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For trainers that start processes of their own: nothing runs before `setup`."""
+        return {**vars(self), "_metrics": None, "_save": None, "recording": None}
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        # With GPUMEMPROF=1 there may be two; the program's own comes first.
+        ours = [one for one in trainer.callbacks if isinstance(one, _MemoryHooks)]
+        self._is_on = not ours or ours[0] is self
+        if not self._is_on:
+            return
+        if self._output is not None and self.recording is None:
+            self.recording = start(self._output, **self._options)
+        if self._logs and self._metrics is None:
+            self._metrics = MemoryMetrics(self._device)
+        if self._save is None:
+            # Callbacks hear of a checkpoint before it is written, and not after.
+            self._save = trainer.save_checkpoint
+            trainer.save_checkpoint = in_phase("saving", self._save)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._phases.end()
+        if self._save is not None:
+            vars(trainer).pop("save_checkpoint", None)
+            self._save = None
+        if self._metrics is not None:
+            self._metrics.close()
+            self._metrics = None
+        if self.recording is not None:
+            self.recording.stop()
+            self.recording = None
+
+    def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
+        if self._is_on:
+            step()
+
+    def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+        number = trainer.global_step
+        # Several batches may belong to one step.
+        if number % max(1, trainer.log_every_n_steps) == 0 and number != self._logged_step:
+            self._logged_step = number
+            self._log(trainer)
+
+    def on_train_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+        if trainer.global_step != self._logged_step:
+            self._logged_step = trainer.global_step
+            self._log(trainer)
+
+    def _log(self, trainer: Any) -> None:
+        if self._metrics is None or not trainer.loggers:
+            return
+        # Not by self.log(), which makes a tensor of each figure.
+        figures = self._metrics.take()
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, step=trainer.global_step)
+
+    def _begin(self, name: str) -> None:
+        if self._is_on:
+            self._phases.begin(name)
+
+    def on_validation_start(self, *_: Any, **__: Any) -> None:
+        self._begin("evaluation")
+
+    def on_validation_end(self, *_: Any, **__: Any) -> None:
+        self._phases.end()
+
+    def on_test_start(self, *_: Any, **__: Any) -> None:
+        self._begin("evaluation")
+
+    def on_test_end(self, *_: Any, **__: Any) -> None:
+        self._phases.end()
+
+    def on_predict_start(self, *_: Any, **__: Any) -> None:
+        self._begin("prediction")
+
+    def on_predict_end(self, *_: Any, **__: Any) -> None:
+        self._phases.end()
+
+
+@functools.cache
+def callback_class(package: str) -> Any:
+    """The callback for ``lightning.pytorch`` or ``pytorch_lightning``.
+
+    Raises:
+        EnvironmentProblem: it is not installed.
+    """
+    try:
+        base = importlib.import_module(package).Callback
+    except ImportError:
+        raise missing(package.partition(".")[0], "MemoryCallback") from None
+    name = next(name for name, known in _CLASSES.items() if known == package)
+    return type(
+        name, (_MemoryHooks, base), {"__module__": __name__, "__doc__": _MemoryHooks.__doc__}
+    )
+
+
+if TYPE_CHECKING:
+    MemoryCallback = _MemoryHooks
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The classes are made on first use: their base is Lightning's."""
+        if name == "MemoryCallback" and importlib.util.find_spec("lightning") is None:
+            # People have one or the other.
+            return callback_class("pytorch_lightning")
+        if name in _CLASSES:
+            return callback_class(_CLASSES[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

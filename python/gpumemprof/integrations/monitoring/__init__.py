@@ -1,0 +1,1 @@
+"""Metrics of running programs: for Prometheus (``gpumemprof run --metrics``) and OpenTelemetry."""

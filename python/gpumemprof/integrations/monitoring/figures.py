@@ -1,0 +1,107 @@
+"""Which figures are published, by name; what is unknown has no sample, never 0.
+
+Names of the whole card follow OpenTelemetry's ``hw.gpu.memory.*``; the others begin with
+``gpumemprof``. Bytes everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpumemprof.live.figures import Row, rows
+from gpumemprof.live.watched import WatchedRecording
+
+__all__ = ["FIGURES", "Figure", "Sample", "samples"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric; `name` as OpenTelemetry writes it."""
+
+    name: str
+    is_counter: bool
+    unit: str
+    text: str
+
+
+_GAUGES = {
+    "gpumemprof.memory.allocated": ("allocated_bytes", "Bytes that tensors hold."),
+    "gpumemprof.memory.reserved": ("reserved_bytes", "Bytes that torch's pool holds."),
+    "gpumemprof.memory.peak_allocated": (
+        "peak_allocated_bytes",
+        "The most bytes that tensors held at one moment of the run.",
+    ),
+    "gpumemprof.memory.peak_reserved": (
+        "peak_reserved_bytes",
+        "The most bytes that torch's pool held at one moment of the run.",
+    ),
+    "hw.gpu.memory.usage": ("used_now_bytes", "Bytes of the card in use by all processes."),
+    "hw.gpu.memory.limit": ("total_bytes", "Bytes of the card."),
+}
+_COUNTERS = {
+    "gpumemprof.alloc_retries": ("retries", "How often torch emptied its cache to find room."),
+    "gpumemprof.out_of_memory": ("out_of_memory", "Allocations that failed."),
+    "gpumemprof.events": ("events", "Events of the allocator that were recorded."),
+    "gpumemprof.lost_events": ("lost_events", "Events that the recorder could not keep."),
+}
+_HEADROOM = "gpumemprof.memory.headroom"
+_UTILIZATION = "hw.gpu.memory.utilization"
+_SOURCE = "gpumemprof.memory.source"
+
+FIGURES: dict[str, Figure] = {
+    **{name: Figure(name, False, "By", text) for name, (_, text) in _GAUGES.items()},
+    _HEADROOM: Figure(
+        _HEADROOM, False, "By", "Bytes that torch's pool can still take from the card."
+    ),
+    _UTILIZATION: Figure(_UTILIZATION, False, "1", "The share of the card that is in use."),
+    _SOURCE: Figure(_SOURCE, False, "By", "Bytes that tensors hold, by what they are for."),
+    **{name: Figure(name, True, "{event}", text) for name, (_, text) in _COUNTERS.items()},
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a figure."""
+
+    figure: Figure
+    value: float
+    labels: dict[str, str]
+
+
+def _labels(row: Row) -> dict[str, str]:
+    device = str(row.device["device"])
+    return {
+        "device": device,
+        "hw_id": str(row.device.get("card") or device),
+        "pid": "" if row.pid is None else str(row.pid),
+        "rank": "" if row.rank is None else str(row.rank),
+    }
+
+
+def _of_row(row: Row) -> Iterator[Sample]:
+    labels = _labels(row)
+
+    def known(name: str, value: Any, **more: str) -> Iterator[Sample]:
+        if value is not None:
+            yield Sample(FIGURES[name], float(value), {**labels, **more})
+
+    for name, (key, _) in _GAUGES.items():
+        # Without a pool, as for CPU tensors, nothing is reserved.
+        is_of_pool = key in ("reserved_bytes", "peak_reserved_bytes")
+        if not is_of_pool or row.device.get("has_pool", True):
+            yield from known(name, row.device.get(key))
+    yield from known(_HEADROOM, row.headroom_bytes)
+    yield from known(_UTILIZATION, row.filled)
+    for source, count in (row.device.get("sources") or {}).items():
+        yield from known(_SOURCE, count, source=source)
+    for name, (key, _) in _COUNTERS.items():
+        yield from known(name, row.device.get(key))
+
+
+def samples(recordings: list[WatchedRecording]) -> Iterator[Sample]:
+    """The figures of all devices of these recordings."""
+    for row in rows(recordings):
+        if row.device:
+            yield from _of_row(row)

@@ -1,0 +1,1 @@
+"""Notebooks and IPython: ``%load_ext gpumemprof``, ``%%gpumemprof`` and the viewer in a cell."""

@@ -1,0 +1,71 @@
+"""What the ranks of a machine look like together, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpumemprof.live.figures import Row, shown_bytes
+from gpumemprof.ranks.compare.statistics import median
+
+__all__ = ["ranks_line"]
+
+# Ranks wait for each other at every step, so one that is further behind stands.
+_BEHIND_STEPS = 2
+
+
+def ranks_line(rows: Sequence[Row]) -> str:
+    """The rank with the least headroom or the largest peak, and one that is behind.
+
+    Empty if there are not several ranks of one program.
+    """
+    by_rank: dict[int, Row] = {}
+    for row in rows:
+        if row.rank is None or not row.device:
+            continue
+        known = by_rank.get(row.rank)
+        # A rank that uses several cards is shown by the fullest one.
+        if known is None or _peak(row) > _peak(known):
+            by_rank[row.rank] = row
+    if len(by_rank) < 2 or len({row.program for row in by_rank.values()}) > 1:
+        return ""
+    words = [_headroom(by_rank), _largest(by_rank), _behind(by_rank)]
+    return f"{_count(by_rank)}: {'; '.join(word for word in words if word)}"
+
+
+def _peak(row: Row) -> int:
+    return row.bytes_of("peak_allocated_bytes") or 0
+
+
+def _count(by_rank: dict[int, Row]) -> str:
+    worlds = {row.recording.report.get("world_size") for row in by_rank.values()} - {None}
+    world = worlds.pop() if len(worlds) == 1 else None
+    return f"{len(by_rank)} of {world} ranks" if world else f"{len(by_rank)} ranks"
+
+
+def _headroom(by_rank: dict[int, Row]) -> str:
+    known = {
+        rank: left for rank, row in by_rank.items() if (left := row.headroom_bytes) is not None
+    }
+    if not known:
+        return ""
+    rank = min(known, key=lambda one: known[one])
+    return f"least headroom on rank {rank}, {shown_bytes(known[rank])}"
+
+
+def _largest(by_rank: dict[int, Row]) -> str:
+    rank = max(by_rank, key=lambda one: _peak(by_rank[one]))
+    middle = median(sorted(_peak(row) for row in by_rank.values()))
+    return (
+        f"largest peak on rank {rank}, {shown_bytes(_peak(by_rank[rank]))} "
+        f"(median {shown_bytes(middle)})"
+    )
+
+
+def _behind(by_rank: dict[int, Row]) -> str:
+    steps = {rank: row.step for rank, row in by_rank.items() if row.step is not None}
+    if not steps:
+        return ""
+    last, most = min(steps, key=lambda rank: steps[rank]), max(steps.values())
+    if most - steps[last] < _BEHIND_STEPS:
+        return ""
+    return f"rank {last} is behind, at step {steps[last]:,} of {most:,}"

@@ -1,0 +1,170 @@
+// Recording the memory of this process.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "api/answer.h"
+#include "api/recorder/own_process.h"
+#include "capture/capture.h"
+
+struct gpumemprof_recorder {
+  gpumemprof::capture::RecordingNumber number = 0;
+};
+
+namespace gpumemprof::api {
+namespace {
+
+capture::StartOptions start_options(const char* path, const gpumemprof_record_options& given) {
+  capture::StartOptions options;
+  options.path = path;
+  options.memory = capture::MemoryKind::cpu;
+  options.overwrites = given.overwrites != 0;
+  options.with_stacks = given.without_stacks == 0;
+  options.native_stacks = options.with_stacks;
+  options.native_depth = given.stack_depth;
+  options.facts = {{"gpumemprof", GPUMEMPROF_VERSION},
+                   {"host", own_host()},
+                   {"pid", own_process_id()},
+                   {"command", given.command == nullptr ? own_command() : given.command},
+                   {"capture", "native"}};
+  if (given.torch_version != nullptr) options.facts.emplace_back("torch", given.torch_version);
+  return options;
+}
+
+gpumemprof_recorder* start_recording(const char* path, const gpumemprof_record_options& given,
+                                     gpumemprof_error** error) {
+  // First: a file that nothing can be written to would only be in the way.
+  if (const Status attached = capture::attach_cpu(); !attached) {
+    report(error, attached.error());
+    return nullptr;
+  }
+  Result<capture::RecordingNumber> number = capture::start(start_options(path, given));
+  if (!number) {
+    Error refused = number.error();
+    if (refused.hint.find("-f ") != std::string::npos)
+      refused.hint = "choose another name, or set `overwrites` to replace it";
+    report(error, refused);
+    return nullptr;
+  }
+  return new gpumemprof_recorder{number.value()};
+}
+
+gpumemprof_record_summary shown_summary(const capture::Summary& made) {
+  gpumemprof_record_summary summary{made.events, made.lost_events, made.size_bytes, 0};
+  for (const capture::DeviceSummary& device : made.devices)
+    summary.peak_requested_bytes =
+        std::max(summary.peak_requested_bytes, device.peak_requested_bytes);
+  return summary;
+}
+
+capture::StorageLabel storage_label(const gpumemprof_label& label) {
+  return {static_cast<LabelKind>(label.kind), static_cast<DeviceIndex>(label.device), label.address,
+          label.name == nullptr ? "" : label.name};
+}
+
+std::optional<Error> bad_labels(const gpumemprof_label* labels, std::size_t count) {
+  if (count > kMaxLabelsPerSet)
+    return Error{ErrorCode::usage, std::to_string(count) + " labels are too many for one set", "",
+                 "define several sets"};
+  for (std::size_t row = 0; row < count; ++row) {
+    const std::int32_t kind = labels[row].kind;
+    if (kind < 0 || static_cast<std::size_t>(kind) >= kLabelKindCount)
+      return Error{ErrorCode::usage, "label " + std::to_string(row) + " has an unknown kind",
+                   labels[row].name == nullptr ? "" : labels[row].name,
+                   "use a gpumemprof_label_kind"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+}  // namespace gpumemprof::api
+
+using namespace gpumemprof;
+
+gpumemprof_recorder* gpumemprof_record(const char* path, const gpumemprof_record_options* options,
+                                       size_t options_size, gpumemprof_error** error) {
+  return api::guarded<gpumemprof_recorder*>(nullptr, error, [&]() -> gpumemprof_recorder* {
+    if (path != nullptr)
+      return api::start_recording(
+          path, api::taken(options, options_size, gpumemprof_record_options{}), error);
+    api::report(error, {ErrorCode::usage, "no path was given", "", "name the file to write"});
+    return nullptr;
+  });
+}
+
+int gpumemprof_record_stop(gpumemprof_recorder* recorder, gpumemprof_record_summary* summary,
+                           size_t summary_size, gpumemprof_error** error) {
+  return api::guarded(0, error, [&] {
+    const std::unique_ptr<gpumemprof_recorder> owned(recorder);
+    if (owned == nullptr) return 1;
+    const capture::Summary made = capture::stop(owned->number, "stop");
+    api::fill(summary, summary_size, api::shown_summary(made));
+    if (made.problem.empty()) return 1;
+    api::report(error, {ErrorCode::environment, "the recording ended early: " + made.problem,
+                        made.path, "what was recorded until then can be read"});
+    return 0;
+  });
+}
+
+void gpumemprof_record_step(void) {
+  static std::atomic<std::uint32_t> steps{0};
+  api::guarded(0, nullptr, [&] {
+    if (!capture::is_recording()) return 0;
+    const std::uint32_t number = steps.fetch_add(1, std::memory_order_relaxed);
+    if (number > 0) capture::mark("step " + std::to_string(number - 1), Annotation::Stage::end);
+    capture::mark("step " + std::to_string(number), Annotation::Stage::start);
+    capture::mark_phase(PhaseMark::Kind::step_start, number);
+    return 0;
+  });
+}
+
+void gpumemprof_record_optimizer(uint32_t optimizer, int is_start) {
+  api::guarded(0, nullptr, [&] {
+    capture::mark_phase(
+        is_start != 0 ? PhaseMark::Kind::optimizer_start : PhaseMark::Kind::optimizer_end,
+        optimizer);
+    return 0;
+  });
+}
+
+uint32_t gpumemprof_record_tag(const char* name) {
+  return api::guarded<std::uint32_t>(0, nullptr, [&]() -> std::uint32_t {
+    return name == nullptr ? 0 : capture::enter_tag(name);
+  });
+}
+
+void gpumemprof_record_restore_tag(uint32_t tag) {
+  api::guarded(0, nullptr, [&] {
+    capture::leave_tag(static_cast<std::uint16_t>(tag));
+    return 0;
+  });
+}
+
+uint32_t gpumemprof_define_labels(const gpumemprof_label* labels, size_t count,
+                                  gpumemprof_error** error) {
+  return api::guarded<std::uint32_t>(GPUMEMPROF_NONE, error, [&]() -> std::uint32_t {
+    if (const std::optional<Error> bad = api::bad_labels(labels, count)) {
+      api::report(error, *bad);
+      return GPUMEMPROF_NONE;
+    }
+    std::vector<capture::StorageLabel> set;
+    set.reserve(count);
+    for (std::size_t row = 0; row < count; ++row) set.push_back(api::storage_label(labels[row]));
+    return capture::define_labels(std::move(set));
+  });
+}
+
+void gpumemprof_apply_labels(uint32_t set) {
+  api::guarded(0, nullptr, [&] {
+    capture::apply_labels(set);
+    return 0;
+  });
+}
+
+void gpumemprof_forget_labels(uint32_t set) {
+  api::guarded(0, nullptr, [&] {
+    capture::forget_labels(set);
+    return 0;
+  });
+}

@@ -1,0 +1,16 @@
+// Where the recorder gets its walker of native stacks: one for the process, created when it is
+// first asked for and kept, since callbacks use it.
+#pragma once
+
+#include "base/result.h"
+#include "capture/native/native_walker.h"
+
+namespace gpumemprof::capture {
+
+// Fails where native stacks cannot be walked.
+Status check_native_stacks();
+// nullptr there. `depth`: how many frames, at most kMaxNativeDepth; 0: as many as usual.
+// `has_python`: stacks of Python are recorded too, so native ones end where Python's begin.
+NativeWalker* native_walker(std::size_t depth, bool has_python);
+
+}  // namespace gpumemprof::capture

@@ -1,0 +1,20 @@
+// Commands that are part of the Python package, as the native command answers them: one sentence
+// that says how to get them. The package handles them before the command line is parsed here.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "cli/verb.h"
+
+namespace gpumemprof::cli {
+
+// For a verb of which nothing is native. `arguments` is what usually follows its name: "SCRIPT".
+VerbAction python_verb(CLI::App& verb, const std::string& arguments);
+
+// `advise --verify`, `convert --to parquet` and `report` of a folder of ranks: parts of native
+// verbs.
+std::optional<Error> use_of_python(int argc, const char* const* argv);
+
+}  // namespace gpumemprof::cli

@@ -1,0 +1,35 @@
+// Answers about a run as a whole: its verdict, its steps, and what remedies would change.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/advice/advice.h"
+#include "analysis/leaks/leak_series.h"
+#include "analysis/overview/overview.h"
+#include "analysis/timeline/timeline.h"
+#include "store/store.h"
+
+namespace gpumemprof::view {
+
+// The report's first sentences about each device, as a list.
+std::string verdicts_json(const Overview& overview, const Store& store);
+
+// `times`: of the device's events; nullptr: they are not known one by one. `series`: likewise.
+std::string steps_answer_json(const DeviceOverview& device, const Store& store,
+                              const EventTimes* times, const LeakSeries* series);
+
+// An Error becomes a sentence of the answer: the page says why, and shows what else there is.
+std::string advice_answer_json(const Result<Advice>& advice, const Store& store);
+
+struct PredictedTogether {
+  Remedy remedy;
+  std::uint64_t whole_bytes = 0;  // what savings are relative to
+  std::uint32_t events_per_point = 1;
+  std::vector<std::uint64_t> most_bytes;
+};
+std::string together_answer_json(const Result<PredictedTogether>& predicted,
+                                 const EventTimes* times);
+
+}  // namespace gpumemprof::view

@@ -1,0 +1,93 @@
+#include "session/long_view/stretch.h"
+
+#include <algorithm>
+
+namespace gpumemprof {
+namespace {
+
+// Measured: events, allocations, timeline and groups; and what one definition takes.
+constexpr std::size_t kBytesPerEvent = 150;
+constexpr std::size_t kBytesPerDefinition = 64;
+
+std::vector<PhaseSpan> spans_of(const Excerpt& excerpt) {
+  std::vector<PhaseSpan> spans;
+  if (excerpt.prelude > 0) spans.push_back({0, Phase::other, 0});
+  spans.insert(spans.end(), excerpt.spans.begin(), excerpt.spans.end());
+  return spans;
+}
+
+KnownPart known_part_of(const Excerpt& excerpt, std::uint64_t run_events,
+                        std::int64_t run_start_ns) {
+  KnownPart known;
+  known.device = excerpt.device;
+  known.kind = excerpt.kind;
+  known.range.from = excerpt.first_event;
+  known.range.to = excerpt.end_event;
+  known.range.run_events = static_cast<std::uint32_t>(run_events);
+  known.range.lead_in = excerpt.prelude;
+  known.range.run_start_ns = run_start_ns;
+  known.spans = spans_of(excerpt);
+  for (const KnownAllocation& old : excerpt.known)
+    known.allocations.push_back({old.event, old.birth_event, old.source, old.flags, old.name});
+  return known;
+}
+
+// Reading takes a part of the time: the rest needs no lock.
+class UnlockingSource final : public EventSource {
+ public:
+  UnlockingSource(ExcerptSource& source, std::unique_lock<std::mutex>& lock)
+      : source_(source), lock_(lock) {}
+  Status deliver(EventSink& sink) override {
+    Status delivered = source_.deliver(sink);
+    lock_.unlock();
+    return delivered;
+  }
+
+ private:
+  ExcerptSource& source_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Stretch>> Stretch::open(const RunIndex& index, DeviceIndex device,
+                                                     std::uint32_t from, std::uint32_t to,
+                                                     const Run& run) {
+  std::unique_lock lock(*run.reading);
+  Result<std::unique_ptr<ExcerptSource>> source = index.excerpt(device, from, to);
+  if (!source) return source.error();
+  const std::uint64_t run_events = index.checkpoints(device).back();
+  UnlockingSource unlocking(*source.value(), lock);
+  const Result<std::shared_ptr<const Recording>> recording =
+      Recording::from_excerpt(unlocking, index.at_peak().path, [&] {
+        return std::vector<KnownPart>{
+            known_part_of(source.value()->excerpt(), run_events, run.start_ns)};
+      });
+  if (!recording) return recording.error();
+  const Excerpt& excerpt = source.value()->excerpt();
+  const Store& store = recording.value()->store();
+  const auto place =
+      std::ranges::find(store.devices(), device, [](const auto& record) { return record->device; });
+  const std::shared_ptr<Stretch> stretch(new Stretch());
+  const KnownPart* known = recording.value()->known_part(device);
+  stretch->numbers_.range = known->range;
+  for (const KnownPart::Allocation& old : known->allocations) {
+    if (old.event < excerpt.prelude) stretch->numbers_.births.emplace_back(old.event, old.birth);
+  }
+  stretch->size_bytes_ = ((*place)->events.size() * kBytesPerEvent) +
+                         ((store.stacks().size() + store.strings().size()) * kBytesPerDefinition);
+  stretch->view_ = std::make_unique<DeviceView>(
+      recording.value(), static_cast<std::size_t>(place - store.devices().begin()), run.groups);
+  return std::shared_ptr<const Stretch>(stretch);
+}
+
+std::optional<AllocationId> Stretch::find(std::uint64_t shown_row) const {
+  const view::AllocationSource shown = source();
+  const std::size_t rows = view_->record().allocations.size();
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (shown.shown_row(row) == shown_row) return AllocationId(row);
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,77 @@
+// Answers about a run as a whole: its steps, and what remedies would change.
+#include <algorithm>
+
+#include "analysis/leaks/leak_series.h"
+#include "report/view/answers/answers_json.h"
+#include "session/view.h"
+
+namespace gpumemprof {
+namespace {
+
+// Remedies are tried on a run that is in memory.
+Error too_long_for_remedies(const std::string& path) {
+  return {ErrorCode::usage, "remedies are not tried on a recording as long as this one", path,
+          "run gpumemprof advise on it, which tries them on the steps around the peak"};
+}
+
+// Of an excerpt, reports number events as the whole run does; the page's positions are its rows.
+void use_rows(const ExcerptRange& range, std::uint32_t rows, DeviceSources& sources) {
+  const auto settle = [&](std::uint32_t& event) {
+    if (event != kNoEvent) event = std::min(range.row_of(event), rows - 1);
+  };
+  const auto settle_all = [&](auto& span) {
+    settle(span.first_event);
+    settle(span.last_event);
+    settle(span.peak_event);
+  };
+  if (rows == 0) return;
+  for (StepFigures& step : sources.steps) settle_all(step);
+  for (PhaseFigures& phase : sources.phases) settle_all(phase);
+}
+
+}  // namespace
+
+Result<std::string> View::answer_to(const view::StepsQuestion& question) const {
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  const Device& device = find(question.device);
+  if (device.whole == nullptr) {
+    return view::steps_answer_json(device.indexed->overview(), device.indexed->store(), nullptr,
+                                   nullptr);
+  }
+  const DeviceView& view = *device.whole;
+  OverviewOptions options;
+  options.device = view.record().device;
+  Result<Overview> overview = files_[question.device.file].run.whole->overview(options);
+  if (!overview) return overview.error();
+  DeviceOverview& found = overview.value().devices.front();
+  if (const auto& range = view.store().facts().device(view.record().device).excerpt)
+    use_rows(*range, static_cast<std::uint32_t>(view.record().events.size()), found.sources);
+  std::optional<LeakSeries> series;
+  if (found.leaks && !found.leaks->leaks.empty()) {
+    const LeakGround ground = find_leak_ground(view.store(), view.record(), view.phases());
+    series = find_leak_series(view.store(), ground, *found.leaks);
+  }
+  return view::steps_answer_json(found, view.store(), &view.timeline().times(),
+                                 series ? &*series : nullptr);
+}
+
+Result<std::string> View::answer_to(const view::AdviceQuestion& question) const {
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  const Device& device = find(question.device);
+  const ViewedRun& run = files_[question.device.file].run;
+  if (device.advice == nullptr)
+    return view::advice_answer_json(too_long_for_remedies(run.path()), run.store());
+  return view::advice_answer_json(device.advice->advice(question.fit), run.store());
+}
+
+Result<std::string> View::answer_to(const view::TogetherQuestion& question) const {
+  if (const Status exists = check(question.device); !exists) return exists.error();
+  const Device& device = find(question.device);
+  const ViewedRun& run = files_[question.device.file].run;
+  if (device.advice == nullptr)
+    return view::together_answer_json(too_long_for_remedies(run.path()), nullptr);
+  return view::together_answer_json(device.advice->together(question.remedies),
+                                    &device.whole->timeline().times());
+}
+
+}  // namespace gpumemprof

@@ -1,0 +1,47 @@
+// Symbolizer: return addresses of native code → the frames that the source has there.
+//
+// Lines and inlined calls come from debug information, which is read with libdw where the machine
+// has it; otherwise names come from the module's own table of symbols. A module is used only if it
+// is the one that was recorded, by its build id. What could not be found, and how to get it, is
+// said in notes().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "event/native_module.h"
+#include "symbols/debug_lines.h"
+#include "symbols/elf_file.h"
+#include "symbols/source_frame.h"
+
+namespace gpumemprof {
+
+class Symbolizer {
+ public:
+  // The frames at a return address, innermost first; at least one.
+  std::vector<SourceFrame> frames_at(const NativeModule& module, std::uint64_t return_address);
+  // Sentences about the user's own modules, in the order in which they were met.
+  [[nodiscard]] std::vector<std::string> notes() const;
+
+ private:
+  enum class Found : std::uint8_t { lines, names, no_names, other_build, no_file };
+  struct Module {
+    Found found = Found::no_file;
+    std::unique_ptr<DebugLines> lines;
+    std::unique_ptr<ElfFile> elf;
+  };
+
+  Module& opened(const NativeModule& module);
+  static Module open(const NativeModule& module);
+
+  std::map<std::string, Module> modules_;  // by key
+  std::vector<NativeModule> own_;          // those of the user
+};
+
+// As C++ writes it; another name stays as it is.
+std::string demangled(const std::string& name);
+
+}  // namespace gpumemprof

@@ -1,0 +1,165 @@
+"""Callbacks of trainers: steps, evaluation and saving in the recording, figures in the logs."""
+
+from __future__ import annotations
+
+import csv
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gpumemprof
+import pytest
+from doc_pages import ROOT, run_page
+from programs import environment
+
+MARKS = re.compile(r"^(step \d+|evaluation|prediction|saving)$")
+FIGURES = {"memory/max_allocated(GiB)", "memory/max_reserved(GiB)"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the page's programs ran."""
+    folder = tmp_path_factory.mktemp("trainers")
+    offline = {name: value for name, value in environment(folder).items() if "OFFLINE" in name}
+    page = ROOT / "docs" / "integrations" / "trainers.md"
+    assert run_page(page, folder, OMP_NUM_THREADS="1", **offline) == 3
+    return folder
+
+
+def marks(path: Path) -> list[str]:
+    """The marks in order; the end of a step, which the next one implies, left out."""
+    snapshot = path.with_suffix(".pickle")
+    words = ["convert", "--to", "torch-snapshot", str(path), str(snapshot)]
+    subprocess.run([sys.executable, "-m", "gpumemprof", *words], check=True, capture_output=True)
+    found = []
+    for mark in pickle.loads(snapshot.read_bytes())["external_annotations"]:
+        is_start = mark["stage"] == "START"
+        if MARKS.match(mark["name"]) and (is_start or not mark["name"].startswith("step")):
+            found.append(mark["name"] if is_start else f"/{mark['name']}")
+    return found
+
+
+def logged(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """The scalars that TensorBoard reads there."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found: dict[str, list[tuple[int, float]]] = {}
+    for path in folder.rglob("events.out.tfevents.*"):
+        events = EventAccumulator(str(path)).Reload()
+        for name in events.Tags()["scalars"]:
+            rows = [(one.step, one.value) for one in events.Scalars(name)]
+            found.setdefault(name, []).extend(rows)
+    return found
+
+
+def test_transformers_marks_steps_evaluation_and_saving(ran: Path) -> None:
+    between = ["evaluation", "/evaluation", "saving", "/saving"]
+    assert marks(ran / "transformers.gmp") == [
+        *("step 0", "step 1", *between),
+        *("step 2", "step 3", *between),
+    ]
+
+
+def test_the_loggers_of_transformers_get_the_figures(ran: Path) -> None:
+    found = logged(ran / "out")
+    names = {name for name in found if "memory" in name}
+    assert {name.rpartition("train/")[2] for name in names} == FIGURES
+    (peaks,) = (rows for name, rows in found.items() if "max_allocated" in name)
+    # Four steps; at the second and the fourth an evaluation, which logs too.
+    assert {number for number, _ in peaks} == {1, 2, 3, 4}
+    assert all(value > 0 for _, value in peaks)
+
+
+def test_accelerate_marks_saving_and_logs_the_figures(ran: Path) -> None:
+    assert marks(ran / "accelerate.gmp") == [
+        *("step 0", "step 1", "step 2", "step 3"),
+        *("evaluation", "/evaluation", "saving", "/saving"),
+    ]
+    found = logged(ran / "logs")
+    assert set(found) >= {"batch", *FIGURES}
+    assert [number for number, _ in found["memory/max_allocated(GiB)"]] == [0, 1, 2, 3]
+
+
+def test_lightning_is_recorded_with_its_phases_without_a_change(ran: Path) -> None:
+    sanity = ["evaluation", "/evaluation"]
+    after = ["evaluation", "/evaluation", "saving", "/saving"]
+    found = marks(ran / "lightning.gmp")
+    assert found == [
+        *sanity,
+        *("step 0", "step 1", *after),
+        *("step 2", "step 3", *after),
+    ]
+    (path,) = ran.glob("lightning_logs/*/metrics.csv")
+    rows = list(csv.DictReader(path.open()))
+    assert rows and set(rows[0]) == {"step", *FIGURES}
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4]
+    assert all(float(row["memory/max_allocated(GiB)"]) > 0 for row in rows)
+
+
+ZERO_CODE = {
+    "transformers": """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+config = GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=100, n_positions=32)
+data = [{"input_ids": torch.arange(16), "labels": torch.arange(16)} for _ in range(8)]
+settings = TrainingArguments("out", max_steps=3, per_device_train_batch_size=2, use_cpu=True,
+    report_to=[], save_strategy="no", disable_tqdm=True)
+model = GPT2LMHeadModel(config)
+Trainer(model, settings, train_dataset=data).train()
+""",
+    "accelerate": """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 8))
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.utils.data.DataLoader(torch.randn(32, 64), batch_size=8)
+model, optimizer, data = accelerator.prepare(model, optimizer, data)
+for batch in data:
+    accelerator.backward(model(batch).sum())
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+}
+
+
+@pytest.mark.parametrize("tool", ZERO_CODE)
+def test_the_variable_alone_gives_a_labelled_recording(tmp_path: Path, tool: str) -> None:
+    counting = "\nprint(sum(4 * one.numel() for one in model.parameters()))\n"
+    (tmp_path / "train.py").write_text(ZERO_CODE[tool] + counting)
+    variables = {"GPUMEMPROF": "1", "GPUMEMPROF_OUTPUT": "run.gmp"}
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=tmp_path,
+        env={**environment(tmp_path), **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (device,) = gpumemprof.load(tmp_path / "run.gmp").sources()
+    parameters = device.sources["parameters"]
+    assert parameters.provenance == "measured"
+    assert parameters.bytes_at_peak == int(done.stdout.split()[-1])
+    assert device.sources["optimizer_state"].bytes_max >= 2 * parameters.bytes_at_peak
+    assert len(device.steps) >= 3
+
+
+def test_without_the_variable_lightning_gets_no_callback_and_imports_nothing(
+    tmp_path: Path,
+) -> None:
+    program = """
+import sys, lightning
+trainer = lightning.Trainer(logger=False, accelerator="cpu", enable_checkpointing=False,
+                            enable_progress_bar=False, enable_model_summary=False)
+assert not [one for one in trainer.callbacks if "Memory" in type(one).__name__]
+assert "gpumemprof_plugins.lightning_plugin" in sys.modules
+assert "gpumemprof" not in sys.modules
+"""
+    variables = environment(tmp_path)
+    variables.pop("GPUMEMPROF", None)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=variables, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

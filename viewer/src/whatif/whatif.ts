@@ -1,0 +1,238 @@
+// What if: the advisor's remedies as switches, and the run as it is predicted with them over the recorded one. Figures
+// are those of gpumemprof advise.
+
+import type { AdviceAnswer, AdviceData, AdvisedRemedy, Band, FitPlan, RemedyCode, TogetherAnswer } from "../data/answers";
+import { el, replace } from "../ui/dom";
+import * as format from "../ui/format";
+import type { State } from "../page/state";
+import { Timeline } from "../timeline/timeline";
+import { PredictedLayer } from "./predicted";
+
+const CARDS_GIB = [24, 40, 80, 141];
+const GIB = 2 ** 30;
+const COSTS: Record<string, string> = { free: "costs nothing", slower: "slower", changes_training: "changes results" };
+
+export class WhatIfView {
+  readonly element = el("section", { class: "view whatif", "aria-label": "What if" });
+  private readonly canvas = el("div", { class: "timeline predicted" });
+  private readonly result = el("div", { class: "result", "aria-live": "polite" });
+  private readonly cards = el("div", { class: "bar" });
+  private readonly list = el("div", { class: "remedies" });
+  private readonly timeline: Timeline;
+  private readonly layer = new PredictedLayer();
+  private asked = "";
+
+  constructor(private readonly state: State, parent: HTMLElement) {
+    parent.append(this.element);
+    this.element.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Remedies" }, this.cards, el("div", { class: "tried" }, this.canvas, this.result), this.list));
+    this.timeline = new Timeline(state, this.canvas, false);
+    this.timeline.layers.push(this.layer);
+    state.listen((change) => {
+      if (state.view === "whatif" && ["device", "grown", "whatif"].includes(change)) this.show();
+    });
+  }
+
+  show(): void {
+    void this.load();
+  }
+
+  private async load(): Promise<void> {
+    const { state } = this;
+    const { deviceName, remedies, fitBytes } = state;
+    const asked = JSON.stringify([state.deviceKey, remedies, fitBytes]);
+    this.asked = asked;
+    this.drawCards();
+    this.result.dataset["busy"] = "Trying remedies…";
+    const failed = (error: Error) => ({ refusal: error.message, advice: null, families: {} });
+    const [alone, fitting, together] = await Promise.all([
+      state.source.ask("advice", deviceName).catch(failed),
+      fitBytes === null ? null : state.source.ask("advice", { ...deviceName, fit: fitBytes }).catch(failed),
+      remedies.length === 0 ? null : state.source.ask("together", { ...deviceName, remedies: remedies.join("+") }).catch(notComputed),
+    ]);
+    if (asked !== this.asked) return;
+    delete this.result.dataset["busy"];
+    this.layer.set(together);
+    this.layer.fitBytes = fitBytes;
+    this.canvas.dataset["points"] = String(this.layer.points);
+    this.timeline.schedule();
+    this.drawResult(alone, fitting, together);
+    this.drawList(alone);
+  }
+
+  private drawCards(): void {
+    const { state } = this;
+    const choose = (bytes: number | null) => state.set({ fitBytes: state.fitBytes === bytes ? null : bytes }, "whatif");
+    replace(
+      this.cards,
+      el("span", { id: "fit-label" }, "Fit into"),
+      el(
+        "div",
+        { class: "segmented", role: "group", "aria-labelledby": "fit-label" },
+        ...CARDS_GIB.map((gib) => el("button", { type: "button", "data-fit": gib, "aria-pressed": String(state.fitBytes === gib * GIB), onclick: () => choose(gib * GIB) }, `${gib} GiB`)),
+      ),
+      state.fitBytes !== null && !CARDS_GIB.includes(state.fitBytes / GIB) ? el("span", {}, format.bytes(state.fitBytes)) : null,
+      state.remedies.length === 0 ? null : el("button", { type: "button", onclick: () => state.set({ remedies: [] }, "whatif") }, "Switch all off"),
+    );
+  }
+
+  private drawResult(alone: AdviceAnswer, fitting: AdviceAnswer | null, together: TogetherAnswer | null): void {
+    const { advice } = alone;
+    if (advice === null) return replace(this.result, el("p", { class: "empty", "data-testid": "no-advice" }, `Remedies cannot be tried: ${alone.refusal}`));
+    const parts: Node[] = [el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice))];
+    if (advice.partial !== null) parts.push(el("p", { class: "warning" }, advice.partial));
+    const plan = fitting?.advice?.fit ?? null;
+    if (plan !== null) parts.push(this.planCard(plan, advice));
+    else if (fitting !== null) parts.push(el("p", { class: "warning" }, fitting.refusal ?? "What fits is not known."));
+    if (together !== null) parts.push(this.togetherCard(together));
+    replace(this.result, ...parts);
+  }
+
+  /** The cheapest remedies that fit, as `gpumemprof advise --fit` finds them. */
+  private planCard(plan: FitPlan, advice: AdviceData): HTMLElement {
+    const { state } = this;
+    const limit = format.bytes(plan.limit_bytes);
+    const card = el("div", { class: "result-card", "data-testid": "fit", "data-found": String(plan.is_found) });
+    const names = plan.remedies ?? [];
+    if (plan.refusal !== null) card.append(el("p", { class: "headline" }, `Whether anything fits into ${limit} is not known: ${plan.refusal}`));
+    else if (!plan.is_found) card.append(el("p", { class: "headline more" }, `Nothing that is known here fits into ${limit}.`));
+    else if (names.length === 0) card.append(el("p", { class: "headline less" }, `It fits into ${limit} as it is.`));
+    else {
+      const titles = names.map((name) => advice.remedies.find((remedy) => remedy.name === name)?.title ?? name);
+      const isOn = names.join("+") === state.remedies.join("+");
+      card.append(
+        el("p", { class: "headline less", "data-remedies": names.join("+") }, `To fit into ${limit}: ${titles.join(", ")}`),
+        el("p", { class: "first-letter" }, predictedText(plan.predicted_peak_allocated_bytes, plan.predicted_peak_allocated_band, "allocated"), plan.predicted_peak_reserved_bytes === null ? "" : `; ${predictedText(plan.predicted_peak_reserved_bytes, plan.predicted_peak_reserved_band, "reserved")}`, plan.slowdown_pct === null ? "" : `; steps take about ${plan.slowdown_pct.toFixed(0)} % longer`),
+        isOn ? el("span") : el("button", { type: "button", onclick: () => state.set({ remedies: names }, "whatif") }, "Show it on the timeline"),
+        ...(plan.code ?? []).map((code) => codeBlock(code)),
+      );
+    }
+    return card;
+  }
+
+  private togetherCard({ refusal, remedy }: TogetherAnswer): HTMLElement {
+    const { fitBytes, remedies } = this.state;
+    const card = el("div", { class: "result-card", "data-testid": "together", "data-remedies": remedies.join("+") });
+    if (remedy === null) {
+      card.append(el("p", { class: "headline more" }, refusal ?? "They cannot be predicted together."));
+      return card;
+    }
+    const peak = remedy.predicted_peak_allocated_bytes;
+    card.dataset["bytes"] = String(peak ?? "");
+    card.dataset["reserved"] = String(remedy.predicted_peak_reserved_bytes ?? "");
+    if (peak === null) {
+      const least = remedy.at_least_peak_allocated_bytes;
+      card.append(el("p", { class: "headline" }, least === null ? remedy.why : `At least ${format.bytes(least)}: ${remedy.why}`));
+    } else {
+      card.append(
+        el("p", { class: "headline first-letter" }, predictedText(peak, remedy.predicted_peak_allocated_band, "allocated"), el("span", { class: "badge", title: "Not measured: a simulation of the recorded run." }, remedy.provenance)),
+        el("p", { class: "first-letter" }, [savingText(remedy.saving_bytes), remedy.predicted_peak_reserved_bytes === null ? "" : predictedText(remedy.predicted_peak_reserved_bytes, remedy.predicted_peak_reserved_band, "reserved"), slowdownText(remedy), fitText(remedy, fitBytes)].filter((text) => text !== "").join("; ")),
+        el("p", { class: "muted" }, remedy.why),
+      );
+    }
+    card.append(codeBlock({ name: remedy.title, how: remedy.how, how_trainer: remedy.how_trainer }));
+    return card;
+  }
+
+  private drawList({ advice, families }: AdviceAnswer): void {
+    if (advice === null) return replace(this.list);
+    const single = advice.remedies.filter(({ name }) => !name.includes("+"));
+    const possible = single.filter(({ predicted_peak_allocated_bytes: bytes, at_least_peak_allocated_bytes: least }) => bytes !== null || least !== null);
+    const others = single.filter((remedy) => !possible.includes(remedy));
+    const focused = (document.activeElement as HTMLElement | null)?.dataset["remedy"];
+    replace(
+      this.list,
+      el("h2", {}, "Remedies, with their predicted peaks"),
+      el(
+        "table",
+        { "data-testid": "remedies" },
+        el("thead", {}, el("tr", {}, ...["remedy", "peak", "saves"].map((name, at) => el("th", { scope: "col", class: at === 0 ? "" : "number" }, name)))),
+        el("tbody", {}, ...possible.map((remedy) => this.remedyRow(remedy, families))),
+      ),
+      others.length === 0 ? null : el("details", {}, el("summary", {}, others.length === 1 ? "1 remedy that does not apply here" : `${others.length} remedies that do not apply here`), el("dl", {}, ...others.map(({ title, why }) => el("div", {}, el("dt", {}, title), el("dd", { class: "muted" }, why))))),
+      ...advice.missing.map((sentence) => el("p", { class: "muted" }, sentence)),
+      el("p", { class: "muted" }, "Predicted by running the recorded requests, changed as each remedy would change them, through a simulation of PyTorch's allocator: the figures of gpumemprof advise. gpumemprof advise --verify measures one."),
+    );
+    if (focused !== undefined) this.list.querySelector<HTMLElement>(`[data-remedy="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  private remedyRow(remedy: AdvisedRemedy, families: Record<string, string>): HTMLElement {
+    const { state } = this;
+    const isOn = state.remedies.includes(remedy.name);
+    const box = el("input", { type: "checkbox", role: "switch", "data-remedy": remedy.name, id: `remedy-${remedy.name}` });
+    box.checked = isOn;
+    box.addEventListener("change", () => state.set({ remedies: toggled(state.remedies, remedy.name, families) }, "whatif"));
+    const peak = remedy.predicted_peak_allocated_bytes;
+    const least = remedy.at_least_peak_allocated_bytes;
+    return el(
+      "tr",
+      { "data-name": remedy.name, "data-bytes": peak ?? "", class: isOn ? "chosen" : "" },
+      el("td", {}, el("label", {}, box, el("span", {}, remedy.title, el("br"), el("small", { class: "muted" }, costText(remedy))))),
+      el("td", { class: "number", title: bandText(remedy.predicted_peak_allocated_band) }, peak !== null ? format.bytes(peak) : least === null ? "unknown" : `at least ${format.bytes(least)}`),
+      el("td", { class: "number" }, remedy.saving_bytes === null ? "unknown" : format.bytes(remedy.saving_bytes)),
+    );
+  }
+}
+
+/** Switching one on switches off the one of the same family: they exclude each other. */
+export function toggled(remedies: string[], name: string, families: Record<string, string>): string[] {
+  if (remedies.includes(name)) return remedies.filter((other) => other !== name);
+  const family = families[name];
+  return [...remedies.filter((other) => family === undefined || families[other] !== family), name];
+}
+
+/** A standalone page holds what was computed when it was written. */
+function notComputed(): TogetherAnswer {
+  return { refusal: "These were not tried together when this page was written: open the recording with gpumemprof view, or run gpumemprof advise --together.", remedy: null, events_per_point: 1, most_bytes: [], time_ns: [] };
+}
+
+function baselineText({ baseline, completed }: AdviceData): string {
+  const reserved = baseline.peak_reserved_bytes === null ? "" : `, ${format.bytes(baseline.peak_reserved_bytes)} reserved`;
+  const recorded = `Recorded: peak ${format.bytes(baseline.peak_allocated_bytes)} allocated${reserved}.`;
+  if (completed === null) return recorded;
+  return `${recorded} Had it not failed: ${format.bytes(completed.peak_allocated_bytes)} allocated (predicted). ${completed.how}`;
+}
+
+function bandText(band: Band | null): string {
+  return band === null ? "" : `${format.bytes(band.low_bytes)} to ${format.bytes(band.high_bytes)}`;
+}
+
+function predictedText(bytes: number | null, band: Band | null, what: string): string {
+  return bytes === null ? "" : `predicted peak ${format.bytes(bytes)} ${what}${band === null ? "" : ` (${bandText(band)})`}`;
+}
+
+function costText({ cost, slowdown_pct: pct }: AdvisedRemedy): string {
+  const steps = pct === null || pct === 0 ? "" : `, steps ${pct > 0 ? "+" : ""}${pct.toFixed(0)} %`;
+  return (COSTS[cost] ?? cost) + steps;
+}
+
+function savingText(bytes: number | null): string {
+  if (bytes === null || bytes === 0) return bytes === 0 ? "saves nothing" : "";
+  return bytes > 0 ? `saves ${format.bytes(bytes)}` : `takes ${format.bytes(-bytes)} more`;
+}
+
+function slowdownText({ slowdown_pct: pct, slowdown_provenance: from }: AdvisedRemedy): string {
+  if (pct === null) return "";
+  return `steps take about ${pct.toFixed(0)} % longer${from === "rule_of_thumb" ? " (a rule of thumb)" : ""}`;
+}
+
+/** By reserved memory, which is what a card holds. */
+function fitText(remedy: AdvisedRemedy, fitBytes: number | null): string {
+  if (fitBytes === null) return "";
+  const bytes = remedy.predicted_peak_reserved_bytes ?? remedy.predicted_peak_allocated_bytes;
+  const band = remedy.predicted_peak_reserved_band ?? remedy.predicted_peak_allocated_band;
+  if (bytes === null || band === null) return "";
+  const limit = format.bytes(fitBytes);
+  if (band.high_bytes <= fitBytes) return `fits into ${limit}`;
+  return bytes <= fitBytes ? `may fit into ${limit}: the band reaches beyond it` : `does not fit into ${limit}`;
+}
+
+function codeBlock({ name, how, how_trainer }: RemedyCode): HTMLElement {
+  const block = (label: string, code: string) => {
+    const said = el("span", { class: "muted", role: "status" });
+    const copy = () => {
+      void navigator.clipboard.writeText(code).then(() => (said.textContent = "copied"), () => (said.textContent = "select the text to copy it"));
+    };
+    return el("div", { class: "code" }, el("div", { class: "title" }, el("span", { class: "muted" }, label), said, el("button", { type: "button", onclick: copy }, "Copy")), el("pre", { tabindex: 0 }, code));
+  };
+  return el("div", {}, block(name, how), how_trainer === null ? null : block(`${name}, with transformers' Trainer`, how_trainer));
+}

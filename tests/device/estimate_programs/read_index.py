@@ -10,7 +10,15 @@ from typing import Any
 
 PROGRAMS = Path(__file__).resolve().parent
 # Predicted before their truth was recorded.
-BLIND_SETS = ("blind", "blind_two", "blind_three", "blind_four", "blind_five", "blind_six")
+BLIND_SETS = (
+    "blind",
+    "blind_two",
+    "blind_three",
+    "blind_four",
+    "blind_five",
+    "blind_six",
+    "blind_seven",
+)
 
 
 def read_index(part: str, only: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -155,7 +155,24 @@ TEST_F(CudaRecorder, RecordsThatADeviceWasFull) {
   static_cast<void>(recorded_device());
   const auto report = recording->report_json();
   ASSERT_TRUE(report);
-  EXPECT_THAT(*report, HasSubstr("\"ooms\":1"));
+  EXPECT_THAT(*report, HasSubstr("\"ooms\": 1"));
+}
+
+TEST_F(CudaRecorder, SaysThatItsEventsAddUpToWhatTorchLists) {
+  gpumemprof::Recorder recorder(path);
+  allocate(20 * kMiB);
+  // The test is made on another thread, soon after the first allocation.
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool has_passed = false;
+  while (!has_passed && std::chrono::steady_clock::now() < latest) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto read = gpumemprof::Recording::open(path);
+    if (!read) continue;
+    const auto report = read->report_json();
+    has_passed = report && report->find("\"self_test\": \"passed\"") != std::string::npos;
+  }
+  EXPECT_TRUE(has_passed);
+  ASSERT_TRUE(recorder.stop());
 }
 
 TEST_F(CudaRecorder, EndsWhenTorchListsSomethingElse) {

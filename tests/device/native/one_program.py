@@ -131,6 +131,8 @@ def compare(trial: Trial, case: str, path: Path, counted: Figures, has_peaks: bo
             trial.check(case, ours == counted[name], f"{name} is {ours}, not {counted[name]}")
         ooms = at(device, ("counters", "ooms"))
         trial.check(case, ooms == counted["num_ooms"], f"ooms: {ooms}, not {counted['num_ooms']}")
+        tested = report["input"]["facts"].get("self_test")
+        trial.check(case, tested == "passed", f"self test: {tested}")
     trial.check(case, counted.get("lost_events", 0) == 0, f"lost {counted.get('lost_events')}")
     trial.seen[case] = {
         "events": counted.get("events"),

@@ -24,8 +24,8 @@ target_include_directories(
                            "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>"
                            "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(gpumemprof_reader INTERFACE cxx_std_17)
-target_link_libraries(gpumemprof_reader PRIVATE gpumemprof_session gpumemprof_report gpumemprof_capture
-                                                gpumemprof_build_flags)
+target_link_libraries(gpumemprof_reader PRIVATE gpumemprof_session gpumemprof_report gpumemprof_ingest
+                                                gpumemprof_capture gpumemprof_build_flags)
 target_link_options(gpumemprof_reader PRIVATE "-Wl,--version-script=${PROJECT_BINARY_DIR}/library_exports.map"
                     "-Wl,--exclude-libs,ALL")
 # The same library: what reads recordings contains what writes them.

@@ -49,7 +49,8 @@ ROOMS: dict[str, list[str]] = {
     "gpumemprof": [],
     "api": [
         *("base", "event", "session", "report", "analysis", "gpumemprof"),
-        r"capture/capture\.h",
+        r"capture/(capture|libtorch/(driver_cards|first_use|libtorch))\.h",
+        r"ingest/torch_snapshot\.h",
     ],
     "bindings": [
         *("base", "event", "session", "report", "cli", "analysis"),
@@ -79,6 +80,7 @@ FOLDERS: dict[str, list[str]] = {
         *("capture/stacks", "capture/native", "capture/ledger", "capture/output"),
         r"capture/(capture|device_slot|record|ticks)\.h",
     ],
+    "capture/libtorch": [r"capture/capture\.h", r"capture/hooks/(call_table|cuda_report)\.h"],
     "capture/hooks": [
         *("capture/stacks", "capture/native", "capture/ledger", "capture/output"),
         "capture/stream",

@@ -14,12 +14,19 @@
 
 namespace gpumemprof {
 
+enum class Memory : std::int32_t {
+  any = GPUMEMPROF_MEMORY_ANY,  // of CUDA devices where libtorch sees one, else of CPU tensors
+  cpu = GPUMEMPROF_MEMORY_CPU,
+  cuda = GPUMEMPROF_MEMORY_CUDA,
+};
+
 struct RecordOptions {
   bool overwrites = false;        // replace an existing file
   std::string command;            // stored in the file; empty: the command line of this process
   std::string torch_version;      // stored in the file; empty: not known
   bool stacks = true;             // the C++ call stack of each event
   std::uint32_t stack_depth = 0;  // how many of its frames, at most 256; 0: 128
+  Memory memory = Memory::any;    // which memory is recorded
 };
 
 struct RecordSummary {
@@ -37,7 +44,8 @@ class Recorder {
         static_cast<std::uint8_t>(options.overwrites ? 1 : 0),
         options.command.empty() ? nullptr : options.command.c_str(),
         options.torch_version.empty() ? nullptr : options.torch_version.c_str(),
-        static_cast<std::uint8_t>(options.stacks ? 0 : 1), options.stack_depth};
+        static_cast<std::uint8_t>(options.stacks ? 0 : 1), options.stack_depth,
+        static_cast<std::int32_t>(options.memory)};
     gpumemprof_error* error = nullptr;
     handle_ = gpumemprof_record(path.c_str(), &raw, sizeof(raw), &error);
     if (handle_ == nullptr) error_ = detail::taken(error);

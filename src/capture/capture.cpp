@@ -151,6 +151,8 @@ void hold(bool is_held, bool is_without_stacks) {
 Status attach_cpu() { return attach_cpu_hook(); }
 
 Status attach_cuda(TorchVersionNumber version) { return attach_cuda_tracker(version); }
+Status check_cuda(TorchVersionNumber version) { return check_cuda_tracker(version); }
+bool is_cuda_initialised() { return was_tracker_heard(); }
 
 void begin_join(RecordingNumber recording) {
   Engine* engine = Engine::existing();

@@ -115,6 +115,8 @@ struct TorchVersionNumber {
   int minor = 0;
 };
 Status attach_cuda(TorchVersionNumber version);
+// Whether that could work, without doing it.
+Status check_cuda(TorchVersionNumber version);
 // A recording joins the allocator's events at the state torch lists: begin_join(), then torch's own
 // snapshot of `devices` devices, then finish_join() with what it listed. Fails if the tracker did
 // not see that snapshot as expected, which means that its events are not read correctly; then
@@ -122,6 +124,10 @@ Status attach_cuda(TorchVersionNumber version);
 void begin_join(RecordingNumber recording);
 Status finish_join(RecordingNumber recording, int devices,
                    const std::vector<ListedSegment>& segments);
+// Between torch's snapshot and finish_join(), for a program that may not have initialised CUDA yet:
+// false if the tracker was ignored for that reason. Then the recording has not joined, and the next
+// attempt begins with attach_cuda().
+bool is_cuda_initialised();
 
 // A device that does not exist, whose allocator is simulated: a recording joins it before its first
 // event, and gets every event that is reported from then on, with the stack of the reporting

@@ -15,16 +15,24 @@ extern "C" {
 
 typedef struct gpumemprof_recorder gpumemprof_recorder;
 
+enum gpumemprof_memory {
+  GPUMEMPROF_MEMORY_ANY = 0, /* of CUDA devices where libtorch sees one, else of CPU tensors */
+  GPUMEMPROF_MEMORY_CPU = 1,
+  GPUMEMPROF_MEMORY_CUDA = 2
+};
+
 typedef struct gpumemprof_record_options {
   uint8_t overwrites;        /* replace an existing file */
   const char* command;       /* stored in the file; NULL: the command line of this process */
   const char* torch_version; /* "2.8.0"; stored in the file; NULL: not known */
   uint8_t without_stacks;    /* do not record the C++ call stack of each event */
   uint32_t stack_depth;      /* how many of its frames, at most 256; 0: 128 */
+  int32_t memory;            /* a gpumemprof_memory: which memory is recorded */
 } gpumemprof_record_options;
 
-/* Starts to record CPU tensors. Fails if libtorch is not loaded, or is one that cannot be followed:
- * the program runs on without. `options` may be NULL. */
+/* Starts to record. Fails if libtorch is not loaded, or is one that cannot be followed: the program
+ * runs on without. The memory of CUDA devices is recorded from here on, also if the program has not
+ * used CUDA yet; what exists already is listed. `options` may be NULL. */
 GPUMEMPROF_API gpumemprof_recorder* gpumemprof_record(const char* path,
                                                       const gpumemprof_record_options* options,
                                                       size_t options_size,

@@ -1,24 +1,34 @@
 // Recording the memory of this process.
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "api/answer.h"
+#include "api/recorder/cuda_member.h"
 #include "api/recorder/own_process.h"
 #include "capture/capture.h"
+#include "capture/libtorch/libtorch.h"
+#include "event/alloc_conf.h"
 
 struct gpumemprof_recorder {
   gpumemprof::capture::RecordingNumber number = 0;
+  std::shared_ptr<gpumemprof::api::CudaMember> cuda;  // null: CPU tensors
 };
 
 namespace gpumemprof::api {
 namespace {
 
+bool records_cuda(const gpumemprof_record_options& given) {
+  if (given.memory == GPUMEMPROF_MEMORY_ANY) return capture::cuda_device_count() > 0;
+  return given.memory == GPUMEMPROF_MEMORY_CUDA;
+}
+
 capture::StartOptions start_options(const char* path, const gpumemprof_record_options& given) {
   capture::StartOptions options;
   options.path = path;
-  options.memory = capture::MemoryKind::cpu;
   options.overwrites = given.overwrites != 0;
   options.with_stacks = given.without_stacks == 0;
   options.native_stacks = options.with_stacks;
@@ -32,22 +42,95 @@ capture::StartOptions start_options(const char* path, const gpumemprof_record_op
   return options;
 }
 
+// A program that ends without its recorder's end: exit() from anywhere, or _exit().
+void close_at_exit() {
+  static const bool kIsWatched = [] {
+    capture::watch_exit();
+    return std::atexit([] { capture::stop_all("exit"); }) == 0;
+  }();
+  static_cast<void>(kIsWatched);
+}
+
+Result<capture::RecordingNumber> open_recording(const capture::StartOptions& options) {
+  Result<capture::RecordingNumber> number = capture::start(options);
+  if (number) {
+    close_at_exit();
+    return number;
+  }
+  Error refused = number.error();
+  if (refused.hint.find("-f ") != std::string::npos)
+    refused.hint = "choose another name, or set `overwrites` to replace it";
+  return refused;
+}
+
+Result<gpumemprof_recorder*> record_cpu(capture::StartOptions options) {
+  // First: a file that nothing can be written to would only be in the way.
+  if (const Status attached = capture::attach_cpu(); !attached) return attached.error();
+  options.memory = capture::MemoryKind::cpu;
+  const Result<capture::RecordingNumber> number = open_recording(options);
+  if (!number) return number.error();
+  return new gpumemprof_recorder{number.value(), nullptr};
+}
+
+Error not_followed(Error why) {
+  why.message = "the memory of CUDA devices cannot be recorded: " + why.message;
+  if (why.hint.empty()) why.hint = "the program runs on without a recording";
+  return why;
+}
+
+Result<capture::TorchVersionNumber> torch_version(const gpumemprof_record_options& given) {
+  if (const auto loaded = capture::loaded_torch_version()) return *loaded;
+  if (given.torch_version != nullptr) {
+    const Result<TorchVersion> version = parse_torch_version(given.torch_version);
+    if (!version) return version.error();
+    return capture::TorchVersionNumber{version.value().major, version.value().minor};
+  }
+  return Error{ErrorCode::environment, "which version of libtorch is loaded is not known", "",
+               "set `torch_version` to the one that the program is compiled with"};
+}
+
+Result<gpumemprof_recorder*> record_cuda(capture::StartOptions options,
+                                         const gpumemprof_record_options& given) {
+  if (capture::cuda_device_count() == 0) {
+    return Error{ErrorCode::environment, "there is no CUDA device, or libtorch does not use CUDA",
+                 "", "record CPU tensors instead"};
+  }
+  const Result<capture::TorchVersionNumber> version = torch_version(given);
+  if (!version) return not_followed(version.error());
+  // First, as above.
+  if (const Status known = capture::check_cuda(version.value()); !known)
+    return not_followed(known.error());
+  options.memory = capture::MemoryKind::cuda;
+  if (given.torch_version == nullptr) {
+    options.facts.emplace_back("torch", std::to_string(version.value().major) + "." +
+                                            std::to_string(version.value().minor));
+  }
+  const Result<capture::RecordingNumber> number = open_recording(options);
+  if (!number) return number.error();
+  Result<std::shared_ptr<CudaMember>> member = CudaMember::join(number.value(), version.value());
+  if (member) return new gpumemprof_recorder{number.value(), member.value()};
+  capture::stop(number.value(), "not started");
+  std::remove(options.path.c_str());
+  return not_followed(member.error());
+}
+
 gpumemprof_recorder* start_recording(const char* path, const gpumemprof_record_options& given,
                                      gpumemprof_error** error) {
-  // First: a file that nothing can be written to would only be in the way.
-  if (const Status attached = capture::attach_cpu(); !attached) {
-    report(error, attached.error());
-    return nullptr;
-  }
-  Result<capture::RecordingNumber> number = capture::start(start_options(path, given));
-  if (!number) {
-    Error refused = number.error();
-    if (refused.hint.find("-f ") != std::string::npos)
-      refused.hint = "choose another name, or set `overwrites` to replace it";
-    report(error, refused);
-    return nullptr;
-  }
-  return new gpumemprof_recorder{number.value()};
+  const capture::StartOptions options = start_options(path, given);
+  const Result<gpumemprof_recorder*> recorder =
+      records_cuda(given) ? record_cuda(options, given) : record_cpu(options);
+  if (recorder) return recorder.value();
+  report(error, recorder.error());
+  return nullptr;
+}
+
+capture::Summary stop_recording(gpumemprof_recorder& recorder) {
+  if (recorder.cuda != nullptr) recorder.cuda->stop_waiting();
+  capture::Summary summary = capture::stop(recorder.number, "stop");
+  if (recorder.cuda == nullptr) return summary;
+  if (const std::optional<Error> failure = recorder.cuda->leave(); failure && summary.problem.empty())
+    summary.problem = failure->sentence();
+  return summary;
 }
 
 gpumemprof_record_summary shown_summary(const capture::Summary& made) {
@@ -98,7 +181,7 @@ int gpumemprof_record_stop(gpumemprof_recorder* recorder, gpumemprof_record_summ
   return api::guarded(0, error, [&] {
     const std::unique_ptr<gpumemprof_recorder> owned(recorder);
     if (owned == nullptr) return 1;
-    const capture::Summary made = capture::stop(owned->number, "stop");
+    const capture::Summary made = api::stop_recording(*owned);
     api::fill(summary, summary_size, api::shown_summary(made));
     if (made.problem.empty()) return 1;
     api::report(error, {ErrorCode::environment, "the recording ended early: " + made.problem,

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -24,6 +25,7 @@ struct TorchDevice {
 };
 using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, TorchDevice);
 Report g_report = nullptr;
+std::atomic<void (*)()> g_report_listener{nullptr};
 
 void on_report(void* memory, std::int64_t change_bytes, std::size_t allocated_bytes,
                std::size_t reserved_bytes, TorchDevice device) {
@@ -34,6 +36,8 @@ void on_report(void* memory, std::int64_t change_bytes, std::size_t allocated_by
                         reserved_bytes);
     }
   }
+  if (void (*listener)() = g_report_listener.load(std::memory_order_acquire); listener != nullptr)
+    listener();
   g_report(memory, change_bytes, allocated_bytes, reserved_bytes, device);
 }
 
@@ -53,6 +57,10 @@ Status attach_cuda_report() {
   }
   is_attached = true;
   return Done{};
+}
+
+void set_report_listener(void (*listener)()) {
+  g_report_listener.store(listener, std::memory_order_release);
 }
 
 }  // namespace gpumemprof::capture

@@ -13,5 +13,7 @@ namespace gpumemprof::capture {
 // Does nothing the second time; the redirection stays for the life of the process. Fails if
 // libc10_cuda is not loaded or does not make the call.
 Status attach_cuda_report();
+// Called at each report, with torch's lock of the device held; nullptr: nobody.
+void set_report_listener(void (*listener)());
 
 }  // namespace gpumemprof::capture

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -154,6 +155,8 @@ Action action_of(const TraceEntry& entry) {
 bool manage_tracker(void* /*to*/, const void* /*from*/, Tracker::Task /*task*/) { return false; }
 void call_tracker(const void* /*storage*/, const TraceEntry& entry) { on_entry(entry); }
 
+constexpr char kOtherAllocator[] = "the allocator in use is not torch's own";
+
 Error cannot_attach_tracker(std::string message) {
   return {ErrorCode::environment, std::move(message), "", ""};
 }
@@ -211,35 +214,68 @@ bool is_native(const void* function) {
   return path.substr(path.find_last_of('/') + 1) == "libc10_cuda.so";
 }
 
-Status attach(TorchVersionNumber version) {
+// Where torch's own allocator takes a tracker.
+struct TrackerEntrance {
+  void* allocator = nullptr;
+  void (*attach)(void* allocator, Tracker* tracker) = nullptr;
+};
+
+Result<TrackerEntrance> find_entrance(TorchVersionNumber version) {
   const std::optional<std::size_t> slot = scan_slot();
   if (!slot)
     return cannot_attach_tracker("torch's allocator tracker was not found by its exported name");
-  if (Status checked = check_slot(*slot, version); !checked) return checked;
+  if (Status checked = check_slot(*slot, version); !checked) return checked.error();
   Result<void*> allocator = find_allocator();
   if (!allocator) return allocator.error();
   void* const* table = *static_cast<void* const* const*>(allocator.value());
-  if (!is_native(table[*slot]))
-    return cannot_attach_tracker("the allocator in use is not torch's own");
+  if (!is_native(table[*slot])) return cannot_attach_tracker(kOtherAllocator);
+  return TrackerEntrance{allocator.value(),
+                         reinterpret_cast<void (*)(void*, Tracker*)>(table[*slot])};
+}
+
+Status attach(TorchVersionNumber version) {
+  const Result<TrackerEntrance> entrance = find_entrance(version);
+  if (!entrance) return entrance.error();
   g_has_pools = version.major > 2 || version.minor >= 8;
   // In the C++ ABI an argument like this is passed as the address of a copy.
   Tracker tracker;
   tracker.manage = manage_tracker;
   tracker.call = call_tracker;
-  reinterpret_cast<void (*)(void*, Tracker*)>(table[*slot])(allocator.value(), &tracker);
+  try {
+    entrance->attach(entrance->allocator, &tracker);
+  } catch (const std::exception&) {
+    // cudaMallocAsync's is in the same library, and throws.
+    return cannot_attach_tracker(kOtherAllocator);
+  }
   return Done{};
 }
 
+std::mutex g_attaching_tracker;
+bool g_is_tracker_attached = false;
+bool g_was_tracker_heard = false;
+
 }  // namespace
 
+Status check_cuda_tracker(TorchVersionNumber version) {
+  const Result<TrackerEntrance> entrance = find_entrance(version);
+  if (!entrance) return entrance.error();
+  return Done{};
+}
+
 Status attach_cuda_tracker(TorchVersionNumber version) {
-  static std::mutex mutex;
-  static bool is_attached = false;
-  const std::lock_guard lock(mutex);
-  if (is_attached) return Done{};
+  const std::lock_guard lock(g_attaching_tracker);
+  if (g_is_tracker_attached) return Done{};
   Status attached = attach(version);
-  is_attached = attached.ok();
+  g_is_tracker_attached = attached.ok();
   return attached;
+}
+
+bool was_tracker_heard() {
+  const bool is_heard = g_snapshot_count.load(std::memory_order_acquire) > 0;
+  const std::lock_guard lock(g_attaching_tracker);
+  g_was_tracker_heard = g_was_tracker_heard || is_heard;
+  if (!g_was_tracker_heard) g_is_tracker_attached = false;
+  return is_heard;
 }
 
 void set_cuda_emitter(Emitter* emitter) {

@@ -17,6 +17,8 @@
 
 namespace gpumemprof::capture {
 
+// Whether it could be attached; changes nothing.
+Status check_cuda_tracker(TorchVersionNumber version);
 // Call with CUDA initialised: before that torch silently ignores it. Does nothing the second time.
 Status attach_cuda_tracker(TorchVersionNumber version);
 void set_cuda_emitter(Emitter* emitter);
@@ -29,5 +31,8 @@ struct SeenSnapshot {
 };
 void forget_snapshots();
 std::vector<SeenSnapshot> seen_snapshots();
+// Whether there was any since then. If there never was, torch has ignored the tracker, and the next
+// attach_cuda_tracker() tries again.
+bool was_tracker_heard();
 
 }  // namespace gpumemprof::capture

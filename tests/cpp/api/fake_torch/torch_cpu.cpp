@@ -1,0 +1,8 @@
+// Stands in for libtorch_cpu.so, which says its version: 2.11.
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+extern "C" std::uint64_t aoti_torch_abi_version() {
+  return (std::uint64_t{2} << 56U) | (std::uint64_t{11} << 48U);
+}
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-"""Counts the instructions of this process, in all threads, if the machine allows it."""
+"""Counts the instructions of this process, or of one thread, if the machine allows it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 
 
 class InstructionCounter:
-    """Counts from its creation on; threads that exist by then are not counted."""
+    """Counts from its creation on; threads that exist by then are not counted.
 
-    def __init__(self) -> None:
-        flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
+    Args:
+        is_of_thread: that of the caller alone, not those that it starts.
+    """
+
+    def __init__(self, is_of_thread: bool = False) -> None:
+        flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | (0 if is_of_thread else INHERIT)
         head = struct.pack("=IIQQQQQ", HARDWARE, ATTRIBUTE_BYTES, INSTRUCTIONS, 0, 0, 0, flags)
         attribute = ctypes.create_string_buffer(head.ljust(ATTRIBUTE_BYTES, b"\0"))
         call = PERF_EVENT_OPEN.get(platform.machine())

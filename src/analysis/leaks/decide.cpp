@@ -142,9 +142,11 @@ class Decider {
   template <typename Value>
   [[nodiscard]] double growth_per_floor(const Value& value, std::uint64_t least) const {
     const std::size_t count = table_.floors.size();
-    const std::size_t first = count / 3;
+    std::size_t first = count / 3;
+    // The card is sampled about once a second: most steps have no sample.
+    while (first < count && value(table_.floors[first]) == kUnknownBytes) ++first;
+    if (first == count) return 0;
     std::uint64_t most = value(table_.floors[first]);
-    if (most == kUnknownBytes) return 0;
     const std::uint64_t start = most;
     std::size_t rises = 0;
     std::size_t last = first;

@@ -212,9 +212,11 @@ TEST(Leaks, a_pool_that_grows_alone_is_fragmentation) {
 
 TEST(Leaks, growth_outside_of_the_pool_is_its_own_verdict) {
   const auto grow = [](DeviceFloor& floor, std::size_t index) {
-    if (index % 2 == 0) floor.outside_bytes = kGiB + index * 10 * kMiB;
+    if (index % 4 == 3) floor.outside_bytes = kGiB + index * 10 * kMiB;
   };
-  EXPECT_EQ(decide(table_of(31, grow), {}).verdict, LeakVerdict::outside_pool);
+  for (const std::size_t steps : {31, 32, 33, 34})
+    EXPECT_EQ(decide(table_of(steps, grow), {}).verdict, LeakVerdict::outside_pool);
+  EXPECT_EQ(decide(table_of(3, grow), {}).outside_bytes_per_floor, 0);
   const auto libraries = [](DeviceFloor& floor, std::size_t index) {
     floor.outside_bytes = kGiB + std::min<std::size_t>(index, 5) * 100 * kMiB;
   };

@@ -191,6 +191,28 @@ class Device:
             for output in outputs:
                 self.births(output, op)
 
+    @contextlib.contextmanager
+    def assuming(self, is_assumed: bool = True) -> Iterator[None]:
+        """Within, what is allocated is there only if an assumption holds; or, again, surely."""
+        before, self.certainty = self.certainty, "absent" if is_assumed else "exact"
+        try:
+            yield
+        finally:
+            self.certainty = before
+
+    @contextlib.contextmanager
+    def in_doubt(self, more_bytes: int = 0, less_bytes: int = 0) -> Iterator[None]:
+        """Within, values decide what runs: so much more or less than predicted may be live."""
+        self.change_doubt(more_bytes, less_bytes)
+        try:
+            yield
+        finally:
+            self.change_doubt(-more_bytes, -less_bytes)
+
+    def change_doubt(self, more_bytes: int, less_bytes: int) -> None:
+        with self._lock:
+            self.doubt.on_possible(more_bytes, less_bytes)
+
     def may_need(self, size_bytes: int) -> None:
         """A kernel may take so much at this moment, though it is not expected to."""
         with self._lock:
@@ -270,6 +292,8 @@ class Device:
             # Shapes are certain, whatever the kernel allocates beside its results.
             if size_bytes is None:
                 certainty = self._certainty_of(tensor) if self._assumed_sizes else "exact"
+                if self.certainty == "absent":
+                    certainty = "absent"
                 address = self._allocate(storage.nbytes(), op, certainty)
             else:
                 address = self.allocate(size_bytes, op)

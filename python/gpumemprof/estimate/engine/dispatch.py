@@ -128,7 +128,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
         device = self.device
-        certainty, device.certainty = device.certainty, rule.certainty
+        certainty = device.certainty
+        if certainty != "absent":
+            device.certainty = rule.certainty
         try:
             for before in rule.before:
                 self._try(op, before, call)

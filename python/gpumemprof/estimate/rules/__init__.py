@@ -9,6 +9,7 @@ __all__ = ["load_rules"]
 _FILES = (
     "births",
     "matmul",
+    "sparse_products",
     "attention.choice",
     "attention.memory",
     "reductions.hooks",

@@ -30,7 +30,7 @@ class Answers:
         """`chosen` has the user's own answers, by "file:line"."""
         self._assumptions = assumptions
         self._chosen = chosen or {}
-        self._readings = Readings(self._doubt)
+        self._readings = Readings()
         self.on_doubt: Callable[[torch.Tensor], None] = lambda tensor: None
         """Called with tensors that live on only if what was assumed is true."""
 

@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
@@ -46,8 +46,6 @@ _USUAL_OUTCOMES = {
     "if opt_cond:": False,
     "if d.mul(t).abs().max() <= tolerance_change:": False,
 }
-# Variables whose tensors live on if the condition holds.
-_KEEPS = {"if ys > 1e-10:": ("y", "s")}
 # By the name that a value is given: metrics rise, and divergences stay small.
 _RISES = re.compile(r"^\w*(acc|auc|iou|dice|psnr|reward|score)\w*\s*\+?=", re.IGNORECASE)
 _IS_SMALL = re.compile(r"^\w*kl\w*\s*\+?=|[\"']\w*kl\w*[\"']", re.IGNORECASE)
@@ -97,8 +95,7 @@ class Reading:
 class Readings:
     """Counts the reads of each line."""
 
-    def __init__(self, doubt: Callable[[Any], None]) -> None:
-        self._doubt = doubt
+    def __init__(self) -> None:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._total = 0
 
@@ -118,9 +115,6 @@ class Readings:
         if text.startswith("assert "):
             return True
         if text in _USUAL_OUTCOMES:
-            if text in _KEEPS and reading.frame is not None:
-                for value in _locals(reading.frame, _KEEPS[text]):
-                    self._doubt(value)
             return _USUAL_OUTCOMES[text]
         hint, place = hint_of(tensor), reading.place
         if not isinstance(hint, Comparison):

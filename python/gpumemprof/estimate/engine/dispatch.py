@@ -59,6 +59,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.device = device
         self.answers = answers
         answers.on_doubt = device.on_assumed
+        answers.device = device
         self.values = Values()
         self.gradient_sums = GradientSums(device)
         self._plain_types: set[type] = set()

@@ -43,11 +43,13 @@ class Doubt:
             self._at_peak = dict(self._sums)
         self._highest = max(self._highest, self._upper(allocated_bytes))
 
-    def on_assumed(self, address: int, size_bytes: int) -> None:
+    def on_assumed(
+        self, address: int, size_bytes: int, certainty: Certainty = "absent"
+    ) -> None:
         """A block that was allocated before lives on only if an assumption holds."""
         if address not in self._live:
-            self._live[address] = ("absent", size_bytes)
-            self._sums["absent"] += size_bytes
+            self._live[address] = (certainty, size_bytes)
+            self._sums[certainty] += size_bytes
 
     def on_unknown(self, results_bytes: int, allocated_bytes: int) -> None:
         """An operation without a rule ran; its results are among what is live now."""

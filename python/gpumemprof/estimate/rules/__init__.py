@@ -13,6 +13,7 @@ _FILES = (
     "attention.choice",
     "attention.memory",
     "reductions.hooks",
+    "reductions.derivatives",
     "softmax",
     "norms",
     "losses",

@@ -16,10 +16,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
+from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.reading.loops import Place, place_of
 from gpumemprof.estimate.engine.shapes.shares import Bounds, Comparison, hint_of
 from gpumemprof.estimate.engine.user_lines import (
@@ -95,7 +96,11 @@ class Reading:
 class Readings:
     """Counts the reads of each line."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Callable[[], Device | None]) -> None:
+        """`device` is asked for the card whose memory grows with the rounds of a loop."""
+        self._device = device
+        # By line: the call of its function, and the births before its last two reads.
+        self._rounds: dict[tuple[str, int], tuple[int, list[int]]] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._total = 0
 
@@ -140,6 +145,28 @@ class Readings:
             return not reading.place.is_loop_test
         other = reading.compared_with()
         return type(answer)(0 if other is None else other)
+
+    def on_round(self, reading: Reading) -> None:
+        """A value that nobody knows was read where it may end a loop.
+
+        What a round leaves behind beyond the next one is there once for each, and their number is
+        not known: a loop that waits may make no other round or twice as many; one that counts may
+        end before.
+        """
+        device, place = self._device(), reading.place
+        if device is None or not (place.is_loop_test or place.is_in_while or place.is_check):
+            return
+        call = id(reading.frame)
+        births = self._rounds.get(reading.key, (0, []))
+        if births[0] != call:
+            births = (call, [])
+            if place.is_in_while:
+                del self._counts[reading.key]  # The function was called again.
+        moments = births[1]
+        if len(moments) == 2:
+            waits = place.is_loop_test or place.is_in_while
+            device.doubt_born(moments[0], moments[1], "guess" if waits else "absent")
+        self._rounds[reading.key] = (call, [*moments[-1:], device.births_so_far])
 
     def _next(self, reading: Reading) -> float:
         self._counts[reading.key] += 1

@@ -20,6 +20,7 @@ _SPARSE_ARGUMENT = 9  # of _embedding_bag_backward
 _PADDING_ARGUMENT = 11
 _MEAN = 1  # a mode of EmbeddingBag
 _SORTED_TOGETHER = 4352  # elements, by a block of threads
+_DIFFERENT = "_has_different_places"  # a mark of tensors whose elements are out of order alone
 _SPARSE_SECOND = ("sparse_mask", "add_", "addmm", "_sparse_addmm")
 
 
@@ -86,7 +87,8 @@ def _coalesce(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     numbers, order, places = [torch.empty(count, **row) for _ in range(3)]
     for size in (_bytes_to_sort(count), _bytes_to_find_different(count)):
         torch.empty(size, dtype=torch.uint8, device=indices.device)
-    kept = _number_of_different(indices, tensor.shape)
+    is_different = _DIFFERENT in getattr(tensor, "__dict__", ())
+    kept = count if is_different else _number_of_different(indices, tensor.shape)
     summed = values.new_empty((kept, *values.shape[1:]))
     found = numbers[:kept].view(1, -1) if dims == 1 else torch.empty((dims, kept), **row)
     del numbers, order, places
@@ -156,7 +158,10 @@ def _transpose(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> An
     shape[one], shape[other] = shape[other], shape[one]
     indices, values = aten.clone.default(indices), aten.clone.default(values)
     torch.empty(indices.shape[1], dtype=indices.dtype, device=indices.device)
-    return _sparse(shape, indices, values)
+    transposed = _sparse(shape, indices, values)
+    if tensor.is_coalesced():
+        transposed.__dict__[_DIFFERENT] = True
+    return transposed
 
 
 def _product(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

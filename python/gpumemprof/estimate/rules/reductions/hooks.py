@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.rules.reductions.launch import reduction_memory
 from gpumemprof.estimate.rules.table import Call, rule
-from gpumemprof.estimate.rules.tensors import bytes_of, is_half, is_on_card
+from gpumemprof.estimate.rules.tensors import is_half, is_on_card
 
 __all__ = ["accumulator_bytes", "take_reduction_memory"]
 
@@ -121,33 +120,3 @@ def variances(device: Device, call: Call, outputs: Any) -> None:
     if is_on_card(tensor):
         size = WIDE_WELFORD_BYTES if tensor.dtype == torch.float64 else WELFORD_BYTES
         take_reduction_memory(device, tensor, reduced_dimensions(call), size, input_width=2)
-
-
-@rule("ones", certainty="exact", hook="before")
-def derivative_of_product(device: Device, call: Call) -> None:
-    """Begins the derivative of a product along a dimension where an element is zero.
-
-    Torch's own code finds the zeros first, and keeps where they are and how many each product has
-    (FunctionsManual.cpp, prod_backward); for tensor subclasses it does not look. Without zeros it
-    divides instead, and needs less.
-    """
-    node = torch._C._current_autograd_node()
-    if node is None or node.name() != "ProdBackward1" or torch.is_grad_enabled():
-        return
-    tensor = node._saved_self
-    if not is_on_card(tensor):
-        return
-    sizes = math.prod(call.args[0])
-    held = [device.allocate(size, "prod: zeros") for size in (tensor.numel(), 8 * sizes)]
-    # Ones, two rows of factors and their products, where there would be one quotient.
-    less = sizes * tensor.element_size() + 4 * bytes_of(tensor)
-    device.note("behaviour", "a product was taken to have factors that are zero")
-    device.change_doubt(0, less)
-
-    def release(*_: Any) -> None:
-        handle.remove()
-        device.change_doubt(0, -less)
-        for address in reversed(held):
-            device.free(address)
-
-    handle = node.register_hook(release)

@@ -258,9 +258,7 @@ def main() -> int:
     for name, sentence in failed.items():
         print(f"Not predicted: {name}: {sentence}")
     ended_early = [
-        program["name"]
-        for program in programs
-        if failed_on_gpu(truths.get(program["name"], {}))
+        program["name"] for program in programs if failed_on_gpu(truths.get(program["name"], {}))
     ]
     if ended_early:
         print(f"Failed on the GPU, not judged: {', '.join(ended_early)}")

@@ -43,9 +43,7 @@ class Doubt:
             self._at_peak = dict(self._sums)
         self._highest = max(self._highest, self._upper(allocated_bytes))
 
-    def on_assumed(
-        self, address: int, size_bytes: int, certainty: Certainty = "absent"
-    ) -> None:
+    def on_assumed(self, address: int, size_bytes: int, certainty: Certainty = "absent") -> None:
         """A block that was allocated before lives on only if an assumption holds."""
         if address not in self._live:
             self._live[address] = (certainty, size_bytes)

@@ -9,7 +9,8 @@ counted on the GPU, is in tests/data/estimate/truth.json (`tests/device/estimate
 it). For every program the table has both true peaks, the errors of the prediction, whether each
 truth is within its band, and the seconds; then a summary by kind of program and of the whole. The
 last lines say whether the bars are met, programs that are not predicted counted as misses; so does
-the exit code.
+the exit code. A program that failed on the GPU is listed apart and not judged: its peaks are those
+of a run that ended early, which nobody predicted.
 
 `--save` keeps the predictions. Programs of the blind sets (blind.txt and so on) are
 predicted and saved before their truth is recorded; `--predictions` compares saved predictions
@@ -127,6 +128,10 @@ def figure(prediction: dict[str, Any], truth: dict[str, Any], which: str) -> Fig
     return Figure(prediction[name], band["low_bytes"], band["high_bytes"], truth[name])
 
 
+def failed_on_gpu(truth: dict[str, Any]) -> bool:
+    return truth.get("exit_code", 0) != 0
+
+
 def compare(
     programs: Sequence[dict[str, Any]],
     predictions: dict[str, dict[str, Any]],
@@ -135,6 +140,8 @@ def compare(
     for program in programs:
         name = program["name"]
         prediction, truth = predictions.get(name, {}), truths.get(name, {})
+        if failed_on_gpu(truth):
+            continue
         if "peak_allocated_bytes" in prediction and truth.get("peak_allocated_bytes"):
             yield Row(
                 name,
@@ -250,7 +257,12 @@ def main() -> int:
     }
     for name, sentence in failed.items():
         print(f"Not predicted: {name}: {sentence}")
-    measured = sum(name in truths for name in failed)
+    ended_early = [
+        program["name"] for program in programs if failed_on_gpu(truths.get(program["name"], {}))
+    ]
+    if ended_early:
+        print(f"Failed on the GPU, not judged: {', '.join(ended_early)}")
+    measured = sum(name in truths and name not in ended_early for name in failed)
     return 0 if rows and print_bars(rows, measured) and not unknown else 1
 
 

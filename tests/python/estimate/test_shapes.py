@@ -143,3 +143,52 @@ def test_products_of_groups_have_memory_for_their_result_alone(estimate, memory,
     made.backward(torch.ones_like(made))
     assert rows.grad.shape == rows.shape
     assert weights.grad.shape == weights.shape
+
+
+def sparse_matrix(rows, count):
+    indices = torch.randint(0, rows, (2, count))
+    matrix = torch.sparse_coo_tensor(indices, torch.ones(count), (rows, rows))
+    return matrix.coalesce().cuda()
+
+
+def test_a_sparse_product_takes_no_dense_matrix(estimate, memory):
+    matrix = sparse_matrix(20_000, 50_000)
+    count = matrix._nnz()
+    features = torch.randn(20_000, 8, device="cuda", requires_grad=True)
+    memory.sizes.clear()
+    result = torch.sparse.mm(matrix, features)
+    # Zeros and the result; starts of rows, rows and columns of 32 bits; the result by columns.
+    rows = [4 * 20_001, 4 * count, 4 * count]
+    assert sorted(memory.sizes) == sorted([*[result.nbytes] * 3, *rows])
+    memory.sizes.clear()
+    result.sum().backward()
+    assert features.grad.shape == features.shape
+    # The transposed matrix is a copy whose elements are sorted anew.
+    assert memory.sizes.count(2 * 8 * count) == 2
+    assert max(memory.sizes) < 3 * 8 * count
+
+
+def test_the_derivative_of_a_product_knows_where_the_zeros_are(estimate, memory):
+    factors = torch.randn(3, 1000, 100, device="cuda", requires_grad=True)
+    total = factors.prod(0).sum()
+    memory.sizes.clear()
+    total.backward()
+    count = factors.numel()
+    assert count in memory.sizes  # one byte each
+    assert 8 * count // 3 in memory.sizes
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert found["absent"] == 4 * count // 3 + 4 * 4 * count
+    del total
+    assert memory.allocated_bytes == 2 * factors.nbytes
+
+
+def test_the_derivative_of_a_cumulative_product_divides(estimate, memory):
+    factors = torch.rand(1000, 64, device="cuda", requires_grad=True)
+    total = factors.cumprod(1).sum()
+    before = memory.allocated_bytes
+    memory.peak_allocated_bytes = 0
+    total.backward()
+    # The product with the gradient, where it is zero, and three copies for sums from the end.
+    assert memory.peak_allocated_bytes <= before + 4 * factors.nbytes + factors.numel() + 1024
+    del total
+    assert memory.allocated_bytes == 2 * factors.nbytes

@@ -120,9 +120,86 @@ def test_the_history_of_lbfgs_is_kept_and_may_be_absent(estimate):
     for _ in range(3):
         optimizer.step(closure)
     assert len(optimizer.state[weight]["old_dirs"]) == 11
-    # Two tensors for each step; the last ones are not in doubt before the peak.
-    absent = estimate.device.doubt.bytes_by_certainty()["absent"]
-    assert 16 * 400_000 <= absent <= 22 * 400_384
+    # Two tensors for each step, and what one step and its line search hold.
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert 22 * 400_000 <= found["absent"] <= 31 * 400_384 + (32 << 20)
+    assert found["above"] >= 2 * 400_000
+
+
+def test_lbfgs_may_end_before_it_takes_any_memory(estimate, memory):
+    weight = torch.nn.Parameter(torch.randn(100_000, device="cuda"))
+    optimizer = torch.optim.LBFGS([weight], max_iter=4)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        return loss
+
+    closure()
+    alone = memory.most_allocated_bytes
+    optimizer.zero_grad()
+    for _ in range(2):
+        optimizer.step(closure)
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert memory.most_allocated_bytes - found["absent"] <= alone + 1024
+    assert ("behaviour", "L-BFGS") in [(kind, text[:6]) for kind, text, _ in assumed(estimate)]
+
+
+def test_known_gradients_are_forgotten_when_others_are_added(estimate):
+    weight = torch.zeros(100_000, device="cuda", requires_grad=True)
+    data = weights(100_000)
+    halves = weight * 2
+    # The gradient of the first square is known, because the weights are 0; not that of the sum.
+    (halves.square().sum() + (halves * data).sum()).backward()
+    assert weight.grad.abs().max().item() != 0
+
+
+def test_what_the_rounds_of_a_loop_that_waits_leave_behind_is_in_doubt(estimate):
+    data, kept = weights(100_000), []
+
+    def wait():
+        while data.norm() > 0.01:
+            kept.append(torch.empty(1_000_000, device="cuda"))
+
+    wait()
+    torch.empty(100_000_000, device="cuda")  # the peak
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert found["guess"] == (len(kept) - 1) * 4_000_000 > 0
+    assert found["above"] == found["guess"]
+
+
+def test_what_a_loop_that_may_end_early_leaves_behind_may_be_absent(estimate):
+    data, kept = weights(100_000), []
+
+    def search():
+        for _ in range(8):
+            kept.append(torch.empty(1_000_000, device="cuda"))
+            if data.norm() < 0.01:
+                break
+
+    search()
+    torch.empty(100_000_000, device="cuda")  # the peak
+    assert estimate.device.doubt.bytes_by_certainty()["absent"] == 6 * 4_000_000
+
+
+def test_steps_of_a_training_loop_with_a_check_leave_nothing_in_doubt(estimate):
+    model = torch.nn.Linear(500, 1000, bias=False, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def train():
+        for _ in range(5):
+            loss = model(torch.randn(8, 500, device="cuda")).sum()
+            if torch.isnan(loss):
+                continue
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    train()
+    found = estimate.device.doubt.bytes_by_certainty()
+    assert found["absent"] == 0
+    assert found["guess"] == 0
 
 
 def test_assertions_of_the_program_hold(estimate):

@@ -101,12 +101,14 @@ class Device:
         self.on_allocation: Callable[[int, int, str], None] | None = None
         self._lock = threading.RLock()  # a storage can die in any thread
         self._assumed_sizes: dict[int, Certainty] = {}
-        self._live: dict[int, tuple[weakref.ref[Any], int]] = {}  # by storage: its address
+        # By storage: its address, and how many had been born before it.
+        self._live: dict[int, tuple[weakref.ref[Any], int, int]] = {}
+        self.births_so_far = 0
         self._persistent: dict[object, int] = {}
         self._adds_in_place = False
         self.first_out_of_memory = ""
         self._is_closed = False
-        self._is_without_memory = False
+        self.is_without_memory = False
 
     # Memory
 
@@ -116,7 +118,7 @@ class Device:
 
     def _allocate(self, size_bytes: int, op: str, certainty: Certainty) -> int:
         size = int(size_bytes)
-        if size <= 0 or self._is_without_memory:
+        if size <= 0 or self.is_without_memory:
             return 0
         with self._lock:
             address = self.memory.allocate(size, self.stream, self.pool)
@@ -144,11 +146,11 @@ class Device:
     @contextlib.contextmanager
     def without_memory(self) -> Iterator[None]:
         """Within, nothing is allocated: what runs has its memory already."""
-        before, self._is_without_memory = self._is_without_memory, True
+        before, self.is_without_memory = self.is_without_memory, True
         try:
             yield
         finally:
-            self._is_without_memory = before
+            self.is_without_memory = before
 
     def temporary(self, size_bytes: int, op: str) -> None:
         """A block that a kernel allocates and frees before it returns."""
@@ -191,6 +193,28 @@ class Device:
             for output in outputs:
                 self.births(output, op)
 
+    @contextlib.contextmanager
+    def assuming(self, is_assumed: bool = True) -> Iterator[None]:
+        """Within, what is allocated is there only if an assumption holds; or, again, surely."""
+        before, self.certainty = self.certainty, "absent" if is_assumed else "exact"
+        try:
+            yield
+        finally:
+            self.certainty = before
+
+    @contextlib.contextmanager
+    def in_doubt(self, more_bytes: int = 0, less_bytes: int = 0) -> Iterator[None]:
+        """Within, values decide what runs: so much more or less than predicted may be live."""
+        self.change_doubt(more_bytes, less_bytes)
+        try:
+            yield
+        finally:
+            self.change_doubt(-more_bytes, -less_bytes)
+
+    def change_doubt(self, more_bytes: int, less_bytes: int) -> None:
+        with self._lock:
+            self.doubt.on_possible(more_bytes, less_bytes)
+
     def may_need(self, size_bytes: int) -> None:
         """A kernel may take so much at this moment, though it is not expected to."""
         with self._lock:
@@ -226,6 +250,16 @@ class Device:
         address = self.address_of(storage)
         if address:
             self.doubt.on_assumed(address, storage.nbytes())
+
+    def doubt_born(self, after: int, until: int, certainty: Certainty) -> None:
+        """What was born between two moments and is still there depends on an assumption."""
+        with self._lock:
+            for storage, address, number in reversed(list(self._live.values())):
+                if number <= after:
+                    break
+                found = storage() if number <= until else None
+                if found is not None and address:
+                    self.doubt.on_assumed(address, found.nbytes(), certainty)
 
     def on_assumed_size(self, size: int, is_most: bool) -> None:
         """Nobody knows how many there are: as many as possible were taken, or a part of them.
@@ -270,6 +304,8 @@ class Device:
             # Shapes are certain, whatever the kernel allocates beside its results.
             if size_bytes is None:
                 certainty = self._certainty_of(tensor) if self._assumed_sizes else "exact"
+                if self.certainty == "absent":
+                    certainty = "absent"
                 address = self._allocate(storage.nbytes(), op, certainty)
             else:
                 address = self.allocate(size_bytes, op)
@@ -282,7 +318,8 @@ class Device:
             self._live.pop(key, None)
             self.free(address)
 
-        self._live[key] = (weakref.ref(storage, died), address)
+        self.births_so_far += 1
+        self._live[key] = (weakref.ref(storage, died), address, self.births_so_far)
 
     @property
     def live_storages(self) -> int:

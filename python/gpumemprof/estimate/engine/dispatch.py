@@ -59,6 +59,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.device = device
         self.answers = answers
         answers.on_doubt = device.on_assumed
+        answers.device = device
         self.values = Values()
         self.gradient_sums = GradientSums(device)
         self._plain_types: set[type] = set()
@@ -128,7 +129,9 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _follow(self, rule: CompiledRule, op: Operation, call: Call) -> Any:
         device = self.device
-        certainty, device.certainty = device.certainty, rule.certainty
+        certainty = device.certainty
+        if certainty != "absent":
+            device.certainty = rule.certainty
         try:
             for before in rule.before:
                 self._try(op, before, call)

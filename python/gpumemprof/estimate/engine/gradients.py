@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gpumemprof.estimate.engine.device import Device
+from gpumemprof.estimate.engine.values import forget
 
 __all__ = ["GradientSums"]
 
@@ -52,7 +53,7 @@ class GradientSums:
         if self._device.adds_in_place:
             if torch.broadcast_shapes(left.shape, right.shape) != left.shape:
                 return NotImplemented
-            return aten.detach.default(aten.add_.Tensor(left, right))
+            return aten.detach.default(_sum_in_place(left, right))
         node = torch._C._current_autograd_node()
         if node is None or torch.is_grad_enabled() or _is_of_formula(node, left, right):
             return NotImplemented
@@ -64,7 +65,15 @@ class GradientSums:
             self._counts_of_last = counts
         if counts != self._counts_of_last or not _is_dense(left):
             return NotImplemented
-        return aten.add_.Tensor(left, right)
+        return _sum_in_place(left, right)
+
+
+def _sum_in_place(left: torch.Tensor, right: torch.Tensor) -> Any:
+    """Nobody else hears of this addition, and what was known of the first gradient is over."""
+    total = aten.add_.Tensor(left, right)
+    for each in (left, total):
+        forget(each)
+    return total
 
 
 def _is_of_formula(node: Any, left: torch.Tensor, right: torch.Tensor) -> bool:

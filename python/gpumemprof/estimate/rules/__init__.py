@@ -9,9 +9,11 @@ __all__ = ["load_rules"]
 _FILES = (
     "births",
     "matmul",
+    "sparse_products",
     "attention.choice",
     "attention.memory",
     "reductions.hooks",
+    "reductions.derivatives",
     "softmax",
     "norms",
     "losses",

@@ -60,6 +60,8 @@ def is_readable(matrix: torch.Tensor) -> bool:
 
 
 def _multiply(device: Device, call: Call, matrices: Sequence[Any], has_bias: bool) -> None:
+    if any(each.layout is not torch.strided for each in matrices):
+        return  # another library computes it; see the rules of sparse products
     take_copies(device, call, matrices, is_readable)
     take_cublas_workspace(device)
     if has_bias:

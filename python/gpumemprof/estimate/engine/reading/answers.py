@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from gpumemprof.estimate.engine.assumptions import Assumptions
+from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.fake_mode import outside_modes
 from gpumemprof.estimate.engine.reading.readings import Reading, Readings
 from gpumemprof.estimate.engine.user_lines import Line, current_line
@@ -30,7 +31,9 @@ class Answers:
         """`chosen` has the user's own answers, by "file:line"."""
         self._assumptions = assumptions
         self._chosen = chosen or {}
-        self._readings = Readings(self._doubt)
+        self._readings = Readings(lambda: self.device)
+        self.device: Device | None = None
+        """The card whose memory depends on what is read."""
         self.on_doubt: Callable[[torch.Tensor], None] = lambda tensor: None
         """Called with tensors that live on only if what was assumed is true."""
 
@@ -76,6 +79,7 @@ class Answers:
         if "_was_read" in tensor.__dict__:
             return answer
         reading = Reading()
+        self._readings.on_round(reading)
         if is_usual(tensor):
             answer = self._readings.usual(answer, reading)
         else:
@@ -89,6 +93,7 @@ class Answers:
     def _assumed_number(self, tensor: torch.Tensor, line: Line) -> Any:
         dtype = tensor.dtype
         reading = Reading()
+        self._readings.on_round(reading)
         if dtype == torch.bool:
             answer: Any = self._readings.condition(tensor, reading)
             answer = answer or line.text.startswith("assert ")

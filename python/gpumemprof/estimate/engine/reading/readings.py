@@ -20,6 +20,7 @@ from typing import Any, Callable
 
 import torch
 
+from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.engine.reading.loops import Place, place_of
 from gpumemprof.estimate.engine.shapes.shares import Bounds, Comparison, hint_of
 from gpumemprof.estimate.engine.user_lines import (
@@ -46,8 +47,6 @@ _USUAL_OUTCOMES = {
     "if opt_cond:": False,
     "if d.mul(t).abs().max() <= tolerance_change:": False,
 }
-# Variables whose tensors live on if the condition holds.
-_KEEPS = {"if ys > 1e-10:": ("y", "s")}
 # By the name that a value is given: metrics rise, and divergences stay small.
 _RISES = re.compile(r"^\w*(acc|auc|iou|dice|psnr|reward|score)\w*\s*\+?=", re.IGNORECASE)
 _IS_SMALL = re.compile(r"^\w*kl\w*\s*\+?=|[\"']\w*kl\w*[\"']", re.IGNORECASE)
@@ -97,8 +96,11 @@ class Reading:
 class Readings:
     """Counts the reads of each line."""
 
-    def __init__(self, doubt: Callable[[Any], None]) -> None:
-        self._doubt = doubt
+    def __init__(self, device: Callable[[], Device | None]) -> None:
+        """`device` is asked for the card whose memory grows with the rounds of a loop."""
+        self._device = device
+        # By line: the call of its function, and the births before its last two reads.
+        self._rounds: dict[tuple[str, int], tuple[int, list[int]]] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._total = 0
 
@@ -118,9 +120,6 @@ class Readings:
         if text.startswith("assert "):
             return True
         if text in _USUAL_OUTCOMES:
-            if text in _KEEPS and reading.frame is not None:
-                for value in _locals(reading.frame, _KEEPS[text]):
-                    self._doubt(value)
             return _USUAL_OUTCOMES[text]
         hint, place = hint_of(tensor), reading.place
         if not isinstance(hint, Comparison):
@@ -146,6 +145,28 @@ class Readings:
             return not reading.place.is_loop_test
         other = reading.compared_with()
         return type(answer)(0 if other is None else other)
+
+    def on_round(self, reading: Reading) -> None:
+        """A value that nobody knows was read where it may end a loop.
+
+        What a round leaves behind beyond the next one is there once for each, and their number is
+        not known: a loop that waits may make no other round or twice as many; one that counts may
+        end before.
+        """
+        device, place = self._device(), reading.place
+        if device is None or not (place.is_loop_test or place.is_in_while or place.is_check):
+            return
+        call = id(reading.frame)
+        births = self._rounds.get(reading.key, (0, []))
+        if births[0] != call:
+            births = (call, [])
+            if place.is_in_while:
+                del self._counts[reading.key]  # The function was called again.
+        moments = births[1]
+        if len(moments) == 2:
+            waits = place.is_loop_test or place.is_in_while
+            device.doubt_born(moments[0], moments[1], "guess" if waits else "absent")
+        self._rounds[reading.key] = (call, [*moments[-1:], device.births_so_far])
 
     def _next(self, reading: Reading) -> float:
         self._counts[reading.key] += 1

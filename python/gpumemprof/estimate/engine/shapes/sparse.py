@@ -20,7 +20,8 @@ _SPARSE_ARGUMENT = 9  # of _embedding_bag_backward
 _PADDING_ARGUMENT = 11
 _MEAN = 1  # a mode of EmbeddingBag
 _SORTED_TOGETHER = 4352  # elements, by a block of threads
-_SPARSE_SECOND = ("sparse_mask", "add_")
+_DIFFERENT = "_has_different_places"  # a mark of tensors whose elements are out of order alone
+_SPARSE_SECOND = ("sparse_mask", "add_", "addmm", "_sparse_addmm")
 
 
 def may_be_sparse(op: Operation, args: Sequence[Any]) -> bool:
@@ -86,7 +87,8 @@ def _coalesce(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     numbers, order, places = [torch.empty(count, **row) for _ in range(3)]
     for size in (_bytes_to_sort(count), _bytes_to_find_different(count)):
         torch.empty(size, dtype=torch.uint8, device=indices.device)
-    kept = _number_of_different(indices, tensor.shape)
+    is_different = _DIFFERENT in getattr(tensor, "__dict__", ())
+    kept = count if is_different else _number_of_different(indices, tensor.shape)
     summed = values.new_empty((kept, *values.shape[1:]))
     found = numbers[:kept].view(1, -1) if dims == 1 else torch.empty((dims, kept), **row)
     del numbers, order, places
@@ -145,6 +147,33 @@ def _add(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return total
 
 
+def _transpose(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A copy whose indices are exchanged by way of one row, and no longer in order."""
+    tensor = args[0]
+    indices, values = tensor._indices(), tensor._values()
+    if indices.shape[0] != tensor.dim() or tensor.dim() < 2:
+        return NotImplemented
+    shape = list(tensor.shape)
+    one, other = args[1:3] if len(args) > 2 else (0, 1)
+    shape[one], shape[other] = shape[other], shape[one]
+    indices, values = aten.clone.default(indices), aten.clone.default(values)
+    torch.empty(indices.shape[1], dtype=indices.dtype, device=indices.device)
+    transposed = _sparse(shape, indices, values)
+    if tensor.is_coalesced():
+        transposed.__dict__[_DIFFERENT] = True
+    return transposed
+
+
+def _product(op: Operation, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Elements in order are needed; the rules know the rest."""
+    place = 1 if op.name in _SPARSE_SECOND else 0
+    matrix = args[place]
+    if matrix.is_coalesced():
+        return NotImplemented
+    in_order = _coalesce(op, (matrix,), {})
+    return op.func(*args[:place], in_order, *args[place + 1 :], **kwargs)
+
+
 def _number_of_different(indices: torch.Tensor, shape: Sequence[int]) -> int:
     known = known_value(indices)
     dims, count = indices.shape
@@ -163,4 +192,9 @@ SPARSE_FUNCTIONS: dict[str, Callable[[Operation, Sequence[Any], dict[str, Any]],
     "add": _add,
     "add_": _add_to_dense,
     "_embedding_bag_backward": _embedding_bag_backward,
+    "t": _transpose,
+    "transpose": _transpose,
+    "mm": _product,
+    "addmm": _product,
+    "_sparse_addmm": _product,
 }

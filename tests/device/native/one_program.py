@@ -28,6 +28,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PROGRAM = HERE / "program.cpp"
 LINE_MARK = "the line of the widest activations"
+# The memory layout of a process is worth a few percent: several processes of each kind.
+GENERATIONS = 2
 Figures = dict[str, Any]
 
 # What torch counts and where a report says the same.
@@ -270,7 +272,7 @@ def measure_processes(trial: Trial, rounds: int) -> None:
     ratios: dict[str, list[float]] = {way: [] for way in ways[1:]}
     cpu: dict[str, list[float]] = {way: [] for way in ways}
     events: dict[str, int] = {}
-    for _ in range(3):
+    for _ in range(GENERATIONS):
         turns = {way: Turn(trial, way) for way in ways}
         for _ in range(rounds):
             walls = {}

@@ -212,7 +212,7 @@ def try_modes(trial: Trial) -> None:
     refused = code == 0 and len(problems.strip().splitlines()) == 1
     trial.check("another allocator", refused, f"exit {code}: {problems.strip()[-300:]}")
     trial.seen["another allocator"] = problems.strip()
-    code, out, problems = trial.run("plain", "/missing/folder/run.gmp", 3)
+    code, _out, problems = trial.run("plain", "/missing/folder/run.gmp", 3)
     refused = code == 0 and len(problems.strip().splitlines()) == 1
     trial.check("no such folder", refused, f"exit {code}: {problems.strip()[-300:]}")
 

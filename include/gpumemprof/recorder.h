@@ -44,7 +44,8 @@ class Recorder {
         static_cast<std::uint8_t>(options.overwrites ? 1 : 0),
         options.command.empty() ? nullptr : options.command.c_str(),
         options.torch_version.empty() ? nullptr : options.torch_version.c_str(),
-        static_cast<std::uint8_t>(options.stacks ? 0 : 1), options.stack_depth,
+        static_cast<std::uint8_t>(options.stacks ? 0 : 1),
+        options.stack_depth,
         static_cast<std::int32_t>(options.memory)};
     gpumemprof_error* error = nullptr;
     handle_ = gpumemprof_record(path.c_str(), &raw, sizeof(raw), &error);

@@ -84,7 +84,8 @@ Result<bool> CudaMember::attempt_to_join() {
   const bool is_listed = state.ok();
   // Also after a failure: it ends the attempt.
   const Status finished = capture::finish_join(
-      number_, devices_, is_listed ? state.value().segments : std::vector<capture::ListedSegment>());
+      number_, devices_,
+      is_listed ? state.value().segments : std::vector<capture::ListedSegment>());
   if (!is_listed) return state.error();
   if (!is_initialised) return false;
   if (!finished) return finished.error();

@@ -128,7 +128,8 @@ capture::Summary stop_recording(gpumemprof_recorder& recorder) {
   if (recorder.cuda != nullptr) recorder.cuda->stop_waiting();
   capture::Summary summary = capture::stop(recorder.number, "stop");
   if (recorder.cuda == nullptr) return summary;
-  if (const std::optional<Error> failure = recorder.cuda->leave(); failure && summary.problem.empty())
+  if (const std::optional<Error> failure = recorder.cuda->leave();
+      failure && summary.problem.empty())
     summary.problem = failure->sentence();
   return summary;
 }

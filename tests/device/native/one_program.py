@@ -28,6 +28,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PROGRAM = HERE / "program.cpp"
 LINE_MARK = "the line of the widest activations"
+# The memory layout of a process is worth a few percent: several processes of each kind.
+GENERATIONS = 2
 Figures = dict[str, Any]
 
 # What torch counts and where a report says the same.
@@ -210,7 +212,7 @@ def try_modes(trial: Trial) -> None:
     refused = code == 0 and len(problems.strip().splitlines()) == 1
     trial.check("another allocator", refused, f"exit {code}: {problems.strip()[-300:]}")
     trial.seen["another allocator"] = problems.strip()
-    code, out, problems = trial.run("plain", "/missing/folder/run.gmp", 3)
+    code, _out, problems = trial.run("plain", "/missing/folder/run.gmp", 3)
     refused = code == 0 and len(problems.strip().splitlines()) == 1
     trial.check("no such folder", refused, f"exit {code}: {problems.strip()[-300:]}")
 
@@ -270,7 +272,7 @@ def measure_processes(trial: Trial, rounds: int) -> None:
     ratios: dict[str, list[float]] = {way: [] for way in ways[1:]}
     cpu: dict[str, list[float]] = {way: [] for way in ways}
     events: dict[str, int] = {}
-    for _ in range(3):
+    for _ in range(GENERATIONS):
         turns = {way: Turn(trial, way) for way in ways}
         for _ in range(rounds):
             walls = {}

@@ -331,7 +331,8 @@ int serve(Run run) {
     } else if (command == "stop") {
       std::int64_t events = -1;
       if (recorder != nullptr) {
-        if (const auto summary = recorder->stop()) events = static_cast<std::int64_t>(summary->events);
+        if (const auto summary = recorder->stop())
+          events = static_cast<std::int64_t>(summary->events);
       }
       recorder.reset();
       print({{"events", events}});

@@ -1,7 +1,7 @@
 // Stands in for libc10_cuda.so.
-#include "allocator.h"
-
 #include <x86intrin.h>
+
+#include "allocator.h"
 
 extern "C" int cudaMalloc(void** memory, std::size_t bytes);
 

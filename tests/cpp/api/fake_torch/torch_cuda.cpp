@@ -1,8 +1,8 @@
 // Stands in for libtorch_cuda.so: the sister class that shows where trackers are attached, and
 // torch's snapshot, pickled with the opcodes that torch uses.
-#include "allocator.h"
-
 #include <cstring>
+
+#include "allocator.h"
 
 #pragma GCC visibility push(default)
 // NOLINTBEGIN(readability-identifier-naming)

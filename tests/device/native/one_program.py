@@ -233,7 +233,7 @@ def try_modes(trial: Trial) -> None:
         "split": "max_split_size_mb:64,roundup_power2_divisions:4",
     }.items():
         record(trial, case, "pieces", 20, PYTORCH_CUDA_ALLOC_CONF=settings)
-    code, out, problems = trial.run(
+    code, _out, problems = trial.run(
         "plain", trial.files / "async.gmp", 3, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"
     )
     refused = code == 0 and len(problems.strip().splitlines()) == 1

@@ -32,7 +32,7 @@ class CudaRecorder : public testing::Test {
   void SetUp() override {
     loaded_library(FAKE_TORCH_FOLDER "/libc10.so");
     void* c10_cuda = loaded_library(FAKE_LIBTORCH_FOLDER "/libc10_cuda.so");
-    loaded_library(FAKE_LIBTORCH_FOLDER "/libtorch_cpu.so");
+    void* torch_cpu = loaded_library(FAKE_LIBTORCH_FOLDER "/libtorch_cpu.so");
     loaded_library(FAKE_LIBTORCH_FOLDER "/libtorch_cuda.so");
     const auto find = [&](const char* name) { return ::dlsym(c10_cuda, name); };
     initialise = reinterpret_cast<void (*)(bool)>(find("fake_initialise"));
@@ -40,6 +40,8 @@ class CudaRecorder : public testing::Test {
     lie = reinterpret_cast<void (*)(bool)>(find("fake_lie"));
     allocate = reinterpret_cast<std::uint64_t (*)(std::uint64_t)>(find("fake_allocate"));
     release = reinterpret_cast<void (*)(std::uint64_t)>(find("fake_free"));
+    refuse = reinterpret_cast<void (*)(bool)>(find("fake_refuse"));
+    minor = static_cast<std::uint64_t*>(::dlsym(torch_cpu, "fake_minor"));
     is_full = static_cast<bool*>(find("fake_is_full"));
   }
   void TearDown() override { std::filesystem::remove(path); }
@@ -58,6 +60,8 @@ class CudaRecorder : public testing::Test {
   void (*lie)(bool) = nullptr;
   std::uint64_t (*allocate)(std::uint64_t) = nullptr;
   void (*release)(std::uint64_t) = nullptr;
+  void (*refuse)(bool) = nullptr;
+  std::uint64_t* minor = nullptr;
   bool* is_full = nullptr;
 };
 
@@ -208,6 +212,46 @@ TEST_F(CudaRecorder, AForkedChildLeavesTheRecordingAlone) {
   allocate(10 * kMiB);
   ASSERT_TRUE(recorder.stop());
   EXPECT_EQ(recorded_device().peak().allocated_bytes, 30 * kMiB);
+}
+
+TEST_F(CudaRecorder, RefusesATorchWhoseTrackerIsElsewhere) {
+  *minor = 12;
+  const gpumemprof::Recorder recorder(path);
+  ASSERT_FALSE(recorder.ok());
+  EXPECT_THAT(recorder.error().sentence, HasSubstr("vtable slot 44; in this version it should be"));
+  EXPECT_THAT(recorder.error().sentence, testing::Not(HasSubstr("\n")));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_NE(allocate(20 * kMiB), 0U);
+}
+
+TEST_F(CudaRecorder, RefusesAnotherAllocator) {
+  refuse(true);
+  const gpumemprof::Recorder recorder(path);
+  ASSERT_FALSE(recorder.ok());
+  EXPECT_THAT(recorder.error().sentence, HasSubstr("the allocator in use is not torch's own"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_NE(allocate(20 * kMiB), 0U);
+}
+
+TEST_F(CudaRecorder, ClosesTheFileOfAProgramThatExits) {
+  for (const bool is_at_once : {false, true}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      gpumemprof::RecordOptions options;
+      options.overwrites = true;
+      const gpumemprof::Recorder recorder(path, options);
+      allocate(20 * kMiB);
+      if (is_at_once) ::_exit(7);
+      std::exit(7);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    EXPECT_EQ(recorded_device().peak().allocated_bytes, 20 * kMiB);
+    const auto report = recording->report_json();
+    ASSERT_TRUE(report);
+    EXPECT_THAT(*report, HasSubstr(is_at_once ? "\"ended\": \"_exit 7\"" : "\"ended\": \"exit\""));
+  }
 }
 
 TEST(CudaRecorderWithoutTorch, IsRefusedWithASentence) {

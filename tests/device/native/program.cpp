@@ -101,8 +101,9 @@ std::unique_ptr<gpumemprof::Recorder> record(const Run& run) {
   options.stacks = run.has_stacks;
   options.memory = run.device.is_cuda() ? gpumemprof::Memory::any : gpumemprof::Memory::cpu;
   auto recorder = std::make_unique<gpumemprof::Recorder>(run.recording, options);
-  if (!recorder->ok()) std::cerr << recorder->error().sentence << '\n';
-  return recorder;
+  if (recorder->ok()) return recorder;
+  std::cerr << recorder->error().sentence << '\n';
+  return nullptr;  // it runs without
 }
 
 void print(const std::map<std::string, std::int64_t>& figures) {
@@ -327,7 +328,7 @@ int serve(Run run) {
       words >> run.recording >> stacks;
       run.has_stacks = stacks != 0;
       recorder = record(run);
-      print({{"ok", recorder->ok() ? 1 : 0}});
+      print({{"ok", recorder != nullptr ? 1 : 0}});
     } else if (command == "stop") {
       std::int64_t events = -1;
       if (recorder != nullptr) {

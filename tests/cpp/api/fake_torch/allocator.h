@@ -55,8 +55,9 @@ struct NativeAllocator final : DeviceAllocator {
 
   std::recursive_mutex mutex;
   bool is_initialised = false;
-  bool is_mapped = false;  // as with expandable segments: cudaMalloc is not called
-  bool is_lying = false;   // lists other sizes than it reports
+  bool is_mapped = false;    // as with expandable segments: cudaMalloc is not called
+  bool is_refusing = false;  // as cudaMallocAsync does
+  bool is_lying = false;     // lists other sizes than it reports
   std::vector<Track> trackers;
   std::map<std::uint64_t, Block> blocks;
   std::uint64_t next = 0x7f0000000000;

@@ -1,7 +1,8 @@
 // Stands in for libc10_cuda.so.
-#include <x86intrin.h>
+#include <stdexcept>
 
 #include "allocator.h"
+#include "capture/ticks.h"
 
 extern "C" int cudaMalloc(void** memory, std::size_t bytes);
 
@@ -34,12 +35,14 @@ NativeAllocator& native() {
 
 // Like torch: without devices there is nobody to keep it.
 void NativeAllocator::attachAllocatorTraceTracker(Track track) {
+  if (is_refusing) throw std::runtime_error("not supported");
   const std::lock_guard lock(mutex);
   if (is_initialised) trackers.push_back(std::move(track));
 }
 
 void NativeAllocator::tell(int action, std::uint64_t address, std::uint64_t size_bytes) {
-  const Entry entry{action, 0, address, {}, 0, size_bytes, {}, __rdtsc(), {}};
+  const Entry entry{action, 0, address, {}, 0, size_bytes, {}, gpumemprof::capture::read_ticks(),
+                    {}};
   for (const Track& track : trackers) track(entry);
 }
 
@@ -50,6 +53,7 @@ extern "C" {
 
 void fake_initialise(bool is_initialised) { fake::native().is_initialised = is_initialised; }
 void fake_map(bool is_mapped) { fake::native().is_mapped = is_mapped; }
+void fake_refuse(bool is_refusing) { fake::native().is_refusing = is_refusing; }
 void fake_lie(bool is_lying) { fake::native().is_lying = is_lying; }
 
 // Large enough that torch would not split a segment for it.

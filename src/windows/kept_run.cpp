@@ -7,18 +7,6 @@
 
 namespace gpumemprof {
 
-void Fates::add(std::uint64_t key, std::uint32_t requested, std::uint32_t completed,
-                const Event& event) {
-  by_key_.insert_or_assign(key, static_cast<std::uint32_t>(fates_.size()));
-  fates_.push_back({requested, completed, static_cast<std::uint32_t>(events_.size())});
-  events_.push_back(event);
-}
-
-const Fates::Fate* Fates::find(std::uint64_t key) const {
-  const std::uint32_t* row = by_key_.find(key);
-  return row == nullptr ? nullptr : &fates_[*row];
-}
-
 void KeptRun::append(const EventColumns& events) {
   numbers_.reserve(numbers_.size() + events.size());
   for (std::size_t index = 0; index < events.size(); ++index)
@@ -113,7 +101,7 @@ void KeptRun::keep_positions(std::uint32_t head, std::uint32_t begin) {
   std::erase_if(record_.phase_marks, is_far);
 }
 
-LocalView::LocalView(KeptRun& run, const Fates* fates) : run_(run) {
+LocalView::LocalView(KeptRun& run, FateReader* fates) : run_(run), fates_(fates) {
   DeviceRecord& record = run.record_;
   events_ = record.events.size();
   swap_spare();
@@ -165,20 +153,21 @@ void LocalView::swap_all() {
   record.phase_marks.swap(marks_);
 }
 
-void LocalView::add_fates(const Fates& fates) {
-  std::vector<const Fates::Fate*> found;
+void LocalView::add_fates(FateReader& fates) {
+  fates.begin_window(run_.events_);
+  std::vector<const Fate*> found;
   for (std::size_t row = 0; row < deaths_.size(); ++row) {
     if (deaths_[row] != kNoEvent) continue;
-    const Fates::Fate* fate = fates.find(run_.key_of(row));
+    const Fate* fate = fates.find(run_.key_of(row));
     if (fate == nullptr || fate->free_requested < run_.events_) continue;
     deaths_[row] = fate->free_requested;
     completions_[row] = fate->free_completed;
     found.push_back(fate);
   }
-  std::ranges::sort(found, {}, &Fates::Fate::free_requested);
-  for (const Fates::Fate* fate : found) {
+  std::ranges::sort(found, {}, &Fate::free_requested);
+  for (const Fate* fate : found) {
     run_.numbers_.push_back(fate->free_requested);
-    run_.record_.events.append(fates.events(), fate->row, 1);
+    run_.record_.events.push_back(fate->event);
   }
 }
 

@@ -11,29 +11,10 @@
 #include <functional>
 #include <vector>
 
-#include "base/flat_map.h"
 #include "store/store.h"
+#include "windows/fates.h"
 
 namespace gpumemprof {
-
-// What became of the allocations that a window leaves live: known only after the whole run was read
-// once. Grows with the allocations that outlive the window they were made in.
-class Fates {
- public:
-  struct Fate {
-    std::uint32_t free_requested = kNoEvent;  // numbers of the run
-    std::uint32_t free_completed = kNoEvent;
-    std::uint32_t row = 0;  // of the events
-  };
-  void add(std::uint64_t key, std::uint32_t requested, std::uint32_t completed, const Event& event);
-  [[nodiscard]] const Fate* find(std::uint64_t key) const;
-  [[nodiscard]] const EventColumns& events() const { return events_; }  // the frees
-
- private:
-  FlatMap<std::uint32_t> by_key_;
-  std::vector<Fate> fates_;
-  EventColumns events_;
-};
 
 class KeptRun {
  public:
@@ -65,7 +46,10 @@ class KeptRun {
   // Names an allocation for its whole life: by its birth, or by its place in the start.
   [[nodiscard]] std::uint64_t key_of(std::size_t row) const {
     const std::uint32_t birth = record_.allocations.alloc_event[row];
-    return birth == kNoEvent ? (std::uint64_t{1} << 32U) + row : birth;
+    return birth == kNoEvent ? start_key(row) : birth;
+  }
+  [[nodiscard]] static std::uint64_t start_key(std::size_t row) {
+    return (std::uint64_t{1} << 32U) + row;
   }
 
  private:
@@ -91,7 +75,7 @@ class KeptRun {
 // those deaths follow the last one.
 class LocalView {
  public:
-  explicit LocalView(KeptRun& run, const Fates* fates = nullptr);
+  explicit LocalView(KeptRun& run, FateReader* fates = nullptr);
   LocalView(const LocalView&) = delete;
   LocalView& operator=(const LocalView&) = delete;
   ~LocalView();
@@ -102,15 +86,21 @@ class LocalView {
   [[nodiscard]] std::uint32_t birth(std::size_t row) const { return births_[row]; }
   [[nodiscard]] std::uint32_t death(std::size_t row) const { return deaths_[row]; }
   [[nodiscard]] std::uint32_t completion(std::size_t row) const { return completions_[row]; }
+  // What becomes of an allocation later; null: nothing, or it is not known.
+  [[nodiscard]] const Fate* fate(std::size_t row) const {
+    if (fates_ == nullptr) return nullptr;
+    return fates_->find(births_[row] == kNoEvent ? KeptRun::start_key(row) : births_[row]);
+  }
   [[nodiscard]] std::uint32_t segment_birth(std::size_t row) const { return segment_births_[row]; }
   [[nodiscard]] std::uint32_t segment_death(std::size_t row) const { return segment_deaths_[row]; }
 
  private:
-  void add_fates(const Fates& fates);
+  void add_fates(FateReader& fates);
   void swap_all();
   void swap_spare();
 
   KeptRun& run_;
+  const FateReader* fates_;
   std::size_t events_ = 0;  // without those of fates
   // The other numbers: local ones until they are swapped in.
   Column<std::uint32_t> births_;

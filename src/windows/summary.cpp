@@ -41,6 +41,7 @@ Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& 
                  IndexTaker* taker)
     : store_(store),
       survey_(survey),
+      fates_(survey.fates),
       sweep_(survey.events, survey.has_labels, SourcesOptions()),
       taker_(taker),
       pyramid_(survey.events) {
@@ -117,7 +118,7 @@ void Summary::label(const KeptRun& run, LocalView& view, const std::vector<Phase
 }
 
 void Summary::visit(KeptRun& run, const Window& window) {
-  LocalView view(run, &survey_.fates);
+  LocalView view(run, &fates_);
   DeviceRecord& record = view.record();
   const std::vector<PhaseSpan> spans = spans_of(run, record.events.size());
   label(run, view, spans, window);

@@ -56,6 +56,7 @@ class Summary final : public WindowVisitor {
 
   const Store& store_;
   const Survey::Result& survey_;
+  FateReader fates_;
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;

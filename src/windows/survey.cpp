@@ -224,10 +224,11 @@ void Survey::note_fates(const KeptRun& run, const LocalView& view) {
     const std::uint32_t death = view.death(row);
     const bool was_there = birth == kNoEvent || birth < last_read_;
     if (!was_there || death == kNoEvent || death < last_read_) continue;
-    const std::uint64_t key = birth == kNoEvent ? (std::uint64_t{1} << 32U) + row : birth;
-    result_.fates.add(key, death, view.completion(row),
-                      record.events.row(record.allocations.free_requested_event[row]));
+    const std::uint64_t key = birth == kNoEvent ? KeptRun::start_key(row) : birth;
+    result_.fates.add({key, death, view.completion(row),
+                       record.events.row(record.allocations.free_requested_event[row])});
   }
+  result_.fates.end_window(run.events());
   last_read_ = run.events();
 }
 

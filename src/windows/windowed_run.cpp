@@ -1,6 +1,7 @@
 #include "windows/windowed_run.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/code/shown_file.h"
 #include "event/rules/plausible.h"
@@ -60,9 +61,12 @@ class WindowedRun::Pass final : public ForwardingSink {
   void add_labelling(const Labelling& labelling) override {
     ends_flush_ = true;
     ++labellings_;
-    if (!run_.is_surveyed_ && labelling.set < run_.last_use_.size())
+    Labelling mine = labelling;
+    if (!run_.is_surveyed_ && labelling.set < run_.last_use_.size()) {
       run_.last_use_[labelling.set] = labellings_;
-    pass(labelling.device).add(labelling);
+      mine.set = run_.rows_of_sets_[labelling.set];
+    }
+    pass(labelling.device).add(mine);
   }
   void add_phase_mark(const PhaseMark& mark) override {
     ends_flush_ = true;
@@ -85,6 +89,7 @@ class WindowedRun::Pass final : public ForwardingSink {
   DevicePass& pass(DeviceIndex device);
 
  private:
+  std::uint8_t add_surveyed_set(std::span<const Label> labels);
   void forget_label_sets();
 
   WindowedRun& run_;
@@ -94,7 +99,10 @@ class WindowedRun::Pass final : public ForwardingSink {
   std::map<DeviceIndex, std::unique_ptr<DevicePass>> passes_;
   std::vector<DeviceSample> samples_;  // that no survey has yet
   std::uint32_t label_sets_ = 0;
-  std::uint64_t labellings_ = 0;
+  // After the survey: rows of the store's sets.
+  std::vector<std::uint32_t> last_use_of_rows_;
+  std::vector<std::uint32_t> free_rows_;
+  std::uint32_t labellings_ = 0;
   std::uint64_t labels_ = 0;  // that were added since sets were last forgotten
   bool ends_flush_ = false;
   IndexTaker* taker_ = nullptr;
@@ -104,41 +112,70 @@ class WindowedRun::Pass final : public ForwardingSink {
 };
 
 // A set of labels belongs to a step: there are as many as steps. The survey only asks whether they
-// are those of training; later, a set is forgotten after its last use.
+// are those of training, so one set of each kind is enough; later, another set takes the place of
+// one after its last use.
 std::uint32_t WindowedRun::Pass::add_label_set(std::span<const Label> labels) {
   constexpr std::uint64_t kManyLabels = 1U << 18U;
-  const std::uint32_t row = label_sets_++;
+  const std::uint32_t number = label_sets_++;
   if (!run_.is_surveyed_) {
-    const auto trains = [](const Label& label) {
-      return label.kind == LabelKind::gradient || label.kind == LabelKind::optimizer_state;
-    };
-    const auto found = std::ranges::find_if(labels, trains);
-    const std::size_t first =
-        found == labels.end() ? 0 : static_cast<std::size_t>(found - labels.begin());
-    if (order_ == Order::first)
-      store_.add_label_set(labels.subspan(first, std::min<std::size_t>(labels.size(), 1)));
     run_.last_use_.push_back(0);
-    return row;
+    run_.rows_of_sets_.push_back(add_surveyed_set(labels));
+    return number;
   }
-  store_.put_label_set(row, labels);
   labels_ += labels.size();
   if (labels_ > kManyLabels) {
-    labels_ = 0;
+    labels_ = labels.size();
     forget_label_sets();
+  }
+  std::uint32_t row = static_cast<std::uint32_t>(last_use_of_rows_.size());
+  if (!free_rows_.empty()) {
+    row = free_rows_.back();
+    free_rows_.pop_back();
+  } else {
+    last_use_of_rows_.push_back(0);
+  }
+  // A file that grew meanwhile has more.
+  last_use_of_rows_[row] = number < run_.last_use_.size() ? run_.last_use_[number] : kNoEvent;
+  if (row < store_.label_set_count()) {
+    store_.put_label_set(row, labels);
+  } else {
+    store_.add_label_set(labels);
   }
   return row;
 }
 
+// The row of a set that stands for it.
+std::uint8_t WindowedRun::Pass::add_surveyed_set(std::span<const Label> labels) {
+  const auto trains = [](const Label& label) {
+    return label.kind == LabelKind::gradient || label.kind == LabelKind::optimizer_state;
+  };
+  const auto found = std::ranges::find_if(labels, trains);
+  const std::size_t first =
+      found == labels.end() ? 0 : static_cast<std::size_t>(found - labels.begin());
+  const std::span<const Label> label =
+      labels.subspan(first, std::min<std::size_t>(labels.size(), 1));
+  const std::optional<LabelKind> kind =
+      label.empty() ? std::nullopt : std::optional(label.front().kind);
+  const auto next = static_cast<std::uint8_t>(run_.surveyed_sets_.size());
+  const auto [known, is_new] = run_.surveyed_sets_.try_emplace(kind, next);
+  if (is_new) store_.add_label_set(label);
+  return known->second;
+}
+
 void WindowedRun::Pass::forget_label_sets() {
   std::vector<bool> is_kept(store_.label_set_count());
-  for (std::size_t set = 0; set < is_kept.size(); ++set)
-    is_kept[set] = set < label_sets_ && run_.last_use_[set] > labellings_;
+  for (std::size_t row = 0; row < last_use_of_rows_.size(); ++row)
+    is_kept[row] = last_use_of_rows_[row] > labellings_;
   for (const auto& [device, known] : passes_) {
     for (const Labelling& labelling : known->run().record().labellings) {
       if (labelling.set < is_kept.size()) is_kept[labelling.set] = true;
     }
   }
   store_.keep_label_sets(is_kept);
+  free_rows_.clear();
+  for (std::size_t row = last_use_of_rows_.size(); row-- > 0;) {
+    if (!is_kept[row]) free_rows_.push_back(static_cast<std::uint32_t>(row));
+  }
 }
 
 DevicePass& WindowedRun::Pass::pass(DeviceIndex device) {
@@ -210,6 +247,7 @@ Result<bool> WindowedRun::survey() {
 Result<bool> WindowedRun::survey(Order order) {
   surveys_.clear();
   last_use_.clear();
+  rows_of_sets_.clear();
   Pass pass(*this, order, [this](DeviceIndex device) -> WindowVisitor& {
     std::unique_ptr<Survey>& survey = surveys_[device];
     survey = std::make_unique<Survey>(device, store_);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,10 @@ class WindowedRun {
   Store store_;
   std::map<DeviceIndex, std::unique_ptr<Survey>> surveys_;
   std::map<DeviceIndex, bool> starts_expandable_;
-  std::vector<std::uint64_t> last_use_;  // by set of labels: the last labelling that uses it
+  // By set of labels: the last labelling that uses it, and the row that stands for it in a survey.
+  std::vector<std::uint32_t> last_use_;
+  std::vector<std::uint8_t> rows_of_sets_;
+  std::map<std::optional<LabelKind>, std::uint8_t> surveyed_sets_;  // by kind; none: it is empty
   bool is_surveyed_ = false;
   Overview at_end_;
 };

@@ -41,7 +41,7 @@ std::optional<WindowSizes> window_sizes(const std::string& path) {
   WindowSizes sizes;
   // The longer a run, the more steps and leaked memory there are to remember: the window leaves
   // them room.
-  constexpr std::uint64_t kBytesPerEventLess = 6144;
+  constexpr std::uint64_t kBytesPerEventLess = 3400;
   sizes.events -= static_cast<std::uint32_t>(
       std::min<std::uint64_t>(file.value()->size_bytes() / kBytesPerEventLess, sizes.events / 2));
   const std::optional<std::uint32_t> forced = forced_window();

@@ -2,6 +2,7 @@
 
 #include "index/index_maker.h"
 #include "session/excerpt/long_file.h"
+#include "symbols/resolving_sink.h"
 #include "windows/windowed_run.h"
 
 namespace gpumemprof {
@@ -26,8 +27,9 @@ bool make_index(const std::string& path, const OpenOptions& options) {
         const Result<std::unique_ptr<EventSource>> source = open_source(path, pass);
         if (!source) return source.error();
         auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
-        Status delivered = is_survey || reader == nullptr ? source.value()->deliver(sink)
-                                                          : maker.deliver(*reader, sink);
+        ResolvingSink resolving(sink);
+        Status delivered = is_survey || reader == nullptr ? source.value()->deliver(resolving)
+                                                          : maker.deliver(*reader, resolving);
         passes = 1;
         return delivered;
       },

@@ -62,8 +62,7 @@ class TableTaker final : public WindowTaker {
     shown.births.push_back(birth);
     shown.frees.push_back(view.death(row));
     shown.completions.push_back(view.completion(row));
-    const std::uint64_t key = birth == kNoEvent ? (std::uint64_t{1} << 32U) + row : birth;
-    if (const Fates::Fate* fate = found_.fates.find(key); fate != nullptr) {
+    if (const Fate* fate = view.fate(row); fate != nullptr) {
       if (shown.frees[row] == kNoEvent) shown.frees[row] = fate->free_requested;
       if (shown.completions[row] == kNoEvent) shown.completions[row] = fate->free_completed;
     }

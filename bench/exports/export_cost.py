@@ -91,7 +91,10 @@ def measure_format(kind: str, run: Path, out: Path) -> int:
 
 
 def print_row(name: str, seconds: float, resident: int, written: int) -> None:
-    print(f"{name:>15} {seconds:>6.2f} s {resident / 1e6:>7.0f} MB {written / 1e6:>7.1f} MB", flush=True)
+    print(
+        f"{name:>15} {seconds:>6.2f} s {resident / 1e6:>7.0f} MB {written / 1e6:>7.1f} MB",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

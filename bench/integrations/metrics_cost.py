@@ -62,13 +62,16 @@ def exporter_at(port: int) -> int | None:
         fields = line.split()
         if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
             sockets.add(f"socket:[{fields[9]}]")
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if any(str(file.readlink()) in sockets for file in (process / "fd").iterdir()):
-                return int(process.name)
-        except OSError:
-            continue  # It has ended, or is somebody else's.
-    return None
+    processes = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return next((process for process in processes if has_open(process, sockets)), None)
+
+
+def has_open(process: int, sockets: set[str]) -> bool:
+    try:
+        files = list(Path(f"/proc/{process}/fd").iterdir())
+        return any(str(file.readlink()) in sockets for file in files)
+    except OSError:
+        return False  # It has ended, or is somebody else's.
 
 
 def cpu_seconds(process: int) -> float | None:

@@ -5,8 +5,8 @@ usage: pytest_sessions.py [--rounds N] [--tests N] [--instructions]
 One round runs a session of each kind, in changing order: without the plugin, with it but without a
 mark, and with each of the marks. Only CPU time counts (user and system, of the session and of all
 its children), so that waiting does not; each kind is compared with another of the same round, and
-the mean of these ratios is printed with its 95 % interval. Sessions without the plugin are run twice
-in each round: their ratio says what the machine itself does to such a figure.
+the mean of these ratios is printed with its 95 % interval. Sessions without the plugin are run
+twice in each round: their ratio says what the machine itself does to such a figure.
 
 Even so, other programs on the machine change what an instruction costs. With --instructions, each
 session is run under valgrind, which counts the instructions; that takes a minute for each.

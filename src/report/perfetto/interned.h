@@ -1,4 +1,5 @@
-// InternedData: texts and call stacks of a Perfetto trace, numbered from 1 when they are first used.
+// InternedData: texts and call stacks of a Perfetto trace, numbered from 1 when they are first
+// used.
 //
 // What is new is kept as bytes of a message until the next packet, which takes it along. Memory
 // grows with the number of different texts and stacks, not with that of events.

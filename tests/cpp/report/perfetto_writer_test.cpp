@@ -150,10 +150,13 @@ TEST_F(PerfettoPackets, a_heap_has_one_sample_for_each_stack_and_shares_none_wit
       {}, store_.add_frame({store_.add_string("main"), store_.add_string("/p/train.py"), 3}));
   PerfettoWriter writer(file(), store_);
   // The same stack twice, as memory of two sources has it.
-  const std::vector<PerfettoWriter::HeapSample> samples = {
-      {main, false, 1, 100, 1, 100}, {{}, true, 1, 1, 1, 1}, {main, false, 2, 20, 1, 10},
-      {main, true, 1, 5, 1, 5},      {{}, false, 1, 2, 1, 2}};
-  writer.add_heap_profiles(1, {{"cuda:0 at the peak", 6, samples}, {"cuda:1 at the peak", 5, samples}});
+  const std::vector<PerfettoWriter::HeapSample> samples = {{main, false, 1, 100, 1, 100},
+                                                           {{}, true, 1, 1, 1, 1},
+                                                           {main, false, 2, 20, 1, 10},
+                                                           {main, true, 1, 5, 1, 5},
+                                                           {{}, false, 1, 2, 1, 2}};
+  writer.add_heap_profiles(
+      1, {{"cuda:0 at the peak", 6, samples}, {"cuda:1 at the peak", 5, samples}});
   ASSERT_TRUE(writer.finish());
   const std::vector<HeapDump> dumps = read_dumps(bytes());
   ASSERT_EQ(dumps.size(), 2U);

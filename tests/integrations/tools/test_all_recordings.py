@@ -163,7 +163,8 @@ def live_at(table: pandas.DataFrame, event: int) -> int:
 def test_tables(converted: Converted, suffix: str) -> None:
     folder = converted.to(suffix)
     events, allocations, sources, segments = (
-        read_table(folder, name, suffix) for name in ("events", "allocations", "sources", "segments")
+        read_table(folder, name, suffix)
+        for name in ("events", "allocations", "sources", "segments")
     )
     for device in converted.devices:
         name, peak = device["device"], in_use(device, "peak")

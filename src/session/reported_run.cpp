@@ -18,8 +18,8 @@ Error out_of_memory(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
-                                                       const OpenOptions& options,
-                                                       bool is_passing) {
+                                                       const OpenOptions& options, bool is_passing,
+                                                       bool proves_failures) {
   auto run = std::make_unique<ReportedRun>();
   run->path_ = path;
   if (const std::optional<WindowSizes> sizes = window_sizes(path)) {
@@ -35,7 +35,8 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
     const Result<bool> surveyed = run->survey();
     if (!surveyed) return surveyed.error();
     const bool is_proven_whole = run->has_index_ && run->windowed_->is_failure_provable();
-    if (surveyed.value() && !is_proven_whole) return run;
+    if (is_proven_whole && !proves_failures) run->has_index_ = false;
+    if (surveyed.value() && (!is_proven_whole || !proves_failures)) return run;
     run->windowed_.reset();
     run->note_.clear();
   }

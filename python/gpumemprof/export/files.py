@@ -89,6 +89,11 @@ class TableFile:
         self._format = table_format
         self._writer: Any = None
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was written, be it without a row."""
+        return self._writer is not None
+
     def write(self, batch: Any) -> None:
         """Add a record batch, or a table."""
         arrow = pyarrow_or_error()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from typing import Any, NamedTuple
 
 from gpumemprof import _core
 from gpumemprof.export.files import TableFile, pyarrow_or_error
+from gpumemprof.read.recording import Recording, load
 
 __all__ = ["TABLES", "Missing", "write_recorded"]
 
@@ -79,7 +81,25 @@ def write_recorded(
     with contextlib.ExitStack() as stack:
         for file in files.values():
             stack.callback(file.close)
-        return Missing(*_core.show_tables(source, device, list(files), show, show_small))
+        missing = Missing(*_core.show_tables(source, device, list(files), show, show_small))
+        _write_empty(arrow, recording, {n: one for n, one in files.items() if not one.is_begun})
+        return missing
+
+
+def _write_empty(
+    arrow: Any, recording: str | _core.RecordingHandle, files: dict[str, TableFile]
+) -> None:
+    """Tables without a row still have columns; only recordings without events have such tables."""
+    if not files:
+        return
+    if isinstance(recording, str):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # What is missing has been said.
+            whole = load(recording)
+    else:
+        whole = Recording(recording, "")
+    for name, file in files.items():
+        file.write(arrow.table(getattr(whole, name)).slice(0, 0))
 
 
 def _numbers(arrow: Any, values: bytes) -> Any:

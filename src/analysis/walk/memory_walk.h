@@ -44,6 +44,7 @@ class MemoryWalk {
     find_changes(part);
     for (std::size_t event = 0; event < part.events; ++event) {
       const auto place = static_cast<std::uint32_t>(part.first_event + event);
+      bool is_pool_changed = false;
       for (std::uint32_t at = first_change_[event]; at < first_change_[event + 1]; ++at) {
         const Change& change = changes_[at];
         if (change.kind == Kind::birth || change.kind == Kind::death) {
@@ -52,9 +53,11 @@ class MemoryWalk {
         } else {
           const std::uint64_t bytes = part.record.segments.size_bytes[change.row];
           live_.reserved_bytes += change.kind == Kind::grows ? bytes : ~bytes + 1;
-          visitor.reserved(place, live_);
+          is_pool_changed = true;
         }
       }
+      // Once: what is left of a segment that loses pages ends and begins at the same event.
+      if (is_pool_changed) visitor.reserved(place, live_);
       visitor.passed(place, live_);
     }
   }

@@ -76,8 +76,8 @@ int fold_long(const ConvertFlags& flags, const Format& format, FileSink::Existin
   std::optional<ProgressLine> progress;
   progress.emplace("reading " + flags.file, look_at_terminal().shows_progress);
   const Result<std::unique_ptr<ReportedRun>> run = ReportedRun::open(
-      flags.file,
-      {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }});
+      flags.file, {[&](std::uint64_t done, std::uint64_t total) { progress->update(done, total); }},
+      false, false);
   if (!run) return fail(run.error());
   const Result<Overview> overview = run.value()->overview();
   progress.reset();

@@ -294,18 +294,22 @@ void MemoryTrace::write_annotations() {
 Status MemoryTrace::finish(const StackProfile& peak) {
   for (auto& [device, trace] : devices_) trace->finish();
   write_annotations();
+  if (!has_begun_) writer_.add_clock(0, std::nullopt);
+  std::vector<PerfettoWriter::HeapProfile> heaps;
   for (const ProfiledMoment& moment : peak.moments) {
     const auto device = devices_.find(moment.device);
     if (device == devices_.end()) continue;
-    std::vector<PerfettoWriter::HeapSample> samples;
+    PerfettoWriter::HeapProfile heap;
+    heap.name = device->second->name() + " at the peak";
+    heap.time_ns = moment.time_ns == kUnknownTime ? 0 : moment.time_ns - base_ns_;
     for (const StackSample& sample : peak.samples) {
       if (sample.device != moment.device) continue;
-      samples.push_back({sample.stack, sample.is_backward, sample.alloc_objects, sample.alloc_bytes,
-                         sample.inuse_objects, sample.inuse_bytes});
+      heap.samples.push_back({sample.stack, sample.is_backward, sample.alloc_objects,
+                              sample.alloc_bytes, sample.inuse_objects, sample.inuse_bytes});
     }
-    const std::int64_t time_ns = moment.time_ns == kUnknownTime ? 0 : moment.time_ns - base_ns_;
-    writer_.add_heap_profile(device->second->name() + " at the peak", pid_, time_ns, samples);
+    heaps.push_back(std::move(heap));
   }
+  writer_.add_heap_profiles(pid_, heaps);
   return writer_.finish();
 }
 

@@ -7,13 +7,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/file_sink.h"
+#include "report/perfetto/interned.h"
 #include "store/store.h"
 
 namespace gpumemprof {
@@ -37,8 +38,9 @@ class PerfettoWriter {
   };
   void add_process(std::uint64_t track, std::int32_t pid, const std::string& name);
   void add_track(const Track& track);
-  // That trace time `time_ns` was `unix_ns`, by the system's clock.
-  void add_clock(std::int64_t time_ns, std::int64_t unix_ns);
+  // That trace time `time_ns` was `unix_ns`, by the system's clock; nothing if nobody knows. Once,
+  // before the first heap profile: readers drop one whose clock they do not know.
+  void add_clock(std::int64_t time_ns, std::optional<std::int64_t> unix_ns);
 
   void begin_slice(std::uint64_t track, std::int64_t time_ns, std::string_view name);
   void end_slice(std::uint64_t track, std::int64_t time_ns);
@@ -66,7 +68,7 @@ class PerfettoWriter {
   };
   void add_allocation(const Allocation& allocation);
 
-  // A heap profile, which the UI draws as a flame graph.
+  // Of heap profiles, which the UI draws as flame graphs.
   struct HeapSample {
     StackId stack;
     bool is_backward = false;
@@ -75,22 +77,27 @@ class PerfettoWriter {
     std::uint64_t inuse_objects = 0;
     std::uint64_t inuse_bytes = 0;
   };
-  void add_heap_profile(const std::string& heap, std::int32_t pid, std::int64_t time_ns,
-                        const std::vector<HeapSample>& samples);
+  struct HeapProfile {
+    std::string name;
+    std::int64_t time_ns = 0;
+    std::vector<HeapSample> samples;
+  };
+  // All of them at once: readers count the packets in order of time, to see that none is missing.
+  void add_heap_profiles(std::int32_t pid, const std::vector<HeapProfile>& heaps);
 
   // The first failure, or that of closing the file.
   Status finish();
 
  private:
   class Packet;
-  class Interned;
 
+  // One sample for each stack: readers take a second one for an error.
+  static std::vector<HeapSample> by_stack(const std::vector<HeapSample>& samples);
   void flush(std::size_t at_least);
 
   std::unique_ptr<FileSink> file_;
-  const Store& store_;
   std::string buffer_;
-  std::unique_ptr<Interned> interned_;
+  InternedData interned_;
   Status status_ = Done{};
   bool is_first_ = true;
 };

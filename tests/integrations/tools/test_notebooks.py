@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "integrations" / "notebooks.md"
 class Kernel:
     """Runs cells, and returns what they show."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         from jupyter_client.manager import KernelManager
 
         self.folder = folder
@@ -29,7 +29,7 @@ class Kernel:
         assert self._manager.kernel_spec is not None
         launcher = ["-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self._manager.kernel_spec.argv = [sys.executable, *launcher]
-        self._manager.start_kernel(cwd=str(folder), env=environment(folder))
+        self._manager.start_kernel(cwd=str(folder), env={**environment(folder), **variables})
         self._client = self._manager.client()
         self._client.start_channels()
         self._client.wait_for_ready(timeout=200)
@@ -146,3 +146,27 @@ def test_help_and_unloading(kernel: Kernel) -> None:
     _, _, text = kernel.run("%gpumemprof --help")
     assert "not found" in text
     kernel.run("%load_ext gpumemprof")
+
+
+def test_the_variable_alone_gives_a_labelled_recording(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, GPUMEMPROF="1", GPUMEMPROF_OUTPUT="notebook.gmp")
+    cells = (
+        "import torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 8))\n"
+        "optimizer = torch.optim.AdamW(model.parameters())",
+        "for _ in range(3):\n"
+        "    model(torch.randn(32, 64)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()",
+        "print(sum(4 * one.numel() for one in model.parameters()))",
+    )
+    for cell in cells:
+        status, _, printed = kernel.run(cell)
+        assert status == "ok", printed
+    kernel.close()
+    (path,) = tmp_path.glob("notebook*.gmp")
+    (device,) = gpumemprof.load(path).sources()
+    assert device.sources["parameters"].provenance == "measured"
+    assert device.sources["parameters"].bytes_at_peak == int(printed)
+    assert device.sources["optimizer_state"].bytes_max >= 2 * int(printed)
+    assert len(device.steps) >= 3

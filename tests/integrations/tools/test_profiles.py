@@ -240,4 +240,5 @@ def test_a_trace_has_the_clock_of_torchs_own(tmp_path: Path) -> None:
         if any(note.uint_value == size for note in notes):
             ours.append(packet.timestamp)
     assert len(theirs) == len(ours) == 3
-    assert max(abs(a - b) for a, b in zip(theirs, ours)) < 50_000_000
+    # One of three may have lost its processor between the two looks at the clock.
+    assert sorted(abs(a - b) for a, b in zip(theirs, ours))[1] < 1_000_000

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
+from check_docs import parse_blocks
+from doc_pages import ROOT
 from programs import environment
 
 FILES = {
@@ -103,3 +105,49 @@ def test_the_parts_of_a_server_are_named(tmp_path: Path, words: tuple[str, ...])
 def test_a_server_that_is_not_recorded_imports_nothing(tmp_path: Path) -> None:
     assert serve(tmp_path) == "False load_model\n"
     assert not list(tmp_path.glob("*.gmp"))
+
+
+SGLANG = {
+    "sglang/__init__.py": "",
+    "sglang/launch_server.py": """
+        from sglang.srt.model_executor.model_runner import ModelRunner
+        def run_server(settings):
+            runner = ModelRunner()
+            runner.load_model()
+            runner.init_memory_pool()
+            print(settings)
+    """,
+    "sglang/srt/__init__.py": "",
+    "sglang/srt/model_executor/__init__.py": "",
+    "sglang/srt/model_executor/model_runner.py": """
+        import torch
+        class ModelRunner:
+            def load_model(self): self.weights = torch.zeros(1000)
+            def init_memory_pool(self): self.pool = torch.zeros(2000)
+    """,
+    "sglang/srt/server_args.py": "def prepare_server_args(words): return ' '.join(words)",
+}
+
+
+def test_the_launcher_of_the_page_names_the_weights(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "integrations" / "serving.md").read_text()
+    (launcher,) = (block for block in parse_blocks(page) if block.language == "python")
+    for name, text in SGLANG.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    (tmp_path / "launch.py").write_text("\n".join(launcher.lines))
+    variables = {"GPUMEMPROF": "1", "GPUMEMPROF_OUTPUT": "serve.gmp"}
+    done = subprocess.run(
+        [sys.executable, "launch.py", "--model-path", "MODEL"],
+        cwd=tmp_path,
+        env={**environment(tmp_path), **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("--model-path MODEL")
+    (path,) = tmp_path.glob("serve*.gmp")
+    events = gpumemprof.load(path).events.to_pandas()
+    made = events[events.action == "alloc"]
+    assert made.groupby("user_metadata").size_bytes.sum().to_dict() == {"weights": 4000}
+    assert made[made.size_bytes == 8000].user_metadata.isna().all()

@@ -72,13 +72,27 @@ export async function openPage(browser, url, options = {}) {
   return page;
 }
 
-/** Waits until the visible timeline is drawn from its own level of detail. */
+/** Waits until the visible timeline is drawn from its own level of detail; one that was never drawn says nothing of it. */
 export async function complete(page) {
-  await page.waitForFunction(() =>
-    [...document.querySelectorAll(".timeline canvas, .strip canvas, .view.summary")].some(
-      (shown) => shown.offsetParent !== null && (shown.dataset.complete ?? "true") === "true",
-    ),
-  );
+  await page.waitForFunction(() => {
+    const isSeen = (element) => element.offsetParent !== null;
+    const drawings = [...document.querySelectorAll(".timeline canvas, .strip canvas")].filter(isSeen);
+    if (drawings.length > 0) return drawings.every((drawing) => drawing.dataset.complete === "true");
+    return [...document.querySelectorAll(".view.summary")].some((summary) => isSeen(summary) && summary.childElementCount > 0);
+  });
+}
+
+/** Waits until a drawing is complete, and everything beside it is about the same moment: what is waited for says so. */
+export async function settled(page) {
+  await complete(page);
+  await page.waitForFunction(() => [...document.querySelectorAll("[aria-busy=true]")].every((busy) => busy.offsetParent === null));
+}
+
+/** A click on the timeline, once there is something to click at; then waits until all of the page shows the new moment. */
+export async function clickTimeline(page, x, y) {
+  await settled(page);
+  await page.mouse.click(x, y);
+  await settled(page);
 }
 
 export async function showView(page, name) {
@@ -104,7 +118,7 @@ export async function expectExact(page, id, wanted, name = "bytes") {
 
 export const hash = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)));
 export async function inHash(page, name) {
-  // The address is updated after a short delay.
-  await page.waitForTimeout(180);
+  // The address is updated after a short delay, by a timer of the page: one that starts later and takes longer ends after it.
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 180)));
   return page.evaluate((key) => new URLSearchParams(location.hash.slice(1)).get(key), name);
 }

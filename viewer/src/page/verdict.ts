@@ -6,7 +6,7 @@ import * as format from "../ui/format";
 import type { State } from "./state";
 
 export class VerdictBar {
-  readonly element = el("section", { class: "verdict", "aria-label": "Verdict", "data-testid": "verdict" });
+  readonly element = el("section", { class: "verdict", "aria-label": "Verdict", "data-testid": "verdict", "aria-busy": "true" });
 
   constructor(private readonly state: State) {
     state.listen((change) => {
@@ -20,6 +20,7 @@ export class VerdictBar {
     const { deviceKey, deviceName, file } = state;
     const [report, overlays] = await Promise.all([state.source.ask("report", { file }), state.source.ask("overlays", deviceName)]);
     if (deviceKey !== state.deviceKey) return;
+    this.element.setAttribute("aria-busy", "false");
     const verdict = report.verdicts.find(({ device }) => device === state.current.name);
     if (verdict === undefined) return replace(this.element);
     this.draw(verdict, overlays);

@@ -6,7 +6,7 @@ import * as format from "../ui/format";
 import type { State } from "./state";
 
 export class VerdictBar {
-  readonly element = el("section", { class: "verdict", "aria-label": "Verdict", "data-testid": "verdict", "aria-busy": "true" });
+  readonly element = el("section", { class: "verdict", "aria-label": "Verdict", "data-testid": "verdict" });
 
   constructor(private readonly state: State) {
     state.listen((change) => {
@@ -18,9 +18,9 @@ export class VerdictBar {
   private async load(): Promise<void> {
     const { state } = this;
     const { deviceKey, deviceName, file } = state;
-    const [report, overlays] = await Promise.all([state.source.ask("report", { file }), state.source.ask("overlays", deviceName)]);
+    this.element.setAttribute("aria-busy", "true");
+    const [report, overlays] = await Promise.all([state.source.ask("report", { file }), state.source.ask("overlays", deviceName)]).finally(() => this.element.setAttribute("aria-busy", "false"));
     if (deviceKey !== state.deviceKey) return;
-    this.element.setAttribute("aria-busy", "false");
     const verdict = report.verdicts.find(({ device }) => device === state.current.name);
     if (verdict === undefined) return replace(this.element);
     this.draw(verdict, overlays);

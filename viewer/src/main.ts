@@ -161,7 +161,11 @@ class Page {
   }
 
   private nameDevice(): void {
-    if (this.devices !== null) this.devices.value = `${this.state.file}/${this.state.device}`;
+    if (this.devices !== null) {
+      this.devices.value = `${this.state.file}/${this.state.device}`;
+      // Whole, where the list is too narrow for it.
+      this.devices.title = visible(this.devices.selectedOptions[0]?.textContent ?? "");
+    }
     // In every view: what was never measured says so.
     const { kind } = this.state.meta.files[this.state.file]!;
     this.computed.hidden = kind !== "predicted" && kind !== "simulated";

@@ -64,8 +64,7 @@ std::string lifetime_json(const LongDevice::Lifetime& found, const TimelineScale
 
 View::View(std::vector<ViewedRun> runs, std::size_t most_devices) {
   for (ViewedRun& run : runs) {
-    File& file =
-        files_.emplace_back(File{std::move(run), {}, std::make_unique<ReportAnswer>()});
+    File& file = files_.emplace_back(File{std::move(run), {}, std::make_unique<ReportAnswer>()});
     if (file.run.indexed != nullptr) {
       for (const auto& device : file.run.indexed->devices())
         file.devices.push_back({nullptr, device.get(), nullptr});

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 

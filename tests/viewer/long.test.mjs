@@ -61,17 +61,6 @@ describe("a recording that is too long for memory", () => {
     }
   });
 
-  it("refuses a range that is too long to be read, and says what to do instead", async () => {
-    const { events } = (await ask(page, "meta")).files[0].devices[0];
-    for (const question of ["range?file=0&device=0", "range_flame?file=0&device=0&part=survived&by=stack"]) {
-      const { error } = await ask(page, `${question}&from=0&to=${events}`);
-      assert.match(error, new RegExp(`this range has ${events} events; .* select a shorter one, or compare its two ends`), question);
-    }
-    const device = "file=0&device=0";
-    const position = Math.floor(events / 3);
-    assert.deepEqual(await ask(page, `compare?${device}&position=0&file2=0&device2=0&position2=${position}&by=source`), await ask(wholePage, `compare?${device}&position=0&file2=0&device2=0&position2=${position}&by=source`));
-  });
-
   it("draws the timeline and moves the cursor", async () => {
     const canvas = page.locator(".view.timeline canvas");
     assert.equal(await canvas.getAttribute("data-complete"), "true");

@@ -55,9 +55,11 @@ async function open({ files, hash, wait }, colorScheme) {
 }
 
 async function atSize(page, [width, height]) {
-  await page.evaluate(() => document.querySelectorAll("canvas[data-complete]").forEach((canvas) => (canvas.dataset.complete = "")));
-  // A window that has this size already draws nothing again.
+  // A window that has this size already draws nothing again: it gets another one first, and draws that.
   await page.setViewportSize({ width: width - 1, height });
+  await page.waitForFunction((wanted) => innerWidth === wanted, width - 1);
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  await page.evaluate(() => document.querySelectorAll("canvas[data-complete]").forEach((canvas) => (canvas.dataset.complete = "")));
   await page.setViewportSize({ width, height });
   if (await page.evaluate(() => document.querySelector("nav[role=tablist]") !== null)) await settled(page);
   return stillPicture(page);

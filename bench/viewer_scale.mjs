@@ -4,6 +4,8 @@
 // usage: node bench/viewer_scale.mjs RECORDING [--memory-viz MemoryViz.js --d3 FOLDER_WITH_NODE_MODULES]
 //                                              [--json OUT] [--gpumemprof PROGRAM]
 //
+// Ends with each bar of a recording of this length, its figure, and pass or FAIL (exit code 1).
+//
 // "cpu" is the time that the server's thread spent on an answer, as the server itself says; it means
 // something on a busy machine too. A recording longer than a few million events is indexed when it is
 // opened first: that run says how long it took, the next one how long opening takes with the index.
@@ -31,6 +33,9 @@ const command = option("--gpumemprof") === null ? [python, "-m", "gpumemprof"] :
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 const most = (values) => Math.max(...values);
 const nearlyAll = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length * 0.95)];
+/** Bars for a recording of some length: what is measured, the most it may be, and the figure. */
+const bars = [];
+const bar = (what, figure, most, unit) => bars.push({ what, figure, most, unit });
 const ms = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
 function memoryOf(pid, name) {
@@ -128,6 +133,10 @@ async function measureViewer() {
       for (const { level, cpu, wall } of found) console.log(`tile on the axis of ${axis}, level ${level}: cpu ${ms(cpu[0])} first, ${ms(cpu[1])} again; ${ms(wall[0])} and ${ms(wall[1])}`);
     }
     const heap = await page.evaluate(() => performance.memory.usedJSHeapSize / 2 ** 20);
+    figures.events = await page.evaluate(async () => {
+      const meta = await (await fetch(`/api/meta?token=${sessionStorage.getItem("gpumemprof-token")}`)).json();
+      return meta.files[0].devices[0].events;
+    });
     figures.memory = { page_mib: heap, server_mib: memoryOf(child.pid, "VmHWM") };
     console.log(`page: ${heap.toFixed(0)} MiB of JavaScript heap; server ${memoryOf(child.pid, "VmHWM").toFixed(0)} MiB at most`);
   } finally {
@@ -269,6 +278,26 @@ function tileTimes(page) {
   });
 }
 
+/** What the viewer has to reach at this length, on a machine with two cores that has nothing else to do. */
+function judge(events) {
+  const isLong = events > 10_000_000;
+  if (isLong) bar("open, until the first complete drawing", figures.open.seconds + figures.open.first_complete_ms[0] / 1000, 10, "s");
+  else bar("first complete drawing, the slowest of three", most(figures.open.first_complete_ms), 1000, "ms");
+  bar("zoom, 95 % within", figures.zoom.p95_ms, 50, "ms");
+  if (!isLong) {
+    bar("regrouping, the slowest until it is drawn", most(figures.groupings.map(({ took }) => took)), 300, "ms");
+    bar("regrouping, the longest task of the page", most(figures.groupings.map(({ longest }) => longest)), 50, "ms");
+  }
+  bar("single allocations, zoom, 95 % within", figures["singles zoom"].p95_ms, isLong ? 100 : 50, "ms");
+  bar("server's memory at most", figures.memory.server_mib, 1024, "MiB");
+  console.log(`\nbars for ${events.toLocaleString("en")} events:`);
+  for (const { what, figure, most: limit, unit } of bars) {
+    console.log(`${figure <= limit ? "pass" : "FAIL"}  ${what}: ${figure === 0 ? `below ${limit}` : figure.toFixed(figure < 20 ? 1 : 0)} ${unit} (bar ${limit} ${unit})`);
+  }
+  figures.bars = bars.map((one) => ({ ...one, is_met: one.figure <= one.most }));
+  if (bars.some(({ figure, most: limit }) => figure > limit)) process.exitCode = 1;
+}
+
 /** memory_viz as PyTorch's own page uses it, the snapshot served instead of written into the page. */
 async function measureMemoryViz(script, d3Folder) {
   const { build } = require("esbuild");
@@ -329,5 +358,6 @@ add_local_files([{name: "snapshot.pickle", base64}], "Active Memory Timeline");
 figures.file = { path: file, mib: statSync(file).size / 2 ** 20 };
 console.log(`${file}: ${(statSync(file).size / 2 ** 20).toFixed(0)} MiB`);
 await measureViewer();
+judge(figures.events);
 if (option("--memory-viz") !== null) await measureMemoryViz(option("--memory-viz"), option("--d3"));
 if (option("--json") !== null) writeFileSync(option("--json"), `${JSON.stringify(figures, null, 1)}\n`);

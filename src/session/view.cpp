@@ -64,7 +64,7 @@ std::string lifetime_json(const LongDevice::Lifetime& found, const TimelineScale
 
 View::View(std::vector<ViewedRun> runs, std::size_t most_devices) {
   for (ViewedRun& run : runs) {
-    File& file = files_.emplace_back(File{std::move(run), {}});
+    File& file = files_.emplace_back(File{std::move(run), {}, std::make_unique<ReportAnswer>()});
     if (file.run.indexed != nullptr) {
       for (const auto& device : file.run.indexed->devices())
         file.devices.push_back({nullptr, device.get(), nullptr});
@@ -78,7 +78,13 @@ View::View(std::vector<ViewedRun> runs, std::size_t most_devices) {
 
 void View::prepare_in_background() {
   preparing_ = std::jthread([this](const std::stop_token& stop) {
-    for (const File& file : files_) {
+    for (std::size_t number = 0; number < files_.size(); ++number) {
+      const File& file = files_[number];
+      // The bands and the verdict of the first screen come first.
+      if (!file.devices.empty() && file.devices.front().whole != nullptr)
+        static_cast<void>(file.devices.front().whole->grouped(group_bys({number, 0}).front()));
+      if (stop.stop_requested()) return;
+      static_cast<void>(answer_to(view::ReportQuestion{number}));
       for (const Device& device : file.devices) {
         // Of a long run the page itself asks for what it draws first.
         if (device.whole == nullptr) continue;
@@ -223,9 +229,14 @@ Result<std::string> View::answer_to(const view::MetaQuestion& /*question*/) cons
 }
 
 Result<std::string> View::answer_to(const view::ReportQuestion& question) const {
-  constexpr std::size_t kStacksShown = 200;
   if (question.file >= files_.size()) return not_there("there is no such file");
-  const ViewedRun& run = files_[question.file].run;
+  const File& file = files_[question.file];
+  std::call_once(file.report->is_made, [&] { file.report->made = make_report(file.run); });
+  return *file.report->made;
+}
+
+Result<std::string> View::make_report(const ViewedRun& run) {
+  constexpr std::size_t kStacksShown = 200;
   Result<Overview> overview =
       run.whole != nullptr ? run.whole->overview() : Result<Overview>(run.indexed->overview());
   if (!overview) return overview.error();

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,10 +84,17 @@ class View {
     const LongDevice* indexed = nullptr;
     std::unique_ptr<DeviceAdvice> advice = nullptr;  // of a whole one
   };
+  // Made once: it takes longer than any other first answer.
+  struct ReportAnswer {
+    std::once_flag is_made;
+    std::optional<Result<std::string>> made;
+  };
   struct File {
     ViewedRun run;
     std::vector<Device> devices;
+    std::unique_ptr<ReportAnswer> report;
   };
+  [[nodiscard]] static Result<std::string> make_report(const ViewedRun& run);
   [[nodiscard]] Result<std::string> answer_to(const view::MetaQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::ReportQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::GroupsQuestion& question) const;

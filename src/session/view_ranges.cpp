@@ -1,4 +1,6 @@
 // What the page asks about a range of a device, and about its pool under other settings.
+#include <string>
+
 #include "analysis/range/range_changes.h"
 #include "analysis/range/singles.h"
 #include "session/view.h"
@@ -18,7 +20,13 @@ Result<ViewedPart> View::part_between(DeviceName name, Position from, Position t
   if (const Status exists = check(name); !exists) return exists.error();
   if (from > to || to >= scale(name).positions)
     return Error{ErrorCode::usage, "there is no such range", "", "load the page again"};
-  return part_over(name, from, to + 1);
+  Result<ViewedPart> part = part_over(name, from, to + 1);
+  if (part || part.error().code != ErrorCode::usage || find(name).indexed == nullptr) return part;
+  return Error{ErrorCode::usage,
+               "this range has " + std::to_string(to - from) +
+                   " events; of a long recording at most " +
+                   std::to_string(LongDevice::kMostListedEvents) + " are read for a range",
+               "", "select a shorter one, or compare its two ends in Compare"};
 }
 
 Result<std::string> View::answer_to(const view::SinglesQuestion& question) const {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { complete, expectExact, inHash, showView, snapshot } from "./support.mjs";
+import { complete, expectExact, inHash, showView, snapshot, written } from "./support.mjs";
 import { suite, until } from "./suite.mjs";
 
 const { on } = suite();
@@ -25,13 +25,12 @@ const settings = (page) =>
   }));
 
 async function survives(page) {
-  await page.waitForTimeout(250);
+  await written(page);
   const before = await settings(page);
   await page.reload();
   await complete(page);
   await page.waitForFunction((wanted) => document.querySelector("nav [aria-selected=true]")?.dataset.view === wanted, before.view);
-  await page.waitForTimeout(350);
-  // On a busy machine some parts are drawn later.
+  // Some parts are drawn later than others.
   for (let round = 0; round < 100 && !isDeepStrictEqual(await settings(page), before); round++) await page.waitForTimeout(100);
   assert.deepEqual(await settings(page), before);
   return before;
@@ -84,11 +83,11 @@ describe("Back and Forward", () => {
   it("move through what was shown", () =>
     on(training, "", async (page) => {
       await showView(page, "flame");
-      await page.waitForTimeout(200);
+      await written(page);
       await showView(page, "allocations");
-      await page.waitForTimeout(200);
+      await written(page);
       await page.getByRole("button", { name: "Live at the cursor" }).click();
-      await page.waitForTimeout(200);
+      await written(page);
       await page.goBack();
       await until(page, () => document.querySelector(".allocations [aria-pressed=true]")?.dataset.value === "all");
       await page.goBack();
@@ -101,8 +100,10 @@ describe("Back and Forward", () => {
 
   it("take a turn of the wheel as one step", () =>
     on(training, "", async (page) => {
-      await page.mouse.move(600, 400);
-      for (let turn = 0; turn < 10; turn++) await page.mouse.wheel(0, -200);
+      // Turns that follow each other at once, however busy the machine is.
+      await page.locator(".view.timeline canvas").evaluate((canvas) => {
+        for (let turn = 0; turn < 10; turn++) canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, clientX: 600, clientY: 400, bubbles: true, cancelable: true }));
+      });
       await complete(page);
       assert.ok(Number(await inHash(page, "to")) < 1);
       await page.goBack();

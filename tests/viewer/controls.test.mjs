@@ -1,7 +1,7 @@
 // The page with a keyboard, on narrow screens, and with large amounts of data.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { complete, showView, snapshot } from "./support.mjs";
+import { complete, settled, showView, snapshot } from "./support.mjs";
 import { training } from "./recordings.mjs";
 import { suite, until } from "./suite.mjs";
 
@@ -74,7 +74,7 @@ describe("a narrow screen", () => {
         async (page) => {
           for (const view of ["timeline", "flame", "segments", "allocations", "summary", "compare"]) {
             await showView(page, view);
-            await page.waitForTimeout(80);
+            await settled(page);
             const outside = await page.evaluate(() =>
               [...document.querySelectorAll("header button, header select, header input, .bar button, .bar select")]
                 .filter((control) => control.offsetParent !== null)
@@ -154,7 +154,7 @@ describe("the search", () => {
     await page.getByRole("searchbox").fill(words);
     await page.waitForFunction((text) => new URLSearchParams(location.hash.slice(1)).get("search") === text, words);
     await until(page, () => document.querySelector("[data-testid=table-facts]").dataset.query?.length > 0);
-    await page.waitForTimeout(200);
+    await settled(page);
     return Number(await facts(page, "matches"));
   };
 

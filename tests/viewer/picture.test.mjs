@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { complete, exact, expectExact, gpumemprof, inHash, report, root, snapshot } from "./support.mjs";
+import { complete, exact, expectExact, gpumemprof, inHash, report, root, settled, snapshot } from "./support.mjs";
 import { training } from "./recordings.mjs";
 import { asked, suite, until } from "./suite.mjs";
 
@@ -83,8 +83,7 @@ describe("every allocation", () => {
       for (const colour of ["module", "line", "stream", "age"]) {
         await page.getByLabel("Colour by").selectOption(colour);
         await until(page, (value) => location.hash.includes(`colour=${value}`), colour);
-        await complete(page);
-        await page.waitForTimeout(150);
+        await settled(page);
         seen.add(await pixels(page));
         assert.equal(await data(page, "drawn-bytes"), figures.peak.allocated_bytes, colour);
       }

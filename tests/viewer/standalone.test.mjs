@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { load } from "./sources.mjs";
-import { complete, expectExact, folder, gpumemprof, showView, snapshot } from "./support.mjs";
+import { clickTimeline, exact, expectExact, folder, gpumemprof, showView, snapshot } from "./support.mjs";
 import { tagged, training } from "./recordings.mjs";
 import { asked, suite, until } from "./suite.mjs";
 
@@ -195,8 +195,8 @@ describe("a file with the whole history", () => {
     const file = snapshot("gpt2_b4_fp32_adamw");
     await withPage(standaloneFile(file, "any"), async (page) => {
       assert.equal(await page.locator(".notes").textContent(), "");
-      await page.mouse.click(333, 500);
-      await until(page, () => document.querySelectorAll(".groups li[data-bytes]").length > 3);
+      await clickTimeline(page, 333, 500);
+      assert.ok((await page.locator(".groups li[data-bytes]").count()) > 3);
       const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));
       const shown = async () => page.locator(".groups li").evaluateAll((rows) => rows.map((row) => row.dataset.bytes));
       assert.ok((await shown()).every((bytes) => bytes !== ""));
@@ -275,15 +275,10 @@ describe("a file without the whole history", () => {
       assert.match(await page.locator(".notes").textContent(), /segment maps of cuda:0, except at [0-9]+ moments/);
       const clicks = [[200, 0.16], [500, 0.5], [800, 0.83]];
       for (const [x] of clicks) {
-        await page.mouse.click(x, 600);
-        await complete(page);
-        // The legend and the panel may be drawn at different times.
-        await until(page, () => {
-          const rows = [...document.querySelectorAll(".groups li")].map((row) => row.dataset.bytes);
-          const total = rows.reduce((sum, bytes) => sum + Number(bytes), 0);
-          const shown = document.querySelector("[data-testid=cursor-allocated]")?.dataset.bytes;
-          return rows.length > 0 && rows.every((bytes) => bytes !== "") && shown === String(total);
-        });
+        await clickTimeline(page, x, 600);
+        const rows = await page.locator(".groups li").evaluateAll((all) => all.map((row) => row.dataset.bytes));
+        assert.ok(rows.length > 0 && rows.every((bytes) => bytes !== ""), rows.join());
+        assert.equal(rows.reduce((sum, bytes) => sum + Number(bytes), 0), await exact(page, "cursor-allocated"));
         // Within a pixel of where the click was.
         const share = (x - 66) / (960 - 66 - 12);
         const at = Number(await page.getByTestId("cursor-where").getAttribute("data-position"));

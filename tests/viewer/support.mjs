@@ -14,8 +14,10 @@ export const folder = mkdtempSync(join(tmpdir(), "gpumemprof-viewer-"));
 export const snapshot = (name) => join(root, "tests/data/snapshots", `${name}.pickle.gz`);
 const python = process.env.GPUMEMPROF_PYTHON ?? "python3";
 
+/** A browser with further arguments; the first may be options of Playwright. */
 export async function openBrowser(...more) {
-  return chromium.launch({ executablePath: process.env.GPUMEMPROF_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", ...more] });
+  const [options, args] = typeof more[0] === "object" ? [more[0], more.slice(1)] : [{}, more];
+  return chromium.launch({ executablePath: process.env.GPUMEMPROF_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", ...args], ...options });
 }
 
 /** The output of `gpumemprof`. */
@@ -67,18 +69,39 @@ export async function openPage(browser, url, options = {}) {
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("request", (request) => page.asked.push(request.url()));
+  await slowDown(page);
   await page.goto(url);
-  await complete(page);
+  await settled(page);
   return page;
 }
 
-/** Waits until the visible timeline is drawn from its own level of detail. */
+/** GPUMEMPROF_THROTTLE=6: pages compute six times slower, as on a machine with other work; no test may notice. */
+async function slowDown(page) {
+  const rate = Number(process.env.GPUMEMPROF_THROTTLE ?? 1);
+  if (rate > 1) await (await page.context().newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate });
+}
+
+/** Waits until the visible timeline is drawn from its own level of detail; one that was never drawn says nothing of it. */
 export async function complete(page) {
-  await page.waitForFunction(() =>
-    [...document.querySelectorAll(".timeline canvas, .strip canvas, .view.summary")].some(
-      (shown) => shown.offsetParent !== null && (shown.dataset.complete ?? "true") === "true",
-    ),
-  );
+  await page.waitForFunction(() => {
+    const isSeen = (element) => element.offsetParent !== null;
+    const drawings = [...document.querySelectorAll(".timeline canvas, .strip canvas")].filter(isSeen);
+    if (drawings.length > 0) return drawings.every((drawing) => drawing.dataset.complete === "true");
+    return [...document.querySelectorAll(".view.summary")].some((summary) => isSeen(summary) && summary.childElementCount > 0);
+  });
+}
+
+/** Waits until a drawing is complete, and everything beside it is about the same moment: what is waited for says so. */
+export async function settled(page) {
+  await complete(page);
+  await page.waitForFunction(() => [...document.querySelectorAll("[aria-busy=true]")].every((busy) => busy.offsetParent === null));
+}
+
+/** A click on the timeline, once there is something to click at; then waits until all of the page shows the new moment. */
+export async function clickTimeline(page, x, y) {
+  await settled(page);
+  await page.mouse.click(x, y);
+  await settled(page);
 }
 
 export async function showView(page, name) {
@@ -96,15 +119,15 @@ export async function expectExact(page, id, wanted, name = "bytes") {
   await page.waitForFunction(
     ([test, attribute, value]) => document.querySelector(`[data-testid=${test}]`)?.getAttribute(`data-${attribute}`) === String(value),
     [id, name, wanted],
-    { timeout: 5000 },
   ).catch(async () => {
     throw new Error(`${id} is ${await exact(page, id, name)}, not ${wanted}`);
   });
 }
 
 export const hash = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)));
+/** Waits until the address says what is shown: a timer of the page writes it; one that starts later and takes longer ends after it. */
+export const written = (page) => page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 200)));
 export async function inHash(page, name) {
-  // The address is updated after a short delay.
-  await page.waitForTimeout(180);
+  await written(page);
   return page.evaluate((key) => new URLSearchParams(location.hash.slice(1)).get(key), name);
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
-import { complete, exact, expectExact, folder, gpumemprof, inHash, openBrowser, openPage, report, runPython, serve, showView, snapshot, stopAll } from "./support.mjs";
+import { complete, exact, expectExact, folder, gpumemprof, inHash, openBrowser, openPage, report, runPython, serve, settled, showView, snapshot, stopAll } from "./support.mjs";
 
 const training = snapshot("gpt2_b4_fp32_adamw");
 let browser;
@@ -227,7 +227,7 @@ describe("the table", () => {
       const matches = async (words) => {
         await page.getByRole("searchbox").fill(words);
         await page.waitForFunction((text) => new URLSearchParams(location.hash.slice(1)).get("search") === text, words);
-        await page.waitForTimeout(150);
+        await settled(page);
         return Number(await facts.getAttribute("data-matches"));
       };
       const adam = await matches("adam");

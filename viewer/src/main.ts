@@ -161,7 +161,11 @@ class Page {
   }
 
   private nameDevice(): void {
-    if (this.devices !== null) this.devices.value = `${this.state.file}/${this.state.device}`;
+    if (this.devices !== null) {
+      this.devices.value = `${this.state.file}/${this.state.device}`;
+      // Whole, where the list is too narrow for it.
+      this.devices.title = visible(this.devices.selectedOptions[0]?.textContent ?? "");
+    }
     // In every view: what was never measured says so.
     const { kind } = this.state.meta.files[this.state.file]!;
     this.computed.hidden = kind !== "predicted" && kind !== "simulated";
@@ -240,6 +244,12 @@ function followRecordings(server: ServerSource, source: CachedSource, page: Page
   });
 }
 
+/** What every first screen shows is asked for while its axis is still being chosen. */
+function askAhead(source: Source, { files }: Meta): void {
+  const file = files.findIndex(({ devices }) => devices.length > 0);
+  for (const question of ["overlays", "report"] as const) void source.ask(question, { file, device: 0 }).catch(() => undefined);
+}
+
 /** Waits for the first event of a program that has just been started. */
 async function firstMeta(server: ServerSource | null, source: CachedSource, root: HTMLElement): Promise<Meta> {
   for (;;) {
@@ -260,9 +270,14 @@ async function open(): Promise<void> {
     const embedded = await openEmbedded();
     const server = embedded === null ? new ServerSource() : null;
     const source = new CachedSource(embedded ?? server!);
-    const state = await server?.state();
-    if (server !== null) server.generation = state!.generation;
+    // Asked for together: of a recording that does not grow, there is one generation.
+    const [state] = await Promise.all([server?.state(), source.ask("meta", {})]);
+    if (server !== null && server.generation !== state!.generation) {
+      server.generation = state!.generation;
+      source.forget();
+    }
     const meta = await firstMeta(server, source, root);
+    askAhead(source, meta);
     document.title = visible(`${meta.files.map((file) => file.name).join(" and ")} – gpumemprof`);
     installTooltip();
     const page = new Page(source, meta, await usualAxis(source, meta), root);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { training } from "../recordings.mjs";
-import { exact, expectExact, gpumemprof, inHash, report, snapshot } from "../support.mjs";
+import { exact, expectExact, gpumemprof, inHash, report, settled, snapshot } from "../support.mjs";
 import { suite, until } from "../suite.mjs";
 
 const { on } = suite();
@@ -26,6 +26,24 @@ test("a run that did not fail says its peak, in the words of gpumemprof report",
     assert.equal(await page.locator("[data-way=failure]").count(), 0);
     assert.equal(await page.locator("[data-way=growth]").count(), 0);
   }));
+
+// A step is a fraction of a millisecond; between two of them the program waits.
+for (const [pause, axis] of [[0, "time"], [1_000_000, "events"]]) {
+  test(`a run that pauses for ${pause / 1e6} s between its steps is first shown by ${axis}, so that every step has room`, () =>
+    on(training(`pauses-${pause}`, { steps: 20, pause_us: pause }), "", async (page) => {
+      assert.equal(await page.getByRole("button", { name: /^Axis: / }).textContent(), `Axis: ${axis}`);
+      const { merged, boxes } = await page.locator(".view.timeline canvas").evaluate(({ dataset }) => dataset);
+      assert.equal(Number(merged), 0);
+      assert.ok(Number(boxes) >= 20, boxes);
+      // By time each step of such a run has less than a pixel.
+      if (pause === 0) return;
+      await page.keyboard.press("t");
+      await until(page, () => location.hash.includes("axis=time"));
+      await settled(page);
+      const narrow = await page.locator(".view.timeline canvas").evaluate(({ dataset }) => dataset);
+      assert.ok(Number(narrow.merged) > 0 || Number(narrow.boxes) < Number(boxes), JSON.stringify(narrow));
+    }));
+}
 
 test("the failure: the cursor goes to the request that failed, in view", () =>
   on(failed, "", async (page) => {

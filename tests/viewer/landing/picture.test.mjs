@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { complete, snapshot } from "../support.mjs";
+import { settled, snapshot } from "../support.mjs";
 import { suite } from "../suite.mjs";
 
 const { on } = suite();
@@ -16,8 +16,7 @@ async function saved(page, kind) {
 for (const view of ["timeline", "flame", "segments", "allocations", "summary", "compare", "steps", "whatif"]) {
   test(`${view}: a PNG of what is shown, and an SVG with its text`, () =>
     on(file, `#view=${view}`, async (page) => {
-      await complete(page);
-      await page.waitForTimeout(150);
+      await settled(page);
       const box = await page.locator("main").boundingBox();
       const png = await saved(page, "png");
       assert.equal(png.name, `gpumemprof-${view}.png`);

@@ -36,6 +36,7 @@ export class Panel {
   /** What is drawn when every band is one allocation. */
   bandsSummary = "";
   private streams: string[] = [];
+  private updates = 0;
 
   constructor(private readonly state: State) {
     this.element.append(this.moment, new RangePanel(state).element, this.legend, this.selection);
@@ -49,6 +50,17 @@ export class Panel {
 
   private async update(isSelection: boolean): Promise<void> {
     if (isSelection) return this.showSelection();
+    // Until the answers are here, the panel still shows the moment before: that is said.
+    const update = ++this.updates;
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      await this.showCursor();
+    } finally {
+      if (update === this.updates) this.element.setAttribute("aria-busy", "false");
+    }
+  }
+
+  private async showCursor(): Promise<void> {
     const { source, deviceName, deviceKey, cursor, knownBy } = this.state;
     const [moment, groups] = await Promise.all([
       source.ask("moment", { ...deviceName, position: cursor }),

@@ -18,7 +18,8 @@ export class VerdictBar {
   private async load(): Promise<void> {
     const { state } = this;
     const { deviceKey, deviceName, file } = state;
-    const [report, overlays] = await Promise.all([state.source.ask("report", { file }), state.source.ask("overlays", deviceName)]);
+    this.element.setAttribute("aria-busy", "true");
+    const [report, overlays] = await Promise.all([state.source.ask("report", { file }), state.source.ask("overlays", deviceName)]).finally(() => this.element.setAttribute("aria-busy", "false"));
     if (deviceKey !== state.deviceKey) return;
     const verdict = report.verdicts.find(({ device }) => device === state.current.name);
     if (verdict === undefined) return replace(this.element);

@@ -120,8 +120,12 @@ export class SegmentsView {
       el("span", { class: "spacer" }),
       el("span", { class: "key" }, el("i", { class: "swatch free" }), "free"),
       el("span", { class: "key" }, el("i", { class: "swatch pin" }), "pins its segment"),
-      el("button", { type: "button", title: "Zoom out", "aria-label": "Zoom out", onclick: () => this.setZoom(state.segmentZoom / 2) }, "−"),
-      el("button", { type: "button", title: "Zoom in", "aria-label": "Zoom in", onclick: () => this.setZoom(state.segmentZoom * 2) }, "+"),
+      el(
+        "span",
+        { class: "segmented", role: "group", "aria-label": "Zoom" },
+        el("button", { type: "button", title: "Zoom out", "aria-label": "Zoom out", onclick: () => this.setZoom(state.segmentZoom / 2) }, "−"),
+        el("button", { type: "button", title: "Zoom in", "aria-label": "Zoom in", onclick: () => this.setZoom(state.segmentZoom * 2) }, "+"),
+      ),
     );
   }
 

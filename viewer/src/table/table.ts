@@ -146,6 +146,7 @@ export class TableView {
     this.drawMeaning(search);
     if (query === this.query) return this.schedule();
     this.query = query;
+    this.facts.setAttribute("aria-busy", "true");
     this.pages.clear();
     this.scroll.toTop();
     this.ask(0);
@@ -191,6 +192,7 @@ export class TableView {
     void this.state.source.ask("allocations", { ...asked, offset: page * PAGE, limit: PAGE }).then((rows) => {
       if (query !== this.query) return;
       this.pages.set(page, rows);
+      this.facts.setAttribute("aria-busy", "false");
       this.matches = rows.matches;
       this.scroll.setCount(rows.matches);
       this.facts.textContent = `${format.counted(rows.matches, "allocation")}${this.state.search.trim() === "" ? "" : rows.matches === 1 ? " matches" : " match"}, ${format.bytes(rows.matching_bytes)} in total`;
@@ -201,6 +203,7 @@ export class TableView {
       this.schedule();
     }, (error: Error) => {
       if (query !== this.query) return;
+      this.facts.setAttribute("aria-busy", "false");
       this.matches = 0;
       this.scroll.setCount(0);
       this.scroll.show([]);

@@ -122,7 +122,11 @@ export class Singles {
     this.bands = [];
     const rounding = by === "source" ? groups.findIndex(({ label }) => label === "rounding") : -1;
     const undivided = groups.findIndex((group) => group.is_undivided === true);
-    const left = groups.map((_, group) => Float64Array.from(columns, ({ tile, bucket }) => tile.groups[group]?.[bucket] ?? 0));
+    const left = groups.map((_, group) => {
+      const held = new Float64Array(columns.length);
+      for (let at = 0; at < held.length; at++) held[at] = columns[at]!.tile.groups[group]?.[columns[at]!.bucket] ?? 0;
+      return held;
+    });
     const { answer, state } = this;
     if (answer !== null) this.place(answer, columns, plot, theme, groups.map(({ is_rest }) => is_rest));
     for (const band of this.bands) {
@@ -145,7 +149,8 @@ export class Singles {
 
   private place(answer: SinglesAnswer, columns: Column[], plot: Plot, theme: Theme, isRest: boolean[]): void {
     const { state } = this;
-    const positions = Float64Array.from(columns, ({ position }) => position);
+    const positions = new Float64Array(columns.length);
+    for (let at = 0; at < positions.length; at++) positions[at] = columns[at]!.position;
     for (let index = 0; index < answer.row.length; index++) {
       const size = answer.size[index]!;
       if (plot.height(size) < LEAST_HEIGHT / 2) continue;

@@ -4,6 +4,7 @@
 import { fitted } from "../ui/dom";
 import * as format from "../ui/format";
 import { inkOn, packed, type Theme } from "../ui/palette";
+import { vectorsOf } from "../ui/vectors";
 import type { Column } from "./columns";
 import type { Plot } from "./plot";
 import type { SingleBand, Singles } from "./singles";
@@ -28,7 +29,13 @@ class Raster {
 
   fill(x0: number, x1: number, y0: number, y1: number, color: number): void {
     const { pixels, width } = this;
-    for (let y = Math.max(0, y0); y < Math.min(this.height, y1); y++) pixels.fill(color, y * width + x0, y * width + x1);
+    const [first, past] = [Math.max(0, y0) * width, Math.min(this.height, y1) * width];
+    if (x1 - x0 > NARROW) {
+      for (let row = first; row < past; row += width) pixels.fill(color, row + x0, row + x1);
+      return;
+    }
+    // Most columns are a pixel wide: a call for each row would take several times as long.
+    for (let row = first; row < past; row += width) for (let x = row + x0; x < row + x1; x++) pixels[x] = color;
   }
 
   drawOn(context: CanvasRenderingContext2D, x: number, y: number, width: number, height: number): void {
@@ -38,6 +45,7 @@ class Raster {
   }
 }
 
+const NARROW = 8;
 const raster = new Raster();
 const FAINT = 0.25;
 
@@ -55,6 +63,7 @@ export function drawSingles(context: CanvasRenderingContext2D, theme: Theme, plo
   const scale = window.devicePixelRatio || 1;
   const [width, height] = [Math.ceil(plot.width * scale), Math.ceil((plot.base - plot.top) * scale)];
   if (width < 1 || height < 1) return;
+  if (vectorsOf(context) !== null) return drawAsShapes(context, plot, columns, singles);
   raster.begin(width, height);
   const edges = edgesOf(columns, plot, scale, width);
   const pixelsPerByte = height / plot.mostBytes;
@@ -92,6 +101,43 @@ export function drawSingles(context: CanvasRenderingContext2D, theme: Theme, plo
   raster.drawOn(context, plot.left, plot.top, width / scale, height / scale);
   drawLabels(context, plot, columns, singles);
   plot.surface.canvas.dataset["drawnBytes"] = String(Math.max(...top));
+}
+
+/** For a file: an outline for each band. */
+function drawAsShapes(context: CanvasRenderingContext2D, plot: Plot, columns: Column[], singles: Singles): void {
+  const { highlighted, colour, knownBy } = plot.state;
+  const top = new Float64Array(columns.length);
+  const outlined = (first: number, past: number, bytes: (at: number) => number) => {
+    const [upper, lower]: [number, number][][] = [[], []];
+    for (let at = first; at < past; at++) {
+      const [x0, x1] = [plot.x(columns[at]!.from), plot.x(columns[at]!.to)];
+      const low = plot.y(top[at]!);
+      top[at]! += bytes(at);
+      for (const [points, y] of [[upper, plot.y(top[at]!)], [lower, low]] as const) {
+        // A stretch at one height is one line.
+        if (points!.length > 1 && points![points!.length - 1]![1] === y) points![points!.length - 1]![0] = x1;
+        else points!.push([x0, y], [x1, y]);
+      }
+    }
+    context.beginPath();
+    for (const [x, y] of [...upper!, ...lower!.reverse()]) context.lineTo(x, y);
+    context.closePath();
+    context.fill();
+  };
+  const paint = (color: string, group: number) => {
+    context.fillStyle = color;
+    context.globalAlpha = highlighted !== null && colour === knownBy && highlighted !== group ? FAINT : 1;
+  };
+  for (const band of singles.bands) {
+    paint(band.color, band.group);
+    outlined(band.first, band.past, () => band.size);
+  }
+  for (const rest of singles.rest) {
+    paint(rest.color, rest.group);
+    outlined(0, columns.length, (at) => rest.bytes[at]!);
+  }
+  context.globalAlpha = 1;
+  drawLabels(context, plot, columns, singles);
 }
 
 /** The pinned one stands out. */

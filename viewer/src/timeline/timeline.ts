@@ -45,7 +45,7 @@ export class Timeline {
   onSingles: (() => void) | null = null;
 
   constructor(private readonly state: State, parent: HTMLElement, private readonly isSmall: boolean) {
-    this.surface = new Surface(parent, isSmall ? "Live memory over time, small" : "Live memory over time; arrow keys move the cursor, W and S zoom", () => this.schedule());
+    this.surface = new Surface(parent, isSmall ? "Live memory over time, small" : "Live memory over time; arrow keys move the cursor, W and S zoom", () => this.schedule(), () => this.draw());
     this.plot = new Plot(state, this.surface, isSmall);
     this.tiles = new Tiles(state, () => this.schedule());
     this.lanes = new SpanLanes(this.plot, () => this.schedule());

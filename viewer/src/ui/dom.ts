@@ -1,6 +1,7 @@
 // Elements built by hand. Text from a recording only ever becomes a text node.
 
 import { visible } from "./format";
+import { asContext, VectorContext } from "./vectors";
 
 type Child = Node | string | null;
 type Attributes = Record<string, string | number | boolean | ((event: never) => void)>;
@@ -85,7 +86,12 @@ export class Surface {
   width = 0;
   height = 0;
 
-  constructor(parent: HTMLElement, label: string, redraw: () => void) {
+  private static readonly all = new WeakMap<Element, Surface>();
+  private vectors: VectorContext | null = null;
+
+  /** `redraw` may wait for the next frame; `drawNow` does not. */
+  constructor(parent: HTMLElement, label: string, redraw: () => void, private readonly drawNow: () => void = redraw) {
+    Surface.all.set(this.canvas, this);
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", label);
     this.canvas.tabIndex = 0;
@@ -93,8 +99,22 @@ export class Surface {
     new ResizeObserver(() => redraw()).observe(parent);
   }
 
+  /** What a canvas shows, as shapes; null: it is no drawing of ours. */
+  static vectorsOf(canvas: HTMLCanvasElement): VectorContext | null {
+    const surface = Surface.all.get(canvas);
+    if (surface === undefined) return null;
+    const vectors = (surface.vectors = new VectorContext(surface.width, surface.height));
+    try {
+      surface.drawNow();
+    } finally {
+      surface.vectors = null;
+    }
+    return vectors;
+  }
+
   /** The context, in units of CSS pixels, cleared. */
   begin(height?: number): CanvasRenderingContext2D {
+    if (this.vectors !== null) return asContext(this.vectors);
     const parent = this.canvas.parentElement!;
     const scale = window.devicePixelRatio || 1;
     this.width = Math.max(1, parent.clientWidth);

@@ -1,6 +1,8 @@
 // Colours of groups, for light and dark, and what distinguishes groups without colour: a number in
 // each band and legend row, and stripes on every second group.
 
+import { vectorsOf } from "./vectors";
+
 export interface Theme {
   isDark: boolean;
   text: string;
@@ -49,6 +51,8 @@ const stripes = new Map<string, CanvasPattern>();
 
 /** A colour with diagonal stripes on it. */
 export function striped(context: CanvasRenderingContext2D, color: string, over: string, step = 7): CanvasPattern | string {
+  const vectors = vectorsOf(context);
+  if (vectors !== null) return vectors.stripes(color, over, step);
   const key = `${color} ${over} ${step}`;
   const known = stripes.get(key);
   if (known) return known;

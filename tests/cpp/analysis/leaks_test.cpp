@@ -214,7 +214,7 @@ TEST(Leaks, growth_outside_of_the_pool_is_its_own_verdict) {
   const auto grow = [](DeviceFloor& floor, std::size_t index) {
     if (index % 4 == 3) floor.outside_bytes = kGiB + index * 10 * kMiB;
   };
-  for (const std::size_t steps : {31, 32, 33, 34})
+  for (const std::size_t steps : {31UL, 32UL, 33UL, 34UL})
     EXPECT_EQ(decide(table_of(steps, grow), {}).verdict, LeakVerdict::outside_pool);
   EXPECT_EQ(decide(table_of(3, grow), {}).outside_bytes_per_floor, 0);
   const auto libraries = [](DeviceFloor& floor, std::size_t index) {

@@ -88,8 +88,7 @@ def write_beside(recording: str) -> None:
 def follow(recording: str, process: int, seconds: float) -> None:
     """In the other process: a summary now, then again and again until `process` has ended."""
     os.closerange(3, _MOST_FILES)  # Where the kernel could not do that before.
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
+    _yield_to_training()
     waits_for_end = _end_of(process)
     has_ended = False
     while not has_ended and Path(recording).exists():
@@ -98,6 +97,12 @@ def follow(recording: str, process: int, seconds: float) -> None:
     # What it wrote last is in the file by now.
     if has_ended:
         _look(recording, is_running=False)
+
+
+def _yield_to_training() -> None:
+    """Once: one that yields more gets next to nothing where all processors are busy."""
+    with contextlib.suppress(OSError):
+        os.nice(max(0, _NICENESS - os.nice(0)))
 
 
 def _end_of(process: int) -> Callable[[float], bool]:
@@ -163,8 +168,7 @@ def _age(head: dict[str, object]) -> tuple[int, int]:
 
 def main(recording: str, is_running: bool = False) -> None:
     """In the other process."""
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
+    _yield_to_training()
     text = _core.rank_summary(os.fsencode(recording), is_running)
     head = json.loads(text.partition(b"\n")[0])
     if not head["devices"]:

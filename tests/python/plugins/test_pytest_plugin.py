@@ -261,3 +261,23 @@ def test_the_fixture_is_a_profiler(tmp_path):
 
 def test_the_page_prints_what_it_says(tmp_path):
     assert run_page(ROOT / "docs" / "integrations" / "pytest.md", tmp_path) == 2
+
+
+def test_our_modules_are_imported_as_they_are_and_those_of_the_suite_are_not(
+    tmp_path: Path,
+) -> None:
+    suite = """
+    import pytest, sys
+
+    @pytest.mark.limit_gpu_memory("2 MiB")
+    def test_loaders():
+        plugin = sys.modules["gpumemprof.integrations.testing.plugin"]
+        print("ours:", type(plugin.__loader__).__name__)
+        print("suite:", type(sys.modules[__name__].__loader__).__name__)
+        import imported_late
+    """
+    (tmp_path / "imported_late.py").write_text("")
+    code, output = run_suite(tmp_path, suite, "-s")
+    assert code == 0, output
+    assert "ours: SourceFileLoader" in output
+    assert "suite: AssertionRewritingHook" in output

@@ -1,11 +1,11 @@
 // compare_reports FILE|FOLDER...: the report through an index against that of the recording read
 // whole, figure by figure, the verdict about leaks included.
 //
-// Each recording is linked into a temporary folder, so that its index lies there. A snapshot, whose
-// start is only known from its end, has no index: it is written first as a recorder would have
-// written the same run. Whether other settings would have saved a
-// run that failed is proven by a simulation of the whole run, which reports of such a run read
-// whole: those verdicts are left out. Ends with 1 if a figure differs.
+// A folder of chapters is one recording. Each recording is linked into a temporary folder, so that
+// its index lies there. A snapshot, whose start is only known from its end, has no index: it is
+// written first as a recorder would have written the same run. Whether other settings would have
+// saved a run that failed is proven by a simulation of the whole run, which reports of such a run
+// read whole: those verdicts are left out. Ends with 1 if a figure differs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,6 +20,7 @@
 #include "report/json/overview_json.h"
 #include "report/leaks/leaks_json.h"
 #include "session/recording.h"
+#include "trace/chapters/chapter_folder.h"
 #include "trace/writer.h"
 #include "windows/flushed_run.h"
 #include "windows/windowed_run.h"
@@ -76,8 +77,8 @@ Result<json> of_index(const std::string& path, const WindowSizes& sizes) {
       [&](EventSink& sink) -> Status {
         const Result<std::unique_ptr<EventSource>> source = open_source(path, {});
         if (!source) return source.error();
-        auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
-        return maker && reader != nullptr ? maker->deliver(*reader, sink)
+        auto* const placed = dynamic_cast<PlacedSource*>(source.value().get());
+        return maker && placed != nullptr ? maker->deliver(*placed, sink)
                                           : source.value()->deliver(sink);
       },
       sizes);
@@ -199,7 +200,7 @@ int compare_command(int argc, const char* const* argv) {
   Comparison comparison(sizes);
   for (const std::string& path : paths) {
     std::vector<fs::path> files = {path};
-    if (fs::is_directory(path)) {
+    if (fs::is_directory(path) && !list_chapters(path)) {
       files.clear();
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
         const std::string name = entry.path().filename().string();

@@ -1,6 +1,6 @@
 """How exact predictions are: `gpumemprof estimate` of whole programs against a GPU's counters.
 
-usage: python bench/estimate_accuracy.py [--set open|blind|...|blind_seven|all]
+usage: python bench/estimate_accuracy.py [--set open|blind|...|blind_nine|all]
                                          [--only NAME...]
                                          [--save FILE | --predictions FILE] [--markdown]
 

@@ -132,6 +132,8 @@ async function measureViewer() {
       figures[`tiles ${axis}`] = found;
       for (const { level, cpu, wall } of found) console.log(`tile on the axis of ${axis}, level ${level}: cpu ${ms(cpu[0])} first, ${ms(cpu[1])} again; ${ms(wall[0])} and ${ms(wall[1])}`);
     }
+    await measureRanges(page, child.pid);
+    await measureWhatIf(page, child.pid);
     const heap = await page.evaluate(() => performance.memory.usedJSHeapSize / 2 ** 20);
     figures.events = await page.evaluate(async () => {
       const meta = await (await fetch(`/api/meta?token=${sessionStorage.getItem("gpumemprof-token")}`)).json();
@@ -187,6 +189,64 @@ async function measureGroupings(page) {
     (figures.groupings ??= []).push({ by, cpu, ...found });
     console.log(`grouping by ${by}: drawn after ${ms(found.took)}, cpu of the page ${ms(cpu)}; longest task of the page ${found.longest === 0 ? "below 50 ms" : ms(found.longest)}`);
   }
+}
+
+const LONGEST_RANGE_MS = 60_000;
+
+/** Ranges of growing length: until the page says something of it, until it says what survived, and until it says all; longer ones are stopped. */
+async function measureRanges(page, pid) {
+  await page.keyboard.press("0");
+  await complete(page);
+  const events = Number(await page.locator(".view.timeline canvas").getAttribute("data-events"));
+  figures.ranges = [];
+  for (const width of [1e4, 1e5, 1e6, 1e7, 1e8, 1e9].filter((one) => one < events)) {
+    for (const place of [0.2, 0.6]) {
+      const from = Math.floor((events - width) * place);
+      const before = cpuSeconds(pid);
+      const found = await page.evaluate(
+        async ([first, last, limit]) => {
+          const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+          const panel = document.querySelector("[data-testid=range]");
+          const times = { said: null, survived: null, all: null, longest: 0 };
+          const observer = new PerformanceObserver((list) => list.getEntries().forEach(({ duration }) => (times.longest = Math.max(times.longest, duration))));
+          observer.observe({ entryTypes: ["longtask"] });
+          const began = performance.now();
+          const words = new URLSearchParams(location.hash.slice(1));
+          words.set("range", `${first}-${last}`);
+          location.hash = words.toString();
+          const now = () => performance.now() - began;
+          const isOf = () => panel.querySelector("[data-testid=range-where]")?.dataset.to === String(last);
+          do {
+            await frame();
+            if (times.said === null && (isOf() || panel.querySelector("[data-testid=range-working]") !== null)) times.said = now();
+            if (times.survived === null && isOf()) times.survived = now();
+            if (isOf() && panel.getAttribute("aria-busy") !== "true") times.all = now();
+          } while (times.all === null && now() < limit);
+          if (times.all === null) [...panel.querySelectorAll("button")].find((button) => button.textContent === "Stop")?.click();
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          observer.disconnect();
+          return times;
+        },
+        [from, from + width, LONGEST_RANGE_MS],
+      );
+      figures.ranges.push({ width, ...found });
+      const after = (time) => (time === null ? `not within ${LONGEST_RANGE_MS / 1000} s` : ms(time));
+      console.log(`range of ${width.toLocaleString("en")} events: something said after ${after(found.said)}, what survived ${after(found.survived)}, all ${after(found.all)}; server's cpu ${(cpuSeconds(pid) - before).toFixed(2)} s; longest task of the page ${found.longest === 0 ? "below 50 ms" : ms(found.longest)}`);
+    }
+  }
+  await page.keyboard.press("Escape");
+}
+
+/** From the click on What if until the remedies are listed, and a set of two until it is drawn. */
+async function measureWhatIf(page, pid) {
+  const before = cpuSeconds(pid);
+  const began = performance.now();
+  await page.locator("nav button[data-view=whatif]").click();
+  await page.locator("[data-testid=remedies], [data-testid=no-advice]").first().waitFor({ timeout: 300_000 });
+  figures["what if"] = { listed_ms: performance.now() - began, server_cpu_s: cpuSeconds(pid) - before };
+  const part = (await page.getByTestId("whatif-part").count()) > 0 ? await page.getByTestId("whatif-part").innerText() : "";
+  console.log(`what if: listed after ${ms(performance.now() - began)}, ${(cpuSeconds(pid) - before).toFixed(1)} s of the server's CPU; server ${memoryOf(pid, "VmHWM").toFixed(0)} MiB at most. ${part}`);
+  await page.locator("nav button[data-view=timeline]").click();
 }
 
 /** Zooming among single allocations: until something is drawn, until all detail is there; and what the server needs. */
@@ -281,9 +341,12 @@ function tileTimes(page) {
 /** What the viewer has to reach at this length, on a machine with two cores that has nothing else to do. */
 function judge(events) {
   const isLong = events > 10_000_000;
-  if (isLong) bar("open, until the first complete drawing", figures.open.seconds + figures.open.first_complete_ms[0] / 1000, 10, "s");
+  const isEndless = events > 500_000_000;
+  if (isLong) bar("open, until the first complete drawing", figures.open.seconds + figures.open.first_complete_ms[0] / 1000, isEndless ? 5 : 10, "s");
   else bar("first complete drawing, the slowest of three", most(figures.open.first_complete_ms), 1000, "ms");
   bar("zoom, 95 % within", figures.zoom.p95_ms, 50, "ms");
+  bar("hover, 95 % within", figures.hover.p95_ms, 50, "ms");
+  if (isEndless) bar("zoom, until what is read from the recording is drawn, 95 % within", figures.detail.p95_ms, 400, "ms");
   if (!isLong) {
     bar("regrouping, the slowest until it is drawn", most(figures.groupings.map(({ took }) => took)), 300, "ms");
     bar("regrouping, the longest task of the page", most(figures.groupings.map(({ longest }) => longest)), 50, "ms");

@@ -20,6 +20,7 @@
 #include "report/text/overview/overview_text.h"
 #include "session/recording.h"
 #include "trace/block.h"
+#include "trace/reader.h"
 #include "windows/windowed_run.h"
 
 namespace {
@@ -102,9 +103,13 @@ Bytes changed(const Base& base, std::span<const std::uint8_t> changes) {
   Bytes index = base.index;
   std::vector<IndexedBlock> blocks = base.blocks;
   for (; changes.size() >= 5; changes = changes.subspan(5)) {
-    IndexedBlock& block = blocks[(changes[0] | changes[1] << 8U) % blocks.size()];
+    const auto number_at = [&](std::size_t at) {
+      return static_cast<std::size_t>(changes[at]) | static_cast<std::size_t>(changes[at + 1])
+                                                         << 8U;
+    };
+    IndexedBlock& block = blocks[number_at(0) % blocks.size()];
     if (block.content.empty()) continue;
-    block.content[(changes[2] | changes[3] << 8U) % block.content.size()] = changes[4];
+    block.content[number_at(2) % block.content.size()] = changes[4];
   }
   trace::BlockPacker packer(0);
   for (std::size_t number = 0; number < blocks.size(); ++number) {

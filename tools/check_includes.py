@@ -63,10 +63,10 @@ ROOMS: dict[str, list[str]] = {
 # the headers on top. The files on top may include all of them.
 FOLDERS: dict[str, list[str]] = {
     "session/excerpt": [r"session/(file_info|formats|recording)\.h"],
-    "session/tables": [r"session/(formats|recording)\.h", r"session/excerpt/long_file\.h"],
+    "session/tables": [r"session/(formats|recording)\.h", r"session/excerpt/(long_file|passes)\.h"],
     "session/exports": ["session/tables", r"session/formats\.h"],
-    "session/html": ["session/long_view", r"session/(device_view|view)\.h"],
-    "session/advice": [r"session/recording\.h"],
+    "session/html": ["session/excerpt", "session/long_view", r"session/(device_view|view)\.h"],
+    "session/advice": ["session/excerpt", "session/long_view", r"session/recording\.h"],
     "session/long_view": ["session/excerpt", r"session/(device_view|formats|recording)\.h"],
     "capture/native": [r"capture/foreign_memory\.h"],
     "capture/stacks": ["capture/native", r"capture/(device_slot|foreign_memory|record)\.h"],

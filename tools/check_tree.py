@@ -80,7 +80,7 @@ def check_tree(root: Path) -> Iterator[str]:
         try:
             yield from check_text(name, data.decode("utf-8"))
         except UnicodeDecodeError:
-            if path.suffix not in {".png", ".gz", ".gmp", ".ico", ".woff2"}:
+            if path.suffix not in {".png", ".gz", ".xz", ".gmp", ".ico", ".woff2"}:
                 yield f"{name}: not UTF-8 text"
     if total > LIMIT_BYTES:
         yield f"the tree holds {total / 2**20:.1f} MiB; the limit is {LIMIT_BYTES / 2**20:.0f} MiB"

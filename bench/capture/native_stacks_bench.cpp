@@ -2,11 +2,21 @@
 // and the C library's backtrace() in the same run. The bar: at most 1 µs an event.
 //
 //   build/bench/native_stacks_bench
+//
+// A program does something between two events, and pushes the recorder out of the nearest caches.
+// `a_step_with_*` measures that: as many different stacks as a step of training has, one after the
+// other, with some memory read in between, which is not measured.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
 #include <array>
 #include <cstdint>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 #include "capture/native/native_walker.h"
 #include "capture/stacks/thread_slot.h"
@@ -71,8 +81,9 @@ struct Recorder {
 
 // Frames of the benchmark itself are on the stack, too: as many more are on it for everyone.
 std::size_t frames_below(NativeWalker& walker) {
-  static NativeStack stack;
-  return walker.walk(stack.spare(), stack.end);
+  static NativeAddresses found;
+  static StackEnd end;
+  return walker.walk(found, end);
 }
 
 template <typename Event>
@@ -122,6 +133,90 @@ void an_event_with_another_stack(benchmark::State& state) {
   });
 }
 BENCHMARK(an_event_with_another_stack);
+
+#if defined(__x86_64__)
+// What a program reads between two events.
+class OtherMemory {
+ public:
+  explicit OtherMemory(std::size_t kibibytes)
+      : words_(kibibytes * 1024 / sizeof(std::uint64_t), 1) {}
+  [[gnu::noinline]] void read() {
+    std::uint64_t sum = 0;
+    for (std::size_t index = 0; index < words_.size(); index += 8) sum += words_[index]++;
+    benchmark::DoNotOptimize(sum);
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+struct Stopwatch {
+  std::uint64_t ticks = 0;
+  std::uint64_t events = 0;
+  void measure(Recorder& recorder) {
+    _mm_lfence();
+    const std::uint64_t before = __rdtsc();
+    recorder.emit();
+    _mm_lfence();
+    ticks += __rdtsc() - before;
+    ++events;
+  }
+};
+
+// The inner half of the frames differs from event to event.
+template <int kVariant>
+void one_event(Recorder& recorder, OtherMemory& memory, Stopwatch& watch) {
+  descend<kDepth / 2, kVariant>([&] {
+    memory.read();
+    watch.measure(recorder);
+  });
+}
+
+template <int... kVariants>
+void one_step(Recorder& recorder, OtherMemory& memory, Stopwatch& watch,
+              std::integer_sequence<int, kVariants...> /*stacks*/) {
+  (one_event<kVariants>(recorder, memory, watch), ...);
+}
+
+double ticks_in_a_second() {
+  const auto seconds = [] {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  const double began = seconds();
+  const std::uint64_t ticks = __rdtsc();
+  while (seconds() < began + 0.05) {
+  }
+  return static_cast<double>(__rdtsc() - ticks) / (seconds() - began);
+}
+
+void a_step_of(benchmark::State& state, NativeWalker* walker) {
+  static const double kTicks = ticks_in_a_second();
+  constexpr int kStacks = 100;
+  Recorder recorder;
+  recorder.emitter.set_native_walker(walker);
+  OtherMemory memory(static_cast<std::size_t>(state.range(0)));
+  Stopwatch watch;
+  descend<kDepth / 2, -1>([&] {
+    for (auto _ : state) {
+      one_step(recorder, memory, watch, std::make_integer_sequence<int, kStacks>());
+      recorder.empty(state);
+    }
+  });
+  state.counters["event_ns"] =
+      1e9 * static_cast<double>(watch.ticks) / kTicks / static_cast<double>(watch.events);
+}
+
+void a_step_with_stacks(benchmark::State& state) {
+  static NativeWalker walker({});
+  a_step_of(state, &walker);
+}
+void a_step_without_stacks(benchmark::State& state) { a_step_of(state, nullptr); }
+constexpr int kFarMemory = 4096;  // KiB
+BENCHMARK(a_step_without_stacks)->Arg(0)->Arg(64)->Arg(512)->Arg(kFarMemory);
+BENCHMARK(a_step_with_stacks)->Arg(0)->Arg(64)->Arg(512)->Arg(kFarMemory);
+#endif
 
 void walk_alone(benchmark::State& state) {
   NativeWalker walker({});

@@ -1,14 +1,19 @@
 """What `run --metrics` costs when it is scraped once a second.
 
-usage: metrics_cost.py [--rounds N] [--seconds S]
+usage: metrics_cost.py [--blocks N] [--seconds S] [--add FILE]
 
-The same recorded program runs in turn without the exporter, with it, and with it and a scraper at
-1 Hz. Two things are measured, both in CPU time, so that other programs on the machine count less:
+One recorded program runs with the exporter beside it. A block has three stretches of S seconds, in
+random order: the exporter is halted (SIGSTOP), it runs, it runs and is scraped at 1 Hz. So a
+stretch is compared with others of the same process, a few seconds away. All is CPU time, so that
+other programs on the machine count less:
 
 - what the program notices: the CPU time of its training thread for each step, and of its whole
-  process; the change against the run without the exporter, with a 95 % interval over the rounds;
+  process; the mean change within a block, with its 95 % interval;
 - what the exporter takes, which is a process of its own: its share of one core, and from the
   difference between scraped and not, the CPU time of one scrape.
+
+With --add, the blocks are added to those in a file, so that a long measurement can be made in
+pieces.
 """
 
 from __future__ import annotations
@@ -16,19 +21,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+# Every 5 steps: the time, the steps so far, the CPU seconds of the thread and of the process.
 PROGRAM = """
-import json, sys, time
+import json, os, sys, time
 import torch
 torch.set_num_threads(1)
 model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(6)])
@@ -40,19 +47,22 @@ def step():
     model(data).square().mean().backward()
     optimizer.step()
 
-for _ in range(50):
-    step()
-steps, began = 0, time.monotonic()
-process, thread = time.process_time(), time.thread_time()
-while time.monotonic() - began < float(sys.argv[1]):
-    step()
-    steps += 1
-result = [steps, time.thread_time() - thread, time.process_time() - process]
-json.dump(result, open("result.json", "w"))
+marks, steps = [], 0
+while not os.path.exists("stop"):
+    for _ in range(5):
+        step()
+    steps += 5
+    marks.append([time.monotonic(), steps, time.thread_time(), time.process_time()])
+json.dump(marks, open("marks.json", "w"))
 """
-KINDS = ("without", "not scraped", "scraped")
+KINDS = ("halted", "not scraped", "scraped")
+# As Prometheus asks.
+HEADERS = {
+    "Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5",
+    "Accept-Encoding": "gzip",
+}
 # Two-sided 95 % quantiles of Student's t, by degrees of freedom.
-STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 7: 2.36, 9: 2.26, 11: 2.20, 19: 2.09}
+STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 5: 2.57, 9: 2.26, 19: 2.09, 29: 2.05, 59: 2.00, 99: 1.98}
 
 
 def exporter_at(port: int) -> int | None:
@@ -74,117 +84,135 @@ def has_open(process: int, sockets: set[str]) -> bool:
         return False  # It has ended, or is somebody else's.
 
 
-def cpu_seconds(process: int) -> float | None:
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(process: int) -> float:
+    """Of another process, to the nanosecond: its clock, as clock_getcpuclockid() numbers it."""
+    return time.clock_gettime(-8 * (process + 1) + 2)
 
 
-class Observer(threading.Thread):
-    """Looks once a second at what the exporter took; scrapes it, if told to."""
-
-    def __init__(self, log: Path, scrapes: bool) -> None:
-        super().__init__(daemon=True)
-        self.scrapes = 0
-        self.looks: list[tuple[float, float]] = []
-        self._log = log
-        self._is_scraper = scrapes
-        self._stops = threading.Event()
-
-    def run(self) -> None:
-        process = None
-        while not self._stops.wait(1.0):
-            found = re.search(r"http://\S+:(\d+)/metrics", self._log.read_text())
-            if found is None:
-                continue
-            if process is None:
-                process = exporter_at(int(found[1]))
-            if self._is_scraper:
-                try:
-                    with urllib.request.urlopen(found[0], timeout=5) as answer:
-                        self.scrapes += b"gpumemprof_memory_allocated_bytes" in answer.read()
-                except OSError:
-                    continue  # It has ended with the program.
-            taken = None if process is None else cpu_seconds(process)
-            if taken is not None:
-                self.looks.append((time.monotonic(), taken))
-
-    def stop(self) -> None:
-        self._stops.set()
-        self.join()
-
-    def share(self) -> float:
-        """CPU seconds of the exporter in one second, from the first look to the last."""
-        (first, before), (last, after) = self.looks[0], self.looks[-1]
-        return (after - before) / (last - first)
+def wait_for(condition: Any) -> Any:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise SystemExit("the program did not start")
 
 
-@dataclass
-class Run:
-    """CPU milliseconds of a step, and what the exporter took beside it."""
+class Exporter:
+    """The process beside the program."""
 
-    thread_ms: float
-    process_ms: float
-    share: float
-    scrapes: int
+    def __init__(self, folder: Path) -> None:
+        log = folder / "log"
+        address = wait_for(lambda: re.search(r"http://\S+:(\d+)/metrics", log.read_text()))
+        self.address = address[0]
+        self.process = wait_for(lambda: exporter_at(int(address[1])))
+        wait_for(lambda: b"memory_allocated_bytes" in self.scrape())
+
+    def scrape(self) -> bytes:
+        plain = urllib.request.Request(self.address)
+        with urllib.request.urlopen(plain, timeout=30) as answer:
+            found: bytes = answer.read()
+        return found
+
+    def scrape_as_prometheus(self) -> None:
+        request = urllib.request.Request(self.address, headers=HEADERS)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            if len(answer.read()) < 100:
+                raise SystemExit("a scrape had no figures")
+
+    def stretch(self, kind: str, seconds: float) -> dict[str, Any]:
+        """Let some time pass; when it was, and what the exporter took."""
+        os.kill(self.process, signal.SIGSTOP if kind == "halted" else signal.SIGCONT)
+        if kind != "halted":
+            self.scrape()  # Catches up with what it missed.
+        began, taken = time.monotonic(), cpu_seconds(self.process)
+        scrapes = 0
+        while (left := began + seconds - time.monotonic()) > 0:
+            time.sleep(min(left, 0.5 if scrapes == 0 else 1.0))
+            if kind == "scraped" and time.monotonic() < began + seconds:
+                self.scrape_as_prometheus()
+                scrapes += 1
+        ended = time.monotonic()
+        share = (cpu_seconds(self.process) - taken) / (ended - began)
+        return {"began": began, "ended": ended, "share": share, "scrapes": scrapes}
 
 
-def run(folder: Path, seconds: float, kind: str) -> Run:
-    words = ["--metrics", ":0"] if kind != "without" else []
-    command = [sys.executable, "-m", "gpumemprof", "run", "--cpu", "-f", "-o", "run.gmp"]
-    log = folder / "log"
-    with log.open("w") as out:
+def with_steps(stretch: dict[str, Any], marks: list[list[float]]) -> dict[str, Any]:
+    """Adds the CPU milliseconds of a step."""
+    inside = [mark for mark in marks if stretch["began"] <= mark[0] <= stretch["ended"]]
+    if len(inside) < 2:
+        raise SystemExit("the program did too few steps: give more --seconds")
+    first, last = inside[0], inside[-1]
+    steps = last[1] - first[1]
+    thread, process = (1000 * (last[at] - first[at]) / steps for at in (2, 3))
+    return {**stretch, "thread_ms": thread, "process_ms": process}
+
+
+def measure(folder: Path, blocks: int, seconds: float) -> list[dict[str, Any]]:
+    (folder / "program.py").write_text(PROGRAM)
+    words = ["run", "--cpu", "-f", "-o", "run.gmp", "--metrics", ":0", "program.py"]
+    with (folder / "log").open("w") as out:
         program = subprocess.Popen(
-            [*command, *words, "program.py", str(seconds)], cwd=folder, stdout=out, stderr=out
+            [sys.executable, "-m", "gpumemprof", *words], cwd=folder, stdout=out, stderr=out
         )
-        observer = Observer(log, kind == "scraped")
-        observer.start()
-        code = program.wait()
-    observer.stop()
-    if code != 0 or (kind == "scraped" and observer.scrapes == 0):
-        raise SystemExit(f"the program failed, or was not scraped:\n{log.read_text()}")
-    steps, thread, process = json.loads((folder / "result.json").read_text())
-    share = 0.0 if kind == "without" else observer.share()
-    return Run(1000 * thread / steps, 1000 * process / steps, share, observer.scrapes)
+    found = []
+    try:
+        exporter = Exporter(folder)
+        for _ in range(blocks):
+            order = random.sample(KINDS, len(KINDS))
+            found.append({kind: exporter.stretch(kind, seconds) for kind in order})
+        os.kill(exporter.process, signal.SIGCONT)
+    finally:
+        (folder / "stop").touch()
+        program.wait()
+    marks = json.loads((folder / "marks.json").read_text())
+    return [{kind: with_steps(one, marks) for kind, one in block.items()} for block in found]
 
 
-def interval(changes: list[float]) -> str:
-    text = f"{statistics.mean(changes):+.2f} %"
+def interval(changes: list[float], unit: str) -> str:
+    text = f"{statistics.mean(changes):+.2f}"
     if len(changes) > 1:
         quantile = STUDENT[max(known for known in STUDENT if known <= len(changes) - 1)]
-        text += f" ± {quantile * statistics.stdev(changes) / len(changes) ** 0.5:.2f} %"
-    return text
+        text += f" ± {quantile * statistics.stdev(changes) / len(changes) ** 0.5:.2f}"
+    return f"{text} {unit}"
+
+
+def show(blocks: list[dict[str, Any]]) -> None:
+    base = statistics.mean(block["halted"]["thread_ms"] for block in blocks)
+    print(f"{len(blocks)} blocks; {base:.3f} CPU ms of the thread a step with the exporter halted")
+    for kind in KINDS[1:]:
+        changes = {
+            part: [100 * (block[kind][part] / block["halted"][part] - 1) for block in blocks]
+            for part in ("thread_ms", "process_ms")
+        }
+        share = 100 * statistics.mean(block[kind]["share"] for block in blocks)
+        print(f"{kind:<11}: thread {interval(changes['thread_ms'], '%')}, process", end=" ")
+        print(f"{interval(changes['process_ms'], '%')}; exporter {share:.3f} % of a core")
+    each = [
+        1000
+        * (block["scraped"]["share"] - block["not scraped"]["share"])
+        * (block["scraped"]["ended"] - block["scraped"]["began"])
+        / block["scraped"]["scrapes"]
+        for block in blocks
+    ]
+    count = sum(block["scraped"]["scrapes"] for block in blocks)
+    print(f"a scrape: {interval(each, 'CPU ms')}; {count} made")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--blocks", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--add", type=Path, metavar="FILE")
     flags = parser.parse_args()
-    runs: dict[str, list[Run]] = {kind: [] for kind in KINDS}
+    blocks: list[dict[str, Any]] = []
+    if flags.add is not None and flags.add.exists():
+        blocks = json.loads(flags.add.read_text())
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "program.py").write_text(PROGRAM)
-        for number in range(flags.rounds):
-            # In changing order, so that a machine that slows down favours none.
-            turned = KINDS[number % 3 :] + KINDS[: number % 3]
-            for kind in turned:
-                runs[kind].append(run(folder, flags.seconds, kind))
-    base = runs["without"]
-    print(f"{statistics.mean(one.thread_ms for one in base):.3f} CPU ms of the thread a step")
-    for kind in KINDS[1:]:
-        pairs = list(zip(runs[kind], base))
-        thread = [100 * (one.thread_ms / other.thread_ms - 1) for one, other in pairs]
-        process = [100 * (one.process_ms / other.process_ms - 1) for one, other in pairs]
-        share = 100 * statistics.mean(one.share for one in runs[kind])
-        print(f"{kind:<11}: thread {interval(thread)}, process {interval(process)}; the exporter")
-        print(f"{'':<11}  takes {share:.2f} % of a core")
-    more = statistics.mean(one.share for one in runs["scraped"]) - statistics.mean(
-        one.share for one in runs["not scraped"]
-    )
-    print(f"a scrape: {1000 * more:.1f} CPU ms; {sum(one.scrapes for one in runs['scraped'])} made")
+        blocks += measure(Path(name), flags.blocks, flags.seconds)
+    if flags.add is not None:
+        flags.add.write_text(json.dumps(blocks))
+    show(blocks)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class Verbs {
     const std::shared_ptr<const Store> store(owner_, &recording_.store());
     for (const TableKind kind : {TableKind::events, TableKind::allocations, TableKind::segments,
                                  TableKind::stacks, TableKind::frames}) {
-      const arrow::Table table(store, kind);
+      const arrow::StoreTable table(store, kind);
       (void)table.rows();
       (void)table.column_names();
       ArrowSchema schema{};

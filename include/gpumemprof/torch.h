@@ -17,7 +17,9 @@
 #include <torch/torch.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +42,8 @@ class TorchLabels {
   TorchLabels(const TorchLabels&) = delete;
   TorchLabels& operator=(const TorchLabels&) = delete;
   ~TorchLabels() {
-    if (set_ != GPUMEMPROF_NONE) gpumemprof_forget_labels(set_);
+    forget(kept_);
+    forget(gradients_);
   }
 
   // `prefix` precedes the names of a module beside others: "generator".
@@ -53,11 +56,15 @@ class TorchLabels {
   }
   void add(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
 
-  // Everything that exists now gets its name.
+  // Everything that exists now gets its name. Costs next to nothing while nothing is recorded, and
+  // little where nothing has moved since the last time.
   void apply() {
-    std::vector<Found> found = look();
-    if (set_ == GPUMEMPROF_NONE || found != last_) define(std::move(found));
-    if (set_ != GPUMEMPROF_NONE) gpumemprof_apply_labels(set_);
+    const std::uint64_t recording = gpumemprof_newest_recording();
+    if (recording == 0) return;
+    const bool is_known = recording == recording_;
+    recording_ = recording;
+    update(kept_, is_known, [this](const auto& visit) { for_each_kept(visit); });
+    update(gradients_, is_known, [this](const auto& visit) { for_each_gradient(visit); });
   }
 
  private:
@@ -65,84 +72,142 @@ class TorchLabels {
     std::string name;
     torch::Tensor tensor;
   };
-  struct Found {
-    std::int32_t kind;
-    std::int32_t device;
-    std::uint64_t address;
-    std::string name;
 
-    bool operator==(const Found& other) const {
-      return kind == other.kind && device == other.device && address == other.address &&
-             name == other.name;
+  struct Place {
+    std::uint64_t address = 0;  // 0: it has no memory that is recorded
+    std::int32_t device = -1;
+    bool operator==(const Place& other) const {
+      return address == other.address && device == other.device;
     }
   };
 
-  std::vector<Found> look() const {
-    std::vector<Found> found;
+  // Labels that move together: gradients at each step, the rest hardly ever.
+  struct Group {
+    std::vector<Place> now;
+    std::vector<Place> last;  // the places that the set was defined with
+    std::uint32_t set = GPUMEMPROF_NONE;
+  };
+
+  // `visit` gets a kind, a tensor that may be undefined, a name and what is appended to it.
+  template <typename Visit>
+  void for_each_kept(const Visit& visit) const {
     for (const Named& named : parameters_) {
-      add_found(GPUMEMPROF_LABEL_PARAMETER, named.tensor, named.name, found);
-      add_found(GPUMEMPROF_LABEL_GRADIENT, named.tensor.grad(), named.name + ".grad", found);
+      visit(GPUMEMPROF_LABEL_PARAMETER, named.tensor, named.name, "");
       for (const torch::optim::Optimizer* optimizer : optimizers_)
-        add_state(*optimizer, named, found);
+        for_each_state(*optimizer, named, visit);
     }
     for (const Named& named : buffers_)
-      add_found(GPUMEMPROF_LABEL_BUFFER, named.tensor, named.name, found);
-    return found;
+      visit(GPUMEMPROF_LABEL_BUFFER, named.tensor, named.name, "");
   }
 
-  static void add_found(std::int32_t kind, const torch::Tensor& tensor, const std::string& name,
-                        std::vector<Found>& found) {
-    if (!tensor.defined() || !tensor.has_storage() || tensor.storage().data() == nullptr) return;
-    const std::int32_t device = tensor.is_cpu() ? -1 : tensor.device().index();
-    if (!tensor.is_cpu() && !tensor.is_cuda()) return;
-    found.push_back({kind, device, reinterpret_cast<std::uint64_t>(tensor.storage().data()), name});
+  template <typename Visit>
+  void for_each_gradient(const Visit& visit) const {
+    for (const Named& named : parameters_)
+      visit(GPUMEMPROF_LABEL_GRADIENT, named.tensor.grad(), named.name, ".grad");
+  }
+
+  static Place place_of(const torch::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return {};
+    if (tensor.is_cpu()) return {address_of(tensor), -1};
+    if (tensor.is_cuda()) return {address_of(tensor), tensor.device().index()};
+    return {};
+  }
+
+  static std::uint64_t address_of(const torch::Tensor& tensor) {
+    return reinterpret_cast<std::uint64_t>(tensor.storage().data());
   }
 
   // The state that libtorch's own optimizers keep for a parameter.
-  static void add_state(const torch::optim::Optimizer& optimizer, const Named& named,
-                        std::vector<Found>& found) {
+  template <typename Visit>
+  static void for_each_state(const torch::optim::Optimizer& optimizer, const Named& named,
+                             const Visit& visit) {
     // Reading does not change it, but libtorch has no const access before 2.0.
     const auto& states = const_cast<torch::optim::Optimizer&>(optimizer).state();
     const auto entry = states.find(named.tensor.unsafeGetTensorImpl());
     if (entry == states.end() || entry->second == nullptr) return;
     const auto add = [&](const torch::Tensor& tensor, const char* name) {
-      add_found(GPUMEMPROF_LABEL_OPTIMIZER_STATE, tensor, named.name + " " + name, found);
+      visit(GPUMEMPROF_LABEL_OPTIMIZER_STATE, tensor, named.name, name);
     };
     torch::optim::OptimizerParamState* state = entry->second.get();
     if (auto* adam = dynamic_cast<torch::optim::AdamParamState*>(state)) {
-      add(adam->exp_avg(), "exp_avg");
-      add(adam->exp_avg_sq(), "exp_avg_sq");
-      add(adam->max_exp_avg_sq(), "max_exp_avg_sq");
+      add(adam->exp_avg(), " exp_avg");
+      add(adam->exp_avg_sq(), " exp_avg_sq");
+      add(adam->max_exp_avg_sq(), " max_exp_avg_sq");
     } else if (auto* adamw = dynamic_cast<torch::optim::AdamWParamState*>(state)) {
-      add(adamw->exp_avg(), "exp_avg");
-      add(adamw->exp_avg_sq(), "exp_avg_sq");
-      add(adamw->max_exp_avg_sq(), "max_exp_avg_sq");
+      add(adamw->exp_avg(), " exp_avg");
+      add(adamw->exp_avg_sq(), " exp_avg_sq");
+      add(adamw->max_exp_avg_sq(), " max_exp_avg_sq");
     } else if (auto* sgd = dynamic_cast<torch::optim::SGDParamState*>(state)) {
-      add(sgd->momentum_buffer(), "momentum_buffer");
+      add(sgd->momentum_buffer(), " momentum_buffer");
     } else if (auto* rmsprop = dynamic_cast<torch::optim::RMSpropParamState*>(state)) {
-      add(rmsprop->square_avg(), "square_avg");
-      add(rmsprop->momentum_buffer(), "momentum_buffer");
-      add(rmsprop->grad_avg(), "grad_avg");
+      add(rmsprop->square_avg(), " square_avg");
+      add(rmsprop->momentum_buffer(), " momentum_buffer");
+      add(rmsprop->grad_avg(), " grad_avg");
     } else if (auto* adagrad = dynamic_cast<torch::optim::AdagradParamState*>(state)) {
-      add(adagrad->sum(), "sum");
+      add(adagrad->sum(), " sum");
     }
   }
 
-  void define(std::vector<Found> found) {
-    if (set_ != GPUMEMPROF_NONE) gpumemprof_forget_labels(set_);
-    last_ = std::move(found);
+  template <typename ForEach>
+  static void update(Group& group, bool is_known, const ForEach& for_each) {
+    group.now.clear();
+    for_each([&](std::int32_t, const torch::Tensor& tensor, const std::string&, const char*) {
+      group.now.push_back(place_of(tensor));
+    });
+    if (!is_known || !are_alike(group.now, group.last)) {
+      define(group, for_each);
+    } else if (group.now != group.last) {
+      move(group);
+    }
+    group.last.swap(group.now);
+    if (group.set != GPUMEMPROF_NONE) gpumemprof_apply_labels(group.set);
+  }
+
+  // Whether one set of labels serves both: the same tensors have memory, on the same devices.
+  static bool are_alike(const std::vector<Place>& some, const std::vector<Place>& others) {
+    return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                      [](const Place& one, const Place& other) {
+                        return one.device == other.device &&
+                               (one.address == 0) == (other.address == 0);
+                      });
+  }
+
+  static void forget(Group& group) {
+    if (group.set != GPUMEMPROF_NONE) gpumemprof_forget_labels(group.set);
+    group.set = GPUMEMPROF_NONE;
+  }
+
+  template <typename ForEach>
+  static void define(Group& group, const ForEach& for_each) {
+    forget(group);
     std::vector<gpumemprof_label> labels;
-    labels.reserve(last_.size());
-    for (const Found& each : last_)
-      labels.push_back({each.kind, each.device, each.address, each.name.c_str()});
-    set_ = gpumemprof_define_labels(labels.data(), labels.size(), nullptr);
+    std::deque<std::string> names;  // which do not move
+    for_each([&](std::int32_t kind, const torch::Tensor& tensor, const std::string& name,
+                 const char* more) {
+      const Place place = place_of(tensor);
+      if (place.address == 0) return;
+      labels.push_back(
+          {kind, place.device, place.address, names.emplace_back(name + more).c_str()});
+    });
+    if (!labels.empty())
+      group.set = gpumemprof_define_labels(labels.data(), labels.size(), nullptr);
+  }
+
+  static void move(Group& group) {
+    if (group.set == GPUMEMPROF_NONE) return;
+    std::vector<std::uint64_t> addresses;
+    addresses.reserve(group.now.size());
+    for (const Place& place : group.now)
+      if (place.address != 0) addresses.push_back(place.address);
+    group.set = gpumemprof_move_labels(group.set, addresses.data(), addresses.size());
   }
 
   std::vector<Named> parameters_;
   std::vector<Named> buffers_;
   std::vector<torch::optim::Optimizer*> optimizers_;
-  std::vector<Found> last_;
-  std::uint32_t set_ = GPUMEMPROF_NONE;
+  Group kept_;
+  Group gradients_;
+  std::uint64_t recording_ = 0;  // the newest one when the sets were defined
 };
 
 }  // namespace gpumemprof

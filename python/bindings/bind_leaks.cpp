@@ -9,7 +9,8 @@
 namespace gpumemprof::bindings {
 namespace {
 
-nb::str leaks_as_json(const RecordingHandle& handle, std::optional<std::uint64_t> memory_limit,
+template <typename Handle>
+nb::str leaks_as_json(const Handle& handle, std::optional<std::uint64_t> memory_limit,
                       std::vector<std::string> suppressions, std::optional<DeviceIndex> device) {
   LeaksOptions options;
   options.memory_limit_bytes = memory_limit;
@@ -27,8 +28,10 @@ nb::str leaks_as_json(const RecordingHandle& handle, std::optional<std::uint64_t
 }  // namespace
 
 void bind_leaks(nb::module_& module) {
-  module.def("leaks_json", leaks_as_json, nb::arg("recording"), nb::arg("memory_limit").none(),
-             nb::arg("suppressions"), nb::arg("device").none());
+  module.def("leaks_json", leaks_as_json<RecordingHandle>, nb::arg("recording"),
+             nb::arg("memory_limit").none(), nb::arg("suppressions"), nb::arg("device").none());
+  module.def("leaks_json", leaks_as_json<LongHandle>, nb::arg("recording"),
+             nb::arg("memory_limit").none(), nb::arg("suppressions"), nb::arg("device").none());
 }
 
 }  // namespace gpumemprof::bindings

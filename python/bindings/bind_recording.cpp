@@ -48,27 +48,57 @@ RecordingHandle open(const nb::bytes& path, const Range& events, const Range& st
   return {value_or_raise(std::move(recording))};
 }
 
-nb::object cut(const RecordingHandle& handle) {
+// None: it is short, or must be read whole.
+std::optional<LongHandle> open_long(const nb::bytes& path) {
+  const std::string native_path(path.c_str(), path.size());
+  OpenOptions options;
+  options.progress = [](std::uint64_t /*done*/, std::uint64_t /*total*/) { stop_if_interrupted(); };
+  Result<std::shared_ptr<LongRecording>> recording = [&] {
+    const nb::gil_scoped_release no_gil;
+    return LongRecording::open(native_path, options);
+  }();
+  const std::shared_ptr<LongRecording> opened = value_or_raise(std::move(recording));
+  return opened == nullptr ? std::nullopt : std::optional(LongHandle{opened});
+}
+
+RecordingHandle around_peak(const LongHandle& handle) {
+  Result<std::shared_ptr<const Recording>> part = [&] {
+    const nb::gil_scoped_release no_gil;
+    return handle.recording->around_peak();
+  }();
+  return {value_or_raise(std::move(part))};
+}
+
+template <typename Handle>
+nb::object cut(const Handle& handle) {
   const std::optional<Error> cut = handle.recording->cut();
   return cut ? nb::object(to_str(cut->sentence())) : nb::none();
 }
 
+Completeness completeness_of(const RecordingHandle& handle) {
+  return find_completeness(handle.recording->store());
+}
+Completeness completeness_of(const LongHandle& handle) { return handle.recording->completeness(); }
+
 // A sentence for each thing known to be missing.
-nb::list missing(const RecordingHandle& handle) {
+template <typename Handle>
+nb::list missing(const Handle& handle) {
   nb::list sentences;
-  Completeness found = find_completeness(handle.recording->store());
+  Completeness found = completeness_of(handle);
   found.excerpts.clear();  // what was not asked for is not missing
   for (const std::string& sentence : text::missing_sentences(found))
     sentences.append(to_str(sentence));
   return sentences;
 }
 
-nb::object completeness(const RecordingHandle& handle) {
-  return to_str(completeness_document(find_completeness(handle.recording->store())));
+template <typename Handle>
+nb::object completeness(const Handle& handle) {
+  return to_str(completeness_document(completeness_of(handle)));
 }
 
 // Innermost first, as (name, file, line).
-nb::list stack(const RecordingHandle& handle, std::uint32_t id) {
+template <typename Handle>
+nb::list stack(const Handle& handle, std::uint32_t id) {
   const Store& store = handle.recording->store();
   if (id >= store.stacks().size()) throw nb::index_error("there is no stack with this number");
   nb::list frames;
@@ -129,7 +159,8 @@ std::optional<std::uint32_t> event_stack(const RecordingHandle& handle, std::siz
   return stack_of(device.events.stack[event]);
 }
 
-nb::list streams(const RecordingHandle& handle) {
+template <typename Handle>
+nb::list streams(const Handle& handle) {
   const Store& store = handle.recording->store();
   nb::list handles;
   for (std::uint32_t row = 0; row < store.stream_count(); ++row)
@@ -137,7 +168,8 @@ nb::list streams(const RecordingHandle& handle) {
   return handles;
 }
 
-nb::list pools(const RecordingHandle& handle) {
+template <typename Handle>
+nb::list pools(const Handle& handle) {
   const Store& store = handle.recording->store();
   nb::list ids;
   for (std::uint32_t row = 0; row < store.pool_count(); ++row) {
@@ -166,18 +198,38 @@ void bind_recording(nb::module_& module) {
       .def_ro("freed_ns", &AllocationRow::freed_ns)
       .def_ro("stack", &AllocationRow::stack);
   nb::class_<RecordingHandle>(module, "RecordingHandle")
-      .def_prop_ro("cut", cut)
-      .def_prop_ro("missing", missing)
-      .def_prop_ro("completeness_json", completeness)
+      .def_prop_ro("cut", cut<RecordingHandle>)
+      .def_prop_ro("missing", missing<RecordingHandle>)
+      .def_prop_ro("completeness_json", completeness<RecordingHandle>)
       .def_prop_ro("device_names", device_names)
       .def_prop_ro(
           "event_count",
           [](const RecordingHandle& handle) { return handle.recording->store().event_count(); })
-      .def_prop_ro("streams", streams)
-      .def_prop_ro("pools", pools)
+      .def_prop_ro("streams", streams<RecordingHandle>)
+      .def_prop_ro("pools", pools<RecordingHandle>)
       .def("allocation_rows", allocation_rows, nb::arg("device_row"), nb::arg("most"))
       .def("event_stack", event_stack, nb::arg("device_row"), nb::arg("event"))
-      .def("stack", stack, nb::arg("id"));
+      .def("stack", stack<RecordingHandle>, nb::arg("id"));
+  nb::class_<LongHandle>(module, "LongHandle")
+      .def_prop_ro("cut", cut<LongHandle>)
+      .def_prop_ro("missing", missing<LongHandle>)
+      .def_prop_ro("completeness_json", completeness<LongHandle>)
+      .def_prop_ro("device_names",
+                   [](const LongHandle& handle) {
+                     nb::list names;
+                     for (const std::string& name : handle.recording->device_names())
+                       names.append(to_str(name));
+                     return names;
+                   })
+      .def_prop_ro("event_count",
+                   [](const LongHandle& handle) { return handle.recording->events(); })
+      .def_prop_ro("note",
+                   [](const LongHandle& handle) { return to_str(handle.recording->note()); })
+      .def_prop_ro("streams", streams<LongHandle>)
+      .def_prop_ro("pools", pools<LongHandle>)
+      .def("around_peak", around_peak)
+      .def("stack", stack<LongHandle>, nb::arg("id"));
+  module.def("open_long", open_long, nb::arg("path"));
   module.def("open", open, nb::arg("path"), nb::arg("events").none() = nb::none(),
              nb::arg("steps").none() = nb::none());
 }

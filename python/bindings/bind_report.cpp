@@ -24,8 +24,8 @@ OverviewOptions options_from(const std::string& moment, std::uint32_t event,
   return options;
 }
 
-template <typename Print>
-nb::str report(const RecordingHandle& handle, const OverviewOptions& options, Print print) {
+template <typename Handle, typename Print>
+nb::str report(const Handle& handle, const OverviewOptions& options, Print print) {
   Result<std::string> text = [&]() -> Result<std::string> {
     const nb::gil_scoped_release no_gil;
     Result<Overview> overview = handle.recording->overview(options);
@@ -35,7 +35,8 @@ nb::str report(const RecordingHandle& handle, const OverviewOptions& options, Pr
   return to_str(value_or_raise(std::move(text)));
 }
 
-nb::str report_json(const RecordingHandle& handle, const std::string& moment, std::uint32_t event,
+template <typename Handle>
+nb::str report_json(const Handle& handle, const std::string& moment, std::uint32_t event,
                     std::optional<DeviceIndex> device, std::optional<std::size_t> top) {
   return report(handle, options_from(moment, event, device),
                 [&](const Overview& overview, const Store& store) {
@@ -43,7 +44,8 @@ nb::str report_json(const RecordingHandle& handle, const std::string& moment, st
                 });
 }
 
-nb::str report_text(const RecordingHandle& handle, const std::string& moment, std::uint32_t event,
+template <typename Handle>
+nb::str report_text(const Handle& handle, const std::string& moment, std::uint32_t event,
                     std::optional<DeviceIndex> device, std::optional<std::size_t> top,
                     std::size_t width, bool shows_modules, bool shows_steps) {
   return report(handle, options_from(moment, event, device),
@@ -89,6 +91,16 @@ nb::object summary_file_of(const nb::bytes& path) {
   return nb::make_tuple(nb::bytes(file->head.data(), file->head.size()), devices);
 }
 
+// Both kinds of recordings.
+template <typename Handle>
+void bind_reports_of(nb::module_& module) {
+  module.def("report_json", report_json<Handle>, nb::arg("recording"), nb::arg("moment"),
+             nb::arg("event"), nb::arg("device").none(), nb::arg("top").none());
+  module.def("report_text", report_text<Handle>, nb::arg("recording"), nb::arg("moment"),
+             nb::arg("event"), nb::arg("device").none(), nb::arg("top").none(), nb::arg("width"),
+             nb::arg("shows_modules"), nb::arg("shows_steps"));
+}
+
 }  // namespace
 
 void bind_report(nb::module_& module) {
@@ -96,11 +108,8 @@ void bind_report(nb::module_& module) {
   module.def("parse_bytes", parse_bytes, nb::arg("text"));
   module.def("rank_summary", rank_summary_of, nb::arg("path"), nb::arg("is_running") = false);
   module.def("read_summary_file", summary_file_of, nb::arg("path"));
-  module.def("report_json", report_json, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
-             nb::arg("device").none(), nb::arg("top").none());
-  module.def("report_text", report_text, nb::arg("recording"), nb::arg("moment"), nb::arg("event"),
-             nb::arg("device").none(), nb::arg("top").none(), nb::arg("width"),
-             nb::arg("shows_modules"), nb::arg("shows_steps"));
+  bind_reports_of<RecordingHandle>(module);
+  bind_reports_of<LongHandle>(module);
 }
 
 }  // namespace gpumemprof::bindings

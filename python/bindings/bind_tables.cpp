@@ -3,11 +3,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "bindings.h"
 #include "report/arrow/batch.h"
 #include "report/arrow/table.h"
 #include "report/text/overview/completeness_text.h"
+#include "session/tables/long_table.h"
 #include "session/tables/run_tables.h"
 
 namespace gpumemprof::bindings {
@@ -38,11 +40,17 @@ nb::capsule arrow_stream(const arrow::Table& table, const nb::object& /*requeste
   return capsule_of(std::move(stream), "arrow_array_stream");
 }
 
+// Of a long recording, they are counted by reading it.
+std::size_t rows_of(const arrow::Table& table) {
+  const nb::gil_scoped_release no_gil;
+  return table.rows();
+}
+
 std::string table_repr(const arrow::Table& table) {
   std::string names;
   for (const std::string& name : table.column_names()) names += (names.empty() ? "" : ", ") + name;
-  return "<Table of " + std::to_string(table.rows()) + (table.rows() == 1 ? " row: " : " rows: ") +
-         names + ">";
+  const std::size_t rows = rows_of(table);
+  return "<Table of " + std::to_string(rows) + (rows == 1 ? " row: " : " rows: ") + names + ">";
 }
 
 // Through another library, which must be installed.
@@ -50,9 +58,19 @@ nb::object read_by(const char* library, const char* reader, nb::handle table) {
   return nb::module_::import_(library).attr(reader)(table);
 }
 
-arrow::Table table_of(const RecordingHandle& handle, arrow::TableKind kind) {
-  // Shares ownership of the whole recording.
-  return {std::shared_ptr<const Store>(handle.recording, &handle.recording->store()), kind};
+// Shares ownership of the whole recording.
+template <typename Handle>
+std::unique_ptr<arrow::Table> store_table(const Handle& handle, arrow::TableKind kind) {
+  return std::make_unique<arrow::StoreTable>(
+      std::shared_ptr<const Store>(handle.recording, &handle.recording->store()), kind);
+}
+
+std::unique_ptr<arrow::Table> table_of_long(const LongHandle& handle, arrow::TableKind kind) {
+  if (!arrow::is_per_device(kind)) return store_table(handle, kind);
+  return std::make_unique<LongTable>(handle.recording->path(), kind,
+                                     kind == arrow::TableKind::events
+                                         ? std::optional<std::size_t>(handle.recording->events())
+                                         : std::nullopt);
 }
 
 nb::object bytes_of(const std::vector<std::uint32_t>* numbers) {
@@ -119,10 +137,9 @@ nb::tuple missing_of(const TabledRun& run) {
   return nb::make_tuple(missing, cut ? nb::object(to_str(cut->sentence())) : nb::none());
 }
 
-nb::tuple show_tables_of_file(const nb::bytes& path, std::optional<DeviceIndex> device,
+nb::tuple show_tables_of_path(const std::string& native_path, std::optional<DeviceIndex> device,
                               const std::vector<std::string>& wanted, const nb::callable& show,
                               const nb::callable& show_small) {
-  const std::string native_path(path.c_str(), path.size());
   Result<std::unique_ptr<TabledRun>> run = [&]() -> Result<std::unique_ptr<TabledRun>> {
     const nb::gil_scoped_release no_gil;
     Result<std::unique_ptr<TabledRun>> opened = TabledRun::open(native_path);
@@ -132,6 +149,18 @@ nb::tuple show_tables_of_file(const nb::bytes& path, std::optional<DeviceIndex> 
     return opened;
   }();
   return missing_of(*value_or_raise(std::move(run)));
+}
+
+nb::tuple show_tables_of_file(const nb::bytes& path, std::optional<DeviceIndex> device,
+                              const std::vector<std::string>& wanted, const nb::callable& show,
+                              const nb::callable& show_small) {
+  return show_tables_of_path({path.c_str(), path.size()}, device, wanted, show, show_small);
+}
+
+nb::tuple show_tables_of_long(const LongHandle& handle, std::optional<DeviceIndex> device,
+                              const std::vector<std::string>& wanted, const nb::callable& show,
+                              const nb::callable& show_small) {
+  return show_tables_of_path(handle.recording->path(), device, wanted, show, show_small);
 }
 
 nb::tuple show_tables_of_recording(const RecordingHandle& handle, std::optional<DeviceIndex> device,
@@ -159,7 +188,7 @@ void bind_tables(nb::module_& module) {
       "['name', 'file', 'line']\n")
       .def_prop_ro("column_names", &arrow::Table::column_names,
                    "The names of the columns, in order.")
-      .def("__len__", &arrow::Table::rows)
+      .def("__len__", rows_of)
       .def("__repr__", table_repr)
       .def(
           "to_pandas",
@@ -170,18 +199,22 @@ void bind_tables(nb::module_& module) {
           "The rows as a polars.DataFrame; needs polars.")
       .def("__arrow_c_schema__", arrow_schema, "The schema, by Arrow's PyCapsule protocol.")
       .def("__arrow_c_stream__", arrow_stream, nb::arg("requested_schema").none() = nb::none(),
-           "The rows, one batch a device, by Arrow's PyCapsule protocol.");
+           "The rows, by Arrow's PyCapsule protocol: one batch a device; of a long recording, "
+           "batches of some thousand rows, which are read as they are asked for.");
   module.def("show_tables", show_tables_of_file, nb::arg("path"), nb::arg("device").none(),
              nb::arg("wanted"), nb::arg("show"), nb::arg("show_small"));
   module.def("show_tables", show_tables_of_recording, nb::arg("recording"),
              nb::arg("device").none(), nb::arg("wanted"), nb::arg("show"), nb::arg("show_small"));
+  module.def("show_tables", show_tables_of_long, nb::arg("recording"), nb::arg("device").none(),
+             nb::arg("wanted"), nb::arg("show"), nb::arg("show_small"));
   nb::enum_<arrow::TableKind>(module, "TableKind")
       .value("events", arrow::TableKind::events)
       .value("allocations", arrow::TableKind::allocations)
       .value("segments", arrow::TableKind::segments)
       .value("stacks", arrow::TableKind::stacks)
       .value("frames", arrow::TableKind::frames);
-  module.def("table", table_of, nb::arg("recording"), nb::arg("kind"));
+  module.def("table", store_table<RecordingHandle>, nb::arg("recording"), nb::arg("kind"));
+  module.def("table", table_of_long, nb::arg("recording"), nb::arg("kind"));
 }
 
 }  // namespace gpumemprof::bindings

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "session/long_recording.h"
 #include "session/recording.h"
 
 namespace gpumemprof::bindings {
@@ -22,6 +23,11 @@ namespace nb = nanobind;
 // A recording as Python holds it.
 struct RecordingHandle {
   std::shared_ptr<const Recording> recording;
+};
+
+// One that is too long to be held in memory.
+struct LongHandle {
+  std::shared_ptr<LongRecording> recording;
 };
 
 // Text that came from a file or a path and need not be valid UTF-8.

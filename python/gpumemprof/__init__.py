@@ -38,24 +38,6 @@ from gpumemprof.errors import (
     RecordingWarning,
     UsageError,
 )
-from gpumemprof.hooks.steps import step, tag
-from gpumemprof.read.labels import Label
-from gpumemprof.read.recording import Recording, load
-from gpumemprof.read.report import (
-    Counters,
-    DeviceReport,
-    DeviceSources,
-    End,
-    Frame,
-    LiveGroup,
-    Module,
-    Peak,
-    Phase,
-    SourceFigure,
-    Step,
-)
-from gpumemprof.recorder.active import ActiveRecording
-from gpumemprof.recorder.api import record, start, stop
 
 if TYPE_CHECKING:
     from gpumemprof.alerts.rule import Alert
@@ -64,35 +46,74 @@ if TYPE_CHECKING:
     from gpumemprof.holders.expected import Expectation, expect_freed
     from gpumemprof.holders.leak import Leak
     from gpumemprof.holders.watch import LeakWatch, watch_leaks
+    from gpumemprof.hooks.steps import step, tag
     from gpumemprof.profile.memory_state import MemorySnapshot
     from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler, ProfiledContext
     from gpumemprof.profile.result import OwnAllocations, ProfileResult
     from gpumemprof.profile.shortcuts import default_profiler, profile_context, profile_function
     from gpumemprof.profile.stacks import Allocation
     from gpumemprof.profile.summary import Summary
+    from gpumemprof.read.labels import Label
+    from gpumemprof.read.recording import Recording, load
+    from gpumemprof.read.report import (
+        Counters,
+        DeviceReport,
+        DeviceSources,
+        End,
+        Frame,
+        LiveGroup,
+        Module,
+        Peak,
+        Phase,
+        SourceFigure,
+        Step,
+    )
+    from gpumemprof.recorder.active import ActiveRecording
+    from gpumemprof.recorder.api import record, start, stop
 
-# Imported on first use, so that programs that only read recordings do not pay for them.
+# Imported on first use, so that nobody pays for what they do not use: a program that reads
+# recordings, or one whose tests are measured.
 _LATER = {
+    "ActiveRecording": "recorder.active",
     "Alert": "alerts.rule",
     "Allocation": "profile.stacks",
     "CPUMemoryProfiler": "profile.profiler",
+    "Counters": "read.report",
+    "DeviceReport": "read.report",
+    "DeviceSources": "read.report",
+    "End": "read.report",
     "Estimate": "estimate.notebook",
     "Expectation": "holders.expected",
+    "Frame": "read.report",
     "GPUMemoryProfiler": "profile.profiler",
+    "Label": "read.labels",
     "Leak": "holders.leak",
     "LeakWatch": "holders.watch",
+    "LiveGroup": "read.report",
     "MemorySnapshot": "profile.memory_state",
     "MemoryTracker": "alerts.tracker",
+    "Module": "read.report",
     "OwnAllocations": "profile.result",
+    "Peak": "read.report",
+    "Phase": "read.report",
     "ProfileResult": "profile.result",
     "ProfiledContext": "profile.profiler",
+    "Recording": "read.recording",
+    "SourceFigure": "read.report",
+    "Step": "read.report",
     "Summary": "profile.summary",
     "default_profiler": "profile.shortcuts",
     "estimate": "estimate",
     "estimating": "estimate.notebook",
     "expect_freed": "holders.expected",
+    "load": "read.recording",
     "profile_context": "profile.shortcuts",
     "profile_function": "profile.shortcuts",
+    "record": "recorder.api",
+    "start": "recorder.api",
+    "step": "hooks.steps",
+    "stop": "recorder.api",
+    "tag": "hooks.steps",
     "watch_leaks": "holders.watch",
 }
 

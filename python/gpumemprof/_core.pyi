@@ -27,6 +27,29 @@ class RecordingHandle:
     def allocation_rows(self, device_row: int, most: int) -> list[AllocationRow]: ...
     def event_stack(self, device_row: int, event: int) -> int | None: ...
 
+class LongHandle:
+    """A recording too long for memory."""
+
+    @property
+    def cut(self) -> str | None: ...
+    @property
+    def missing(self) -> list[str]: ...
+    @property
+    def completeness_json(self) -> str: ...
+    @property
+    def device_names(self) -> list[str]: ...
+    @property
+    def event_count(self) -> int: ...
+    @property
+    def note(self) -> str:
+        """About its index; mostly empty."""
+    @property
+    def streams(self) -> list[int]: ...
+    @property
+    def pools(self) -> list[tuple[int, int]]: ...
+    def stack(self, id: int) -> list[tuple[str, str, int]]: ...
+    def around_peak(self) -> RecordingHandle: ...
+
 class FollowedRun:
     """A recording that is read while it is written; the answer of ``read`` is JSON."""
 
@@ -100,8 +123,9 @@ _Moment = Literal["peak", "end", "event"]
 def open(
     path: bytes, events: tuple[int, int] | None = None, steps: tuple[int, int] | None = None
 ) -> RecordingHandle: ...
+def open_long(path: bytes) -> LongHandle | None: ...
 def show_tables(
-    source: bytes | RecordingHandle,
+    source: bytes | RecordingHandle | LongHandle,
     device: int | None,
     wanted: list[str],
     show: Callable[[str, tuple[object, object], bytes | None, int, int], None],
@@ -114,7 +138,11 @@ def format_bytes(size_bytes: int) -> str: ...
 def parse_bytes(text: str) -> int | None: ...
 def rank_summary(path: bytes, is_running: bool = False) -> bytes: ...
 def report_json(
-    recording: RecordingHandle, moment: _Moment, event: int, device: int | None, top: int | None
+    recording: RecordingHandle | LongHandle,
+    moment: _Moment,
+    event: int,
+    device: int | None,
+    top: int | None,
 ) -> str: ...
 def replay_json(
     recording: RecordingHandle,
@@ -150,7 +178,7 @@ def advice_json(
     together: list[list[str]],
 ) -> str: ...
 def leaks_json(
-    recording: RecordingHandle,
+    recording: RecordingHandle | LongHandle,
     memory_limit: int | None,
     suppressions: list[str],
     device: int | None,
@@ -166,7 +194,7 @@ def write_simulated(
     overwrite: bool,
 ) -> None: ...
 def report_text(
-    recording: RecordingHandle,
+    recording: RecordingHandle | LongHandle,
     moment: _Moment,
     event: int,
     device: int | None,
@@ -178,7 +206,7 @@ def report_text(
 def labels(
     recording: RecordingHandle,
 ) -> list[tuple[str, str, str, bool, str, int, int, int, int | None, int | None]]: ...
-def table(recording: RecordingHandle, kind: TableKind) -> Table: ...
+def table(recording: RecordingHandle | LongHandle, kind: TableKind) -> Table: ...
 def run_cli(
     arguments: list[bytes],
     demo_file: bytes,

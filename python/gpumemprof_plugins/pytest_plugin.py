@@ -6,6 +6,7 @@ the marks, or with ``--gpumemprof``. Until then, nothing of ours runs during tes
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import sys
@@ -19,6 +20,12 @@ _NAME = "gpumemprof-tests"
 _REWRITING = "AssertionRewritingHook"
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"takes a number of tests, but has {text!r}")
+    return int(text)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpumemprof", "memory of tests")
     group.addoption(
@@ -28,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--gpumemprof-top",
-        type=int,
+        type=_count,
         default=10,
         metavar="N",
         help="how many tests --gpumemprof lists (default: 10)",

@@ -46,9 +46,14 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
 FileSource::~FileSource() { ::close(descriptor_); }
 
 Result<std::size_t> FileSource::read(std::span<std::byte> out) {
+  const std::uint64_t left = end_ - std::min(end_, position_);
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), left));
   for (;;) {
-    const ssize_t got = ::read(descriptor_, out.data(), out.size());
-    if (got >= 0) return static_cast<std::size_t>(got);
+    const ssize_t got = ::read(descriptor_, out.data(), wanted);
+    if (got >= 0) {
+      position_ += static_cast<std::uint64_t>(got);
+      return static_cast<std::size_t>(got);
+    }
     if (errno != EINTR) return cannot_read(path_, errno);
   }
 }
@@ -68,6 +73,7 @@ bool FileSource::is_at_its_path() const {
 
 void FileSource::move_to(std::uint64_t offset) {
   ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET);
+  position_ = offset;
 }
 
 Result<std::size_t> BufferSource::read(std::span<std::byte> out) {

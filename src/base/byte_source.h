@@ -38,6 +38,8 @@ class FileSource : public ByteSource {
   [[nodiscard]] bool is_at_its_path() const;
   // The next byte to read.
   void move_to(std::uint64_t offset);
+  // Reads as if it ended there, however long it has become.
+  void set_end(std::uint64_t offset) { end_ = offset; }
 
  private:
   FileSource(int descriptor, std::string path, std::uint64_t size_bytes)
@@ -46,6 +48,8 @@ class FileSource : public ByteSource {
   int descriptor_;
   std::string path_;
   std::uint64_t size_bytes_;
+  std::uint64_t position_ = 0;
+  std::uint64_t end_ = ~std::uint64_t{0};
 };
 
 // Bytes already in memory; for tests, fuzzers and files given as bytes.

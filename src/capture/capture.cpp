@@ -98,6 +98,11 @@ Summary stop(RecordingNumber recording, const std::string& reason) {
   }
 }
 
+std::uint64_t newest_recording() {
+  const Engine* engine = Engine::existing();
+  return engine == nullptr ? 0 : engine->newest_recording();
+}
+
 bool is_recording() {
   Engine* engine = Engine::existing();
   return engine != nullptr && engine->is_recording();
@@ -314,7 +319,8 @@ Status validate_autograd(std::uintptr_t first_grad_fn, std::uint64_t first_seque
 void mark(const std::string& name, Annotation::Stage stage) {
   Engine* engine = Engine::existing();
   if (engine == nullptr || !engine->is_recording()) return;
-  engine->drain().submit(
+  // Deferred: waking another thread costs more than all else here.
+  engine->drain().submit_deferred(
       [name, stage, ticks = read_ticks()](Drain& drain) { drain.mark(name, stage, ticks); });
 }
 

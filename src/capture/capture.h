@@ -86,6 +86,9 @@ Result<RecordingNumber> start(const StartOptions& options);
 // thread: release the GIL first.
 Summary stop(RecordingNumber recording, const std::string& reason);
 [[nodiscard]] bool is_recording();
+// 0: nothing is being recorded. Otherwise it changes when another recording begins, or in a forked
+// child.
+[[nodiscard]] std::uint64_t newest_recording();
 // From now on the recordings are closed before Python ends the process with os._exit(). False: this
 // is not possible here.
 bool watch_exit();

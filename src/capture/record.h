@@ -3,8 +3,8 @@
 // A thread's stack is not repeated with every event: the drain holds a mirror of each thread's
 // stack, and a thread only sends how its stack changed (frames) and, once for each code object, the
 // names in it (code). An event then means "with the stack this thread has now", and, in backward,
-// "for the node this thread runs now" (node). Native stacks are sent likewise, as return addresses
-// (native). Times are ticks of the processor's clock.
+// "for the node this thread runs now" (node). Native stacks are sent once, as return addresses
+// (native); an event then names one by its number. Times are ticks of the processor's clock.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ struct EventRecord {
   std::uint64_t stream = 0;
   std::uint32_t pool_graph = 0;
   std::uint32_t pool_user = 0;
-  std::uint32_t has_native = 0;   // 1: below the Python frames are those of the native stack
+  std::uint32_t native = 0;       // the thread's number of the native stack below the Python frames
   std::uint32_t instruction = 0;  // where the innermost frame moved to
 };
 
@@ -132,8 +132,9 @@ struct ModuleRecord {
   std::array<char, kNameBytes> class_name;
 };
 
-// The outermost `keep` return addresses of the thread's native stack stay; these follow, outermost
-// first.
+// The outermost `keep` return addresses of the native stack that the thread last sent stay; these
+// follow, outermost first. With the last of them, the stack gets its number, until it is given to
+// another; 0: more follow.
 struct NativeRecord {
   static constexpr std::size_t kAddresses = 6;
 
@@ -141,6 +142,7 @@ struct NativeRecord {
   std::uint8_t count = 0;
   std::uint16_t thread = kNoThread;
   std::uint16_t keep = 0;
+  std::uint16_t number = 0;
   std::array<std::uint64_t, kAddresses> addresses;
 };
 

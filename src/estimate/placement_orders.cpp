@@ -30,9 +30,10 @@ class ScatteredAddresses final : public sim::AddressSource {
   std::uint64_t count_ = 0;
 };
 
-// Odd, and far from each other's multiples, so that the orders differ.
-constexpr std::array<std::uint64_t, 7> kStrides = {1,       1296121, 803749, 1733111,
-                                                   1013399, 420911,  1571743};
+// Odd, and far from each other's multiples, so that the orders differ. The first two are rising and
+// falling order.
+constexpr std::array<std::uint64_t, 7> kStrides = {1,       1048575, 1296121, 803749,
+                                                   1733111, 1013399, 420911};
 
 }  // namespace
 

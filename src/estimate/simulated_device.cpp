@@ -123,6 +123,8 @@ bool SimulatedDevice::free(std::uint64_t address) {
   live_.erase(found);
   report(Action::free_requested, address, live.size_bytes, live.stream, live.pool);
   report(Action::free_completed, address, live.size_bytes, live.stream, live.pool);
+  // Programs free nothing before they compute.
+  addresses_.on_kernel();
   allocator_.free(live.id);
   other_orders_.free(live.id);
   return true;

@@ -4,25 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "analysis/sources/measured.h"
 #include "replay/history_start.h"
 
 namespace gpumemprof {
 namespace {
-
-MemorySource source_of(LabelKind kind) {
-  switch (kind) {
-    case LabelKind::parameter:
-    case LabelKind::buffer:
-      return MemorySource::parameters;
-    case LabelKind::gradient:
-      return MemorySource::gradients;
-    case LabelKind::optimizer_state:
-      return MemorySource::optimizer_state;
-    case LabelKind::input:
-      break;
-  }
-  return MemorySource::inputs;
-}
 
 // What the code that allocates says, before anything is known about the lifetime.
 MemorySource source_of(CodeKind kind) {
@@ -151,7 +137,7 @@ void FollowedDevice::apply(const Labelling& labelling) {
     // What a module owns stays its own if it is fed to another as input.
     if (detail.is_labelled && detail.source == MemorySource::parameters) continue;
     if (label.kind == LabelKind::input && detail.source != MemorySource::unknown) continue;
-    set_source(row.index, source_of(label.kind), true);
+    set_source(row.index, source_of_label(label.kind), true);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "event/sinks/forwarding_sink.h"
 #include "index/excerpt_plan.h"
 #include "store/store_source.h"
+#include "trace/chapters/chapter_stretch.h"
 
 namespace gpumemprof {
 namespace {
@@ -116,6 +117,8 @@ Status ExcerptSource::deliver(EventSink& sink) {
   Origin origin = store.origin();
   origin.has_start = true;
   origin.has_segments = false;
+  origin.chapters.clear();
+  origin.steps.clear();
   sink.set_origin(origin);
   sink.set_settings(store.settings());
   DefinitionCopy copy;
@@ -138,18 +141,31 @@ Status ExcerptSource::deliver(EventSink& sink) {
   excerpt_.prelude = static_cast<std::uint32_t>(prelude.size());
   if (!prelude.empty()) sink.add_events(excerpt_.device, std::move(prelude));
 
-  const IndexDirectory& directory = plan_->file->directory();
   ShiftingSink shifting(sink, excerpt_);
-  Result<std::unique_ptr<StretchReader>> reader =
-      StretchReader::open(plan_->recording, shifting, rows_of_sink(plan_->file->rows(), copy),
-                          plan_->file->label_blocks());
-  if (!reader) return reader.error();
-  Status read = reader.value()->deliver(directory.checkpoints[plan_->first],
-                                        directory.checkpoints[plan_->end].byte_offset);
+  Status read = read_blocks(copy, shifting);
   if (!read) return read;
   if (shifting.events() != excerpt_.end_event - excerpt_.first_event)
     return damaged_index(plan_->recording);
   return take_later_states(copy);
+}
+
+Status ExcerptSource::read_blocks(const DefinitionCopy& copy, EventSink& sink) {
+  IndexFile& file = *plan_->file;
+  const RecordingPlace& from = file.directory().checkpoints[plan_->first];
+  const RecordingPlace& to = file.directory().checkpoints[plan_->end];
+  if (file.directory().is_of_chapters()) {
+    const auto rows_of = [&](std::uint32_t chapter) {
+      std::optional<trace::DefinedRows> rows = file.rows_of(chapter);
+      if (rows) rows = rows_of_sink(*rows, copy);
+      return rows;
+    };
+    return deliver_stretch(plan_->recording, {from, to, excerpt_.device, excerpt_.first_event},
+                           rows_of, sink);
+  }
+  const Result<std::unique_ptr<StretchReader>> reader = StretchReader::open(
+      plan_->recording, sink, rows_of_sink(file.rows(), copy), file.label_blocks());
+  if (!reader) return reader.error();
+  return reader.value()->deliver(from.block, to.block.byte_offset);
 }
 
 // Of the checkpoints after the first: the phases before each, and what outlives the stretch.

@@ -66,6 +66,7 @@ class ExcerptSource final : public EventSource {
   friend class RunIndex;
   struct Plan;
   explicit ExcerptSource(std::unique_ptr<Plan> plan);
+  Status read_blocks(const DefinitionCopy& copy, EventSink& sink);
   Status take_later_states(const DefinitionCopy& copy);
 
   std::unique_ptr<Plan> plan_;

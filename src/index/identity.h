@@ -1,9 +1,10 @@
 // Identity: which recording an index belongs to, and which gpumemprof made it.
 //
 // A recording is known by its length and by samples of its bytes: its ends and some places between.
-// When it was changed does not matter, so a copy keeps its index. The maker is known by its
-// version, by the sources of everything that has a part in what an index says, and by the lists of
-// fields.
+// A folder of chapters is known by its chapters: their numbers, lengths and samples, and the
+// summary that lies beside them. When it was changed does not matter, so a copy keeps its index.
+// The maker is known by its version, by the sources of everything that has a part in what an index
+// says, and by the lists of fields.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include "analysis/overview/overview.h"
 #include "index/archive.h"
+#include "trace/recording_place.h"
 #include "trace/stretch_reader.h"
 #include "windows/checkpoint.h"
 
@@ -251,9 +252,24 @@ void fields(Archive& archive, Completeness::Excerpt& x) {
   archive.all(x, x.device, x.range);
 }
 template <typename Archive>
+void fields(Archive& archive, ChapterFigures::Device& x) {
+  archive.all(x, x.device, x.peak_allocated_bytes, x.peak_reserved_bytes, x.floor_bytes,
+              x.end_bytes);
+}
+template <typename Archive>
+void fields(Archive& archive, ChapterFigures& x) {
+  archive.all(x, x.number, x.is_kept, x.has_figures, x.size_bytes, x.first_time_ns, x.last_time_ns,
+              x.events, x.failures, x.retries, x.first_step, x.last_step, x.devices);
+}
+template <typename Archive>
+void fields(Archive& archive, StepSummary& x) {
+  archive.all(x, x.first, x.last, x.device, x.peak_bytes, x.floor_bytes, x.reserved_bytes,
+              x.end_bytes, x.events);
+}
+template <typename Archive>
 void fields(Archive& archive, Completeness& x) {
   archive.all(x, x.is_recording, x.is_closed, x.reason, x.problem, x.made, x.lost, x.recorded,
-              x.least_lost, x.inferred_frees, x.was_paused, x.summarised, LeftOut{x.chapters},
+              x.least_lost, x.inferred_frees, x.was_paused, x.summarised, x.chapters,
               x.lost_periods, x.exact_until_ns, x.excerpts, x.host_resident_bytes,
               x.host_available_bytes, x.host_total_bytes);
 }
@@ -277,7 +293,7 @@ void fields(Archive& archive, Ending& x) {
 template <typename Archive>
 void fields(Archive& archive, Origin& x) {
   archive.all(x, x.kind, x.device_type, x.has_segments, x.has_start, x.has_traces, x.cut, x.ending,
-              x.settings, x.facts, LeftOut{x.chapters}, LeftOut{x.steps});
+              x.settings, x.facts, x.chapters, x.steps);
 }
 // No aggregate: one of its members follows from the others.
 template <typename Archive>
@@ -359,6 +375,10 @@ void fields(Archive& archive, trace::DefinedRows& x) {
 template <typename Archive>
 void fields(Archive& archive, trace::BlockPlace& x) {
   archive.all(x, x.byte_offset, x.number);
+}
+template <typename Archive>
+void fields(Archive& archive, RecordingPlace& x) {
+  archive.all(x, x.chapter, x.from_chapter, x.block);
 }
 template <typename Archive>
 void fields(Archive& archive, LabelBlock& x) {

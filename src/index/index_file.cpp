@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "trace/checksum.h"
 
@@ -66,6 +68,11 @@ IndexFileWriter::IndexFileWriter(std::unique_ptr<FileSink> file, int compression
 
 Result<std::unique_ptr<IndexFileWriter>> IndexFileWriter::create(const std::string& path,
                                                                  int compression_level) {
+  // A pipe would wait for somebody who reads it.
+  std::error_code ignored;
+  const std::filesystem::file_status there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    return Error{ErrorCode::environment, "is not a file", path, "move it away"};
   Result<std::unique_ptr<FileSink>> file =
       FileSink::create(path, FileSink::Existing::replace, FileSink::Appears::when_closed);
   if (!file) return file.error();
@@ -110,11 +117,14 @@ std::unique_ptr<IndexFile> IndexFile::open(const std::string& path, const Identi
   std::unique_ptr<IndexFile> index(new IndexFile(std::move(file).value()));
   if (!index->read_directory(identity) || !index->read_definitions() || !index->read_label_blocks())
     return nullptr;
-  std::optional<trace::DefinedRows> rows = index->read<trace::DefinedRows>(index->directory_.rows);
   std::optional<IndexedOverviews> overviews =
       index->read<IndexedOverviews>(index->directory_.overviews);
-  if (!rows || !overviews) return nullptr;
-  index->rows_ = std::move(*rows);
+  if (!overviews) return nullptr;
+  if (!index->directory_.is_of_chapters()) {
+    std::optional<trace::DefinedRows> rows = index->rows_of(0);
+    if (!rows) return nullptr;
+    index->rows_ = std::move(*rows);
+  }
   index->overviews_ = std::move(*overviews);
   return index->is_consistent() ? std::move(index) : nullptr;
 }
@@ -200,22 +210,38 @@ bool IndexFile::read_label_blocks() {
   return true;
 }
 
-bool IndexFile::is_consistent() const {
-  const auto is_below = [](const std::vector<std::uint32_t>& rows, std::size_t limit) {
-    return std::ranges::all_of(rows, [&](std::uint32_t row) { return row < limit; });
+std::optional<trace::DefinedRows> IndexFile::rows_of(std::uint32_t chapter) {
+  const auto place = std::ranges::lower_bound(directory_.rows, chapter, {}, &IndexedRows::chapter);
+  if (place == directory_.rows.end() || place->chapter != chapter) return std::nullopt;
+  std::optional<trace::DefinedRows> rows = read<trace::DefinedRows>(place->rows);
+  const auto is_below = [](const std::vector<std::uint32_t>& known, std::size_t limit) {
+    return std::ranges::all_of(known, [&](std::uint32_t row) { return row < limit; });
   };
-  if (!is_below(rows_.streams, limits_.streams) || !is_below(rows_.pools, limits_.pools))
-    return false;
+  if (rows && (!is_below(rows->streams, limits_.streams) || !is_below(rows->pools, limits_.pools)))
+    rows.reset();
+  return rows;
+}
+
+bool IndexFile::are_places_in_order() const {
+  const std::vector<RecordingPlace>& places = directory_.checkpoints;
+  const auto is_before = [](const RecordingPlace& one, const RecordingPlace& other) {
+    return one.is_before(other);
+  };
+  const auto is_odd = [&](const RecordingPlace& place) {
+    return (place.chapter > 0) != directory_.is_of_chapters() || place.from_chapter > place.chapter;
+  };
+  const auto byte_offset = [](const LabelBlock& block) { return block.place.byte_offset; };
+  return std::ranges::is_sorted(places, is_before) && std::ranges::none_of(places, is_odd) &&
+         std::ranges::is_sorted(directory_.rows, {}, &IndexedRows::chapter) &&
+         std::ranges::is_sorted(label_blocks_, {}, byte_offset);
+}
+
+bool IndexFile::is_consistent() const {
   const std::vector<DeviceOverview>& devices = overviews_.at_peak.devices;
   if (overviews_.at_end.devices.size() != devices.size() ||
       directory_.devices.size() != devices.size())
     return false;
-  const auto in_order = [](const auto& values, auto of) {
-    return std::ranges::is_sorted(values, {}, of);
-  };
-  if (!in_order(directory_.checkpoints, &trace::BlockPlace::byte_offset) ||
-      !in_order(label_blocks_, [](const LabelBlock& block) { return block.place.byte_offset; }))
-    return false;
+  if (!are_places_in_order()) return false;
   for (std::size_t row = 0; row < devices.size(); ++row) {
     const IndexedDevice& device = directory_.devices[row];
     const std::size_t checkpoints = directory_.checkpoints.size();

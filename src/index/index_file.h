@@ -35,15 +35,22 @@ struct IndexedDevice {
   PartPlace failures;  // OverlayOoms
 };
 
+// Of one file of the recording.
+struct IndexedRows {
+  std::uint32_t chapter = 0;  // 0: the recording is one file
+  PartPlace rows;             // DefinedRows
+};
+
 struct IndexDirectory {
   Identity identity;
   PartPlace names;
   PartPlace definitions;
-  PartPlace rows;
+  std::vector<IndexedRows> rows;  // in order of chapter
   PartPlace overviews;
-  std::vector<trace::BlockPlace> checkpoints;  // where the recording can be opened; the end is last
-  std::vector<PartPlace> label_blocks;         // LabelBlocks, in order: some of them each
+  std::vector<RecordingPlace> checkpoints;  // where the recording can be opened; the end is last
+  std::vector<PartPlace> label_blocks;      // LabelBlocks, in order: some of them each
   std::vector<IndexedDevice> devices;
+  [[nodiscard]] bool is_of_chapters() const { return rows.size() != 1 || rows[0].chapter != 0; }
 };
 
 struct IndexedOverviews {
@@ -59,6 +66,10 @@ template <typename Archive>
 void fields(Archive& archive, IndexedDevice& x) {
   archive.all(x, x.device, x.events, x.checkpoints, x.states, x.spans, x.buckets, x.bucket_count,
               x.failures);
+}
+template <typename Archive>
+void fields(Archive& archive, IndexedRows& x) {
+  archive.all(x, x.chapter, x.rows);
 }
 template <typename Archive>
 void fields(Archive& archive, IndexDirectory& x) {
@@ -121,8 +132,10 @@ class IndexFile {
 
   [[nodiscard]] const IndexDirectory& directory() const { return directory_; }
   [[nodiscard]] const Store& store() const { return store_; }
-  // The recording's rows → the store's.
+  // The recording's rows → the store's, of a recording that is one file.
   [[nodiscard]] const trace::DefinedRows& rows() const { return rows_; }
+  // The same of a chapter; none if it is not known, or damaged.
+  [[nodiscard]] std::optional<trace::DefinedRows> rows_of(std::uint32_t chapter);
   // Where the recording defines sets of labels.
   [[nodiscard]] const std::vector<LabelBlock>& label_blocks() const { return label_blocks_; }
   [[nodiscard]] const IndexedOverviews& overviews() const { return overviews_; }
@@ -135,6 +148,7 @@ class IndexFile {
   bool read_definitions();
   bool read_label_blocks();
   [[nodiscard]] bool is_consistent() const;
+  [[nodiscard]] bool are_places_in_order() const;
 
   std::unique_ptr<FileSource> file_;
   IdLimits limits_;

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "index/run_index.h"
-#include "trace/format.h"
 
 namespace gpumemprof {
 namespace {
@@ -25,23 +24,24 @@ class IndexMaker::Noter final : public ForwardingSink {
   Noter(IndexMaker& maker, EventSink& to) : ForwardingSink(to), maker_(maker) {}
 
   StringId add_string(std::string_view text) override {
-    return maker_.rows_.strings.emplace_back(to_.add_string(text));
+    return rows().strings.emplace_back(to_.add_string(text));
   }
   StackId add_stack(StackId caller, FrameId frame) override {
-    return maker_.rows_.stacks.emplace_back(to_.add_stack(caller, frame));
+    return rows().stacks.emplace_back(to_.add_stack(caller, frame));
   }
   std::uint32_t add_stream(std::uint64_t handle) override {
-    return maker_.rows_.streams.emplace_back(to_.add_stream(handle));
+    return rows().streams.emplace_back(to_.add_stream(handle));
   }
   std::uint32_t add_pool(PoolId pool) override {
-    return maker_.rows_.pools.emplace_back(to_.add_pool(pool));
+    return rows().pools.emplace_back(to_.add_pool(pool));
   }
   std::uint32_t add_label_set(std::span<const Label> labels) override {
-    const trace::BlockPlace& place = maker_.reader_->place();
-    if (sets_ == 0 || last_place_ != place) {
-      maker_.label_blocks_.push_back({place, sets_});
+    // A chapter is read from its beginning, with all its sets.
+    const RecordingPlace place = maker_.source_->place();
+    if (place.chapter == 0 && (sets_ == 0 || last_place_ != place.block)) {
+      maker_.label_blocks_.push_back({place.block, sets_});
       maker_.write_label_blocks();
-      last_place_ = place;
+      last_place_ = place.block;
     }
     ++sets_;
     return to_.add_label_set(labels);
@@ -53,6 +53,16 @@ class IndexMaker::Noter final : public ForwardingSink {
   }
 
  private:
+  // Every chapter has its own.
+  trace::DefinedRows& rows() {
+    const std::uint32_t chapter = maker_.source_->place().chapter;
+    if (chapter != maker_.chapter_) {
+      maker_.write_rows();
+      maker_.chapter_ = chapter;
+    }
+    return maker_.rows_;
+  }
+
   IndexMaker& maker_;
   std::uint32_t sets_ = 0;
   trace::BlockPlace last_place_;  // of labels
@@ -66,7 +76,8 @@ IndexMaker::IndexMaker(std::string recording, const Identity& identity, const In
 
 Result<std::unique_ptr<IndexMaker>> IndexMaker::create(const std::string& recording,
                                                        const IndexOptions& options) {
-  const Result<Identity> identity = identity_of(recording);
+  const Result<Identity> identity =
+      options.identity ? Result<Identity>(*options.identity) : identity_of(recording);
   if (!identity) return identity.error();
   Result<std::unique_ptr<IndexFileWriter>> file =
       IndexFileWriter::create(index_path(recording), options.compression_level);
@@ -75,24 +86,33 @@ Result<std::unique_ptr<IndexMaker>> IndexMaker::create(const std::string& record
       new IndexMaker(recording, identity.value(), options, std::move(file).value()));
 }
 
-Status IndexMaker::deliver(TraceReader& reader, EventSink& sink) {
-  reader_ = &reader;
+Status IndexMaker::deliver(PlacedSource& source, EventSink& sink) {
+  source_ = &source;
+  if (!directory_.checkpoints.empty()) directory_.checkpoints.front() = source.begin();
+  chapter_ = source.begin().chapter;
   Noter noter(*this, sink);
-  const Status delivered = reader.deliver(noter);
-  end_ = reader.place();
-  reader_ = nullptr;
+  const Status delivered = source.deliver(noter);
+  end_ = source.place();
+  source_ = nullptr;
+  write_rows();
   return delivered;
 }
 
+void IndexMaker::write_rows() {
+  directory_.rows.push_back({chapter_, file_->write(rows_)});
+  rows_ = trace::DefinedRows();
+}
+
 bool IndexMaker::wants_checkpoint(Spot spot) {
-  trace::BlockPlace place{trace::kFileHeaderBytes, 0};
+  RecordingPlace place;  // of the start, it is known when the source is
   if (spot == Spot::end) place = end_;
   if (spot == Spot::here) {
-    place = reader_->place();
+    place = source_->place();
     const std::uint64_t size_bytes = std::max<std::uint64_t>(directory_.identity.size_bytes, 1);
-    const double share = static_cast<double>(place.byte_offset) / static_cast<double>(size_bytes);
+    const double share =
+        static_cast<double>(source_->bytes_before()) / static_cast<double>(size_bytes);
     const double allowed = static_cast<double>(checkpoint_budget(size_bytes)) * share;
-    if (events_since_ < options_.checkpoint_events ||
+    if (events_since_ < options_.checkpoint_events || !source_->can_begin_here() ||
         static_cast<double>(checkpoint_bytes_) > allowed)
       return false;
   }
@@ -104,7 +124,7 @@ bool IndexMaker::wants_checkpoint(Spot spot) {
 // There are as many as steps.
 void IndexMaker::write_label_blocks() {
   constexpr std::size_t kMany = 4096;
-  if (reader_ != nullptr && label_blocks_.size() < kMany) return;
+  if (source_ != nullptr && label_blocks_.size() < kMany) return;
   directory_.label_blocks.push_back(file_->write(label_blocks_));
   label_blocks_.clear();
 }
@@ -170,7 +190,6 @@ Status IndexMaker::finish(const Store& store, Overview& at_peak, Overview& at_en
   IndexedOverviews overviews{std::move(at_peak), std::move(at_end)};
   directory_.names = file_->write(names);
   directory_.definitions = file_->write(definitions);
-  directory_.rows = file_->write(rows_);
   directory_.overviews = file_->write(overviews);
   at_peak = std::move(overviews.at_peak);
   at_end = std::move(overviews.at_end);

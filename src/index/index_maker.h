@@ -7,11 +7,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "event/sinks/forwarding_sink.h"
 #include "index/index_file.h"
-#include "trace/reader.h"
+#include "trace/recording_place.h"
 #include "windows/checkpoint.h"
 
 namespace gpumemprof {
@@ -19,6 +20,8 @@ namespace gpumemprof {
 struct IndexOptions {
   std::uint64_t checkpoint_events = 250'000;
   int compression_level = 3;  // 0: blocks are stored as they are
+  // Of what is read; none: of the recording as it is now.
+  std::optional<Identity> identity = std::nullopt;
 };
 
 class IndexMaker final : public IndexTaker {
@@ -28,7 +31,7 @@ class IndexMaker final : public IndexTaker {
                                                     const IndexOptions& options = {});
 
   // Delivers the recording into the sink, and notes where its blocks are.
-  Status deliver(TraceReader& reader, EventSink& sink);
+  Status deliver(PlacedSource& source, EventSink& sink);
 
   bool wants_checkpoint(Spot spot) override;
   void add_checkpoint(const DeviceCheckpoint& checkpoint) override;
@@ -47,7 +50,8 @@ class IndexMaker final : public IndexTaker {
   IndexOptions options_;
   std::unique_ptr<IndexFileWriter> file_;
   IndexDirectory directory_;
-  trace::DefinedRows rows_;
+  trace::DefinedRows rows_;    // of the file that is being read
+  std::uint32_t chapter_ = 0;  // that it is
   std::map<DeviceIndex, IndexedDevice> devices_;
   std::map<DeviceIndex, std::vector<OverlayOom>> failures_;
   // What the checkpoints of a device refer to.
@@ -60,11 +64,12 @@ class IndexMaker final : public IndexTaker {
   };
   StoredCheckpoint stored_against(Bases& bases, const DeviceCheckpoint& checkpoint, bool is_first);
   void write_label_blocks();
+  void write_rows();
 
   std::map<DeviceIndex, Bases> bases_;
   std::vector<LabelBlock> label_blocks_;  // that are not in the file yet
-  const TraceReader* reader_ = nullptr;   // while it delivers
-  trace::BlockPlace end_;                 // behind the last block that it delivered
+  const PlacedSource* source_ = nullptr;  // while it delivers
+  RecordingPlace end_;                    // behind the last block that it delivered
   std::uint64_t events_since_ = 0;        // the last checkpoint
   std::uint64_t checkpoint_bytes_ = 0;
 };

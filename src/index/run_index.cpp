@@ -26,7 +26,16 @@ Overview overview_at_end(Overview at_peak, Overview at_end) {
   return at_peak;
 }
 
-std::string index_path(const std::string& recording) { return recording + ".index"; }
+// A folder may be named with a slash at its end, or as `.`.
+std::string index_path(const std::string& recording) {
+  std::error_code failed;
+  std::filesystem::path path(recording);
+  if (!path.has_filename() || path.filename() == "." || path.filename() == "..") {
+    const std::filesystem::path whole = std::filesystem::canonical(path, failed);
+    if (!failed && whole.has_filename()) path = whole;
+  }
+  return path.string() + ".index";
+}
 
 RunIndex::RunIndex(std::string recording, std::unique_ptr<IndexFile> file)
     : recording_(std::move(recording)),
@@ -52,6 +61,8 @@ std::unique_ptr<RunIndex> RunIndex::open(const std::string& recording, IndexStat
 
 const Store& RunIndex::store() const { return file_->store(); }
 const Overview& RunIndex::at_end() const { return file_->overviews().at_end; }
+
+std::uint64_t RunIndex::recording_bytes() const { return file_->directory().identity.size_bytes; }
 
 std::vector<DeviceIndex> RunIndex::devices() const {
   std::vector<DeviceIndex> found;

@@ -44,6 +44,8 @@ class RunIndex {
   [[nodiscard]] const Overview& at_peak() const { return at_peak_; }
   [[nodiscard]] const Overview& at_end() const;  // only what is of the moment
 
+  // Its length when it was read.
+  [[nodiscard]] std::uint64_t recording_bytes() const;
   // In order of device number, as in the overviews.
   [[nodiscard]] std::vector<DeviceIndex> devices() const;
   [[nodiscard]] Result<Pyramid> pyramid(DeviceIndex device) const;

@@ -6,6 +6,7 @@
 
 #include "event/foreign/foreign_file.h"
 #include "replay/history_start.h"
+#include "replay/left_out.h"
 #include "replay/player.h"
 #include "replay/poolless.h"
 
@@ -110,30 +111,8 @@ void leave_out_bridges(const DeviceRecord& record, EventCounters& counters) {
   lead_in.is_of_chapters = true;
   for (const LostEvents& lost : bridges) {
     const std::size_t end = std::min<std::size_t>(lost.end_event, record.events.size());
-    for (std::size_t row = lost.before_event; lost.is_of_chapters && row < end; ++row) {
-      switch (record.events.action[row]) {
-        case Action::alloc:
-          --counters.allocations;
-          break;
-        case Action::free_requested:
-          --counters.frees;
-          break;
-        case Action::segment_alloc:
-          --counters.segment_allocs;
-          break;
-        case Action::segment_free:
-          --counters.segment_frees;
-          break;
-        case Action::segment_map:
-          --counters.segment_maps;
-          break;
-        case Action::segment_unmap:
-          --counters.segment_unmaps;
-          break;
-        default:
-          break;
-      }
-    }
+    for (std::size_t row = lost.before_event; lost.is_of_chapters && row < end; ++row)
+      leave_out(record.events.action[row], 1, counters);
   }
 }
 

@@ -113,6 +113,11 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
                                                  const OpenOptions& options) {
   const Result<std::uint64_t> allowed = allowed_memory();
   if (!allowed) return allowed.error();
+  if (options.chapters != nullptr) {
+    std::unique_ptr<ChapterSource> source = ChapterSource::of(options.chapters, options.progress);
+    source->allow_memory(allowed.value());
+    return std::unique_ptr<EventSource>(std::move(source));
+  }
   if (is_folder(path)) return open_with<ChapterSource>(path, options, allowed.value());
   // Bytes read from a pipe are gone; only snapshots are read from pipes. What a gzipped file is
   // follows from what is in it.

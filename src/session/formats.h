@@ -14,6 +14,7 @@
 
 namespace gpumemprof {
 
+class HeldChapters;
 class Recording;
 class Store;
 class TabledRun;
@@ -22,7 +23,9 @@ struct Overview;
 
 struct OpenOptions {
   // Called occasionally with the bytes read so far and the total.
-  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
+  // Of a folder that is read more than once: these chapters of it.
+  std::shared_ptr<HeldChapters> chapters = nullptr;
 };
 
 struct Format {

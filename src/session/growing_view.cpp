@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
+
+#include "session/excerpt/long_file.h"
 
 namespace gpumemprof {
 namespace {
@@ -18,22 +19,6 @@ constexpr auto kLongestReading = std::chrono::minutes(10);
 // A recorder that has something to write does so within a second.
 constexpr double kQuietSeconds = 10;
 
-std::uint64_t bytes_of_file(const std::filesystem::path& path) {
-  std::error_code failed;
-  const std::uintmax_t size = std::filesystem::file_size(path, failed);
-  return failed ? 0 : size;
-}
-
-// A recording in chapters is a folder.
-std::uint64_t recorded_bytes(const std::string& path) {
-  std::error_code failed;
-  std::uint64_t bytes = 0;
-  for (std::filesystem::directory_iterator file(path, failed), end; !failed && file != end;
-       file.increment(failed))
-    bytes += bytes_of_file(file->path());
-  return bytes > 0 ? bytes : bytes_of_file(path);
-}
-
 // Only a recording of our own can grow, and it says when it has been closed.
 bool is_closed_recording(const ViewedRun& run) {
   const std::optional<Ending>& ending = run.store().origin().ending;
@@ -41,10 +26,9 @@ bool is_closed_recording(const ViewedRun& run) {
 }
 
 Clock::time_point time_of_change(const std::string& path) {
-  std::error_code failed;
-  const auto changed = std::filesystem::last_write_time(path, failed);
-  if (failed) return Clock::now();
-  const auto age = std::filesystem::file_time_type::clock::now() - changed;
+  const auto changed = last_change(path);
+  if (!changed) return Clock::now();
+  const auto age = std::filesystem::file_time_type::clock::now() - *changed;
   return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
 }
 
@@ -52,7 +36,7 @@ Clock::time_point time_of_change(const std::string& path) {
 
 GrowingView::GrowingView(std::vector<ViewedRun> runs) {
   for (const ViewedRun& run : runs) {
-    const std::uint64_t size = recorded_bytes(run.path());
+    const std::uint64_t size = recording_bytes(run.path());
     seen_bytes_.push_back(size);
     files_.push_back({run, is_closed_recording(run), size, time_of_change(run.path())});
     if (run.indexed != nullptr) {
@@ -95,7 +79,7 @@ bool GrowingView::look() {
   for (std::size_t index = 0; index < files_.size(); ++index) {
     File& file = files_[index];
     if (file.is_closed) continue;
-    const std::uint64_t size = recorded_bytes(file.run.path());
+    const std::uint64_t size = recording_bytes(file.run.path());
     if (size != seen_bytes_[index]) file.changed = Clock::now();
     seen_bytes_[index] = size;
     has_grown |= size != file.size_bytes;  // old chapters are removed, so it may also fall
@@ -108,7 +92,7 @@ void GrowingView::read_again() {
   std::vector<File> files = files_;  // only this thread changes them
   std::vector<ViewedRun> runs;
   for (File& file : files) {
-    const std::uint64_t size = recorded_bytes(file.run.path());
+    const std::uint64_t size = recording_bytes(file.run.path());
     if (!file.is_closed && size != file.size_bytes) {
       file.size_bytes = size;
       // One that can no longer be read stays as it was.

@@ -136,9 +136,13 @@ void Recording::replay() {
       for (PhaseSpan& span : phases_.back())
         if (span.step > 0) span.step += facts.excerpt->first_step - 1;
     }
-    record->labels = known == nullptr || known->kind == RunKind::unknown
-                         ? label_allocations(store_, *record, phases_.back())
-                         : label_allocations(store_, *record, phases_.back(), {known->kind, {}});
+    KnownLabels start;
+    if (known != nullptr && known->places != nullptr) start = {{}, known->places.get(), true};
+    record->labels =
+        known == nullptr || known->kind == RunKind::unknown
+            ? label_allocations(store_, *record, phases_.back())
+            : label_allocations(store_, *record, phases_.back(),
+                                {known->kind, {}, start.places == nullptr ? nullptr : &start});
     if (known != nullptr) take_known_labels(*known, *record);
   }
 }
@@ -229,6 +233,10 @@ Status Recording::write_simulated(const WhatIfOptions& options, const std::strin
 std::optional<Error> cut_in(const Origin& origin, const std::string& path) {
   const std::optional<CutPoint>& cut = origin.cut;
   if (!cut) return std::nullopt;
+  if (!origin.chapters.empty())
+    return Error{ErrorCode::bad_input, cut->reason, path,
+                 "the other chapters are reported; for the rest, copy the folder again or record "
+                 "again"};
   return Error{
       ErrorCode::bad_input, cut->reason, path + ", byte " + std::to_string(cut->byte_offset),
       "what came before it is reported; for the rest, copy the file again or record again"};

@@ -11,6 +11,7 @@
 #include "analysis/failure/failure.h"
 #include "analysis/leaks/leaks.h"
 #include "analysis/overview/overview.h"
+#include "analysis/sources/measured.h"
 #include "analysis/sources/sources.h"
 #include "analysis/whatif/whatif.h"
 #include "base/result.h"
@@ -38,6 +39,9 @@ struct KnownPart {
   std::vector<Allocation> allocations;  // in order of `event`
   std::vector<Allocation> at_start;     // of the blocks that the start lists, in their order
   std::vector<PhaseSpan> spans;         // rows of the excerpt, steps of the run
+  // Where the labels of the run's first steps found memory; null: the part has all labels, or the
+  // run has none.
+  std::shared_ptr<const LabelledPlaces> places;
 };
 
 class Recording {

@@ -1,11 +1,9 @@
 #include "session/reported_run.h"
 
-#include <algorithm>
 #include <new>
 
 #include "session/excerpt/indexed_moment.h"
 #include "session/excerpt/long_file.h"
-#include "symbols/resolving_sink.h"
 
 namespace gpumemprof {
 namespace {
@@ -24,8 +22,10 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
   run->path_ = path;
   if (const std::optional<WindowSizes> sizes = window_sizes(path)) {
     ReportedRun* const self = run.get();
+    run->passes_ = std::make_unique<RunPasses>(path, options);
     run->windowed_ = std::make_unique<WindowedRun>(
-        path, [self, options](EventSink& sink) { return self->deliver(options, sink); }, *sizes);
+        path, [self](EventSink& sink) { return self->passes_->deliver(sink, self->maker_.get()); },
+        *sizes);
     run->has_index_ = !forced_window() && !is_passing;
     IndexState state = IndexState::missing;
     if (run->has_index_) run->index_ = RunIndex::open(path, state);
@@ -44,22 +44,6 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
   if (!whole) return whole.error();
   run->whole_ = std::move(whole).value();
   return run;
-}
-
-Status ReportedRun::deliver(const OpenOptions& options, EventSink& sink) {
-  OpenOptions pass = options;
-  if (options.progress) {
-    pass.progress = [&options, before = passes_](std::uint64_t done, std::uint64_t total) {
-      options.progress(std::min<std::uint64_t>(before, 1) * total + done, 2 * total);
-    };
-  }
-  ++passes_;
-  const Result<std::unique_ptr<EventSource>> source = open_source(path_, pass);
-  if (!source) return source.error();
-  auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
-  ResolvingSink resolving(sink);
-  if (maker_ != nullptr && reader != nullptr) return maker_->deliver(*reader, resolving);
-  return source.value()->deliver(resolving);
 }
 
 Result<bool> ReportedRun::survey() {
@@ -142,7 +126,9 @@ Result<Overview> ReportedRun::read_again(const OverviewOptions& options,
     note_ = "no index was written beside it, so the next report takes as long: " + error.sentence();
   };
   if (is_all && has_index_ && index_ == nullptr) {
-    Result<std::unique_ptr<IndexMaker>> maker = IndexMaker::create(path_);
+    IndexOptions index;
+    index.identity = passes_->identity();
+    Result<std::unique_ptr<IndexMaker>> maker = IndexMaker::create(path_, index);
     if (!maker) note_failure(maker.error());
     if (maker) maker_ = std::move(maker).value();
   }

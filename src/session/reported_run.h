@@ -7,6 +7,7 @@
 
 #include "index/index_maker.h"
 #include "index/run_index.h"
+#include "session/excerpt/passes.h"
 #include "session/recording.h"
 #include "windows/windowed_run.h"
 
@@ -37,15 +38,14 @@ class ReportedRun {
   Result<Overview> from_index(const OverviewOptions& options) const;
   Result<Overview> at_event(Overview overview, std::uint32_t event) const;
   Result<bool> survey();
-  Status deliver(const OpenOptions& options, EventSink& sink);
   Result<Overview> read_again(const OverviewOptions& options, const LeaksOptions& leaks);
 
   std::string path_;
   std::shared_ptr<const Recording> whole_;
+  std::unique_ptr<RunPasses> passes_;
   std::unique_ptr<WindowedRun> windowed_;
   std::unique_ptr<RunIndex> index_;
   std::unique_ptr<IndexMaker> maker_;  // while the second pass runs
-  std::uint64_t passes_ = 0;
   bool has_index_ = true;
   bool is_surveyed_ = false;
   std::string note_;

@@ -10,6 +10,7 @@
 #include "report/json/overview_json.h"
 #include "report/text/overview/overview_text.h"
 #include "report/view/answers/answers_json.h"
+#include "session/advice/tried_run.h"
 
 namespace gpumemprof {
 namespace {
@@ -67,12 +68,14 @@ View::View(std::vector<ViewedRun> runs, std::size_t most_devices) {
     File& file = files_.emplace_back(File{std::move(run), {}, std::make_unique<ReportAnswer>()});
     if (file.run.indexed != nullptr) {
       for (const auto& device : file.run.indexed->devices())
-        file.devices.push_back({nullptr, device.get(), nullptr});
+        file.devices.push_back({nullptr, device.get(), advice_on_peak(file.run.indexed, *device)});
       continue;
     }
-    for (const std::size_t index : devices_of(*file.run.whole, most_devices))
+    for (const std::size_t index : devices_of(*file.run.whole, most_devices)) {
+      const DeviceIndex device = file.run.whole->store().devices()[index]->device;
       file.devices.push_back({std::make_unique<DeviceView>(file.run.whole, index), nullptr,
-                              std::make_unique<DeviceAdvice>(file.run.whole, index)});
+                              advice_on(file.run.whole, device)});
+    }
   }
 }
 
@@ -182,8 +185,16 @@ Result<ViewedPart> View::part_for(DeviceName name, AllocationFilter& filter) con
   return part;
 }
 
-Result<std::string> View::answer(const view::Question& question) const {
-  return std::visit([this](const auto& asked) { return answer_to(asked); }, question);
+Result<std::string> View::answer(const view::Question& question, LongWork* work) const {
+  return std::visit(
+      [&](const auto& asked) {
+        if constexpr (requires { answer_to(asked, work); }) {
+          return answer_to(asked, work);
+        } else {
+          return answer_to(asked);
+        }
+      },
+      question);
 }
 
 view::DeviceMeta View::meta_of(DeviceName name) const {

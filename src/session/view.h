@@ -45,8 +45,11 @@ class View {
   void prepare_in_background();
 
   // The answer to any question of the page, as JSON; an Error where it asks for something that does
-  // not exist.
-  [[nodiscard]] Result<std::string> answer(const view::Question& question) const;
+  // not exist. `work`: who waits for it sees there how far it is; may be null.
+  [[nodiscard]] Result<std::string> answer(const view::Question& question,
+                                           LongWork* work = nullptr) const;
+  // Whether it may take more than a moment.
+  [[nodiscard]] bool takes_long(const view::Question& question) const;
   [[nodiscard]] Result<view::MomentFacts> facts(DeviceName device, Position position) const;
 
   [[nodiscard]] std::size_t file_count() const { return files_.size(); }
@@ -70,19 +73,18 @@ class View {
   [[nodiscard]] const DeviceView* whole(DeviceName name) const { return find(name).whole.get(); }
   // Null: it is not.
   [[nodiscard]] const LongDevice* indexed(DeviceName name) const { return find(name).indexed; }
-  // Null: it is too long for memory.
-  [[nodiscard]] const DeviceAdvice* advice(DeviceName name) const {
-    return find(name).advice.get();
-  }
+  // Of a run too long for memory: on the steps around its peak.
+  [[nodiscard]] const DeviceAdvice& advice(DeviceName name) const { return *find(name).advice; }
   [[nodiscard]] const DeviceReplay& replay(DeviceName name) const;
   [[nodiscard]] std::string device_name(DeviceName name) const;
+  [[nodiscard]] const std::string& path(std::size_t file) const { return files_[file].run.path(); }
 
  private:
   // One of the two.
   struct Device {
     std::unique_ptr<DeviceView> whole;
     const LongDevice* indexed = nullptr;
-    std::unique_ptr<DeviceAdvice> advice = nullptr;  // of a whole one
+    std::unique_ptr<DeviceAdvice> advice;
   };
   // Made once: it takes longer than any other first answer.
   struct ReportAnswer {
@@ -108,13 +110,18 @@ class View {
   [[nodiscard]] Result<std::string> answer_to(const view::AllocationsQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::AllocationQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::SinglesQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::RangeQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::RangeFlameQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::SettingsQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::RangeQuestion& question,
+                                              LongWork* work) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::RangeFlameQuestion& question,
+                                              LongWork* work) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::SettingsQuestion& question,
+                                              LongWork* work) const;
   [[nodiscard]] Result<std::string> answer_to(const view::CompareQuestion& question) const;
   [[nodiscard]] Result<std::string> answer_to(const view::StepsQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::AdviceQuestion& question) const;
-  [[nodiscard]] Result<std::string> answer_to(const view::TogetherQuestion& question) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::AdviceQuestion& question,
+                                              LongWork* work) const;
+  [[nodiscard]] Result<std::string> answer_to(const view::TogetherQuestion& question,
+                                              LongWork* work) const;
 
   [[nodiscard]] const Device& find(DeviceName name) const {
     return files_[name.file].devices[name.device];
@@ -126,7 +133,8 @@ class View {
   [[nodiscard]] Result<ViewedPart> part_at(DeviceName name, Position position) const;
   [[nodiscard]] Result<ViewedPart> part_over(DeviceName name, Position from, Position to) const;
   [[nodiscard]] Result<ViewedPart> part_for(DeviceName name, AllocationFilter& filter) const;
-  // What holds all events between two positions, if the device has them.
+  // What holds all events between two positions, if the device has them; null: that is read
+  // stretch by stretch.
   [[nodiscard]] Result<ViewedPart> part_between(DeviceName name, Position from, Position to) const;
 
   std::vector<File> files_;

@@ -3,6 +3,7 @@
 
 #include "analysis/range/range_changes.h"
 #include "analysis/range/singles.h"
+#include "session/long_view/long_range.h"
 #include "session/view.h"
 
 namespace gpumemprof {
@@ -14,19 +15,53 @@ constexpr const char* kTriedSettings[] = {"expandable_segments:True", "max_split
                                           "garbage_collection_threshold:0.8",
                                           "roundup_power2_divisions:8"};
 
+LongRange::GoesOn goes_on(LongWork* work) {
+  return [work](std::uint64_t done, std::uint64_t total) {
+    if (work == nullptr) return true;
+    work->update(done, total);
+    return !work->is_given_up();
+  };
+}
+
+// Of a range that is too much to be read at once.
+Result<std::string> long_range(const LongDevice& device, Position from, Position to,
+                               LongWork* work) {
+  const LongRange range(device, from, to);
+  Result<view::RangeFacts> facts = range.ends();
+  if (!facts) return facts.error();
+  if (work != nullptr) {
+    const Result<RangeChanges> survivors = range.survivors();
+    if (!survivors) return survivors.error();
+    work->show(view::range_so_far_json(device.store(), facts.value(), survivors.value()));
+  }
+  const Result<RangeChanges> changes = range.changes(facts.value(), goes_on(work));
+  if (!changes) return changes.error();
+  return view::range_json(device.store(), facts.value(), changes.value());
+}
+
 }  // namespace
+
+bool View::takes_long(const view::Question& question) const {
+  const auto is_long_range = [&](const auto& asked) {
+    return check(asked.device) && find(asked.device).indexed != nullptr && asked.to > asked.from;
+  };
+  if (const auto* range = std::get_if<view::RangeQuestion>(&question)) return is_long_range(*range);
+  if (const auto* flame = std::get_if<view::RangeFlameQuestion>(&question))
+    return is_long_range(*flame);
+  return std::holds_alternative<view::SettingsQuestion>(question) ||
+         std::holds_alternative<view::AdviceQuestion>(question) ||
+         std::holds_alternative<view::TogetherQuestion>(question);
+}
 
 Result<ViewedPart> View::part_between(DeviceName name, Position from, Position to) const {
   if (const Status exists = check(name); !exists) return exists.error();
   if (from > to || to >= scale(name).positions)
     return Error{ErrorCode::usage, "there is no such range", "", "load the page again"};
   Result<ViewedPart> part = part_over(name, from, to + 1);
-  if (part || part.error().code != ErrorCode::usage || find(name).indexed == nullptr) return part;
-  return Error{ErrorCode::usage,
-               "this range has " + std::to_string(to - from) +
-                   " events; of a long recording at most " +
-                   std::to_string(LongDevice::kMostListedEvents) + " are read for a range",
-               "", "select a shorter one, or compare its two ends in Compare"};
+  // Too much to be read at once.
+  if (!part && part.error().code == ErrorCode::usage && find(name).indexed != nullptr)
+    return ViewedPart{};
+  return part;
 }
 
 Result<std::string> View::answer_to(const view::SinglesQuestion& question) const {
@@ -59,9 +94,12 @@ Result<std::string> View::answer_to(const view::SinglesQuestion& question) const
   return view::singles_json(singles);
 }
 
-Result<std::string> View::answer_to(const view::RangeQuestion& question) const {
+Result<std::string> View::answer_to(const view::RangeQuestion& question, LongWork* work) const {
+  if (work != nullptr) work->begin("reading the range");
   const Result<ViewedPart> part = part_between(question.device, question.from, question.to);
   if (!part) return part.error();
+  if (part.value().view == nullptr)
+    return long_range(*find(question.device).indexed, question.from, question.to, work);
   const DeviceView& view = *part.value().view;
   const LiveChanges& allocated = view.timeline().allocated();
   const Position from = part.value().local(question.from);
@@ -77,9 +115,18 @@ Result<std::string> View::answer_to(const view::RangeQuestion& question) const {
   return view::range_json(view.store(), facts, changes_in(view.record(), view.live(), from, to));
 }
 
-Result<std::string> View::answer_to(const view::RangeFlameQuestion& question) const {
+Result<std::string> View::answer_to(const view::RangeFlameQuestion& question,
+                                    LongWork* work) const {
+  if (work != nullptr) work->begin("reading the range");
   const Result<ViewedPart> part = part_between(question.device, question.from, question.to);
   if (!part) return part.error();
+  if (part.value().view == nullptr) {
+    const LongDevice& device = *find(question.device).indexed;
+    const Result<Flame> flame = LongRange(device, question.from, question.to)
+                                    .flame(question.part, question.by, goes_on(work));
+    if (!flame) return flame.error();
+    return view::flame_json(device.store(), flame.value(), question.to);
+  }
   const DeviceView& view = *part.value().view;
   std::vector<AllocationId> rows;
   visit_range(view.record(), view.live(), part.value().local(question.from),
@@ -92,18 +139,12 @@ Result<std::string> View::answer_to(const view::RangeFlameQuestion& question) co
                           question.to);
 }
 
-Result<std::string> View::answer_to(const view::SettingsQuestion& question) const {
+Result<std::string> View::answer_to(const view::SettingsQuestion& question, LongWork* work) const {
   if (const Status exists = check(question.device); !exists) return exists.error();
+  const DeviceAdvice& tried_on = advice(question.device);
   view::SimulatedSettings settings;
-  const Device& device = find(question.device);
-  if (device.whole == nullptr) {
-    settings.why_not = "This run is too long to be simulated in the page: use gpumemprof simulate.";
-    return view::settings_json(settings);
-  }
-  WhatIfOptions options;
-  options.device = device.whole->record().device;
-  options.alloc_confs.assign(std::begin(kTriedSettings), std::end(kTriedSettings));
-  const Result<WhatIf> tried = files_[question.device.file].run.whole->whatif(options);
+  const Result<WhatIf> tried =
+      tried_on.settings({std::begin(kTriedSettings), std::end(kTriedSettings)}, work);
   if (!tried || tried.value().devices.empty()) {
     settings.why_not =
         tried ? "Nothing of this device can be simulated." : tried.error().sentence();
@@ -115,6 +156,8 @@ Result<std::string> View::answer_to(const view::SettingsQuestion& question) cons
     settings.runs.push_back(
         {run.alloc_conf, run.result.peak_reserved_bytes, run.result.num_ooms(), run.is_recorded});
   }
+  if (const Result<std::shared_ptr<const Recording>> recording = tried_on.recording())
+    settings.part = recording.value()->store().facts().device(found.device).excerpt;
   return view::settings_json(settings);
 }
 

@@ -8,12 +8,6 @@
 namespace gpumemprof {
 namespace {
 
-// Remedies are tried on a run that is in memory.
-Error too_long_for_remedies(const std::string& path) {
-  return {ErrorCode::usage, "remedies are not tried on a recording as long as this one", path,
-          "run gpumemprof advise on it, which tries them on the steps around the peak"};
-}
-
 // Of an excerpt, reports number events as the whole run does; the page's positions are its rows.
 void use_rows(const ExcerptRange& range, std::uint32_t rows, DeviceSources& sources) {
   const auto settle = [&](std::uint32_t& event) {
@@ -55,23 +49,19 @@ Result<std::string> View::answer_to(const view::StepsQuestion& question) const {
                                  series ? &*series : nullptr);
 }
 
-Result<std::string> View::answer_to(const view::AdviceQuestion& question) const {
+Result<std::string> View::answer_to(const view::AdviceQuestion& question, LongWork* work) const {
   if (const Status exists = check(question.device); !exists) return exists.error();
-  const Device& device = find(question.device);
-  const ViewedRun& run = files_[question.device.file].run;
-  if (device.advice == nullptr)
-    return view::advice_answer_json(too_long_for_remedies(run.path()), run.store());
-  return view::advice_answer_json(device.advice->advice(question.fit), run.store());
+  const DeviceAdvice& tried = advice(question.device);
+  const Result<Advice> found = tried.advice(question.fit, work);
+  if (work != nullptr && work->is_given_up()) return LongWork::given_up();
+  const Result<std::shared_ptr<const Recording>> recording = tried.recording();
+  return view::advice_answer_json(
+      found, recording ? recording.value()->store() : files_[question.device.file].run.store());
 }
 
-Result<std::string> View::answer_to(const view::TogetherQuestion& question) const {
+Result<std::string> View::answer_to(const view::TogetherQuestion& question, LongWork* work) const {
   if (const Status exists = check(question.device); !exists) return exists.error();
-  const Device& device = find(question.device);
-  const ViewedRun& run = files_[question.device.file].run;
-  if (device.advice == nullptr)
-    return view::together_answer_json(too_long_for_remedies(run.path()), nullptr);
-  return view::together_answer_json(device.advice->together(question.remedies),
-                                    &device.whole->timeline().times());
+  return view::together_answer_json(advice(question.device).together(question.remedies, work));
 }
 
 }  // namespace gpumemprof

@@ -1,6 +1,7 @@
 #include "symbols/debug_lines.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ranges>
 #include <string_view>
 
@@ -48,7 +49,7 @@ std::vector<SourceFrame> DebugLines::at(std::uint64_t return_address) {
   std::uint64_t bias = 0;
   Unit* unit = unit_at(call, bias);
   if (unit == nullptr) return frames;
-  SourceFrame frame = line_at(unit->die, call - bias);
+  SourceFrame frame = line_at(*unit, call - bias);
   libdw::Die* function = innermost(unit->functions, call - bias);
   if (function == nullptr) {
     if (!frame.file.empty()) frames.push_back(frame);
@@ -60,7 +61,7 @@ std::vector<SourceFrame> DebugLines::at(std::uint64_t return_address) {
   for (libdw::Die& die : std::views::reverse(inlined)) {
     frame.name = name_of(die);
     frames.push_back(frame);
-    frame = call_of(die, unit->die);
+    frame = call_of(die, *unit);
   }
   // A function that no other unit may call has its whole name in the table of symbols alone.
   frame.name = linkage_name(*function);
@@ -73,13 +74,20 @@ std::vector<SourceFrame> DebugLines::at(std::uint64_t return_address) {
   return frames;
 }
 
-SourceFrame DebugLines::line_at(libdw::Die& unit, std::uint64_t address) const {
+// Make and others name sources relative to the folder they compile in.
+std::string DebugLines::whole_path(const Unit& unit, const char* file) {
+  const std::filesystem::path path(file);
+  if (path.is_absolute() || !unit.folder.starts_with('/')) return file;
+  return (unit.folder / path).lexically_normal().string();
+}
+
+SourceFrame DebugLines::line_at(Unit& unit, std::uint64_t address) const {
   SourceFrame found;
-  libdw::Line* line = dw_.dwarf_getsrc_die(&unit, address);
+  libdw::Line* line = dw_.dwarf_getsrc_die(&unit.die, address);
   const char* file = line == nullptr ? nullptr : dw_.dwarf_linesrc(line, nullptr, nullptr);
   int number = 0;
   if (file == nullptr || dw_.dwarf_lineno(line, &number) != 0) return found;
-  found.file = file;
+  found.file = whole_path(unit, file);
   found.line = static_cast<std::uint32_t>(std::max(number, 0));
   return found;
 }
@@ -96,6 +104,7 @@ DebugLines::Unit* DebugLines::unit_at(std::uint64_t address, std::uint64_t& bias
   Unit& unit = entry->second;
   if (is_new) {
     unit.die = *die;
+    unit.folder = text_of(unit.die, libdw::kCompilationFolder);
     list_functions(die, unit, 0);
     std::ranges::sort(unit.functions, {}, &Range::begin);
   }
@@ -160,13 +169,16 @@ void DebugLines::list_inlined(libdw::Die* parent, std::uint64_t address,
   }
 }
 
+std::string DebugLines::text_of(libdw::Die& die, unsigned wanted) const {
+  libdw::Attribute attribute{};
+  if (dw_.dwarf_attr_integrate(&die, wanted, &attribute) == nullptr) return {};
+  const char* text = dw_.dwarf_formstring(&attribute);
+  return text == nullptr ? std::string() : text;
+}
+
 std::string DebugLines::linkage_name(libdw::Die& die) const {
-  for (const unsigned wanted : {libdw::kLinkageName, libdw::kOldLinkageName}) {
-    libdw::Attribute attribute{};
-    if (dw_.dwarf_attr_integrate(&die, wanted, &attribute) == nullptr) continue;
-    if (const char* name = dw_.dwarf_formstring(&attribute); name != nullptr) return name;
-  }
-  return {};
+  std::string name = text_of(die, libdw::kLinkageName);
+  return name.empty() ? text_of(die, libdw::kOldLinkageName) : name;
 }
 
 std::string DebugLines::name_of(libdw::Die& die) const {
@@ -175,7 +187,7 @@ std::string DebugLines::name_of(libdw::Die& die) const {
   return name == nullptr ? std::string() : name;
 }
 
-SourceFrame DebugLines::call_of(libdw::Die& inlined, libdw::Die& unit) const {
+SourceFrame DebugLines::call_of(libdw::Die& inlined, Unit& unit) const {
   SourceFrame call;
   const auto number = [&](unsigned wanted) {
     libdw::Attribute attribute{};
@@ -189,9 +201,9 @@ SourceFrame DebugLines::call_of(libdw::Die& inlined, libdw::Die& unit) const {
   libdw::Files* files = nullptr;
   std::size_t count = 0;
   const std::uint64_t file = number(libdw::kCallFile);
-  if (dw_.dwarf_getsrcfiles(&unit, &files, &count) != 0 || file >= count) return call;
+  if (dw_.dwarf_getsrcfiles(&unit.die, &files, &count) != 0 || file >= count) return call;
   const char* path = dw_.dwarf_filesrc(files, static_cast<std::size_t>(file), nullptr, nullptr);
-  if (path != nullptr) call.file = path;
+  if (path != nullptr) call.file = whole_path(unit, path);
   return call;
 }
 

@@ -39,6 +39,7 @@ class DebugLines {
   struct Unit {
     libdw::Die die{};
     std::vector<Range> functions;  // by their beginning
+    std::string folder;            // where it was compiled, which its files may be relative to
   };
 
   DebugLines(const libdw::Functions& functions, libdw::Dwfl* session, libdw::Module* module)
@@ -52,8 +53,10 @@ class DebugLines {
   void list_inlined(libdw::Die* parent, std::uint64_t address, std::vector<libdw::Die>& inlined);
   std::string linkage_name(libdw::Die& die) const;
   std::string name_of(libdw::Die& die) const;
-  SourceFrame line_at(libdw::Die& unit, std::uint64_t address) const;
-  SourceFrame call_of(libdw::Die& inlined, libdw::Die& unit) const;
+  SourceFrame line_at(Unit& unit, std::uint64_t address) const;
+  SourceFrame call_of(libdw::Die& inlined, Unit& unit) const;
+  std::string text_of(libdw::Die& die, unsigned wanted) const;
+  static std::string whole_path(const Unit& unit, const char* file);
 
   const libdw::Functions& dw_;
   libdw::Dwfl* session_;

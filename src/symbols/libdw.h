@@ -43,6 +43,7 @@ inline constexpr int kLexicalBlock = 0x0B;
 inline constexpr unsigned kLinkageName = 0x6E;
 inline constexpr unsigned kOldLinkageName = 0x2007;
 inline constexpr unsigned kCallFile = 0x58;
+inline constexpr unsigned kCompilationFolder = 0x1B;
 inline constexpr unsigned kCallLine = 0x59;
 
 struct Functions {

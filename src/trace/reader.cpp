@@ -45,6 +45,13 @@ Result<std::unique_ptr<TraceReader>> TraceReader::from_bytes(std::span<const std
   return reader;
 }
 
+void TraceReader::set_end(std::uint64_t bytes) {
+  size_bytes_ = std::min(size_bytes_, bytes);
+  if (auto* const file = dynamic_cast<FileSource*>(source_.get())) file->set_end(bytes);
+}
+
+RecordingPlace TraceReader::begin() const { return {0, 0, {trace::kFileHeaderBytes, 0}}; }
+
 Status TraceReader::deliver(EventSink& sink) {
   trace::Delivery delivery(*source_, version_, sink,
                            std::max(memory_limit_bytes(size_bytes_), least_limit_bytes_));

@@ -12,7 +12,7 @@
 
 #include "base/byte_source.h"
 #include "event/event_sink.h"
-#include "trace/block.h"
+#include "trace/recording_place.h"
 
 namespace gpumemprof {
 
@@ -24,7 +24,7 @@ inline constexpr std::string_view kEndedFact = "ended";
 // The memory that a file of that size may take once it is open.
 std::uint64_t memory_limit_bytes(std::uint64_t file_bytes);
 
-class TraceReader final : public EventSource {
+class TraceReader final : public PlacedSource {
  public:
   // Called now and then with the bytes read so far and in total.
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
@@ -37,13 +37,18 @@ class TraceReader final : public EventSource {
 
   // Allows more memory than a file of its size may normally take, for a trusted file.
   void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
+  // Reads it as if it ended there, however long it has become.
+  void set_end(std::uint64_t bytes);
 
   // Call once.
   Status deliver(EventSink& sink) override;
 
   [[nodiscard]] int version() const { return version_; }
-  // While it delivers: where the block is that the sink gets something of.
-  [[nodiscard]] const trace::BlockPlace& place() const { return place_; }
+  [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
+  [[nodiscard]] RecordingPlace begin() const override;
+  [[nodiscard]] RecordingPlace place() const override { return {0, 0, place_}; }
+  [[nodiscard]] bool can_begin_here() const override { return true; }
+  [[nodiscard]] std::uint64_t bytes_before() const override { return place_.byte_offset; }
 
  private:
   TraceReader(std::unique_ptr<ByteSource> source, std::uint64_t size_bytes, std::string name,

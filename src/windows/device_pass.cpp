@@ -42,6 +42,7 @@ void DevicePass::begin() {
   if (player_ || poolless_) return;
   if (!store_.facts().has_pool()) {
     poolless_ = std::make_unique<PoollessPlayer>(run_.record());
+    poolless_->begin_with(run_.record().start_state);
     return;
   }
   player_ = std::make_unique<Player>(run_.record(), store_.settings(), Player::Mode::tolerant);
@@ -131,7 +132,7 @@ void DevicePass::finish() {
 
 DeviceReplay DevicePass::replay() const {
   DeviceReplay result;
-  const bool is_whole = run_.record().lost_events.empty();
+  const bool is_whole = !loses_state(run_.record());
   if (poolless_) {
     result = poolless_->result();
     result.end.totals = poolless_->now();

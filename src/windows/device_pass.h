@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "replay/player.h"
 #include "replay/poolless.h"
@@ -39,8 +40,8 @@ class WindowVisitor {
   virtual void visit(KeptRun& run, const Window& window) = 0;
   // Rows that die at this event or later are still needed.
   [[nodiscard]] virtual std::uint32_t needed_from() const { return kNoEvent; }
-  // An event that is never forgotten.
-  [[nodiscard]] virtual std::uint32_t always_kept() const { return kNoEvent; }
+  // Events that are never forgotten.
+  [[nodiscard]] virtual std::span<const std::uint32_t> always_kept() const { return {}; }
 };
 
 class DevicePass {

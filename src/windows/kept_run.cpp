@@ -20,8 +20,8 @@ std::uint32_t KeptRun::place_in_gap(std::uint32_t number) const {
                                     numbers_.begin());
 }
 
-void KeptRun::condense(std::uint32_t head, std::uint32_t begin, std::uint32_t always,
-                       const KeepRows& keep_rows) {
+void KeptRun::condense(std::uint32_t head, std::uint32_t begin,
+                       std::span<const std::uint32_t> always, const KeepRows& keep_rows) {
   if (begin <= std::max(head, recent_)) return;
   const AllocationColumns& rows = record_.allocations;
   const std::uint32_t first_place = place_of(head);
@@ -42,7 +42,7 @@ void KeptRun::condense(std::uint32_t head, std::uint32_t begin, std::uint32_t al
     keep(rows.free_requested_event[row]);
     keep(rows.free_completed_event[row]);
   }
-  keep(always);
+  for (const std::uint32_t event : always) keep(event);
   std::ranges::sort(places);
   places.erase(std::ranges::unique(places).begin(), places.end());
   keep_events(places, first_place, end_place);
@@ -101,7 +101,8 @@ void KeptRun::keep_positions(std::uint32_t head, std::uint32_t begin) {
   std::erase_if(record_.phase_marks, is_far);
 }
 
-LocalView::LocalView(KeptRun& run, FateReader* fates) : run_(run), fates_(fates) {
+LocalView::LocalView(KeptRun& run, FateReader* fates, std::span<const std::uint32_t> landmarks)
+    : run_(run), fates_(fates) {
   DeviceRecord& record = run.record_;
   events_ = record.events.size();
   swap_spare();
@@ -109,7 +110,7 @@ LocalView::LocalView(KeptRun& run, FateReader* fates) : run_(run), fates_(fates)
   births_.append(rows.alloc_event.span());
   deaths_.append(rows.free_requested_event.span());
   completions_.append(rows.free_completed_event.span());
-  if (fates != nullptr) add_fates(*fates);
+  if (fates != nullptr) add_later(*fates, landmarks);
   segment_births_.append(record.segments.birth_event.span());
   segment_deaths_.append(record.segments.death_event.span());
   for (Column<std::uint32_t>* numbers :
@@ -153,7 +154,7 @@ void LocalView::swap_all() {
   record.phase_marks.swap(marks_);
 }
 
-void LocalView::add_fates(FateReader& fates) {
+void LocalView::add_later(FateReader& fates, std::span<const std::uint32_t> landmarks) {
   fates.begin_window(run_.events_);
   std::vector<const Fate*> found;
   for (std::size_t row = 0; row < deaths_.size(); ++row) {
@@ -165,10 +166,25 @@ void LocalView::add_fates(FateReader& fates) {
     found.push_back(fate);
   }
   std::ranges::sort(found, {}, &Fate::free_requested);
+  auto landmark = landmarks.begin();
   for (const Fate* fate : found) {
+    for (; landmark != landmarks.end() && *landmark < fate->free_requested; ++landmark)
+      add_landmark(*landmark);
+    if (landmark != landmarks.end() && *landmark == fate->free_requested) ++landmark;
     run_.numbers_.push_back(fate->free_requested);
     run_.record_.events.push_back(fate->event);
   }
+  for (; landmark != landmarks.end(); ++landmark) add_landmark(*landmark);
+}
+
+void LocalView::add_landmark(std::uint32_t number) {
+  EventColumns& events = run_.record_.events;
+  Event event;
+  event.action = Action::other;
+  // Times are in order; its own is not known.
+  if (!events.empty()) event.time_ns = events.time_ns[events.size() - 1];
+  run_.numbers_.push_back(number);
+  events.push_back(event);
 }
 
 }  // namespace gpumemprof

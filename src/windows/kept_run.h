@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "store/store.h"
@@ -40,7 +41,7 @@ class KeptRun {
   // Forgets events [head, begin) but for the births and deaths of the allocations that live on or
   // are older than `head`, and those of `always`. `keep_rows` tells the player.
   using KeepRows = std::function<void(const std::vector<std::uint32_t>& kept)>;
-  void condense(std::uint32_t head, std::uint32_t begin, std::uint32_t always,
+  void condense(std::uint32_t head, std::uint32_t begin, std::span<const std::uint32_t> always,
                 const KeepRows& keep_rows);
 
   // Names an allocation for its whole life: by its birth, or by its place in the start.
@@ -72,10 +73,12 @@ class KeptRun {
 
 // While it exists, the record is a run of its own: rows, segments, labellings and marks are
 // numbered by the events that are kept. With fates, what is live has its death, and the events of
-// those deaths follow the last one.
+// those deaths follow the last one. So do the landmarks, events of the run that are not read yet:
+// nothing is known of them but their numbers.
 class LocalView {
  public:
-  explicit LocalView(KeptRun& run, FateReader* fates = nullptr);
+  explicit LocalView(KeptRun& run) : LocalView(run, nullptr, {}) {}
+  LocalView(KeptRun& run, FateReader* fates, std::span<const std::uint32_t> landmarks);
   LocalView(const LocalView&) = delete;
   LocalView& operator=(const LocalView&) = delete;
   ~LocalView();
@@ -95,7 +98,8 @@ class LocalView {
   [[nodiscard]] std::uint32_t segment_death(std::size_t row) const { return segment_deaths_[row]; }
 
  private:
-  void add_fates(FateReader& fates);
+  void add_later(FateReader& fates, std::span<const std::uint32_t> landmarks);
+  void add_landmark(std::uint32_t number);
   void swap_all();
   void swap_spare();
 

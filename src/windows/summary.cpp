@@ -8,6 +8,11 @@
 namespace gpumemprof {
 namespace {
 
+// What an allocation is for follows from the phases that it lives through. So many are known to
+// every window, of the run's beginning and of what comes after the window: some steps of most
+// programs, and all of one that goes forward and backward hundreds of times for a step.
+constexpr std::size_t kKnownSpans = 1024;
+
 // Whether the moment after this event is inside; kNoEvent: before the first.
 bool is_inside(std::uint32_t event, const Window& window) {
   if (event == kNoEvent) return window.first == 0;
@@ -59,6 +64,29 @@ Summary::Summary(const Store& store, Survey::Result& survey, const AskedMoment& 
   overview_.sources.kind = survey.kind;
   overview_.sources.peak_event = survey.replay.peak_event;
   overview_.sources.spans = std::move(survey.spans);
+  choose_kept_events();
+}
+
+void Summary::choose_kept_events() {
+  const std::vector<PhaseSpan>& spans = overview_.sources.spans;
+  for (std::size_t index = 0; index < std::min(spans.size(), kKnownSpans); ++index)
+    kept_.push_back(spans[index].first_event);
+  if (survey_.first_backward != kNoEvent) kept_.push_back(survey_.first_backward);
+}
+
+// Where phases begin: the next ones, and the last that does work, which ends where another begins.
+std::vector<std::uint32_t> Summary::landmarks_from(std::uint32_t event) const {
+  const std::vector<PhaseSpan>& spans = overview_.sources.spans;
+  std::vector<std::uint32_t> found;
+  auto next = std::ranges::lower_bound(spans, event, {}, &PhaseSpan::first_event);
+  for (; next != spans.end() && found.size() < kKnownSpans; ++next)
+    found.push_back(next->first_event);
+  auto last = spans.end();
+  while (last != next && std::prev(last)->phase == Phase::other) --last;
+  if (last == next) return found;
+  found.push_back(std::prev(last)->first_event);
+  if (last != spans.end()) found.push_back(last->first_event);
+  return found;
 }
 
 // The phases of the run, as far as its events are kept.
@@ -96,13 +124,29 @@ std::vector<std::uint32_t> Summary::grown_rows(const KeptRun& run, const LocalVi
   return rows;
 }
 
+// What the labels of the run say about these rows, beyond those that are kept.
+KnownLabels Summary::known_labels(const LocalView& view) const {
+  KnownLabels known{{}, &survey_.labelled_places};
+  if (survey_.late_labels.size() == 0) return known;
+  const auto rows = static_cast<std::uint32_t>(view.record().allocations.size());
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint64_t key =
+        view.birth(row) == kNoEvent ? KeptRun::start_key(row) : view.birth(row);
+    const LateLabel* late = survey_.late_labels.find(key);
+    if (late != nullptr) known.late.push_back({row, *late});
+  }
+  return known;
+}
+
 // What is older than the window keeps the source it was given.
 void Summary::label(const KeptRun& run, LocalView& view, const std::vector<PhaseSpan>& spans,
                     const Window& window) {
   DeviceRecord& record = view.record();
   const AllocationLabels before = std::move(record.labels);
-  AllocationLabels labels =
-      label_allocations(store_, record, spans, {survey_.kind, grown_rows(run, view)});
+  const KnownLabels known = known_labels(view);
+  AllocationLabels labels = label_allocations(
+      store_, record, spans,
+      {survey_.kind, grown_rows(run, view), survey_.has_labels ? &known : nullptr});
   labels.has_recorded = survey_.has_labels;
   for (std::size_t row = 0; row < before.source.size(); ++row) {
     const std::uint32_t birth = view.birth(row);
@@ -118,7 +162,7 @@ void Summary::label(const KeptRun& run, LocalView& view, const std::vector<Phase
 }
 
 void Summary::visit(KeptRun& run, const Window& window) {
-  LocalView view(run, &fates_);
+  LocalView view(run, &fates_, landmarks_from(run.events()));
   DeviceRecord& record = view.record();
   const std::vector<PhaseSpan> spans = spans_of(run, record.events.size());
   label(run, view, spans, window);

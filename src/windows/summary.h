@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "analysis/overview/overview.h"
+#include "analysis/sources/measured.h"
 #include "analysis/sources/sweep.h"
 #include "windows/checkpoint.h"
 #include "windows/leak_sum.h"
@@ -27,7 +28,7 @@ class Summary final : public WindowVisitor {
   // After the last window: the record has the numbers of the run.
   void judge_leaks(const DeviceRecord& record, const LeaksOptions& options);
   void visit(KeptRun& run, const Window& window) override;
-  [[nodiscard]] std::uint32_t always_kept() const override { return survey_.first_backward; }
+  [[nodiscard]] std::span<const std::uint32_t> always_kept() const override { return kept_; }
 
   // A checkpoint lies before this event of the run.
   void expect_checkpoint(std::uint32_t number, std::uint32_t event) {
@@ -40,8 +41,11 @@ class Summary final : public WindowVisitor {
   [[nodiscard]] DeviceOverview& at_end() { return at_end_; }
 
  private:
+  void choose_kept_events();
+  [[nodiscard]] std::vector<std::uint32_t> landmarks_from(std::uint32_t event) const;
   [[nodiscard]] std::vector<PhaseSpan> spans_of(const KeptRun& run, std::size_t events) const;
   [[nodiscard]] std::vector<std::uint32_t> grown_rows(const KeptRun& run, const LocalView& view);
+  [[nodiscard]] KnownLabels known_labels(const LocalView& view) const;
   void label(const KeptRun& run, LocalView& view, const std::vector<PhaseSpan>& spans,
              const Window& window);
   void look_at_moments(const KeptRun& run, const DeviceRecord& record, const Window& window);
@@ -57,6 +61,7 @@ class Summary final : public WindowVisitor {
   const Store& store_;
   const Survey::Result& survey_;
   FateReader fates_;
+  std::vector<std::uint32_t> kept_;  // events
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;

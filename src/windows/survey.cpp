@@ -6,10 +6,12 @@
 #include "analysis/overview/overview.h"
 #include "analysis/phases/run_kind.h"
 #include "analysis/sources/measured.h"
+#include "replay/left_out.h"
 
 namespace gpumemprof {
 
-Survey::Survey(DeviceIndex device, const Store& store) : store_(store), outside_code_(store) {
+Survey::Survey(DeviceIndex device, const Store& store, SurveyedLabelSets& sets)
+    : store_(store), labels_(store, sets), outside_code_(store) {
   result_.extent.device = device;
   result_.growth_sum = std::make_unique<GrowthSum>(store);
 }
@@ -29,6 +31,7 @@ void Survey::visit(KeptRun& run, const Window& window) {
   const std::vector<PhaseSpan> spans = find_spans(store_, record);
   take_kind(record, spans);
   take_spans(run, spans, window);
+  labels_.visit(run, view, window, result_.spans);
   follow_events(run, window);
   follow_growth(view, floors_.steps(), floors_.first_open());
   follow_tags(view, window);
@@ -80,16 +83,23 @@ void Survey::follow_events(const KeptRun& run, const Window& window) {
     if (window.first == 0) result_.extent.first_time_ns = events.time_ns[begin];
     result_.extent.last_time_ns = events.time_ns[begin + (window.end - window.first) - 1];
   }
-  for (const LostEvents& lost : run.record().lost_events) {
+  const std::vector<LostEvents>& lost_events = run.record().lost_events;
+  for (const LostEvents& lost : lost_events) {
     if (lost.before_event >= window.first && lost.before_event < window.end)
       times_after_losses_[lost.before_event] =
           events.time_ns[begin + (lost.before_event - window.first)];
   }
+  auto gap = lost_events.begin();
   for (std::uint32_t number = window.first; number < window.end; ++number) {
     const std::uint32_t place = begin + (number - window.first);
     const Action action = events.action[place];
     floors_.note(number, action, events.size_bytes[place], result_.spans);
-    result_.extent.rows.add(action);
+    while (gap != lost_events.end() && (!gap->is_of_chapters || gap->end_event <= number)) ++gap;
+    if (gap != lost_events.end() && gap->before_event <= number) {
+      ++result_.bridging[static_cast<std::size_t>(action)];
+    } else {
+      result_.extent.rows.add(action);
+    }
     if (action == Action::alloc) {
       ++requests_.count;
       requests_.largest_bytes = std::max(requests_.largest_bytes, events.size_bytes[place]);
@@ -232,7 +242,14 @@ void Survey::note_fates(const KeptRun& run, const LocalView& view) {
   last_read_ = run.events();
 }
 
+void Survey::leave_out_bridges() {
+  for (std::size_t action = 0; action < kActionCount; ++action)
+    leave_out(static_cast<Action>(action), result_.bridging[action], result_.replay.counters);
+}
+
 void Survey::finish(const KeptRun& run, const LocalView& view) {
+  result_.late_labels = labels_.take_late();
+  result_.labelled_places = labels_.take_places();
   result_.events = run.events();
   result_.extent.lost_events = view.record().lost_events;
   for (LostEvents& lost : result_.extent.lost_events) {

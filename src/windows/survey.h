@@ -2,6 +2,7 @@
 // steps, what grows from step to step, and what became of the memory that each window leaves.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -14,18 +15,23 @@
 #include "analysis/sources/sources.h"
 #include "analysis/tags/tags.h"
 #include "windows/device_pass.h"
+#include "windows/labels/label_survey.h"
 
 namespace gpumemprof {
 
 class Survey final : public WindowVisitor {
  public:
-  // The store must outlive it.
-  Survey(DeviceIndex device, const Store& store);
+  // Both must outlive it.
+  Survey(DeviceIndex device, const Store& store, SurveyedLabelSets& sets);
 
   void add(const DeviceSample& sample) { samples_.push_back({sample, sample.before_event, {}}); }
+  // Numbered by the sets of labels above.
+  void add(const Labelling& labelling) { labels_.add(labelling); }
   void visit(KeptRun& run, const Window& window) override;
   [[nodiscard]] std::uint32_t needed_from() const override;
 
+  // After the last window, once the result has what was replayed.
+  void leave_out_bridges();
   // After the last window: reads the segments of the whole run.
   void take_card(const DeviceRecord& record);
 
@@ -40,7 +46,11 @@ class Survey final : public WindowVisitor {
     Growth growth;
     std::unique_ptr<GrowthSum> growth_sum;
     Fates fates;
+    FlatMap<LateLabel> late_labels;  // by KeptRun::key_of()
+    LabelledPlaces labelled_places;
     DeviceExtent extent;
+    // Events that lead over gaps between chapters, by kind: the program did not make them.
+    std::array<std::uint64_t, kActionCount> bridging = {};
     std::uint32_t events = 0;
     std::vector<std::uint32_t> ooms;  // the first few
     std::vector<EarlierRequests> before_ooms;
@@ -67,6 +77,7 @@ class Survey final : public WindowVisitor {
 
   const Store& store_;
   Result result_;
+  LabelSurvey labels_;
   FloorFinder floors_;
   RepetitionCandidates repetitions_;
   std::size_t floors_done_ = 0;

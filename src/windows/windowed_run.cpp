@@ -67,6 +67,7 @@ class WindowedRun::Pass final : public ForwardingSink {
       mine.set = run_.rows_of_sets_[labelling.set];
     }
     pass(labelling.device).add(mine);
+    if (!run_.is_surveyed_) run_.surveys_.at(labelling.device)->add(labelling);
   }
   void add_phase_mark(const PhaseMark& mark) override {
     ends_flush_ = true;
@@ -120,6 +121,7 @@ std::uint32_t WindowedRun::Pass::add_label_set(std::span<const Label> labels) {
   if (!run_.is_surveyed_) {
     run_.last_use_.push_back(0);
     run_.rows_of_sets_.push_back(add_surveyed_set(labels));
+    run_.surveyed_label_sets_->add(labels);
     return number;
   }
   labels_ += labels.size();
@@ -239,6 +241,7 @@ Result<bool> WindowedRun::survey() {
   if (done && done.value() && !starts_expandable_.empty()) done = survey(Order::later);
   if (!done || !done.value()) return done;
   is_surveyed_ = true;
+  surveyed_label_sets_.reset();
   const Status found = find_repetition_floors();
   if (!found) return found.error();
   return true;
@@ -248,9 +251,10 @@ Result<bool> WindowedRun::survey(Order order) {
   surveys_.clear();
   last_use_.clear();
   rows_of_sets_.clear();
+  surveyed_label_sets_ = std::make_unique<SurveyedLabelSets>();
   Pass pass(*this, order, [this](DeviceIndex device) -> WindowVisitor& {
     std::unique_ptr<Survey>& survey = surveys_[device];
-    survey = std::make_unique<Survey>(device, store_);
+    survey = std::make_unique<Survey>(device, store_, *surveyed_label_sets_);
     return *survey;
   });
   const Status delivered = deliver_(pass);
@@ -267,6 +271,7 @@ Result<bool> WindowedRun::survey(Order order) {
     Survey& survey = *surveys_[device];
     survey.take_card(known->run().record());
     survey.result().replay = known->replay();
+    if (survey.result().replay.contradictions == 0) survey.leave_out_bridges();
     const DeviceFacts& facts = store_.facts().device(device);
     if (facts.alloc_retries) {
       survey.result().replay.counters.alloc_retries = facts.alloc_retries;

@@ -65,6 +65,7 @@ class WindowedRun {
   Deliver deliver_;
   WindowSizes sizes_;
   Store store_;
+  std::unique_ptr<SurveyedLabelSets> surveyed_label_sets_;  // while it is surveyed
   std::map<DeviceIndex, std::unique_ptr<Survey>> surveys_;
   std::map<DeviceIndex, bool> starts_expandable_;
   // By set of labels: the last labelling that uses it, and the row that stands for it in a survey.

@@ -1,6 +1,6 @@
 """Runs the programs of estimate_programs on a GPU and writes the allocator's own peaks as JSON.
 
-usage: python tests/device/estimate_truth.py [--set open|blind|...|blind_seven|all]
+usage: python tests/device/estimate_truth.py [--set open|blind|...|blind_nine|all]
                                              [--only NAME...] [--history NAME...] [--out FOLDER]
 
 Every program is a process of its own and runs unedited; several run at once, which leaves the

@@ -147,6 +147,19 @@ def test_a_program_that_does_not_end_is_stopped_at_the_limit(tmp_path: Path) -> 
     assert "peak 3.00 GiB allocated" in done.stdout
 
 
+def test_a_program_that_takes_all_it_can_get_ends_with_the_verdict(tmp_path: Path) -> None:
+    # What it would need in all is looked for on a card without a limit, where it takes ever more.
+    (tmp_path / "all.py").write_text(
+        "import torch\n"
+        "kept = []\n"
+        "while True:\n"
+        "    kept.append(torch.empty(1 << 30, dtype=torch.uint8, device='cuda'))\n"
+    )
+    done = estimate(tmp_path, "--gpu", "l4", "all.py")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("all.py does not fit an L4: at all.py:4, short by at least ")
+
+
 def test_a_sweep_takes_the_programs_own_flag(training: Path) -> None:
     words = ["--gpu", "t4", "--steps", "1", "--sweep", "batch=8,131072", "train.py"]
     done = estimate(training, *words)

@@ -114,6 +114,12 @@ describe("a narrow screen", () => {
       await page.reload();
       await complete(page);
       assert.equal(await width(), narrower);
+      // Until someone chooses, a wide window gives it more room, and a narrow one less.
+      await page.getByRole("separator").dblclick();
+      for (const [window, wanted] of [[1280, 320], [3840, 560], [2560, 410], [800, 264]]) {
+        await page.setViewportSize({ width: window, height: 720 });
+        await until(page, (most) => document.querySelector(".panel").getBoundingClientRect().width === most, wanted);
+      }
     }));
 });
 

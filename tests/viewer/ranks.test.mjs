@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { copyFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { seriousFindings } from "./axe.mjs";
 import { VISIONS, lab, linear, seen } from "./colour.mjs";
 import { load } from "./sources.mjs";
 import { folder, gpumemprof, openBrowser, root, serve, stopAll } from "./support.mjs";
@@ -173,6 +174,75 @@ describe("the page", () => {
     await page.mouse.move(next.x, next.y + 1);
     assert.match(await page.locator(".tooltip").innerText(), /^pp 1: 4 ranks/);
     await page.close();
+  });
+
+  it("has what is shown in its address, and Back and Forward move through it", async () => {
+    const page = await open(written());
+    await page.locator("button[data-value=imbalance]").click();
+    await page.locator("select[aria-label='Order of rows']").selectOption("largest");
+    await page.getByRole("button", { name: "Fold all" }).click();
+    const shared = page.url();
+    const shown = (at) => at.evaluate(() => ({ figure: document.querySelector(".segmented [aria-pressed=true]").dataset.value, order: document.querySelector("[aria-label='Order of rows']").value, isFolded: [...document.querySelectorAll("button")].some((button) => button.textContent === "Unfold what fits") }));
+    const wanted = { figure: "imbalance", order: "largest", isFolded: true };
+    assert.deepEqual(await shown(page), wanted);
+    const other = await open(shared);
+    assert.deepEqual(await shown(other), wanted);
+    await other.close();
+    await page.goBack();
+    await page.waitForFunction(() => [...document.querySelectorAll("button")].some((button) => button.textContent === "Fold all"));
+    assert.deepEqual(await shown(page), { ...wanted, isFolded: false });
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector("[aria-label='Order of rows']").value === "mesh");
+    await page.goForward();
+    await page.waitForFunction(() => document.querySelector("[aria-label='Order of rows']").value === "largest");
+    for (const nonsense of ["#figure=colour&order=up&job=7&open=,,x9", "#%%%"]) {
+      const strange = await open(page.url().replace(/#.*/, "") + nonsense);
+      assert.deepEqual({ ...(await shown(strange)), isFolded: null }, { figure: "peak", order: "mesh", isFolded: null });
+      assert.deepEqual(strange.problems, []);
+      await strange.close();
+    }
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
+  it("is saved as PNG and SVG, with its names as text", async () => {
+    const page = await open(written());
+    const saved = async (kind) => {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`[data-save=${kind}]`).click()]);
+      assert.equal(download.suggestedFilename(), `gpumemprof-ranks.${kind}`);
+      return readFileSync(await download.path());
+    };
+    const box = await page.locator(".ranks-body").boundingBox();
+    const png = await saved("png");
+    assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], [Math.round(box.width), Math.round(box.height)]);
+    const svg = (await saved("svg")).toString("utf8");
+    assert.match(svg, /<text [^>]*>[^<]*rank 6\b/);
+    assert.match(svg, /<image [^>]*image-rendering:pixelated/);
+    // It opens by itself, and its cells have the colours of the page.
+    const colours = await page.evaluate(async (text) => {
+      const image = new Image();
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [image.width, image.height];
+      const context = canvas.getContext("2d");
+      context.drawImage(image, 0, 0);
+      const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+      const found = new Set();
+      for (let at = 0; at < data.length; at += 4) found.add((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
+      return found.size;
+    }, svg);
+    assert.ok(colours > 20, `${colours} colours`);
+    await page.close();
+  });
+
+  it("has no serious finding of axe-core, narrow or wide, light or dark", async () => {
+    for (const [width, colorScheme] of [[360, "light"], [1280, "dark"], [3840, "light"], [3840, "dark"]]) {
+      const page = await open(written(), { viewport: { width, height: width === 3840 ? 2160 : 760 }, colorScheme });
+      assert.deepEqual(await seriousFindings(page), [], `${width} ${colorScheme}`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${width}`);
+      await page.close();
+    }
   });
 
   it("shows another figure, another order, and both themes", async () => {

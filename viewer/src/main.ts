@@ -4,7 +4,7 @@ import { CompareView } from "./page/compare";
 import { completenessBanner } from "./page/completeness";
 import type { Axis, DeviceMeta, Meta } from "./data/answers";
 import { type LiveState, ServerSource } from "./data/server";
-import { CachedSource, type Source } from "./data/source";
+import { CachedSource, Gone, type Source } from "./data/source";
 import { el, replace, select } from "./ui/dom";
 import { openEmbedded } from "./data/embedded";
 import { FlameView } from "./flame/flame";
@@ -17,7 +17,7 @@ import { pictureButtons } from "./page/picture";
 import { allRanksLink } from "./ranks/all_ranks_link";
 import { SegmentsView } from "./segments/segments";
 import { Splitter } from "./page/splitter";
-import { State, VIEWS, type ViewName } from "./page/state";
+import { MOST_SEARCHED, State, VIEWS, type ViewName } from "./page/state";
 import { SummaryView } from "./page/summary";
 import { usualAxis } from "./page/usual_axis";
 import { VerdictBar } from "./page/verdict";
@@ -45,7 +45,7 @@ class Page {
   private readonly strip = el("div", { class: "strip" });
   private readonly large = el("section", { class: "view timeline", "aria-label": "Timeline" });
   private readonly tabs = el("nav", { role: "tablist", "aria-label": "Views" });
-  private readonly searchBox = el("input", { type: "search", placeholder: "Search (/)", "aria-label": "Search functions and files", spellcheck: "false" });
+  private readonly searchBox = el("input", { type: "search", placeholder: "Search (/)", "aria-label": "Search functions and files", spellcheck: "false", maxlength: MOST_SEARCHED });
   private readonly timeline: Timeline;
   private readonly small: Timeline;
   private readonly panel: Panel;
@@ -113,7 +113,9 @@ class Page {
     }
     const axis = el("button", { type: "button", class: "axis", title: "Switch between time and events (t)", onclick: () => void state.switchAxis() }, "");
     const nameAxis = () => {
-      axis.textContent = state.axis === "time" ? "Axis: time" : "Axis: events";
+      const shown = state.axis === "time" ? "time" : "events";
+      replace(axis, el("span", { class: "wide" }, "Axis: "), shown);
+      axis.setAttribute("aria-label", `Axis: ${shown}`);
       axis.hidden = !state.hasTime;
     };
     state.listen(nameAxis);
@@ -282,6 +284,8 @@ async function open(): Promise<void> {
     installTooltip();
     const page = new Page(source, meta, await usualAxis(source, meta), root);
     if (server !== null) followRecordings(server, source, page, meta, state!);
+    // It is said at the top of the page.
+    window.addEventListener("unhandledrejection", (event) => event.reason instanceof Gone && event.preventDefault());
     source.onFailure = (error) => {
       if (document.querySelector(".gone") === null) root.prepend(el("p", { class: "gone", role: "alert" }, error.message));
     };

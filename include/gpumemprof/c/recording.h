@@ -76,10 +76,17 @@ typedef struct gpumemprof_label {
   const char* name; /* "layers.0.weight" */
 } gpumemprof_label;
 
+/* 0: nothing is being recorded. Otherwise a number that changes when another recording begins: sets
+ * of labels that were defined before are not known to that one. */
+GPUMEMPROF_API uint64_t gpumemprof_newest_recording(void);
 /* A set of at most 65,536 labels, for all recordings that are open now; GPUMEMPROF_NONE where it
  * fails. */
 GPUMEMPROF_API uint32_t gpumemprof_define_labels(const gpumemprof_label* labels, size_t count,
                                                  gpumemprof_error** error);
+/* A set like another one whose storages have moved: its labels, in the same order, at these
+ * addresses. The other set is forgotten. Costs less than to define it again. */
+GPUMEMPROF_API uint32_t gpumemprof_move_labels(uint32_t set, const uint64_t* addresses,
+                                               size_t count);
 /* As often as the set holds: each label goes to the allocation that is live at its address at this
  * moment. The caller keeps the storages alive until this returns. */
 GPUMEMPROF_API void gpumemprof_apply_labels(uint32_t set);

@@ -83,10 +83,13 @@ def written_file(place: str) -> Iterator[str]:
 class TableFile:
     """One file, Parquet or Arrow IPC, written part by part; its columns are those of the first."""
 
-    def __init__(self, path: str, table_format: str = "parquet") -> None:
-        """Nothing is written yet."""
+    def __init__(
+        self, path: str, table_format: str = "parquet", about: dict[str, str] | None = None
+    ) -> None:
+        """Nothing is written yet; `about` becomes the metadata of the file when it is begun."""
         self._path = path
         self._format = table_format
+        self._about = {} if about is None else about
         self._writer: Any = None
 
     @property
@@ -97,6 +100,8 @@ class TableFile:
     def write(self, batch: Any) -> None:
         """Add a record batch, or a table."""
         arrow = pyarrow_or_error()
+        if self._about:
+            batch = batch.replace_schema_metadata({**(batch.schema.metadata or {}), **self._about})
         if self._format == "arrow":
             if self._writer is None:
                 # Every batch has the texts of the whole recording: they are written once.

@@ -58,7 +58,9 @@ def write_recorded(
         device: only this one.
     """
     arrow = pyarrow_or_error()
-    files = {name: TableFile(path, table_format) for name, path in paths.items()}
+    # What the recording says about itself: known before the first of the other tables.
+    about: dict[str, str] = {}
+    files = {name: TableFile(path, table_format, about) for name, path in paths.items()}
 
     def show(
         name: str, capsules: tuple[object, object], rows: bytes | None, first: int, count: int
@@ -68,6 +70,10 @@ def write_recorded(
         files[name].write(part)
 
     def show_small(name: str, columns: dict[str, list[int | str | None]]) -> None:
+        if name == "about":
+            _note(about, columns)
+        if name not in files:
+            return
         types = {
             column: arrow.string() if column in _TEXTS else arrow.int64() for column in columns
         }
@@ -81,9 +87,17 @@ def write_recorded(
     with contextlib.ExitStack() as stack:
         for file in files.values():
             stack.callback(file.close)
-        missing = Missing(*_core.show_tables(source, device, list(files), show, show_small))
+        wanted = [*files, "about"]
+        missing = Missing(*_core.show_tables(source, device, wanted, show, show_small))
         _write_empty(arrow, recording, {n: one for n, one in files.items() if not one.is_begun})
         return missing
+
+
+def _note(about: dict[str, str], columns: dict[str, list[int | str | None]]) -> None:
+    """For every file, as its metadata: one table may be all that somebody has."""
+    for name, value in zip(columns["name"], columns["value"]):
+        key = f"gpumemprof.{name}"
+        about[key] = f"{about[key]}\n{value}" if key in about else str(value)
 
 
 def _write_empty(

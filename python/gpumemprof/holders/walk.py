@@ -466,8 +466,8 @@ class Walk:
         if farthest is None:
             return "held outside Python: no Python object that owns this memory was found"
         name = class_name(type(farthest.thing))
-        where = "it may be in use by C++ code"
+        where = "in use by C++ code"
         callbacks = atexit._ncallbacks()
         if callbacks >= bin(unheld).count("1") and issubclass(type(farthest.thing), _CALLBACKS):
-            where = f"it may be one of the {callbacks:,} callbacks of atexit, or {where[7:]}"
-        return f"held by a {name} that no name in Python leads to: {where}"
+            where = f"one of the {callbacks:,} callbacks of atexit, or {where}"
+        return f"held by a {name} that no name in Python leads to: it may be {where}"

@@ -212,10 +212,12 @@ class Modules:
     def _watch_death(self, module: Any) -> None:
         """A module is known by its address, which another may reuse later."""
         number, described = id(module), self._described
+        # Python clears its modules at exit, before the last of the program's objects.
+        forget = _core.capture_forget_module
 
         def die(_: object) -> None:
             described.pop(number, None)
-            _core.capture_forget_module(number)
+            forget(number)
 
         if number not in described:
             described[number] = weakref.ref(module, die)

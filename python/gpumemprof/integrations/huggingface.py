@@ -18,8 +18,8 @@ from gpumemprof.hooks.steps import step
 from gpumemprof.integrations.metrics import MemoryMetrics
 from gpumemprof.integrations.missing import missing
 from gpumemprof.integrations.phases import Phases
+from gpumemprof.integrations.recordings import CallbackRecordings
 from gpumemprof.recorder.active import ActiveRecording
-from gpumemprof.recorder.api import start
 
 if TYPE_CHECKING:
     _Base = object
@@ -45,8 +45,9 @@ class MemoryCallback(_Base):
     they log the figures too, use `add_to`.
 
     Args:
-        output: record training to this file; not needed under ``gpumemprof run`` or with
-            ``GPUMEMPROF=1``, which record the whole program.
+        output: record training to this file; ranks and later trainings get names of their own.
+            Not needed under ``gpumemprof run`` or with ``GPUMEMPROF=1``, which record the whole
+            program.
         metrics: add the figures to what the Trainer logs.
         device: the device whose figures are logged; see `MemoryMetrics`.
         options: as for `gpumemprof.start`.
@@ -63,14 +64,19 @@ class MemoryCallback(_Base):
         """Nothing starts before training does."""
         if not TYPE_CHECKING and _Base is object:
             raise missing("transformers", "MemoryCallback")
-        self._output = output
-        self._options = options
+        self._recordings = CallbackRecordings(output, options)
         self._logs = metrics
         self._device = device
         self._metrics: MemoryMetrics | None = None
         self._phases = Phases()
-        self.recording: ActiveRecording | None = None
-        """What is being recorded, or was; None without an output."""
+
+    @property
+    def recording(self) -> ActiveRecording | None:
+        """What is being recorded, or was; None without an output.
+
+        >>> MemoryCallback("run.gmp").recording  # doctest: +SKIP
+        """
+        return self._recordings.latest
 
     def add_to(self, trainer: Any) -> MemoryCallback:
         """Add it as a Trainer's first callback, so that its loggers get the figures.
@@ -80,10 +86,9 @@ class MemoryCallback(_Base):
         trainer.callback_handler.callbacks.insert(0, self)
         return self
 
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
+    def on_train_begin(self, args: Any, *_: Any, **__: Any) -> None:
         """Start."""
-        if self._output is not None and self.recording is None:
-            self.recording = start(self._output, **self._options)
+        self._recordings.begin(args.process_index, args.world_size)
         if self._logs and self._metrics is None:
             self._metrics = MemoryMetrics(self._device)
 
@@ -136,8 +141,7 @@ class MemoryCallback(_Base):
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Training has ended; the recording with it."""
         self._phases.end()
-        if self.recording is not None:
-            self.recording.stop()
+        self._recordings.end()
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None

@@ -21,8 +21,8 @@ from gpumemprof.hooks.steps import step
 from gpumemprof.integrations.metrics import MemoryMetrics
 from gpumemprof.integrations.missing import missing
 from gpumemprof.integrations.phases import Phases, in_phase
+from gpumemprof.integrations.recordings import CallbackRecordings
 from gpumemprof.recorder.active import ActiveRecording
-from gpumemprof.recorder.api import start
 
 __all__ = ["MemoryCallback", "callback_class"]
 
@@ -43,7 +43,8 @@ class _MemoryHooks:
         Trainer(callbacks=[MemoryCallback()])
 
     Args:
-        output: record training to this file; not needed under ``gpumemprof run`` or with
+        output: record training, testing and the like to this file; ranks, and whatever the Trainer
+            does after that, get names of their own. Not needed under ``gpumemprof run`` or with
             ``GPUMEMPROF=1``, which record the whole program.
         metrics: log the figures, every ``log_every_n_steps`` steps.
         device: the device whose figures are logged; see `MemoryMetrics`.
@@ -58,8 +59,7 @@ class _MemoryHooks:
         device: Any = None,
         **options: Any,
     ) -> None:
-        self._output = output
-        self._options = options
+        self._recordings = CallbackRecordings(output, options)
         self._logs = metrics
         self._device = device
         self._metrics: MemoryMetrics | None = None
@@ -67,11 +67,15 @@ class _MemoryHooks:
         self._logged_step = 0
         self._save: Any = None
         self._is_on = True
-        self.recording: ActiveRecording | None = None
+
+    @property
+    def recording(self) -> ActiveRecording | None:
+        """What is being recorded, or was; None without an output."""
+        return self._recordings.latest
 
     def __getstate__(self) -> dict[str, Any]:
         """For trainers that start processes of their own: nothing runs before `setup`."""
-        return {**vars(self), "_metrics": None, "_save": None, "recording": None}
+        return {**vars(self), "_metrics": None, "_save": None}
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         # With GPUMEMPROF=1 there may be two; the program's own comes first.
@@ -79,8 +83,7 @@ class _MemoryHooks:
         self._is_on = not ours or ours[0] is self
         if not self._is_on:
             return
-        if self._output is not None and self.recording is None:
-            self.recording = start(self._output, **self._options)
+        self._recordings.begin(trainer.global_rank, trainer.world_size)
         if self._logs and self._metrics is None:
             self._metrics = MemoryMetrics(self._device)
         if self._save is None:
@@ -89,6 +92,13 @@ class _MemoryHooks:
             trainer.save_checkpoint = in_phase("saving", self._save)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._end(trainer, "stop")
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Then nothing is torn down."""
+        self._end(trainer, f"exception: {type(exception).__name__}")
+
+    def _end(self, trainer: Any, reason: str) -> None:
         self._phases.end()
         if self._save is not None:
             vars(trainer).pop("save_checkpoint", None)
@@ -96,9 +106,7 @@ class _MemoryHooks:
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None
-        if self.recording is not None:
-            self.recording.stop()
-            self.recording = None
+        self._recordings.end(reason)
 
     def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
         if self._is_on:

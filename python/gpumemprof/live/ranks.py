@@ -24,7 +24,7 @@ def ranks_line(rows: Sequence[Row]) -> str:
             continue
         known = by_rank.get(row.rank)
         # A rank that uses several cards is shown by the fullest one.
-        if known is None or _peak(row) > _peak(known):
+        if known is None or (_peak(row) or 0) > (_peak(known) or 0):
             by_rank[row.rank] = row
     if len(by_rank) < 2 or len({row.program for row in by_rank.values()}) > 1:
         return ""
@@ -32,8 +32,8 @@ def ranks_line(rows: Sequence[Row]) -> str:
     return f"{_count(by_rank)}: {'; '.join(word for word in words if word)}"
 
 
-def _peak(row: Row) -> int:
-    return row.bytes_of("peak_allocated_bytes") or 0
+def _peak(row: Row) -> int | None:
+    return row.bytes_of("peak_allocated_bytes")
 
 
 def _count(by_rank: dict[int, Row]) -> str:
@@ -53,12 +53,12 @@ def _headroom(by_rank: dict[int, Row]) -> str:
 
 
 def _largest(by_rank: dict[int, Row]) -> str:
-    rank = max(by_rank, key=lambda one: _peak(by_rank[one]))
-    middle = median(sorted(_peak(row) for row in by_rank.values()))
-    return (
-        f"largest peak on rank {rank}, {shown_bytes(_peak(by_rank[rank]))} "
-        f"(median {shown_bytes(middle)})"
-    )
+    known = {rank: peak for rank, row in by_rank.items() if (peak := _peak(row)) is not None}
+    if not known:
+        return ""
+    rank = max(known, key=lambda one: known[one])
+    middle = shown_bytes(median(sorted(known.values())))
+    return f"largest peak on rank {rank}, {shown_bytes(known[rank])} (median {middle})"
 
 
 def _behind(by_rank: dict[int, Row]) -> str:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpumemprof import _core
 from gpumemprof.errors import Error, UsageError
-from gpumemprof.profile.figures import MemoryFigures, ReadMemory, ReadScope, ReadTurnover
-from gpumemprof.profile.monitoring import AnyScope, CounterMonitor, Monitor
 from gpumemprof.profile.optional_math import highest
 from gpumemprof.torch_calls import allocator, readiness
+
+# Where events are counted natively, as nearly everywhere, these are not needed: a session of tests
+# is short enough to notice.
+if TYPE_CHECKING:
+    from gpumemprof.profile.figures import MemoryFigures, ReadMemory, ReadScope, ReadTurnover
+    from gpumemprof.profile.monitoring import AnyScope, Monitor
 
 __all__ = ["CounterMeter", "Meter", "NativeMeter", "ResidentMeter", "cpu_meter", "cuda_meter"]
 
@@ -139,6 +143,8 @@ class _CounterScope:
         self._unix_ns, self._monotonic_ns = time.time_ns(), time.monotonic_ns()
 
     def close(self) -> ReadScope:
+        from gpumemprof.profile.figures import ReadScope
+
         duration = time.monotonic_ns() - self._monotonic_ns
         after, turnover = self._meter.read()
         resident = _core.resident_bytes() if self._with_resident else None
@@ -164,6 +170,8 @@ class _CounterScope:
 
 def _peak_between(before: ReadMemory, after: ReadMemory) -> ReadMemory:
     """The state at the peak, as far as two readings show it."""
+    from gpumemprof.profile.figures import ReadMemory
+
     allocated = highest(before.allocated_bytes, after.allocated_bytes)
     most = after.most_allocated_bytes
     earlier = before.most_allocated_bytes
@@ -189,6 +197,8 @@ class _ReadMeter:
         return _CounterScope(self, with_resident)
 
     def start_monitor(self, interval_s: float, with_resident: bool, card: str) -> Monitor:
+        from gpumemprof.profile.monitoring import CounterMonitor
+
         return CounterMonitor(self.open_scope(with_resident), interval_s)
 
     def now(self) -> MemoryFigures:
@@ -216,6 +226,8 @@ class CounterMeter(_ReadMeter):
         )
 
     def read(self) -> tuple[ReadMemory, ReadTurnover | None]:
+        from gpumemprof.profile.figures import ReadMemory, ReadTurnover
+
         stats = allocator.counters(self.index)
         bytes_, blocks = stats["allocated_bytes"]["all"], stats["allocation"]["all"]
         reserved = stats["reserved_bytes"]["all"]
@@ -244,6 +256,8 @@ class ResidentMeter(_ReadMeter):
         self._most: int | None = None
 
     def read(self) -> tuple[ReadMemory, ReadTurnover | None]:
+        from gpumemprof.profile.figures import ReadMemory
+
         # Unknown if the system does not report it, as when /proc is hidden from the process.
         resident = _core.resident_bytes()
         self._most = highest(self._most, resident)

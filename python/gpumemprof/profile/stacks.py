@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpumemprof import _core
 from gpumemprof.read.recording import Recording, load
 from gpumemprof.read.report import Frame
 from gpumemprof.recorder.active import ActiveRecording
@@ -74,6 +75,7 @@ class ScopeRecording:
         weakref.finalize(self, _remove, path, os.getpid())
         self._active = ActiveRecording(path, stacks=True, cpu=is_cpu, overwrite=True, is_brief=True)
         self._recording: Recording | None = None
+        self._whole: _core.RecordingHandle | None = None
         self._count = 0
 
     def stop(self, allocations: int | None) -> None:
@@ -86,14 +88,23 @@ class ScopeRecording:
             self._recording = load(self._path)
         return self._recording
 
+    def _handle(self) -> _core.RecordingHandle:
+        """All of it: single allocations are asked for."""
+        if self._whole is None:
+            handle = self.load()._handle
+            if isinstance(handle, _core.LongHandle):
+                handle = _core.open(os.fsencode(self._path))
+            self._whole = handle
+        return self._whole
+
     def _row(self) -> int | None:
-        names = self.load()._handle.device_names
+        names = self._handle().device_names
         return names.index(self._device_name) if self._device_name in names else None
 
     def _stack(self, number: int | None) -> list[Frame]:
         if number is None:
             return []
-        return [Frame(*frame) for frame in self.load()._handle.stack(number)]
+        return [Frame(*frame) for frame in self._handle().stack(number)]
 
     def allocations(self) -> list[Allocation]:
         row = self._row()
@@ -102,7 +113,7 @@ class ScopeRecording:
         stacks: dict[int | None, list[Frame]] = {}
         made = []
         most = min(self._count, _MOST_ALLOCATIONS)
-        for found in self.load()._handle.allocation_rows(row, most):
+        for found in self._handle().allocation_rows(row, most):
             stack = found.stack
             if stack not in stacks:
                 stacks[stack] = self._stack(stack)
@@ -126,7 +137,7 @@ class ScopeRecording:
         event = self.load().devices[row].peak.event_index
         if event is None:
             return None
-        frames = self._stack(self.load()._handle.event_stack(row, event))
+        frames = self._stack(self._handle().event_stack(row, event))
         return format_stack(frames)
 
 

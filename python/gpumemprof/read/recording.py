@@ -45,11 +45,16 @@ def load(
     Args:
         path: a ``.gmp`` file from ``gpumemprof run`` or `record`, or a file written by
             ``torch.cuda.memory._dump_snapshot`` in torch 2.0 or later, plain or compressed with
-            gzip. Nothing in it is executed, so untrusted files are safe to open. All of it is held
-            in memory, 78 bytes an event; of a long recording, load a part.
+            gzip; or a folder that ``run --keep`` wrote. Nothing in it is executed, so untrusted
+            files are safe to open.
         events: only the events from the first number up to the second, without it, of the device
             with the highest peak. Memory that was allocated before is included.
         steps: only these training steps, both included.
+
+    A recording of up to a few million events is held in memory, 78 bytes an event. Of a longer one,
+    reports come from its index, which is made beside it the first time, and tables are read in
+    batches as they are asked for: memory does not grow with it. ``advise``, ``replay`` and
+    ``simulate`` then read the steps around the peak, and their results say so.
 
     Of a part, ``report()`` numbers events and steps as in the whole run, and
     ``completeness["excerpt"]`` says which part it is. Its tables begin with the
@@ -67,10 +72,14 @@ def load(
         raise UsageError(
             "load() takes either events or steps, not both: leave one of them out", "usage"
         )
-    handle = _core.open(
+    is_whole = events is None and steps is None
+    long = _core.open_long(os.fsencode(path)) if is_whole else None
+    handle = long or _core.open(
         os.fsencode(path), number_range("events", events), number_range("steps", steps)
     )
     recording = Recording(handle, os.fsdecode(path))
+    if long is not None and long.note:
+        warnings.warn(long.note, UserWarning, stacklevel=2)
     if recording.cut is not None:
         warnings.warn(recording.cut, CutFileWarning, stacklevel=2)
     for sentence in recording._handle.missing:
@@ -90,10 +99,12 @@ class Recording(RecordingTables):
         duckdb.sql("SELECT stream, sum(size_bytes) FROM segments GROUP BY stream")
 
     Each table has one batch per device. Events and segments are numbered from 0 on each device;
-    unknown values are null.
+    unknown values are null. Of a long recording, a table has many batches, which are read as they
+    are asked for: ``pyarrow.RecordBatchReader.from_stream(recording.events)`` takes one after the
+    other, and DuckDB holds no more than its query needs.
     """
 
-    def __init__(self, handle: _core.RecordingHandle, path: str) -> None:
+    def __init__(self, handle: _core.RecordingHandle | _core.LongHandle, path: str) -> None:
         """Use `load` instead."""
         self._handle = handle
         self._path = path
@@ -255,7 +266,7 @@ class Recording(RecordingTables):
         """
         confs, limits = listed(alloc_conf, str), listed(memory_limit, int)
         text = _core.replay_json(
-            self._handle,
+            self._with_events(),
             confs,
             limits,
             torch_version,
@@ -301,12 +312,12 @@ class Recording(RecordingTables):
                 raise UsageError(f"{name} takes a number above 0, not {number}")
         advice: AdviceJson = json.loads(
             _core.advice_json(
-                self._handle,
+                self._with_events(),
                 fit,
                 batch,
                 sequence,
                 device_number(device),
-                None if other is None else other._handle,
+                None if other is None else other._with_events(),
                 [names.split("+") for names in together],
             )
         )
@@ -328,7 +339,7 @@ class Recording(RecordingTables):
         The arguments are those of `replay`; ``overwrite`` replaces an existing file.
         """
         _core.write_simulated(
-            self._handle,
+            self._with_events(),
             [alloc_conf],
             [] if memory_limit is None else [memory_limit],
             torch_version,

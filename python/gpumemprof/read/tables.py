@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpumemprof import _core
 from gpumemprof._core import Table, TableKind
+from gpumemprof.errors import UsageError
 from gpumemprof.read.labels import Label
 from gpumemprof.read.report import Frame
 
@@ -11,9 +12,9 @@ __all__ = ["RecordingTables"]
 
 
 class RecordingTables:
-    """What `Recording` has of tables; each table has one batch per device."""
+    """What `Recording` has of tables."""
 
-    _handle: _core.RecordingHandle
+    _handle: _core.RecordingHandle | _core.LongHandle
 
     @property
     def events(self) -> Table:
@@ -95,7 +96,17 @@ class RecordingTables:
         ::
 
             [label.name for label in recording.labels() if label.source == "gradients"]
+
+        Raises:
+            UsageError: the recording is too long for one list of them.
         """
+        if isinstance(self._handle, _core.LongHandle):
+            raise UsageError(
+                f"labels() lists every allocation that has a name, too many in a recording of "
+                f"{self._handle.event_count:,} events: load a part of it, such as load(..., "
+                f"steps=(1, 3)), or read the column 'name' of the table allocations",
+                "usage",
+            )
         return [Label(*row) for row in _core.labels(self._handle)]
 
     @property
@@ -163,6 +174,12 @@ class RecordingTables:
             id: the stack's number, as in the ``stack`` columns.
         """
         return [Frame(*frame) for frame in self._handle.stack(id)]
+
+    def _with_events(self) -> _core.RecordingHandle:
+        """All of it, or the steps around the peak of a long one."""
+        if isinstance(self._handle, _core.LongHandle):
+            return self._handle.around_peak()
+        return self._handle
 
     def _table(self, kind: TableKind) -> Table:
         return _core.table(self._handle, kind)

@@ -34,6 +34,10 @@ Result<std::size_t> choose_device(const Store& store, const std::vector<DeviceRe
                "torch.cuda.memory._record_memory_history() before the run"};
 }
 
+Error given_up() {
+  return {ErrorCode::usage, "nobody waited for the advice any more", "", "ask again"};
+}
+
 }  // namespace
 
 std::vector<RemedyEntry> list_remedies() {
@@ -95,6 +99,7 @@ Result<Advice> advise(const Store& store, const std::vector<DeviceReplay>& repla
   advice.has_module_names = run.block_list().has_value() || !run.block_modules().empty();
   std::size_t done = 0;
   for (const RemedySpec& remedy : all_remedies()) {
+    if (options.is_given_up && options.is_given_up()) return given_up();
     advice.remedies.push_back(study(advisor, {{&remedy}, std::nullopt, 1, 1}));
     if (options.progress) options.progress(++done, all_remedies().size());
   }

@@ -38,6 +38,8 @@ struct AdviceOptions {
   std::vector<std::vector<std::string>> together;
   std::optional<OtherRun> other;  // sharpens predictions about batches or sequences
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
+  // Nobody waits for it any more: it ends with an Error; may be empty.
+  std::function<bool()> is_given_up;
 };
 
 struct PredictedBytes {

@@ -175,6 +175,13 @@ std::vector<DeviceComparison> compare_runs(const ReportedSide& first, const Repo
   return all;
 }
 
+bool are_peaks_known(const ReportedSide& side) {
+  if (!side.overview->completeness.is_whole()) return false;
+  return std::ranges::all_of(side.overview->devices, [](const DeviceOverview& device) {
+    return device.replay.has_history && device.replay.exact_from_event.has_value();
+  });
+}
+
 bool exceeds(const std::vector<DeviceComparison>& devices, const GrowthLimit& limit) {
   return std::ranges::any_of(devices, [&](const DeviceComparison& device) {
     if (!device.second) return false;

@@ -38,6 +38,7 @@ struct DeviceComparison {
   // their modules differently, or neither has any.
   std::optional<std::vector<ComparedGroup>> by_module;
 
+  [[nodiscard]] bool has_second() const { return second.has_value(); }
   [[nodiscard]] std::uint64_t first_bytes() const { return first ? first->allocated_bytes : 0; }
   [[nodiscard]] std::uint64_t second_bytes() const { return second ? second->allocated_bytes : 0; }
 };
@@ -55,6 +56,9 @@ inline constexpr std::string_view kOutsideModules = "outside any module";
 
 // By name of the device, those of the first run first.
 std::vector<DeviceComparison> compare_runs(const ReportedSide& first, const ReportedSide& second);
+
+// Whether the peaks of this run are known: where events are missing, it may have held more.
+bool are_peaks_known(const ReportedSide& side);
 
 // Whether a device grew by more than the limit, or exists in the second run only.
 bool exceeds(const std::vector<DeviceComparison>& devices, const GrowthLimit& limit);

@@ -247,4 +247,37 @@ Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& l
   return flame_of(store, record, allocated, options);
 }
 
+void FlameSum::add(const Store& store, const DeviceRecord& record,
+                   const std::vector<AllocationId>& allocations) {
+  with_tree(store, record, options_.by, [&](auto& tree) {
+    for (const AllocationId row : allocations) {
+      const std::uint32_t node = tree.place(row.index);
+      add_block(tree.nodes()[node], record.allocations.size_bytes[row.index]);
+    }
+    std::vector<std::uint32_t> place_of;
+    for (const FlameNode& node : tree.nodes()) {
+      const bool is_root = node.parent == FlameNode::kNoParent;
+      const std::uint32_t parent = is_root ? node.parent : place_of[node.parent];
+      const auto [place, is_new] = places_.try_emplace({parent, node.frame, node.name},
+                                                       static_cast<std::uint32_t>(nodes_.size()));
+      if (is_new) nodes_.push_back({parent, node.frame, node.name});
+      FlameNode& sum = nodes_[place->second];
+      sum.bytes += node.bytes;
+      sum.self_bytes += node.self_bytes;
+      sum.blocks += node.blocks;
+      place_of.push_back(place->second);
+    }
+  });
+}
+
+Flame FlameSum::result() && {
+  Flame flame;
+  for (const FlameNode& node : nodes_) {
+    flame.allocated_bytes += node.self_bytes;
+    flame.blocks += node.blocks;
+  }
+  Pruner(summed_up(std::move(nodes_)), options_).run(flame);
+  return flame;
+}
+
 }  // namespace gpumemprof

@@ -2,7 +2,9 @@
 // with the calls under each.
 #pragma once
 
+#include <map>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analysis/moment/live_rows.h"
@@ -65,5 +67,20 @@ Flame flame_of(const Store& store, const DeviceRecord& record,
                const std::vector<AllocationId>& allocations, const FlameOptions& options);
 Flame flame_at(const Store& store, const DeviceRecord& record, const LiveRows& live,
                Position position, const FlameOptions& options);
+
+// Of allocations in several parts of a run, whose definitions have the same numbers.
+class FlameSum {
+ public:
+  explicit FlameSum(const FlameOptions& options) : options_(options) {}
+
+  void add(const Store& store, const DeviceRecord& record,
+           const std::vector<AllocationId>& allocations);
+  [[nodiscard]] Flame result() &&;
+
+ private:
+  FlameOptions options_;
+  std::vector<FlameNode> nodes_;  // only their own bytes
+  std::map<std::tuple<std::uint32_t, FrameId, StringId>, std::uint32_t> places_;
+};
 
 }  // namespace gpumemprof

@@ -93,6 +93,37 @@ void RangeFigures::add(const RangeFigures& other) {
   survived.add(other.survived.bytes, other.survived.blocks);
 }
 
+void RangeChanges::add_moved(const RangeChanges& next) {
+  const auto add = [](RangeFigures& to, RangeFigures from) {
+    from.survived = {};
+    to.add(from);
+  };
+  add(all, next.all);
+  for (const auto& [code, figures] : next.by_code) add(by_code[code], figures);
+  for (const auto& [source, figures] : next.by_source) add(by_source[source], figures);
+  for (const auto& [ends, count] : next.freed_at) freed_at[ends].add(count.bytes, count.blocks);
+}
+
+void RangeChanges::add_survived(const RangeChanges& survivors) {
+  const auto add = [](RangeFigures& to, const RangeFigures& from) {
+    to.survived.add(from.survived.bytes, from.survived.blocks);
+  };
+  add(all, survivors.all);
+  for (const auto& [code, figures] : survivors.by_code) add(by_code[code], figures);
+  for (const auto& [source, figures] : survivors.by_source) add(by_source[source], figures);
+}
+
+RangeChanges survivors_at(const DeviceRecord& record, const LiveRows& live, Position at,
+                          const std::function<bool(std::size_t row)>& is_counted) {
+  RangeSums sums(record);
+  const Moment moment = moment_of(at);
+  for (const AllocationId row : live.active_at(at)) {
+    if (record.allocations.is_allocated_at(row.index, moment) && is_counted(row.index))
+      sums.add(RangeRow{row.index, true, false});
+  }
+  return std::move(sums).result();
+}
+
 RangeChanges changes_in(const DeviceRecord& record, const LiveRows& live, Position from,
                         Position to) {
   RangeSums sums(record);

@@ -2,6 +2,7 @@
 // source, and by the code that freed it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -43,7 +44,17 @@ struct RangeChanges {
   std::map<MemorySource, RangeFigures> by_source;  // empty: sources are not known
   // Of what was freed: where it was allocated, and the stack of the event that freed it.
   std::map<std::pair<AllocatingCode, StackId>, RangeCount> freed_at;
+
+  // What was allocated and freed in the range that follows this one. What survives both does not
+  // follow from the two.
+  void add_moved(const RangeChanges& next);
+  // The survivors of these.
+  void add_survived(const RangeChanges& survivors);
 };
+
+// Of what is live at a position, all that is counted, as survivors.
+RangeChanges survivors_at(const DeviceRecord& record, const LiveRows& live, Position at,
+                          const std::function<bool(std::size_t row)>& is_counted);
 
 RangeChanges changes_in(const DeviceRecord& record, const LiveRows& live, Position from,
                         Position to);

@@ -9,39 +9,6 @@
 namespace gpumemprof {
 namespace {
 
-MemorySource source_of(LabelKind kind) {
-  switch (kind) {
-    case LabelKind::parameter:
-    case LabelKind::buffer:
-      return MemorySource::parameters;
-    case LabelKind::gradient:
-      return MemorySource::gradients;
-    case LabelKind::optimizer_state:
-      return MemorySource::optimizer_state;
-    case LabelKind::input:
-      break;
-  }
-  return MemorySource::inputs;
-}
-
-// If several labels name one allocation: what a module owns is a parameter even if it is fed to
-// another as input, and stays one if a gradient is computed into it.
-int rank(LabelKind kind) {
-  switch (kind) {
-    case LabelKind::parameter:
-      return 4;
-    case LabelKind::buffer:
-      return 3;
-    case LabelKind::gradient:
-      return 2;
-    case LabelKind::optimizer_state:
-      return 1;
-    case LabelKind::input:
-      break;
-  }
-  return 0;
-}
-
 // Follows the allocations through the events, and assigns labels to each.
 class Labeller {
  public:
@@ -73,7 +40,18 @@ class Labeller {
     const std::span<const Label> set = store_.label_set(labelling.set);
     if (set.size() > budget_) return;
     budget_ -= set.size();
-    for (const Label& label : set) name(label, labelling.before_event);
+    for (const Label& label : set) apply(label, labelling.before_event);
+  }
+
+  void name(std::size_t row, const LateLabel& label) {
+    // Later labels count more: the program may know better by then.
+    if (label_rank(label.kind) < ranks_[row]) return;
+    ranks_[row] = static_cast<std::int8_t>(label_rank(label.kind));
+    labels_.source[row] = source_of_label(label.kind);
+    labels_.flags[row] = static_cast<std::uint8_t>(
+        AllocationLabels::kMeasured |
+        (label.kind == LabelKind::buffer ? AllocationLabels::kBuffer : 0));
+    labels_.name[row] = label.name;
   }
 
  private:
@@ -85,30 +63,19 @@ class Labeller {
     return birth == kNoEvent || birth < before_event;
   }
 
-  void name(const Label& label, std::uint32_t before_event) {
+  void apply(const Label& label, std::uint32_t before_event) {
     if (label.address == FlatMap<std::uint32_t>::kEmpty) return;
     const std::uint32_t* row = rows_.find(label.address);
     if (row == nullptr) return;
     const std::uint32_t death = allocations_.free_requested_event[*row];
     if (death != kNoEvent && death < before_event) return;
-    if (label.kind == LabelKind::input && is_made_by_model(*row)) return;
-    // Later labels count more: the program may know better by then.
-    if (rank(label.kind) < ranks_[*row]) return;
-    ranks_[*row] = static_cast<std::int8_t>(rank(label.kind));
-    labels_.source[*row] = source_of(label.kind);
-    labels_.flags[*row] = static_cast<std::uint8_t>(
-        AllocationLabels::kMeasured |
-        (label.kind == LabelKind::buffer ? AllocationLabels::kBuffer : 0));
-    labels_.name[*row] = label.name;
+    if (label.kind == LabelKind::input && is_output(*row)) return;
+    name(*row, {label.kind, label.name});
   }
 
-  // Outputs that are fed in again are not program data: a KV cache, what a generator produced for
-  // its discriminator, features of a frozen model.
-  [[nodiscard]] bool is_made_by_model(std::size_t row) const {
+  [[nodiscard]] bool is_output(std::size_t row) const {
     const StackId stack = allocations_.stack[row];
-    if (stack.is_none()) return false;
-    const CodeKind kind = kinds_[stack.index];
-    return kind == CodeKind::forward || is_in_backward(kind) || kind == CodeKind::optimizer_step;
+    return !stack.is_none() && is_made_by_model(kinds_[stack.index]);
   }
 
   const Store& store_;
@@ -154,62 +121,122 @@ class PhaseRuns {
   mutable std::size_t last_ = 0;
 };
 
-void extend_inputs(const DeviceRecord& record, AllocationLabels& labels) {
+// By the innermost frame: hooks may appear between the outer ones at the first steps only.
+std::uint32_t place_of_buffer(const Store& store, StackId stack) {
+  return store.stacks().frame(stack).index;
+}
+
+LabelledPlaces find_places(const Store& store, const DeviceRecord& record, const PhaseRuns& runs,
+                           const AllocationLabels& labels) {
   const AllocationColumns& allocations = record.allocations;
-  FlatMap<std::uint32_t> names;  // stack → row of a labelled input allocated there
+  LabelledPlaces places;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
-    if (labels.is_measured(row) && labels.source[row] == MemorySource::inputs &&
-        !allocations.stack[row].is_none()) {
-      names.insert_or_assign(allocations.stack[row].index, static_cast<std::uint32_t>(row));
-    }
+    const StackId stack = allocations.stack[row];
+    if (!labels.is_measured(row) || stack.is_none()) continue;
+    if (labels.source[row] == MemorySource::inputs)
+      places.inputs.insert_or_assign(stack.index, labels.name[row]);
+    const std::uint32_t birth = allocations.alloc_event[row];
+    if ((labels.flags[row] & AllocationLabels::kBuffer) == 0 || birth == kNoEvent || runs.empty() ||
+        runs.phase(runs.run_of(birth)) != Phase::forward)
+      continue;
+    places.buffers.insert_or_assign(place_of_buffer(store, stack),
+                                    {labels.name[row], allocations.requested_bytes[row]});
   }
-  if (names.size() == 0) return;
+  return places;
+}
+
+void extend_inputs(const DeviceRecord& record, const LabelledPlaces& places,
+                   AllocationLabels& labels) {
+  const AllocationColumns& allocations = record.allocations;
+  if (places.inputs.size() == 0) return;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (labels.is_measured(row) || allocations.stack[row].is_none()) continue;
-    const std::uint32_t* like = names.find(allocations.stack[row].index);
-    if (like == nullptr) continue;
+    const StringId* name = places.inputs.find(allocations.stack[row].index);
+    if (name == nullptr) continue;
     labels.source[row] = MemorySource::inputs;
-    labels.name[row] = labels.name[*like];
+    labels.name[row] = *name;
   }
+}
+
+// What a part shows counts more than what the start of its run does.
+void add_missing(const LabelledPlaces& start, LabelledPlaces& places) {
+  const auto add = [](const auto& from, auto& to) {
+    from.for_each([&](std::uint64_t key, const auto& value) {
+      if (to.find(key) == nullptr) to.insert_or_assign(key, value);
+    });
+  };
+  add(start.inputs, places.inputs);
+  add(start.buffers, places.buffers);
 }
 
 // A buffer that every forward reallocates is labelled at some steps only. Its successors are
 // allocated at the same place with the same size, and freed by a forward, not by backward.
 void extend_buffers(const Store& store, const DeviceRecord& record, const PhaseRuns& runs,
-                    AllocationLabels& labels) {
+                    const LabelledPlaces& places, AllocationLabels& labels) {
   const AllocationColumns& allocations = record.allocations;
-  // By the innermost frame: hooks may appear between the outer ones at the first steps only.
-  const auto place = [&](std::size_t row) {
-    return store.stacks().frame(allocations.stack[row]).index;
-  };
-  FlatMap<std::uint32_t> names;  // place → row of a labelled buffer allocated there in forward
-  for (std::size_t row = 0; row < allocations.size(); ++row) {
-    const std::uint32_t birth = allocations.alloc_event[row];
-    if ((labels.flags[row] & AllocationLabels::kBuffer) == 0 || birth == kNoEvent ||
-        allocations.stack[row].is_none() || runs.phase(runs.run_of(birth)) != Phase::forward)
-      continue;
-    names.insert_or_assign(place(row), static_cast<std::uint32_t>(row));
-  }
-  if (names.size() == 0) return;
+  if (places.buffers.size() == 0) return;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     if (labels.is_measured(row) || labels.source[row] != MemorySource::activations ||
         allocations.stack[row].is_none())
       continue;
-    const std::uint32_t* like = names.find(place(row));
+    const LabelledPlaces::Buffer* like =
+        places.buffers.find(place_of_buffer(store, allocations.stack[row]));
     const std::uint32_t death = allocations.free_requested_event[row];
-    if (like == nullptr || allocations.requested_bytes[*like] != allocations.requested_bytes[row] ||
+    if (like == nullptr || like->requested_bytes != allocations.requested_bytes[row] ||
         (death != kNoEvent && runs.phase(runs.run_of(death)) == Phase::backward))
       continue;
     labels.source[row] = MemorySource::parameters;
     labels.flags[row] = AllocationLabels::kBuffer;
-    labels.name[row] = labels.name[*like];
+    labels.name[row] = like->name;
   }
 }
 
 }  // namespace
 
-bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabels& labels) {
-  if (record.labellings.empty()) return false;
+LabelledPlaces labelled_places(const Store& store, const DeviceRecord& record,
+                               const std::vector<PhaseSpan>& spans) {
+  if (record.labels.name.empty()) return {};
+  return find_places(store, record, PhaseRuns(spans), record.labels);
+}
+
+MemorySource source_of_label(LabelKind kind) {
+  switch (kind) {
+    case LabelKind::parameter:
+    case LabelKind::buffer:
+      return MemorySource::parameters;
+    case LabelKind::gradient:
+      return MemorySource::gradients;
+    case LabelKind::optimizer_state:
+      return MemorySource::optimizer_state;
+    case LabelKind::input:
+      break;
+  }
+  return MemorySource::inputs;
+}
+
+int label_rank(LabelKind kind) {
+  switch (kind) {
+    case LabelKind::parameter:
+      return 4;
+    case LabelKind::buffer:
+      return 3;
+    case LabelKind::gradient:
+      return 2;
+    case LabelKind::optimizer_state:
+      return 1;
+    case LabelKind::input:
+      break;
+  }
+  return 0;
+}
+
+bool is_made_by_model(CodeKind kind) {
+  return kind == CodeKind::forward || is_in_backward(kind) || kind == CodeKind::optimizer_step;
+}
+
+bool take_labels(const Store& store, const DeviceRecord& record, const KnownLabels* known,
+                 AllocationLabels& labels) {
+  if (record.labellings.empty() && known == nullptr) return false;
   if (labels.name.empty()) labels.name.resize(record.allocations.size(), StringId());
   Labeller labeller(store, record, labels);
   std::uint32_t last = 0;
@@ -219,16 +246,24 @@ bool take_labels(const Store& store, const DeviceRecord& record, AllocationLabel
     last = labelling.before_event;
     labeller.apply(labelling);
   }
+  if (known == nullptr) return true;
+  for (const KnownLabels::Late& late : known->late) labeller.name(late.row, late.label);
   return true;
 }
 
 void settle_by_labels(const Store& store, const DeviceRecord& record,
-                      const std::vector<PhaseSpan>& spans, AllocationLabels& labels) {
-  if (record.labellings.empty()) return;
-  extend_inputs(record, labels);
+                      const std::vector<PhaseSpan>& spans, const KnownLabels* known,
+                      AllocationLabels& labels) {
+  if (record.labellings.empty() && known == nullptr) return;
   const PhaseRuns runs(spans);
+  const bool is_found_here = known == nullptr || known->is_of_start;
+  LabelledPlaces found;
+  if (is_found_here) found = find_places(store, record, runs, labels);
+  if (is_found_here && known != nullptr) add_missing(*known->places, found);
+  const LabelledPlaces& places = is_found_here ? found : *known->places;
+  extend_inputs(record, places, labels);
   if (runs.empty()) return;
-  extend_buffers(store, record, runs, labels);
+  extend_buffers(store, record, runs, places, labels);
   const AllocationColumns& allocations = record.allocations;
   for (std::size_t row = 0; row < allocations.size(); ++row) {
     const std::uint32_t birth = allocations.alloc_event[row];

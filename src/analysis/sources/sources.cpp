@@ -32,7 +32,7 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
                                    const std::vector<PhaseSpan>& spans) {
   return label_allocations(
       store, record, spans,
-      {find_run_kind(store, record, spans), find_growth(store, record, spans).rows});
+      {find_run_kind(store, record, spans), find_growth(store, record, spans).rows, nullptr});
 }
 
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
@@ -40,14 +40,14 @@ AllocationLabels label_allocations(const Store& store, const DeviceRecord& recor
   AllocationLabels labels;
   labels.source.resize(record.allocations.size(), MemorySource::unknown);
   labels.flags.resize(record.allocations.size(), 0);
-  labels.has_recorded = take_labels(store, record, labels);
+  labels.has_recorded = take_labels(store, record, known.labels, labels);
   // Memory that is kept from step to step, in growing amounts, is not what it was allocated as:
   // forward may have allocated it, but no backward uses it. What a label of the recording names is
   // left out.
   std::vector<std::uint32_t> grown = known.grown;
   std::erase_if(grown, [&](std::uint32_t row) { return labels.is_measured(row); });
   infer_sources(store, record, spans, known.kind, labels);
-  settle_by_labels(store, record, spans, labels);
+  settle_by_labels(store, record, spans, known.labels, labels);
   if (known.kind == RunKind::inference) name_caches(store, labels);
   for (const std::uint32_t row : grown) {
     labels.source[row] = MemorySource::unknown;

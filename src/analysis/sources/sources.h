@@ -191,10 +191,13 @@ struct DeviceSources {
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans);
 
+struct KnownLabels;  // measured.h
+
 // What only the whole run shows, if the record holds a part of it.
 struct KnownRun {
   RunKind kind = RunKind::unknown;
-  std::vector<std::uint32_t> grown;  // rows of the record that belong to growing memory
+  std::vector<std::uint32_t> grown;     // rows of the record that belong to growing memory
+  const KnownLabels* labels = nullptr;  // of a run that has labels; null: the record has them all
 };
 AllocationLabels label_allocations(const Store& store, const DeviceRecord& record,
                                    const std::vector<PhaseSpan>& spans, const KnownRun& known);

@@ -225,6 +225,10 @@ void gpumemprof_record_restore_tag(uint32_t tag) {
   });
 }
 
+uint64_t gpumemprof_newest_recording(void) {
+  return api::guarded<std::uint64_t>(0, nullptr, [] { return capture::newest_recording(); });
+}
+
 uint32_t gpumemprof_define_labels(const gpumemprof_label* labels, size_t count,
                                   gpumemprof_error** error) {
   return api::guarded<std::uint32_t>(GPUMEMPROF_NONE, error, [&]() -> std::uint32_t {
@@ -236,6 +240,13 @@ uint32_t gpumemprof_define_labels(const gpumemprof_label* labels, size_t count,
     set.reserve(count);
     for (std::size_t row = 0; row < count; ++row) set.push_back(api::storage_label(labels[row]));
     return capture::define_labels(std::move(set));
+  });
+}
+
+uint32_t gpumemprof_move_labels(uint32_t set, const uint64_t* addresses, size_t count) {
+  return api::guarded<std::uint32_t>(GPUMEMPROF_NONE, nullptr, [&]() -> std::uint32_t {
+    if (addresses == nullptr) return GPUMEMPROF_NONE;
+    return capture::move_labels(set, {addresses, addresses + count});
   });
 }
 

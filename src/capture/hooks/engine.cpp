@@ -170,11 +170,6 @@ void Engine::stop_all(const std::string& reason) {
   for (std::future<Summary>& one : closed) one.wait_until(latest);
 }
 
-bool Engine::is_recording() {
-  const std::lock_guard lock(mutex_);
-  return !open_.empty();
-}
-
 void Engine::set_walker(const FrameWalker* walker) {
   const std::lock_guard lock(mutex_);
   walker_ = walker;
@@ -216,6 +211,9 @@ void Engine::update_callbacks() {
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
   set_simulated_emitter(has_cuda ? &emitter_ : nullptr);
   note_nodes(has_stacks);
+  const std::uint64_t newest =
+      (static_cast<std::uint64_t>(process_) << 32U) | static_cast<std::uint32_t>(last_number_);
+  newest_open_.store(open_.empty() ? 0 : newest, std::memory_order_release);
 }
 
 void Engine::note_nodes(bool is_on) {

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <map>
@@ -34,7 +35,10 @@ class Engine {
   // The process is about to end: closes everything that is open, but waits no longer than a
   // program's exit may take. Does nothing in a child that shares this memory.
   void stop_all(const std::string& reason);
-  [[nodiscard]] bool is_recording();
+  [[nodiscard]] bool is_recording() const { return newest_recording() != 0; }
+  [[nodiscard]] std::uint64_t newest_recording() const {
+    return newest_open_.load(std::memory_order_acquire);
+  }
   void set_walker(const FrameWalker* walker);
   void set_native_walker(NativeWalker* walker);
   void hold(bool is_held, bool is_without_stacks);
@@ -65,6 +69,7 @@ class Engine {
   void note_nodes(bool is_on);
 
   const ::pid_t process_;
+  std::atomic<std::uint64_t> newest_open_{0};  // with the process, so that a fork changes it
   Ring ring_;
   ThreadSlots slots_;
   Emitter emitter_;

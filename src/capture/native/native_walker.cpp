@@ -1,9 +1,11 @@
 #include "capture/native/native_walker.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "capture/foreign_memory.h"
 
@@ -12,6 +14,8 @@ namespace {
 
 // Nothing is ever loaded below it.
 constexpr std::uintptr_t kFirstAddress = 4096;
+// What is at the frame address of a function: the caller's bp, and the return address.
+constexpr std::uintptr_t kOwnWords = 2 * sizeof(std::uintptr_t);
 
 std::uintptr_t thread_pointer() {
 #if defined(__x86_64__)
@@ -107,8 +111,9 @@ class StackWords {
 };
 
 // Goes on to the caller; false: there is none, or it is not known, as `rule.frame` says.
+template <typename Proof>
 [[gnu::always_inline]] inline bool to_caller(Registers& at, UnwindRule& rule,
-                                             const StackWords& stack) {
+                                             const StackWords& stack, Proof& proof) {
   std::uintptr_t frame = 0;
   const auto offset = static_cast<std::uintptr_t>(std::intptr_t{rule.frame_offset});
   switch (rule.frame) {
@@ -116,14 +121,18 @@ class StackWords {
       frame = at.sp + offset;
       break;
     case UnwindRule::Frame::from_bp:
+      proof.uses_bp();
       frame = at.bp + offset;
       break;
     case UnwindRule::Frame::stored_at_bp:
+      proof.uses_bp();
       if (!stack.has(at.bp + offset)) {
         rule.frame = UnwindRule::Frame::unknown;
+        proof.fail();
         return false;
       }
       frame = StackWords::at(at.bp + offset);
+      proof.reads(at.bp + offset, frame);
       break;
     case UnwindRule::Frame::unknown:
     case UnwindRule::Frame::outermost:
@@ -133,15 +142,23 @@ class StackWords {
   // Stacks grow downwards: a caller's frame is above.
   if (frame <= at.sp || !stack.has(return_place)) {
     rule.frame = UnwindRule::Frame::unknown;
+    proof.fail();
     return false;
   }
   if (rule.bp != UnwindRule::Bp::same) {
+    if (rule.bp == UnwindRule::Bp::stored_at_bp) proof.uses_bp();
     const std::uintptr_t from = rule.bp == UnwindRule::Bp::saved ? frame : at.bp;
     const std::uintptr_t place = from + static_cast<std::uintptr_t>(std::intptr_t{rule.bp_offset});
-    // 0 is on no stack: if bp is needed, the stack ends.
-    at.bp = rule.bp != UnwindRule::Bp::lost && stack.has(place) ? StackWords::at(place) : 0;
+    if (rule.bp != UnwindRule::Bp::lost && stack.has(place)) {
+      at.bp = StackWords::at(place);
+      proof.restores_bp(place, at.bp);
+    } else {
+      at.bp = 0;  // it is on no stack: if bp is needed, the stack ends
+      proof.loses_bp();
+    }
   }
   at.pc = StackWords::at(return_place);
+  proof.reads(return_place, at.pc);
   at.sp = frame;
   return true;
 }
@@ -163,49 +180,121 @@ std::uintptr_t StackEnd::look_up(std::uintptr_t sp) {
   return end_;
 }
 
-// Not inlined: the walk begins with this function's own frame.
-[[gnu::noinline]] std::size_t NativeWalker::walk(NativeStack::Addresses& found, StackEnd& end) {
-#if defined(__x86_64__)
-  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  const std::uintptr_t limit = end.above(frame);
-  if (limit == 0) return 0;
-  Registers at;
-  at.pc = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  at.sp = frame + 2 * sizeof(std::uintptr_t);
-  at.bp = read_raw<std::uintptr_t>(frame);
-  const StackWords stack(frame, limit);
+// One system call, which takes no lock of the program's.
+bool NativeStack::take_memory() {
+  void* memory = ::mmap(nullptr, sizeof(KnownStacks), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  known = static_cast<KnownStacks*>(memory);
+  return true;
+}
+
+void NativeStack::give_memory_back() {
+  if (known != nullptr) ::munmap(known, sizeof(KnownStacks));
+  known = nullptr;
+}
+
+// For walks whose result is not kept.
+struct NativeWalker::NoProof {
+  static void begin(const WalkStart& /*start*/) {}
+  static void reads(std::uintptr_t /*place*/, std::uintptr_t /*value*/) {}
+  static void restores_bp(std::uintptr_t /*place*/, std::uintptr_t /*value*/) {}
+  static void loses_bp() {}
+  static void uses_bp() {}
+  static void fail() {}
+};
+
+template <typename Proof>
+[[gnu::always_inline]] inline std::size_t NativeWalker::follow(const WalkStart& start,
+                                                               NativeAddresses& found,
+                                                               StackHash& hash, Proof& proof) {
+  proof.begin(start);
+  Registers at{start.pc, start.sp, start.bp};
+  const StackWords stack(start.sp - kOwnWords, start.limit);
   const AddressRange interpreter{interpreter_begin_.load(std::memory_order_relaxed),
                                  interpreter_end_.load(std::memory_order_relaxed)};
   const std::size_t depth = std::min(depth_.load(std::memory_order_relaxed), kMaxNativeDepth);
   std::size_t count = 0;
+  const auto add = [&](std::uintptr_t address) {
+    found[count++] = address;
+    hash.add(address);
+  };
   bool is_own = true;
   for (;;) {
     if (interpreter.holds(at.pc)) break;
     is_own = is_own && own_.holds(at.pc);
     if (!is_own) {
       if (count == depth) {
-        found[count++] = kLeftOutCallers;
+        add(kLeftOutCallers);
         break;
       }
-      found[count++] = at.pc;
+      add(at.pc);
     }
     UnwindRule rule = table_.find(at.pc);
-    if (!to_caller(at, rule, stack)) {
-      if (rule.frame == UnwindRule::Frame::unknown) found[count++] = kUnknownCaller;
+    if (!to_caller(at, rule, stack, proof)) {
+      if (rule.frame == UnwindRule::Frame::unknown) add(kUnknownCaller);
       break;
     }
     if (at.pc == 0) break;  // written there by whoever starts a thread
     if (at.pc < kFirstAddress) {
-      found[count++] = kUnknownCaller;
+      add(kUnknownCaller);
       break;
     }
   }
   return count;
+}
+
+// Where the function that this is inlined into starts a walk: at its caller. A limit of 0: the
+// stack cannot be read.
+[[gnu::always_inline]] inline WalkStart walk_start([[maybe_unused]] StackEnd& end) {
+#if defined(__x86_64__)
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return {reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)), frame + kOwnWords,
+          read_raw<std::uintptr_t>(frame), end.above(frame)};
 #else
-  static_cast<void>(found);
-  static_cast<void>(end);
-  return 0;
+  return {};
 #endif
+}
+
+[[gnu::noinline]] std::size_t NativeWalker::walk(NativeAddresses& found, StackEnd& end) {
+  const WalkStart start = walk_start(end);
+  if (start.limit == 0) return 0;
+  StackHash hash(start);
+  NoProof proof;
+  return follow(start, found, hash, proof);
+}
+
+[[gnu::noinline]] [[gnu::hot]] NativeNumber NativeWalker::find(NativeStack& mine) {
+  const WalkStart start = walk_start(mine.end);
+  if (start.limit == 0 || !mine.prepare()) [[unlikely]]
+    return kNoNative;
+  // Before anything that it counts.
+  const std::uint32_t settings = settings_.load(std::memory_order_acquire);
+  const NativeNumber number = mine.known->expected(start, settings);
+  if (number == kNoNative) return find_by_walking(mine, start, settings);
+  if (checks_.load(std::memory_order_relaxed) != Checks::none) [[unlikely]]
+    check(mine, start, number);
+  return number;
+}
+
+[[gnu::noinline]] NativeNumber NativeWalker::find_by_walking(NativeStack& mine,
+                                                             const WalkStart& start,
+                                                             std::uint32_t settings) {
+  StackHash hash(start);
+  mine.walked_count = follow(start, mine.walked(), hash, mine.proof);
+  if (mine.walked_count == 0) return kNoNative;
+  return mine.known->walked(start, settings, hash, mine.proof);
+}
+
+[[gnu::noinline]] void NativeWalker::check(const NativeStack& mine, const WalkStart& start,
+                                           NativeNumber number) {
+  NativeAddresses found;
+  StackHash hash(start);
+  NoProof proof;
+  follow(start, found, hash, proof);
+  if (hash.value() == (*mine.known)[number].hash) return;
+  wrong_proofs_.fetch_add(1, std::memory_order_relaxed);
+  if (checks_.load(std::memory_order_relaxed) == Checks::fatal) std::abort();
 }
 
 }  // namespace gpumemprof::capture

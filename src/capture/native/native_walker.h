@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "capture/native/known_stacks.h"
 #include "capture/native/unwind_table.h"
 
 namespace gpumemprof::capture {
@@ -42,19 +43,30 @@ class StackEnd {
   std::uint32_t lookups_ = 0;
 };
 
-// A thread's last native stack, and room for the next.
+using NativeAddresses = std::array<std::uintptr_t, kMaxNativeDepth + 1>;  // innermost first
+
+// What a thread needs for its native stacks. It is valid when all zeros.
 struct NativeStack {
-  using Addresses = std::array<std::uintptr_t, kMaxNativeDepth + 1>;
+  // Memory for what is known, when the thread first needs it: most threads never do. False: there
+  // is none to be had.
+  bool prepare() { return known != nullptr || take_memory(); }
+  void give_memory_back();
+  [[nodiscard]] const NativeAddresses& sent() const { return addresses[newest]; }
+  [[nodiscard]] const NativeAddresses& walked() const { return addresses[1 - newest]; }
+  [[nodiscard]] NativeAddresses& walked() { return addresses[1 - newest]; }
 
-  [[nodiscard]] const Addresses& last() const { return addresses[newest]; }
-  [[nodiscard]] Addresses& spare() { return addresses[1 - newest]; }
-
-  std::array<Addresses, 2> addresses{};  // innermost first
-  std::size_t newest = 0;
-  std::size_t size = 0;
-  bool is_mirrored = false;  // the drain knows the last one
-  bool is_current = false;   // the last event had it
   StackEnd end;
+  NativeNumber current = kNoNative;  // that of the last event
+  bool is_path_mirrored = false;     // the drain knows the addresses that were last sent
+  std::size_t newest = 0;
+  std::size_t sent_count = 0;
+  std::size_t walked_count = 0;  // of the last walk
+  KnownStacks* known = nullptr;
+  std::array<NativeAddresses, 2> addresses{};
+  WalkProof proof;
+
+ private:
+  [[gnu::noinline]] bool take_memory();
 };
 
 struct AddressRange {
@@ -79,14 +91,43 @@ class NativeWalker {
   void set_interpreter(AddressRange code) {
     interpreter_begin_.store(code.begin, std::memory_order_relaxed);
     interpreter_end_.store(code.end, std::memory_order_relaxed);
+    change_settings();
   }
-  void set_depth(std::size_t depth) { depth_.store(depth, std::memory_order_relaxed); }
+  void set_depth(std::size_t depth) {
+    depth_.store(depth, std::memory_order_relaxed);
+    change_settings();
+  }
+  void forget_modules() {
+    table_.begin_generation();
+    change_settings();
+  }
+  // Walks even where a stack is proven to be there; for tests. Where the two differ, it is counted,
+  // or ends the process.
+  enum class Checks : std::uint8_t { none, counted, fatal };
+  void check_each(Checks checks) { checks_.store(checks, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t wrong_proofs() const {
+    return wrong_proofs_.load(std::memory_order_relaxed);
+  }
+
+  // The stack of the caller, as one of those that the thread has had; kNoNative: there is none. Of
+  // one that the drain does not know yet, the addresses are walked().
+  NativeNumber find(NativeStack& mine);
   // The stack of the caller into `found`, innermost first; returns how many.
-  std::size_t walk(NativeStack::Addresses& found, StackEnd& end);
-  void forget_modules() { table_.begin_generation(); }
+  std::size_t walk(NativeAddresses& found, StackEnd& end);
 
  private:
+  struct NoProof;
+  // After all that it counts.
+  void change_settings() { settings_.fetch_add(1, std::memory_order_release); }
+  NativeNumber find_by_walking(NativeStack& mine, const WalkStart& start, std::uint32_t settings);
+  void check(const NativeStack& mine, const WalkStart& start, NativeNumber number);
+  template <typename Proof>
+  std::size_t follow(const WalkStart& start, NativeAddresses& found, StackHash& hash, Proof& proof);
+
   AddressRange own_;
+  std::atomic<std::uint32_t> settings_{1};
+  std::atomic<Checks> checks_{Checks::none};
+  std::atomic<std::uint64_t> wrong_proofs_{0};
   std::atomic<std::uintptr_t> interpreter_begin_{0};
   std::atomic<std::uintptr_t> interpreter_end_{0};
   std::atomic<std::size_t> depth_{kUsualNativeDepth};

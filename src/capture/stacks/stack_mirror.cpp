@@ -172,29 +172,31 @@ StackId StackMirror::stack_of(std::uint16_t thread) const {
 }
 
 void StackMirror::take(const NativeRecord& record) {
-  NativePath& mine = thread_stack(record.thread).native;
-  if (record.keep > mine.addresses.size()) {  // a record before this one was lost
-    mine.addresses.clear();
-    mine.stacks.clear();
+  ThreadStack& mine = thread_stack(record.thread);
+  std::vector<std::uint64_t>& path = mine.native_path;
+  if (record.number != kNoNative) {
+    if (record.number >= mine.native.size()) mine.native.resize(record.number + std::size_t{1});
+    mine.native[record.number] = NativePath();
+  }
+  if (record.keep > path.size()) {  // a record before this one was lost
+    path.clear();
     return;
   }
-  mine.addresses.resize(record.keep);
-  if (mine.stacks.size() > record.keep) mine.stacks.resize(record.keep);
-  for (std::size_t index = 0; index < record.count; ++index)
-    mine.addresses.push_back(record.addresses[index]);
+  path.resize(record.keep);
+  path.insert(path.end(), record.addresses.begin(), record.addresses.begin() + record.count);
+  if (record.number != kNoNative) mine.native[record.number].addresses = path;
 }
 
-StackId StackMirror::native_stack_of(std::uint16_t thread, StackId below) {
-  NativePath& mine = thread_stack(thread).native;
-  if (mine.addresses.empty()) return below;
-  if (mine.below != below) mine.stacks.clear();
-  mine.below = below;
-  while (mine.stacks.size() < mine.addresses.size()) {
-    const StackId caller = mine.stacks.empty() ? below : mine.stacks.back();
-    const FrameId frame = native_frame(mine.addresses[mine.stacks.size()]);
-    mine.stacks.push_back(add_native_stack(caller, frame));
-  }
-  return mine.stacks.back();
+StackId StackMirror::native_stack_of(std::uint16_t thread, std::uint32_t number, StackId below) {
+  ThreadStack& mine = thread_stack(thread);
+  if (number >= mine.native.size()) return below;
+  NativePath& path = mine.native[number];
+  if (path.generation == native_generation_ && path.below == below) return path.stack;
+  path.below = path.stack = below;
+  path.generation = native_generation_;
+  for (const std::uint64_t address : path.addresses)
+    path.stack = add_native_stack(path.stack, native_frame(address));
+  return path.stack;
 }
 
 StackId StackMirror::add_native_stack(StackId caller, FrameId frame) {
@@ -239,8 +241,7 @@ const NativeModule* StackMirror::native_module(const Frame& frame) const {
 bool StackMirror::forget_unloaded() {
   if (native_frames_.size() == 0 || !native_modules_.have_some_gone()) return false;
   native_frames_.clear();
-  for (const auto& thread : threads_)
-    if (thread) thread->native.stacks.clear();
+  ++native_generation_;
   return true;
 }
 

@@ -36,8 +36,8 @@ class StackMirror {
   void take(const NativeRecord& record);
   // The stack the thread has now; none if its records were lost.
   [[nodiscard]] StackId stack_of(std::uint16_t thread) const;
-  // The same with the thread's native frames below it.
-  [[nodiscard]] StackId native_stack_of(std::uint16_t thread, StackId below);
+  // The same with the frames of one of the thread's native stacks below it.
+  [[nodiscard]] StackId native_stack_of(std::uint16_t thread, std::uint32_t number, StackId below);
   // The module of a native frame; nullptr for another frame.
   [[nodiscard]] const NativeModule* native_module(const Frame& frame) const;
   // Native modules were unloaded: what is at their addresses now may be something else.
@@ -74,15 +74,17 @@ class StackMirror {
     std::uint32_t code = 0;
     std::uint32_t module = kNoModule;  // of the frame itself
   };
-  // The native stack as it was last sent, and as the frames below `below`.
+  // One of a thread's native stacks, and what it was last found to be below a stack of Python's.
   struct NativePath {
     std::vector<std::uint64_t> addresses;  // outermost first; also empty if not known
-    std::vector<StackId> stacks;           // of the first ones; the others are not up to date
     StackId below;
+    StackId stack;
+    std::uint32_t generation = 0;  // 0: not looked up yet
   };
   struct ThreadStack {
-    NativePath native;
-    std::vector<Level> path;  // outermost first; also empty if not known
+    std::vector<std::uint64_t> native_path;  // as it was last sent, outermost first
+    std::vector<NativePath> native;          // by number
+    std::vector<Level> path;                 // outermost first; also empty if not known
     std::vector<std::uint32_t> code_by_slot;
     std::string pending;  // a description still being received
     std::uint16_t pending_slot = 0;
@@ -112,6 +114,7 @@ class StackMirror {
   std::vector<std::unique_ptr<ThreadStack>> threads_;
   ModuleNumbers modules_;
   LoadedModules native_modules_;
+  std::uint32_t native_generation_ = 1;      // of the modules that frames were looked up in
   FlatMap<std::uint32_t> native_frames_;     // by address
   FlatMap<std::uint32_t> native_module_of_;  // by the string of its key
 };

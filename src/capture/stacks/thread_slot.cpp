@@ -44,6 +44,9 @@ ThreadSlots::ThreadSlots() {
 
 ThreadSlots::~ThreadSlots() {
   if (t_claim.owner == this) t_claim = {};
+  // Slots are claimed from the first on: those after one that never was are untouched.
+  for (std::size_t number = 0; number < kMaxThreads && slots_[number].was_used; ++number)
+    slots_[number].native.give_memory_back();
   ::munmap(slots_, kMaxThreads * sizeof(ThreadSlot));
 }
 

@@ -145,30 +145,37 @@ std::uint16_t Emitter::tag() {
 }
 
 // Not inlined: a walk begins at a frame of its own.
-[[gnu::noinline]] bool Emitter::send_native(NativeWalker& walker, ThreadSlot& slot,
-                                            Ring::Place& place) {
-  NativeStack& native = slot.native;
-  NativeStack::Addresses& found = native.spare();
-  const std::size_t count = walker.walk(found, native.end);
-  if (count == 0) return false;
-  native.is_mirrored = send_native_changes(slot, found, count, place);
-  native.newest = 1 - native.newest;
-  native.size = count;
-  return native.is_mirrored;
+[[gnu::noinline]] [[gnu::hot]] NativeNumber Emitter::send_native(NativeWalker& walker,
+                                                                 ThreadSlot& slot,
+                                                                 Ring::Place& place) {
+  const NativeNumber number = walker.find(slot.native);
+  if (number == kNoNative || (*slot.native.known)[number].is_mirrored) [[likely]]
+    return number;
+  return define_native(slot, number, place) ? number : kNoNative;
 }
 
-bool Emitter::send_native_changes(ThreadSlot& slot, const NativeStack::Addresses& found,
-                                  std::size_t count, Ring::Place& place) {
+[[gnu::noinline]] bool Emitter::define_native(ThreadSlot& slot, NativeNumber number,
+                                              Ring::Place& place) {
+  NativeStack& native = slot.native;
+  native.is_path_mirrored = send_addresses(slot, number, place);
+  (*native.known)[number].is_mirrored = native.is_path_mirrored;
+  native.newest = 1 - native.newest;
+  native.sent_count = native.walked_count;
+  return native.is_path_mirrored;
+}
+
+bool Emitter::send_addresses(const ThreadSlot& slot, NativeNumber number, Ring::Place& place) {
   const NativeStack& native = slot.native;
-  const NativeStack::Addresses& last = native.last();
+  const NativeAddresses& found = native.walked();
+  const NativeAddresses& last = native.sent();
+  const std::size_t count = native.walked_count;
   std::size_t kept = 0;
-  if (native.is_mirrored) {
-    const std::size_t most = std::min(count, native.size);
-    while (kept < most && found[count - 1 - kept] == last[native.size - 1 - kept]) ++kept;
-    if (kept == count && kept == native.size) return true;
+  if (native.is_path_mirrored) {
+    const std::size_t most = std::min(count, native.sent_count);
+    while (kept < most && found[count - 1 - kept] == last[native.sent_count - 1 - kept]) ++kept;
   }
   std::size_t sent = kept;
-  do {  // also with nothing left: the drain must learn that the stack got shorter
+  do {  // also with nothing left: the drain must learn the number
     if (!place) place = ring_.claim();
     if (!place) return false;
     NativeRecord& record = Ring::record_at(place).native;
@@ -179,9 +186,10 @@ bool Emitter::send_native_changes(ThreadSlot& slot, const NativeStack::Addresses
     record.count = static_cast<std::uint8_t>(more);
     for (std::size_t index = 0; index < more; ++index)
       record.addresses[index] = found[count - 1 - sent - index];
+    sent += more;
+    record.number = sent == count ? number : kNoNative;
     Ring::hand_over(place);
     place = {};
-    sent += more;
   } while (sent < count);
   return true;
 }

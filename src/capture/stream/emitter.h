@@ -54,7 +54,7 @@ class alignas(64) Emitter {
   struct EventStack {
     StackChange change = StackChange::none;
     std::uint32_t instruction = 0;
-    bool has_native = false;
+    NativeNumber native = kNoNative;
   };
   // These return whether the event is in the ring now.
   template <typename Event>
@@ -76,10 +76,11 @@ class alignas(64) Emitter {
                          Ring::Place& place);
   StackChange send_difference(const FrameWalker& walker, ThreadSlot& slot, std::uintptr_t state,
                               std::uint32_t& instruction, Ring::Place& place);
-  // Makes sure the drain knows the native stack; false: it does not.
-  bool send_native(NativeWalker& walker, ThreadSlot& slot, Ring::Place& place);
-  bool send_native_changes(ThreadSlot& slot, const NativeStack::Addresses& found, std::size_t count,
-                           Ring::Place& place);
+  // The number of the native stack, which the drain knows; kNoNative: there is none, or it does
+  // not.
+  NativeNumber send_native(NativeWalker& walker, ThreadSlot& slot, Ring::Place& place);
+  bool define_native(ThreadSlot& slot, NativeNumber number, Ring::Place& place);
+  bool send_addresses(const ThreadSlot& slot, NativeNumber number, Ring::Place& place);
   void give_up(Ring::Place& place);
   [[nodiscard]] static bool is_mirror_current(const FrameWalker& walker, const ThreadSlot& slot,
                                               std::uint64_t destroyed);
@@ -139,13 +140,13 @@ template <typename Event>
   if (walker != nullptr || native != nullptr) {
     if (use == StackUse::walk) {
       if (walker != nullptr) stack.change = send_stack(*walker, *slot, stack.instruction, place);
-      stack.has_native = native != nullptr && send_native(*native, *slot, place);
-      slot->native.is_current = stack.has_native;
+      if (native != nullptr) stack.native = send_native(*native, *slot, place);
+      slot->native.current = stack.native;
     } else if (use == StackUse::if_paired && slot->last_freed == event.address()) {
       if (walker != nullptr && slot->is_mirrored) stack.change = StackChange::mirrored;
-      stack.has_native = native != nullptr && slot->native.is_current;
+      if (native != nullptr) stack.native = slot->native.current;
     }
-    const bool has_stack = stack.change != StackChange::none || stack.has_native;
+    const bool has_stack = stack.change != StackChange::none || stack.native != kNoNative;
     slot->last_freed = event.is_free_requested() && has_stack ? event.address() : 0;
     if (!place) [[unlikely]] {
       place = ring_.claim();
@@ -198,7 +199,7 @@ template <typename Event>
   record.tag = tag;
   record.stack = stack.change;
   record.instruction = stack.instruction;
-  record.has_native = stack.has_native ? 1 : 0;
+  record.native = stack.native;
   event.write(record);
   Ring::hand_over(place);
 }

@@ -41,8 +41,8 @@ void RecordInterpreter::take(const EventRecord& record) {
   event.pool = {record.pool_graph, record.pool_user};
   if (record.stack == StackChange::moved) stacks_.move(record.thread, record.instruction);
   if (record.stack != StackChange::none) event.stack = stacks_.stack_of(record.thread);
-  if (record.has_native != 0)
-    event.native_stack = stacks_.native_stack_of(record.thread, event.stack);
+  if (record.native != kNoNative)
+    event.native_stack = stacks_.native_stack_of(record.thread, record.native, event.stack);
   if (event.action == Action::alloc) event.forward_stack = forward_stacks_.of(record.thread);
   if (event.action == Action::alloc || event.action == Action::oom)
     event.module = stacks_.module_of(event.stack, event.forward_stack);

@@ -31,6 +31,8 @@ std::string_view status_text(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 202:
+      return "Accepted";
     case 303:
       return "See Other";
     case 400:
@@ -41,6 +43,8 @@ std::string_view status_text(int status) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 410:
+      return "Gone";
     default:
       return "Internal Server Error";
   }

@@ -60,6 +60,12 @@ std::optional<std::uint64_t> generation_of(const HttpRequest& request) {
   return generation;
 }
 
+// The page tells a question that makes no sense from a recording that is no longer what it was.
+HttpResponse refused(const Error& error) {
+  const bool is_gone = error.code == ErrorCode::bad_input || error.code == ErrorCode::environment;
+  return {is_gone ? 410 : 400, "application/json", view::error_json(error.sentence()), {}, false};
+}
+
 }  // namespace
 
 ViewRequests::ViewRequests(const GrowingView& view, std::string page, std::string token)
@@ -134,20 +140,42 @@ HttpResponse ViewRequests::answer(const HttpRequest& request) {
   return response;
 }
 
-HttpResponse ViewRequests::route(const HttpRequest& request) const {
+HttpResponse ViewRequests::route(const HttpRequest& request) {
   constexpr std::string_view kApi = "/api/";
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_, {}, false};
   if (!request.path.starts_with(kApi)) return {404, kPlainText, "Not found.", {}, false};
-  const auto refused = [](const Error& error) {
-    return HttpResponse{400, "application/json", view::error_json(error.sentence()), {}, false};
-  };
   if (request.path == "/api/state") return {200, "application/json", view_.state_json(), {}, false};
   const Result<view::Question> question =
       view::read_question(request.path.substr(kApi.size()), request.parameters);
   if (!question) return refused(question.error());
-  const Result<std::string> answer = view_.view(generation_of(request))->answer(question.value());
+  const std::shared_ptr<const View> view = view_.view(generation_of(request));
+  // Who can wait says so: a script that asks once gets the answer, however long it takes.
+  if (request.parameters.contains("waits") && view->takes_long(question.value()))
+    return route_long(request, view, question.value());
+  const Result<std::string> answer = view->answer(question.value());
   if (!answer) return refused(answer.error());
   return {200, "application/json", answer.value(), {}, false};
+}
+
+HttpResponse ViewRequests::route_long(const HttpRequest& request,
+                                      const std::shared_ptr<const View>& view,
+                                      const view::Question& question) {
+  // Short enough for a bar that moves, long enough to be no load.
+  constexpr auto kMost = std::chrono::milliseconds(400);
+  const std::string name =
+      std::to_string(generation_of(request).value_or(0)) + " " + view::question_text(question);
+  const LongAnswers::Reply reply = long_answers_.ask(
+      name, [view, question](LongWork& work) { return view->answer(question, &work); }, kMost);
+  if (!reply.answer) {
+    const LongWork::Progress& at = reply.progress;
+    return {202,
+            "application/json",
+            view::working_json(at.what, at.done, at.total, at.so_far),
+            {},
+            false};
+  }
+  if (!*reply.answer) return refused(reply.answer->error());
+  return {200, "application/json", reply.answer->value(), {}, false};
 }
 
 std::string random_token() {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/http/http_server.h"
+#include "cli/http/long_answers.h"
 #include "session/growing_view.h"
 
 namespace gpumemprof::cli {
@@ -26,7 +27,10 @@ class ViewRequests {
   [[nodiscard]] bool has_token(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse respond(const HttpRequest& request);
   std::optional<HttpResponse> follow_link(const HttpRequest& request);
-  [[nodiscard]] HttpResponse route(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse route(const HttpRequest& request);
+  [[nodiscard]] HttpResponse route_long(const HttpRequest& request,
+                                        const std::shared_ptr<const View>& view,
+                                        const view::Question& question);
 
   const GrowingView& view_;
   std::string page_;
@@ -34,6 +38,7 @@ class ViewRequests {
   std::string token_;
   std::string link_;
   std::atomic<bool> is_link_used_ = false;
+  LongAnswers long_answers_;  // last: it ends before what it answers from is destroyed
 };
 
 // 128 random bits as text.

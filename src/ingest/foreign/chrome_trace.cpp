@@ -253,6 +253,11 @@ Status ChromeTrace::deliver(EventSink& sink) {
                  where, "name a .gmp file, a PyTorch memory snapshot or a trace of torch.profiler"};
   }
   std::vector<TracedBlock> blocks = listener.take_blocks();
+  if (blocks.empty() && listener.broken_at()) {
+    return Error{ErrorCode::bad_input,
+                 "this trace ends or is damaged here, and has no memory events before that", where,
+                 "copy the file again, or export it again"};
+  }
   if (blocks.empty()) {
     return Error{ErrorCode::bad_input, "this trace has no memory events", where,
                  "make one with torch.profiler.profile(profile_memory=True) and "

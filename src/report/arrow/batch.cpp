@@ -103,23 +103,101 @@ std::unique_ptr<ArrowArray> dictionary_for(const std::shared_ptr<const Store>& s
   return dictionary;
 }
 
-}  // namespace
-
-void export_batch(const std::shared_ptr<const Store>& store, TableKind kind,
-                  const DeviceRecord* device, ArrowArray* out, OtherValues other) {
-  Values rows;
-  rows.length = row_count(kind, *store, device);
-  auto batch = parts_for(store, std::move(rows));
+std::vector<Values> column_values(const Store& store, TableKind kind, const DeviceRecord* device,
+                                  OtherValues other) {
+  std::vector<Values> columns;
   for (const TableColumn& column : columns_of(kind)) {
     const auto found = other.find(column.field.name);
-    auto parts = parts_for(
-        store, found == other.end() ? column.values(*store, device) : std::move(found->second));
-    GMP_CHECK(parts->values.length == batch->values.length);
-    parts->dictionary = dictionary_for(store, column.field.dictionary);
+    columns.push_back(found == other.end() ? column.values(store, device)
+                                           : std::move(found->second));
+  }
+  return columns;
+}
+
+void export_columns(const std::shared_ptr<const Store>& store, TableKind kind, std::size_t length,
+                    std::vector<Values> columns, ArrowArray* out) {
+  Values rows;
+  rows.length = length;
+  auto batch = parts_for(store, std::move(rows));
+  for (std::size_t index = 0; index < columns.size(); ++index) {
+    GMP_CHECK(columns[index].length == length);
+    auto parts = parts_for(store, std::move(columns[index]));
+    parts->dictionary = dictionary_for(store, columns_of(kind)[index].field.dictionary);
     batch->children.push_back(std::make_unique<ArrowArray>());
     finish(batch->children.back().get(), std::move(parts));
   }
   finish(out, std::move(batch));
+}
+
+bool bit_of(const void* bits, std::size_t row) {
+  const unsigned byte = static_cast<const std::uint8_t*>(bits)[row / 8];
+  return (byte >> (row % 8) & 1U) != 0;
+}
+
+void set_bit(std::uint8_t* bits, std::size_t row) {
+  bits[row / 8] = static_cast<std::uint8_t>(bits[row / 8] | (1U << (row % 8)));
+}
+
+template <typename T>
+Buffer copied_numbers(const void* from, std::span<const std::uint32_t> rows) {
+  Buffer buffer = zeroed_buffer(rows.size() * sizeof(T));
+  auto* to = static_cast<T*>(buffer.get());
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    to[row] = static_cast<const T*>(from)[rows[row]];
+  return buffer;
+}
+
+Buffer copied_bits(const void* from, std::span<const std::uint32_t> rows) {
+  Buffer buffer = zeroed_buffer((rows.size() + 7) / 8);
+  auto* to = static_cast<std::uint8_t*>(buffer.get());
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (bit_of(from, rows[row])) set_bit(to, row);
+  }
+  return buffer;
+}
+
+// Texts are only in tables that stay.
+Buffer copied_data(std::string_view format, const void* from, std::span<const std::uint32_t> rows) {
+  if (format == kBool) return copied_bits(from, rows);
+  if (format == kInt8) return copied_numbers<std::uint8_t>(from, rows);
+  if (format == kInt16) return copied_numbers<std::uint16_t>(from, rows);
+  if (format == kUInt32) return copied_numbers<std::uint32_t>(from, rows);
+  GMP_CHECK(format == kInt64 || format == kUInt64);
+  return copied_numbers<std::uint64_t>(from, rows);
+}
+
+Values copied(std::string_view format, const Values& column, std::span<const std::uint32_t> rows) {
+  Values values;
+  values.length = rows.size();
+  if (column.buffers[0] != nullptr) {
+    Buffer bitmap = copied_bits(column.buffers[0], rows);
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      values.null_count += bit_of(bitmap.get(), row) ? 0U : 1U;
+    if (values.null_count > 0) values.buffers[0] = values.own(std::move(bitmap));
+  }
+  values.buffers.push_back(values.own(copied_data(format, column.buffers[1], rows)));
+  return values;
+}
+
+}  // namespace
+
+CopiedRows::CopiedRows(std::shared_ptr<const Store> store, TableKind kind,
+                       const DeviceRecord* device, OtherValues other)
+    : store_(std::move(store)),
+      kind_(kind),
+      columns_(column_values(*store_, kind, device, std::move(other))) {}
+
+void CopiedRows::export_rows(std::span<const std::uint32_t> rows, ArrowArray* out) const {
+  std::vector<Values> columns;
+  for (std::size_t index = 0; index < columns_.size(); ++index)
+    columns.push_back(copied(columns_of(kind_)[index].field.format, columns_[index], rows));
+  export_columns(store_, kind_, rows.size(), std::move(columns), out);
+}
+
+void export_batch(const std::shared_ptr<const Store>& store, TableKind kind,
+                  const DeviceRecord* device, ArrowArray* out, OtherValues other) {
+  export_columns(store, kind, row_count(kind, *store, device),
+                 column_values(*store, kind, device, std::move(other)), out);
 }
 
 }  // namespace gpumemprof::arrow

@@ -28,11 +28,28 @@ std::vector<Field> fields_of(TableKind kind) {
   return fields;
 }
 
+class StoreBatches final : public BatchSource {
+ public:
+  StoreBatches(std::shared_ptr<const Store> store, TableKind kind)
+      : store_(std::move(store)), kind_(kind), devices_(batches_of(*store_, kind)) {}
+
+  bool next(ArrowArray* out) override {
+    if (next_ == devices_.size()) return false;
+    export_batch(store_, kind_, devices_[next_], out);
+    ++next_;
+    return true;
+  }
+
+ private:
+  std::shared_ptr<const Store> store_;
+  TableKind kind_;
+  std::vector<const DeviceRecord*> devices_;
+  std::size_t next_ = 0;
+};
+
 struct Stream {
-  std::shared_ptr<const Store> store;
+  std::unique_ptr<BatchSource> batches;
   TableKind kind;
-  std::vector<const DeviceRecord*> batches;
-  std::size_t next = 0;
   std::string last_error;
 };
 
@@ -62,9 +79,7 @@ int get_next(ArrowArrayStream* self, ArrowArray* out) {
   Stream& stream = stream_of(self);
   return guarded(stream, [&] {
     *out = {};
-    if (stream.next == stream.batches.size()) return;  // a released array ends the stream
-    export_batch(stream.store, stream.kind, stream.batches[stream.next], out);
-    ++stream.next;
+    if (!stream.batches->next(out)) *out = {};  // a released array ends the stream
   });
 }
 
@@ -82,11 +97,15 @@ void release_stream(ArrowArrayStream* self) {
 
 void export_table_schema(TableKind kind, ArrowSchema* out) { export_schema(fields_of(kind), out); }
 
-std::size_t Table::rows() const {
+std::size_t StoreTable::rows() const {
   std::size_t rows = 0;
-  for (const DeviceRecord* device : batches_of(*store_, kind_))
-    rows += row_count(kind_, *store_, device);
+  for (const DeviceRecord* device : batches_of(*store_, kind()))
+    rows += row_count(kind(), *store_, device);
   return rows;
+}
+
+std::unique_ptr<BatchSource> StoreTable::batches() const {
+  return std::make_unique<StoreBatches>(store_, kind());
 }
 
 std::vector<std::string> Table::column_names() const {
@@ -98,7 +117,7 @@ std::vector<std::string> Table::column_names() const {
 void Table::export_schema(ArrowSchema* out) const { arrow::export_schema(fields_of(kind_), out); }
 
 void Table::export_stream(ArrowArrayStream* out) const {
-  auto stream = std::make_unique<Stream>(Stream{store_, kind_, batches_of(*store_, kind_), 0, {}});
+  auto stream = std::make_unique<Stream>(Stream{batches(), kind_, {}});
   *out = {};
   out->get_schema = get_schema;
   out->get_next = get_next;

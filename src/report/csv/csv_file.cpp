@@ -26,7 +26,8 @@ Number number_at(const void* values, std::size_t row) {
 }
 
 bool bit_at(const void* bits, std::size_t row) {
-  return (static_cast<const std::uint8_t*>(bits)[row / 8] >> (row % 8) & 1U) != 0;
+  const unsigned byte = static_cast<const std::uint8_t*>(bits)[row / 8];
+  return (byte >> (row % 8) & 1U) != 0;
 }
 
 }  // namespace

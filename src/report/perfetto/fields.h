@@ -38,7 +38,6 @@ inline constexpr Tag kTrack = 11;
 inline constexpr Tag kExtraCounterValues = 12;
 inline constexpr Tag kCounterValue = 30;
 inline constexpr Tag kExtraCounterTracks = 31;
-inline constexpr Tag kCallstackId = 56;
 }  // namespace track_event
 namespace note {
 inline constexpr Tag kNameId = 1;

@@ -17,7 +17,8 @@ using perfetto_fields::Tag;
 constexpr std::uint64_t kMapping = 1;
 // Texts of stacks are numbered apart, from here on, so that they need not be kept to be found.
 constexpr std::uint64_t kFirstStackText = std::uint64_t{1} << 32U;
-constexpr std::size_t kMostFramesInText = 16;
+// As deep as Python lets a program go, unless it asks for more.
+constexpr std::size_t kMostFramesInText = 1000;
 constexpr std::string_view kNoStack = "[no stack]";
 constexpr std::string_view kBackward = "[backward]";
 
@@ -36,24 +37,30 @@ std::uint64_t InternedData::text(Tag kind, std::string_view value) {
   return place->second;
 }
 
-InternedData::Callstack InternedData::callstack(StackId stack, bool is_backward) {
+std::uint64_t InternedData::stack_text(StackId stack, bool is_backward) {
   const std::uint64_t key =
       stack.is_none() ? 0 : (std::uint64_t{stack.index} + 1) << 1U | (is_backward ? 1 : 0);
-  const auto [place, is_new] = stacks_.try_emplace(key);
-  if (!is_new) return place->second;
-  Callstack made;
-  made.id = write_callstack(frames_of(stack, is_backward));
-  made.text_id = kFirstStackText + made.id;
-  write_text(made.text_id, stack, is_backward);
-  place->second = made;
-  return made;
+  const auto [place, is_new] =
+      stack_texts_.try_emplace(key, kFirstStackText + stack_texts_.size() + 1);
+  if (is_new) {
+    const std::string line = stack_line(stack, is_backward);
+    protozero::pbf_writer data(pending_);
+    protozero::pbf_writer one(data, interned_data::kNoteTexts);
+    one.add_uint64(1, place->second);
+    one.add_bytes(2, line.data(), line.size());
+  }
+  return place->second;
 }
 
 std::uint64_t InternedData::callstack_below(std::string_view root, StackId stack,
                                             bool is_backward) {
   std::vector<std::uint64_t> frames = frames_of(stack, is_backward);
   frames.insert(frames.begin(), named_frame(root));
-  return write_callstack(frames);
+  protozero::pbf_writer data(pending_);
+  protozero::pbf_writer one(data, interned_data::kCallstacks);
+  one.add_uint64(1, next_stack_);
+  for (const std::uint64_t frame : frames) one.add_uint64(2, frame);
+  return next_stack_++;
 }
 
 std::vector<std::uint64_t> InternedData::frames_of(StackId stack, bool is_backward) {
@@ -67,33 +74,18 @@ std::vector<std::uint64_t> InternedData::frames_of(StackId stack, bool is_backwa
   return frames;
 }
 
-std::uint64_t InternedData::write_callstack(const std::vector<std::uint64_t>& frames) {
-  protozero::pbf_writer data(pending_);
-  protozero::pbf_writer one(data, interned_data::kCallstacks);
-  one.add_uint64(1, next_stack_);
-  for (const std::uint64_t frame : frames) one.add_uint64(2, frame);
-  return next_stack_++;
-}
-
-void InternedData::write_text(std::uint64_t id, StackId stack, bool is_backward) {
-  std::string line;
-  if (stack.is_none()) {
-    line = kNoStack;
-  } else {
-    if (is_backward) line = kBackward;
-    const std::vector<FrameId> inner_first = store_.stacks().frames_of(stack);
-    const std::size_t shown = std::min(inner_first.size(), kMostFramesInText);
-    for (std::size_t index = 0; index < shown; ++index) {
-      if (!line.empty()) line += " < ";
-      line += shown_frame(inner_first[index]);
-    }
-    if (shown < inner_first.size())
-      line += " < ... " + std::to_string(inner_first.size() - shown) + " more";
+std::string InternedData::stack_line(StackId stack, bool is_backward) const {
+  if (stack.is_none()) return std::string(kNoStack);
+  std::string line(is_backward ? kBackward : "");
+  const std::vector<FrameId> inner_first = store_.stacks().frames_of(stack);
+  const std::size_t shown = std::min(inner_first.size(), kMostFramesInText);
+  for (std::size_t index = 0; index < shown; ++index) {
+    if (!line.empty()) line += " < ";
+    line += shown_frame(inner_first[index]);
   }
-  protozero::pbf_writer data(pending_);
-  protozero::pbf_writer one(data, interned_data::kNoteTexts);
-  one.add_uint64(1, id);
-  one.add_bytes(2, line.data(), line.size());
+  if (shown < inner_first.size())
+    line += " < ... " + std::to_string(inner_first.size() - shown) + " more";
+  return line;
 }
 
 void InternedData::write_mapping() {

@@ -25,12 +25,10 @@ class InternedData {
   // Numbers a text of a kind.
   std::uint64_t text(perfetto_fields::Tag kind, std::string_view value);
 
-  struct Callstack {
-    std::uint64_t id = 0;
-    std::uint64_t text_id = 0;  // among the texts of notes: its innermost frames, in one line
-  };
-  Callstack callstack(StackId stack, bool is_backward);
-  // The same below one more frame, so that it is no other heap's stack.
+  // A stack as a text of notes: its frames, innermost first, in one line. Released readers know
+  // call stacks of heap profiles, but not those of events.
+  std::uint64_t stack_text(StackId stack, bool is_backward);
+  // A call stack below one more frame, so that it is no other heap's stack.
   std::uint64_t callstack_below(std::string_view root, StackId stack, bool is_backward);
 
   // What was new since the last call.
@@ -40,8 +38,7 @@ class InternedData {
  private:
   // Outermost first.
   std::vector<std::uint64_t> frames_of(StackId stack, bool is_backward);
-  std::uint64_t write_callstack(const std::vector<std::uint64_t>& frames);
-  void write_text(std::uint64_t id, StackId stack, bool is_backward);
+  [[nodiscard]] std::string stack_line(StackId stack, bool is_backward) const;
   void write_mapping();
   [[nodiscard]] std::string shown_frame(FrameId id) const;
   std::uint64_t frame_number(FrameId id);
@@ -52,7 +49,7 @@ class InternedData {
   std::string pending_;
   std::string key_;
   std::unordered_map<perfetto_fields::Tag, std::unordered_map<std::string, std::uint64_t>> texts_;
-  std::unordered_map<std::uint64_t, Callstack> stacks_;
+  std::unordered_map<std::uint64_t, std::uint64_t> stack_texts_;
   std::unordered_map<std::uint32_t, std::uint64_t> frames_;
   std::unordered_map<std::string, std::uint64_t> named_frames_;
   std::uint64_t next_stack_ = 1;

@@ -160,8 +160,6 @@ void PerfettoWriter::add_instant(std::uint64_t track, std::int64_t time_ns, std:
 
 void PerfettoWriter::add_allocation(const Allocation& allocation) {
   const std::uint64_t name_id = interned_.text(interned_data::kEventNames, allocation.source);
-  const InternedData::Callstack stack =
-      interned_.callstack(allocation.stack, allocation.is_backward);
   const std::uint64_t bytes_id = interned_.text(interned_data::kNoteNames, "bytes");
   std::pair<std::uint64_t, std::uint64_t> texts[4];
   std::size_t count = 0;
@@ -173,8 +171,8 @@ void PerfettoWriter::add_allocation(const Allocation& allocation) {
   intern("source_provenance", allocation.provenance);
   intern("name", allocation.name);
   intern("tag", allocation.tag);
-  // Also as a text, for readers that do not know call stacks of events.
-  texts[count++] = {interned_.text(interned_data::kNoteNames, "stack"), stack.text_id};
+  texts[count++] = {interned_.text(interned_data::kNoteNames, "stack"),
+                    interned_.stack_text(allocation.stack, allocation.is_backward)};
   {
     Packet packet(*this, allocation.time_ns);
     protozero::pbf_writer event(packet.fields(), packet::kTrackEvent);
@@ -195,7 +193,6 @@ void PerfettoWriter::add_allocation(const Allocation& allocation) {
       event.add_uint64(track_event::kExtraCounterTracks, track);
       event.add_int64(track_event::kExtraCounterValues, static_cast<std::int64_t>(value));
     }
-    event.add_uint64(track_event::kCallstackId, stack.id);
   }
   flush(kFlushBytes);
 }

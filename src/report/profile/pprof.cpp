@@ -1,13 +1,12 @@
 #include "report/profile/pprof.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <protozero/pbf_writer.hpp>
 #include <unordered_map>
 
 #include "analysis/code/shown_file.h"
 #include "base/printable.h"
+#include "report/gzip/gzip.h"
 #include "report/profile/moment_text.h"
 
 namespace gpumemprof {
@@ -31,12 +30,7 @@ enum class SampleField : protozero::pbf_tag_type { location_id = 1, value = 2, l
 enum class LabelField : protozero::pbf_tag_type { key = 1, str = 2 };
 enum class LocationField : protozero::pbf_tag_type { id = 1, line = 4 };
 enum class LineField : protozero::pbf_tag_type { function_id = 1, line = 2 };
-enum class FunctionField : protozero::pbf_tag_type {
-  id = 1,
-  name = 2,
-  system_name = 3,
-  filename = 4,
-};
+enum class FunctionField : protozero::pbf_tag_type { id = 1, name = 2, filename = 4 };
 
 template <typename Field>
 constexpr protozero::pbf_tag_type tag(Field field) {
@@ -118,7 +112,8 @@ class PprofWriter {
       protozero::pbf_writer written(profile_, tag(ProfileField::function));
       written.add_uint64(tag(FunctionField::id), id);
       written.add_int64(tag(FunctionField::name), function->first.first);
-      written.add_int64(tag(FunctionField::system_name), function->first.first);
+      // Without a system name: pprof takes one that equals the name for C++, and would shorten
+      // "<module>" to nothing.
       written.add_int64(tag(FunctionField::filename), function->first.second);
     }
     protozero::pbf_writer written(profile_, tag(ProfileField::location));
@@ -178,23 +173,6 @@ class PprofWriter {
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, std::uint64_t, PairHash> functions_;
   std::uint64_t locations_ = 0;
 };
-
-std::string gzipped(const std::string& bytes) {
-  constexpr int kGzipWindow = 15 + 16;
-  z_stream stream{};
-  GMP_CHECK(deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 9,
-                         Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int done = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  GMP_CHECK(done == Z_STREAM_END);
-  return out;
-}
 
 }  // namespace
 

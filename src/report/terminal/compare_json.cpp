@@ -80,7 +80,9 @@ std::string compare_json(const ShownComparison& shown, std::size_t top) {
   for (const DeviceComparison& device : shown.devices)
     json["devices"].push_back(writer.device(device));
   if (!shown.limit.empty())
-    json["limit"] = {{"fail_above", shown.limit}, {"is_exceeded", shown.is_exceeded}};
+    json["limit"] = {{"fail_above", shown.limit},
+                     {"is_exceeded", shown.is_exceeded},
+                     {"is_certain", shown.is_exceeded || are_peaks_known(shown.second)}};
   return terminal::document(json);
 }
 

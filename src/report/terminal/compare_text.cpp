@@ -43,14 +43,7 @@ class CompareWriter : private text::Page {
       table("by line of your code", device.by_line);
       if (device.by_module) table("by module, each without those inside it", *device.by_module);
     }
-    if (!shown_.limit.empty()) {
-      line("");
-      paragraph(
-          shown_.is_exceeded
-              ? fmt::format("B exceeds the limit: more than {} above A.", printable(shown_.limit))
-              : fmt::format("Within the limit of {} above A.", printable(shown_.limit)),
-          0);
-    }
+    if (!shown_.limit.empty()) limit();
     line("\nNext: both in the browser, side by side\n  gpumemprof view " +
          text::quoted(shown_.first.overview->path) + " " +
          text::quoted(shown_.second.overview->path));
@@ -64,6 +57,23 @@ class CompareWriter : private text::Page {
 
   static std::string moment(const DeviceComparison::Side& side) {
     return side.moment.kind == AskedMoment::Kind::peak ? "peak" : "at the end";
+  }
+
+  void limit() {
+    line("");
+    if (shown_.is_exceeded) {
+      paragraph(fmt::format("B exceeds the limit: more than {} above A.", printable(shown_.limit)),
+                0);
+      return;
+    }
+    const std::string within =
+        fmt::format("Within the limit of {} above A", printable(shown_.limit));
+    paragraph(are_peaks_known(shown_.second)
+                  ? within + "."
+                  : within +
+                        ", as far as B was recorded: its history is not complete, and its "
+                        "peak may have been higher.",
+              0);
   }
 
   void verdict(const DeviceComparison& device) {

@@ -70,6 +70,8 @@ class InfoWriter : private text::Page {
   }
 
   [[nodiscard]] std::string ending() const {
+    if (info_.cut && !info_.completeness.chapters.empty())
+      return "incomplete: " + info_.cut->reason;
     if (info_.cut)
       return fmt::format("truncated: at byte {}, {}", grouped(info_.cut->byte_offset),
                          info_.cut->reason);

@@ -13,6 +13,7 @@ namespace gpumemprof::text {
 namespace {
 
 constexpr std::string_view kNoFrame = "no Python stack (backward, C++ or not recorded)";
+constexpr std::string_view kNoFrameBriefly = "no Python stack";
 
 // The innermost name: "_ddp_init_helper" of "DistributedDataParallel._ddp_init_helper".
 std::string_view last_part(std::string_view function) {
@@ -96,7 +97,8 @@ std::string place(const Store& store, FrameId id) {
 }
 
 std::string place(const Store& store, FrameId id, std::size_t width) {
-  return id.is_none() ? shortened(std::string(kNoFrame), width) : shown(store, id).fitted(width);
+  if (!id.is_none()) return shown(store, id).fitted(width);
+  return shortened(std::string(kNoFrame.size() <= width ? kNoFrame : kNoFrameBriefly), width);
 }
 
 }  // namespace gpumemprof::text

@@ -398,6 +398,7 @@ std::span<const Shape> answer_shapes() {
     add_allocations(shapes);
     add_steps(shapes);
     add_advice(shapes);
+    add_tried(shapes);
     add_range_shapes(shapes);
     add_standalone(shapes);
     return shapes;

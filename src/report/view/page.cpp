@@ -1,31 +1,13 @@
 #include "report/view/page.h"
 
-#include <zlib.h>
-
 #include "base/error.h"
+#include "report/gzip/gzip.h"
 #include "report/view/labels.h"
 
 namespace gpumemprof::view {
 namespace {
 
 constexpr std::string_view kDataMark = "<!--data-->";
-
-std::string compressed(std::string_view text) {
-  constexpr int kGzipWindow = 15 + 16;
-  z_stream stream{};
-  GMP_CHECK(deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 9,
-                         Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int done = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  GMP_CHECK(done == Z_STREAM_END);
-  return out;
-}
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
@@ -56,7 +38,7 @@ void SectionWriter::add(std::string_view question, std::string_view json) {
 
 Section SectionWriter::finish() {
   if (content_.empty()) content_ = "{";
-  return {name_, base64(compressed(content_ + "}"))};
+  return {name_, base64(gzipped(content_ + "}"))};
 }
 
 std::string page_with_sections(std::string_view page, const std::vector<Section>& sections) {

@@ -55,6 +55,11 @@ Json moves_json(const Moves& moves) {
   return json;
 }
 
+std::string source_name(MemorySource source) {
+  return std::string(
+      std::ranges::find(kMemorySourceTable, source, &MemorySourceInfo::source)->name);
+}
+
 std::size_t left_out(std::size_t all) { return all - std::min(all, kMostRangeRows); }
 
 }  // namespace
@@ -69,11 +74,8 @@ std::string range_json(const Store& store, const RangeFacts& facts, const RangeC
                                                                                 count.blocks);
   }
   Json sources = Json::array();
-  for (const auto& [source, figures] : changes.by_source) {
-    sources.push_back(range_group(
-        std::string(std::ranges::find(kMemorySourceTable, source, &MemorySourceInfo::source)->name),
-        figures));
-  }
+  for (const auto& [source, figures] : changes.by_source)
+    sources.push_back(range_group(source_name(source), figures));
   return dump({{"from", facts.from},
                {"to", facts.to},
                {"from_bytes", facts.from_bytes},
@@ -86,6 +88,36 @@ std::string range_json(const Store& store, const RangeFacts& facts, const RangeC
                {"sources", std::move(sources)},
                {"moves", moves_json(moves)},
                {"moves_left_out", left_out(moves.size())}});
+}
+
+std::string range_so_far_json(const Store& store, const RangeFacts& facts,
+                              const RangeChanges& survivors) {
+  std::map<std::string, RangeCount> lines;
+  for (const auto& [code, figures] : survivors.by_code)
+    lines[code_label(store, code)].add(figures.survived.bytes, figures.survived.blocks);
+  std::vector<std::pair<std::string, RangeCount>> order(lines.begin(), lines.end());
+  std::ranges::stable_sort(order, std::greater(),
+                           [](const auto& line) { return line.second.bytes; });
+  const auto kept = [](const std::string& label, const RangeCount& count) -> Json {
+    return {{"label", label}, {"bytes", count.bytes}, {"blocks", count.blocks}};
+  };
+  Json listed = Json::array();
+  for (const auto& [label, count] : order) {
+    if (listed.size() == kMostRangeRows) break;
+    listed.push_back(kept(label, count));
+  }
+  Json sources = Json::array();
+  for (const auto& [source, figures] : survivors.by_source)
+    sources.push_back(kept(source_name(source), figures.survived));
+  return dump({{"from", facts.from},
+               {"to", facts.to},
+               {"from_bytes", facts.from_bytes},
+               {"to_bytes", facts.to_bytes},
+               {"survived_bytes", survivors.all.survived.bytes},
+               {"survived_blocks", survivors.all.survived.blocks},
+               {"lines", std::move(listed)},
+               {"lines_left_out", left_out(lines.size())},
+               {"sources", std::move(sources)}});
 }
 
 std::string singles_json(const Singles& singles) {
@@ -122,8 +154,17 @@ std::string settings_json(const SimulatedSettings& settings) {
                     {"ooms", run.ooms},
                     {"is_recorded", run.is_recorded}});
   }
+  const auto step = [](std::uint32_t number) { return number == 0 ? Json() : Json(number); };
+  Json part;
+  if (settings.part) {
+    part = {{"from_event", settings.part->from},
+            {"to_event", settings.part->to},
+            {"first_step", step(settings.part->first_step)},
+            {"last_step", step(settings.part->last_step)}};
+  }
   return dump({{"is_exact", settings.is_exact},
                {"why_not", settings.why_not.empty() ? Json() : Json(settings.why_not)},
+               {"part", std::move(part)},
                {"runs", std::move(runs)}});
 }
 

@@ -50,6 +50,26 @@ void add_ranges(std::vector<Shape>& shapes) {
                      {"sources", "RangeGroup[]", "Empty: they are not known."},
                      {"moves", "RangeMove[]", "Unknown in a standalone page.", kMayBeAbsent},
                      {"moves_left_out", "number", "", kMayBeAbsent}}});
+  shapes.push_back({"RangeKept",
+                    "Of what survived a range.",
+                    {{"label", "string"}, {"bytes", "number"}, {"blocks", "number"}}});
+  shapes.push_back({"RangeSoFar",
+                    "What is known of a long range before all of it was read.",
+                    {{"from", "number"},
+                     {"to", "number"},
+                     {"from_bytes", "number"},
+                     {"to_bytes", "number"},
+                     {"survived_bytes", "number"},
+                     {"survived_blocks", "number"},
+                     {"lines", "RangeKept[]", "The largest first."},
+                     {"lines_left_out", "number"},
+                     {"sources", "RangeKept[]", "Empty: they are not known."}}});
+  shapes.push_back({"Working",
+                    "Instead of an answer that takes a while.",
+                    {{"what", "string"},
+                     {"done", "number"},
+                     {"total", "number", "0: not known."},
+                     {"so_far", "RangeSoFar | null"}}});
 }
 
 void add_settings(std::vector<Shape>& shapes) {
@@ -60,11 +80,18 @@ void add_settings(std::vector<Shape>& shapes) {
         {"peak_reserved_bytes", "number"},
         {"ooms", "number"},
         {"is_recorded", "boolean", "The settings that the run had."}}});
+  shapes.push_back({"SimulatedPart",
+                    "Of a run too long for memory: what is simulated, around its peak.",
+                    {{"from_event", "number"},
+                     {"to_event", "number"},
+                     {"first_step", "number | null"},
+                     {"last_step", "number | null"}}});
   shapes.push_back({"SimulatedSettings",
                     "",
                     {{"is_exact", "boolean",
                       "Simulated under its own settings, the run is the recorded one to the byte."},
                      {"why_not", "string | null", "Why nothing was simulated."},
+                     {"part", "SimulatedPart | null", "Null: the whole run."},
                      {"runs", "SimulatedRun[]", "The recorded settings first."}}});
 }
 

@@ -290,6 +290,12 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
 
 std::string error_json(std::string_view message) { return dump({{"error", message}}); }
 
+std::string working_json(std::string_view what, std::uint64_t done, std::uint64_t total,
+                         std::string_view so_far) {
+  return fmt::format(R"({{"what":{},"done":{},"total":{},"so_far":{}}})", dump(what), done, total,
+                     so_far.empty() ? "null" : so_far);
+}
+
 std::string embedded_json(std::uint32_t deepest_level, const std::vector<std::string>& left_out) {
   return dump({{"deepest_level", deepest_level}, {"left_out", left_out}});
 }

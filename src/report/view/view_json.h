@@ -70,6 +70,9 @@ std::string spans_json(std::int64_t run_start_ns, const SpanTile& tile);
 std::string group_bytes_json(std::span<const std::uint64_t> group_bytes);
 std::string flame_json(const Store& store, const Flame& flame, Position position);
 std::string error_json(std::string_view message);
+// Instead of an answer that takes a while. `so_far`: JSON; empty: nothing yet.
+std::string working_json(std::string_view what, std::uint64_t done, std::uint64_t total,
+                         std::string_view so_far);
 // What a standalone file says about itself.
 std::string embedded_json(std::uint32_t deepest_level, const std::vector<std::string>& left_out);
 
@@ -149,6 +152,9 @@ struct RangeFacts {
   std::uint64_t peak_bytes = 0;
 };
 std::string range_json(const Store& store, const RangeFacts& facts, const RangeChanges& changes);
+// What is known of a range before all of it was read: its ends, and what survived it.
+std::string range_so_far_json(const Store& store, const RangeFacts& facts,
+                              const RangeChanges& survivors);
 
 // The same run under other settings of the allocator.
 struct SimulatedSettings {
@@ -160,7 +166,8 @@ struct SimulatedSettings {
   };
   std::vector<Run> runs;
   bool is_exact = false;
-  std::string why_not;  // empty: it was simulated
+  std::string why_not;               // empty: it was simulated
+  std::optional<ExcerptRange> part;  // of a longer run
 };
 std::string settings_json(const SimulatedSettings& settings);
 

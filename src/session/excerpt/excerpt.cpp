@@ -1,14 +1,13 @@
 #include "session/excerpt/excerpt.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "report/text/text_format.h"
 #include "session/excerpt/indexed_part.h"
 #include "session/excerpt/long_file.h"
 #include "session/excerpt/made_index.h"
 #include "session/excerpt/part_source.h"
+#include "session/excerpt/passes.h"
 
 namespace gpumemprof {
 namespace {
@@ -159,9 +158,7 @@ bool is_long_recording(const std::string& path) { return window_sizes(path).has_
 std::uint64_t memory_of_whole(const std::string& path) {
   // Measured: 78 bytes an event in memory, about two in the file.
   constexpr std::uint64_t kMemoryPerFileByte = 37;
-  std::error_code failed;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
-  return failed ? 0 : bytes * kMemoryPerFileByte;
+  return recording_bytes(path) * kMemoryPerFileByte;
 }
 
 namespace {
@@ -170,21 +167,10 @@ namespace {
 Result<std::shared_ptr<const Recording>> read_excerpt(const std::string& path,
                                                       const AskedPart& asked,
                                                       const OpenOptions& options) {
-  std::uint64_t passes = 0;
-  const auto deliver = [&](EventSink& sink) -> Status {
-    OpenOptions pass = options;
-    if (options.progress) {
-      pass.progress = [&](std::uint64_t done, std::uint64_t total) {
-        options.progress(passes * total + done, 2 * total);
-      };
-    }
-    const Result<std::unique_ptr<EventSource>> source = open_source(path, pass);
-    if (!source) return source.error();
-    Status delivered = source.value()->deliver(sink);
-    ++passes;
-    return delivered;
-  };
-  WindowedRun run(path, deliver, window_sizes(path).value_or(WindowSizes()));
+  RunPasses passes(path, options);
+  WindowedRun run(
+      path, [&](EventSink& sink) { return passes.deliver(sink); },
+      window_sizes(path).value_or(WindowSizes()));
   const Result<bool> surveyed = run.survey();
   if (!surveyed) return surveyed.error();
   if (!surveyed.value()) return std::shared_ptr<const Recording>();
@@ -214,6 +200,27 @@ Result<std::shared_ptr<const Recording>> open_excerpt(const std::string& path,
   if (!opened && opened.error().code == ErrorCode::bad_input)
     return read_excerpt(path, asked, options);
   return opened;
+}
+
+Result<std::shared_ptr<const Recording>> open_peak(const std::string& indexed,
+                                                   const std::string& path, DeviceIndex device,
+                                                   std::uint32_t most_events) {
+  IndexState state = IndexState::missing;
+  const std::unique_ptr<RunIndex> index = RunIndex::open(indexed, state);
+  const Error gone{ErrorCode::bad_input, "its index cannot be read any more", path,
+                   "open the recording again"};
+  if (index == nullptr) return gone;
+  const IndexOutline outline(*index);
+  const auto ranges = find_part(outline, path, {AskedPart::Kind::peak, 0, 0, device});
+  if (outline.is_damaged()) return gone;
+  if (!ranges) return ranges.error();
+  const ExcerptRange& range = ranges.value().begin()->second;
+  if (range.to - range.from > most_events)
+    return outside(path,
+                   "the steps around the peak have " + std::to_string(range.to - range.from) +
+                       " events, too many for the page",
+                   "run gpumemprof advise or gpumemprof simulate on it");
+  return open_parts(*index, path, ranges.value());
 }
 
 }  // namespace gpumemprof

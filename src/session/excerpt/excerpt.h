@@ -48,6 +48,12 @@ bool is_long_recording(const std::string& path);
 // What reading a recording whole takes, roughly; 0: unknown.
 std::uint64_t memory_of_whole(const std::string& path);
 
+// The steps around the peak of one device, at the checkpoints of the index that lies beside
+// `indexed`. `path`: what the recording is called. An Error if they have more events than that.
+Result<std::shared_ptr<const Recording>> open_peak(const std::string& indexed,
+                                                   const std::string& path, DeviceIndex device,
+                                                   std::uint32_t most_events);
+
 // Opened at the checkpoints of the recording's index, which is made if there is none; where none
 // can be, and of a short recording, by two passes over it. Null if it must be read whole: the state
 // at its start is not known.

@@ -1,7 +1,6 @@
 #include "session/excerpt/indexed_part.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "analysis/moment/pool_state.h"
 #include "session/excerpt/part_source.h"
@@ -30,30 +29,13 @@ const DeviceRecord& record_of(const Recording& recording, DeviceIndex device) {
                              [](const auto& record) { return record->device; });
 }
 
-// Labels name the inputs of the first steps, say; what is allocated at the same place later has the
-// same name. By stack.
-using InputNames = std::unordered_map<std::uint32_t, StringId>;
-
-InputNames input_names_of(const DeviceRecord& record) {
-  InputNames names;
-  const AllocationLabels& labels = record.labels;
-  for (std::size_t row = 0; row < labels.name.size(); ++row) {
-    const StackId stack = record.allocations.stack[row];
-    if (!stack.is_none() && labels.is_measured(row) && labels.source[row] == MemorySource::inputs)
-      names[stack.index] = labels.name[row];
-  }
-  return names;
-}
-
 // Takes a part out of a stretch, as PartTaker takes one out of the run.
 class StretchCutter {
  public:
-  StretchCutter(const Recording& stretch, DeviceIndex device, const ExcerptRange& range,
-                InputNames inputs)
+  StretchCutter(const Recording& stretch, DeviceIndex device, const ExcerptRange& range)
       : store_(stretch.store()),
         known_(*stretch.known_part(device)),
-        record_(record_of(stretch, device)),
-        inputs_(std::move(inputs)) {
+        record_(record_of(stretch, device)) {
     part_.device = device;
     part_.range = range;
     part_.first_time_ns = range.run_start_ns;
@@ -96,17 +78,8 @@ class StretchCutter {
   }
   [[nodiscard]] KnownLabel label_of(std::size_t row) const {
     const AllocationLabels& labels = record_.labels;
-    KnownLabel label{labels.source[row], labels.flags[row],
-                     labels.name.empty() ? StringId() : labels.name[row]};
-    const StackId stack = record_.allocations.stack[row];
-    if (inputs_.empty() || stack.is_none() || labels.is_measured(row) || !label.name.is_none())
-      return label;
-    const auto input = inputs_.find(stack.index);
-    if (input == inputs_.end() || known_allocation(record_.allocations.alloc_event[row]) != nullptr)
-      return label;
-    label.source = MemorySource::inputs;
-    label.name = input->second;
-    return label;
+    return {labels.source[row], labels.flags[row],
+            labels.name.empty() ? StringId() : labels.name[row]};
   }
 
   void take_start() {
@@ -198,7 +171,6 @@ class StretchCutter {
   const Store& store_;
   const KnownPart& known_;
   const DeviceRecord& record_;
-  InputNames inputs_;
   RunPart part_;
 };
 
@@ -222,12 +194,24 @@ std::vector<LostEvents> losses_of(const RunIndex& index, DeviceIndex device,
     lost.last_time_ns = time(period.to_ns);
     lost.allocations = period.allocations;
     lost.frees = period.frees;
+    lost.is_of_chapters = lost.is_bridged = period.is_summarised;
     found.push_back(lost);
   }
   return found;
 }
 
 }  // namespace
+
+std::shared_ptr<const LabelledPlaces> places_at_start(const RunIndex& index, DeviceIndex device) {
+  const auto overview = std::ranges::find(index.at_peak().devices, device, &DeviceOverview::device);
+  if (overview == index.at_peak().devices.end() || !overview->sources.has_labels) return nullptr;
+  // Its times are not asked for.
+  const Result<std::shared_ptr<const Recording>> head = open_stretch(index, device, 0, 1, 0);
+  if (!head) return nullptr;
+  return std::make_shared<LabelledPlaces>(labelled_places(head.value()->store(),
+                                                          record_of(*head.value(), device),
+                                                          head.value()->known_part(device)->spans));
+}
 
 Result<std::shared_ptr<const Recording>> open_stretch(const RunIndex& index, DeviceIndex device,
                                                       std::uint32_t from, std::uint32_t to,
@@ -241,9 +225,12 @@ Result<std::shared_ptr<const Recording>> open_stretch(const RunIndex& index, Dev
   const std::uint32_t end = last == checkpoints.end() ? checkpoints.back() : *last;
   Result<std::unique_ptr<ExcerptSource>> source = index.excerpt(device, *first, end);
   if (!source) return source.error();
+  std::shared_ptr<const LabelledPlaces> places;
+  if (*first > 0) places = places_at_start(index, device);
   return Recording::from_excerpt(*source.value(), index.at_peak().path, [&] {
-    return std::vector<KnownPart>{
-        known_part(source.value()->excerpt(), checkpoints.back(), first_time_ns)};
+    KnownPart known = known_part(source.value()->excerpt(), checkpoints.back(), first_time_ns);
+    known.places = places;
+    return std::vector<KnownPart>{std::move(known)};
   });
 }
 
@@ -255,19 +242,7 @@ Result<std::shared_ptr<const Recording>> open_parts(
     Result<std::shared_ptr<const Recording>> stretch =
         open_stretch(index, device, range.from, range.to, range.run_start_ns);
     if (!stretch) return stretch.error();
-    InputNames inputs;
-    const auto overview =
-        std::ranges::find(index.at_peak().devices, device, &DeviceOverview::device);
-    const bool has_labels =
-        overview != index.at_peak().devices.end() && overview->sources.has_labels;
-    if (has_labels && stretch.value()->known_part(device)->range.from > 0) {
-      const Result<std::shared_ptr<const Recording>> head =
-          open_stretch(index, device, 0, 1, range.run_start_ns);
-      if (!head) return head.error();
-      inputs = input_names_of(record_of(*head.value(), device));
-    }
-    RunPart& part =
-        parts.emplace_back(StretchCutter(*stretch.value(), device, range, std::move(inputs)).cut());
+    RunPart& part = parts.emplace_back(StretchCutter(*stretch.value(), device, range).cut());
     part.lost_events = losses_of(index, device, range.run_start_ns);
   }
   // Every stretch has the definitions of the index, in the same rows.

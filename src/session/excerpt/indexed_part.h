@@ -12,6 +12,10 @@
 
 namespace gpumemprof {
 
+// Labels name the inputs of a run's first steps, say; what is allocated at the same places later is
+// of the same kind. Null: the run has no labels, or nothing of it can be read.
+std::shared_ptr<const LabelledPlaces> places_at_start(const RunIndex& index, DeviceIndex device);
+
 // The stretch of a device between checkpoints that holds events [from, to) and some around them, as
 // a recording with the phases and sources of the run. `first_time_ns`: of the run.
 Result<std::shared_ptr<const Recording>> open_stretch(const RunIndex& index, DeviceIndex device,

@@ -113,6 +113,8 @@ void PartSource::deliver_said(EventSink& sink, const RunPart& part,
   };
   for (LostEvents lost : part.lost_events) {
     if (lost.before_event > range.to) continue;
+    // After chapters that were removed, figures are exact again.
+    if (lost.is_bridged && lost.end_event <= range.from) continue;
     lost.before_event = shifted(lost.before_event);
     lost.end_event = shifted(std::min(lost.end_event, range.to));
     sink.add_lost_events(lost);

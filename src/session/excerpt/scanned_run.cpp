@@ -22,6 +22,8 @@ class Scan final : public ForwardingSink {
     for (LostEvents& lost : extent.lost_events) take_time(lost, known.events, events);
     if (known.events == 0 && !events.empty()) extent.first_time_ns = events.time_ns[0];
     if (!events.empty()) extent.last_time_ns = events.time_ns.back();
+    known.last_first = known.events;
+    known.last_actions.assign(events.action.begin(), events.action.end());
     known.events += events.size();
   }
   void add_segment(StateEdge /*edge*/, const SegmentState& segment,
@@ -30,7 +32,19 @@ class Scan final : public ForwardingSink {
   }
   void add_annotation(const Annotation& annotation) override { devices_[annotation.device]; }
   void add_lost_events(const LostEvents& lost) override {
-    devices_[lost.device].extent.lost_events.push_back(lost);
+    Device& known = devices_[lost.device];
+    known.extent.lost_events.push_back(lost);
+    if (!lost.is_of_chapters) return;
+    // Those that lead over the gap come right before it, and are nothing that the program did.
+    EventCounts bridging;
+    for (std::uint64_t number = lost.before_event; number < lost.end_event; ++number) {
+      const std::uint64_t row = number - std::min(number, known.last_first);
+      if (number >= known.last_first && row < known.last_actions.size())
+        bridging.add(known.last_actions[row]);
+    }
+    known.extent.rows.allocations -= bridging.allocations;
+    known.extent.rows.frees -= bridging.frees;
+    known.extent.rows.others -= bridging.others;
   }
   void add_sample(const DeviceSample& sample) override {
     if (store_.samples().empty()) store_.add_sample(sample);
@@ -57,6 +71,9 @@ class Scan final : public ForwardingSink {
   struct Device {
     DeviceExtent extent;
     std::uint64_t events = 0;
+    // The last events that were passed on.
+    std::uint64_t last_first = 0;
+    std::vector<Action> last_actions;
   };
   // Files of version 2 and earlier have no time for a loss: use that of the event after it.
   static void take_time(LostEvents& lost, std::uint64_t before, const EventColumns& events) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "session/excerpt/indexed_part.h"
 #include "session/long_view/stretch_tile.h"
 
 namespace gpumemprof {
@@ -79,13 +80,28 @@ std::size_t LongDevice::interval_of(Position position) const {
   return std::min(before, events.size() - 2);
 }
 
-Result<StretchPtr> LongDevice::open_stretch(std::size_t first, std::size_t last) const {
-  return run_.stretches->get({overview_.device, first, last + 1}, [&]() -> Result<StretchPtr> {
-    const std::vector<std::uint32_t>& events = checkpoints();
-    const std::int64_t start_ns = timeline_->scale().first_ns;
-    return Stretch::open(*run_.index, overview_.device, events[first], events[last + 1],
-                         {run_.reading, this, start_ns});
+Result<StretchPtr> LongDevice::read_between(std::size_t first, std::size_t last) const {
+  const std::vector<std::uint32_t>& events = checkpoints();
+  const std::int64_t start_ns = timeline_->scale().first_ns;
+  return Stretch::open(*run_.index, overview_.device, events[first], events[last + 1],
+                       {run_.reading, this, start_ns, first == 0 ? nullptr : places()});
+}
+
+std::shared_ptr<const LabelledPlaces> LongDevice::places() const {
+  std::call_once(is_placed_, [&] {
+    const std::scoped_lock lock(*run_.reading);
+    places_ = places_at_start(*run_.index, overview_.device);
   });
+  return places_;
+}
+
+Result<StretchPtr> LongDevice::open_stretch(std::size_t first, std::size_t last) const {
+  return run_.stretches->get({overview_.device, first, last + 1},
+                             [&] { return read_between(first, last); });
+}
+
+Result<StretchPtr> LongDevice::read(std::size_t interval) const {
+  return read_between(interval, interval);
 }
 
 Result<StretchPtr> LongDevice::at(Position position) const {

@@ -56,6 +56,11 @@ class LongDevice final : public RunGroups {
   [[nodiscard]] Result<StretchPtr> at(Position position) const;
   // One that holds the positions [from, to); an Error if that is too much to be read.
   [[nodiscard]] Result<StretchPtr> over(Position from, Position to) const;
+  // What lies between two checkpoints that follow each other, for whoever reads one after the
+  // other: it is read anew and not kept.
+  [[nodiscard]] Result<StretchPtr> read(std::size_t interval) const;
+  // The number of the one that holds the position.
+  [[nodiscard]] std::size_t interval_of(Position position) const;
   // The stretch in which an allocation is made, and the one in which it is freed, which may be the
   // same; none: it is never freed.
   struct Lifetime {
@@ -87,10 +92,12 @@ class LongDevice final : public RunGroups {
   [[nodiscard]] const std::vector<std::uint32_t>& checkpoints() const {
     return run_.index->checkpoints(overview_.device);
   }
-  [[nodiscard]] std::size_t interval_of(Position position) const;
   [[nodiscard]] Interval intervals_of(const TileAddress& address) const;
   [[nodiscard]] PyramidTimeline::Range positions_of(const TileAddress& address) const;
   [[nodiscard]] Result<StretchPtr> open_stretch(std::size_t first, std::size_t last) const;
+  [[nodiscard]] Result<StretchPtr> read_between(std::size_t first, std::size_t last) const;
+  // Where the labels of its first steps found memory.
+  [[nodiscard]] std::shared_ptr<const LabelledPlaces> places() const;
   Status read_timeline();
   [[nodiscard]] Result<Tile> exact_tile(GroupBy by, const TileAddress& address) const;
   [[nodiscard]] Tile indexed_tile(GroupBy by, const TileAddress& address) const;
@@ -106,6 +113,8 @@ class LongDevice final : public RunGroups {
   std::unique_ptr<PyramidTimeline> timeline_;
   mutable std::array<std::once_flag, std::size(kGroupBys)> is_grouped_;
   mutable std::array<std::vector<Group>, std::size(kGroupBys)> groups_;
+  mutable std::once_flag is_placed_;
+  mutable std::shared_ptr<const LabelledPlaces> places_;
   mutable std::mutex spans_mutex_;
   mutable std::unique_ptr<Spans> spans_;
   mutable std::mutex long_lived_mutex_;

@@ -1,8 +1,6 @@
 #include "session/long_view/long_run.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "index/index_maker.h"
 
@@ -30,14 +28,14 @@ Result<std::shared_ptr<const LongRun>> LongRun::open(const std::string& recordin
                                                      std::size_t most_devices) {
   const std::shared_ptr<LongRun> run(new LongRun());
   run->path_ = recording;
+  run->indexed_path_ = indexed;
   run->folder_ = std::move(folder);
   IndexState state = IndexState::missing;
   run->index_ = RunIndex::open(indexed, state);
   if (run->index_ == nullptr)
     return Error{ErrorCode::bad_input, "the recording changed while it was read", recording,
                  "open it again"};
-  std::error_code ignored;
-  run->read_bytes_ = std::filesystem::file_size(indexed, ignored);
+  run->read_bytes_ = run->index_->recording_bytes();
   run->overview_ = run->index_->at_peak();
   run->overview_.path = recording;
   for (const DeviceOverview* overview : highest(run->overview_, most_devices)) {

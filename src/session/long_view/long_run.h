@@ -25,6 +25,8 @@ class LongRun {
   LongRun& operator=(const LongRun&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  // The file that the index lies beside: the recording, or a link to it or a copy.
+  [[nodiscard]] const std::string& indexed_path() const { return indexed_path_; }
   // As much of the file as was indexed.
   [[nodiscard]] std::uint64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] const Store& store() const { return index_->store(); }
@@ -36,6 +38,7 @@ class LongRun {
   LongRun() : stretches_(kMostStretchBytes) {}
 
   std::string path_;
+  std::string indexed_path_;
   std::uint64_t read_bytes_ = 0;
   std::unique_ptr<WorkFolder> folder_;
   std::unique_ptr<RunIndex> index_;

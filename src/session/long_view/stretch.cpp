@@ -60,8 +60,9 @@ Result<std::shared_ptr<const Stretch>> Stretch::open(const RunIndex& index, Devi
   UnlockingSource unlocking(*source.value(), lock);
   const Result<std::shared_ptr<const Recording>> recording =
       Recording::from_excerpt(unlocking, index.at_peak().path, [&] {
-        return std::vector<KnownPart>{
-            known_part_of(source.value()->excerpt(), run_events, run.start_ns)};
+        KnownPart known = known_part_of(source.value()->excerpt(), run_events, run.start_ns);
+        known.places = run.places;
+        return std::vector<KnownPart>{std::move(known)};
       });
   if (!recording) return recording.error();
   const Excerpt& excerpt = source.value()->excerpt();

@@ -19,6 +19,7 @@ class Stretch {
     std::mutex* reading = nullptr;  // held while the index is read
     const RunGroups* groups = nullptr;
     std::int64_t start_ns = kUnknownTime;  // time of its first event
+    std::shared_ptr<const LabelledPlaces> places;
   };
   // From the last checkpoint at or before event `from` to the first at or behind `to`.
   static Result<std::shared_ptr<const Stretch>> open(const RunIndex& index, DeviceIndex device,

@@ -3,12 +3,10 @@
 #include <chrono>
 #include <filesystem>
 #include <new>
-#include <system_error>
 
 #include "index/index_maker.h"
 #include "session/excerpt/long_file.h"
-#include "symbols/resolving_sink.h"
-#include "trace/reader.h"
+#include "session/excerpt/passes.h"
 #include "windows/windowed_run.h"
 
 namespace gpumemprof {
@@ -18,9 +16,8 @@ namespace {
 constexpr auto kStillWritten = std::chrono::seconds(2);
 
 bool is_still_written(const std::string& path) {
-  std::error_code failed;
-  const auto changed = std::filesystem::last_write_time(path, failed);
-  return !failed && std::filesystem::file_time_type::clock::now() - changed < kStillWritten;
+  const auto changed = last_change(path);
+  return changed && std::filesystem::file_time_type::clock::now() - *changed < kStillWritten;
 }
 
 enum class Made : std::uint8_t { yes, must_be_read_whole };
@@ -30,8 +27,9 @@ class IndexMaking {
  public:
   IndexMaking(const std::string& path, const WindowSizes& sizes, const OpenOptions& options)
       : path_(path),
-        options_(options),
-        windowed_(path, [this](EventSink& sink) { return deliver(sink); }, sizes) {}
+        passes_(path, options),
+        windowed_(
+            path, [this](EventSink& sink) { return passes_.deliver(sink, maker_.get()); }, sizes) {}
 
   Result<Made> run() {
     const Result<bool> surveyed = windowed_.survey();
@@ -40,6 +38,7 @@ class IndexMaking {
     if (!surveyed.value() || (!forced_window() && windowed_.is_failure_provable()))
       return Made::must_be_read_whole;
     IndexOptions options;
+    options.identity = passes_.identity();
     if (const std::optional<std::uint32_t> forced = forced_window())
       options.checkpoint_events = *forced;
     Result<std::unique_ptr<IndexMaker>> maker = IndexMaker::create(path_, options);
@@ -53,27 +52,10 @@ class IndexMaking {
   }
 
  private:
-  Status deliver(EventSink& sink) {
-    OpenOptions pass = options_;
-    if (options_.progress) {
-      pass.progress = [this, before = passes_](std::uint64_t done, std::uint64_t total) {
-        options_.progress((before * total) + done, 2 * total);
-      };
-    }
-    ++passes_;
-    const Result<std::unique_ptr<EventSource>> source = open_source(path_, pass);
-    if (!source) return source.error();
-    auto* const reader = dynamic_cast<TraceReader*>(source.value().get());
-    ResolvingSink resolving(sink);
-    if (maker_ != nullptr && reader != nullptr) return maker_->deliver(*reader, resolving);
-    return source.value()->deliver(resolving);
-  }
-
   std::string path_;
-  OpenOptions options_;
+  RunPasses passes_;
   WindowedRun windowed_;
   std::unique_ptr<IndexMaker> maker_;  // while the second pass runs
-  std::uint64_t passes_ = 0;
 };
 
 Result<Made> make_index(const std::string& path, const WindowSizes& sizes,

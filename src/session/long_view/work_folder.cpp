@@ -9,6 +9,8 @@
 #include <set>
 #include <system_error>
 
+#include "trace/chapters/chapter_folder.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -65,7 +67,10 @@ WorkFolder::~WorkFolder() { registry().remove(path_); }
 void WorkFolder::remove_all() { registry().remove_all(); }
 
 std::string WorkFolder::place_of(const std::string& file) const {
-  return fs::path(path_) / fs::path(file).filename();
+  fs::path name = fs::path(file).filename();
+  if (name.empty()) name = fs::path(file).parent_path().filename();
+  if (name.empty() || name == "." || name == "..") name = "recording";
+  return fs::path(path_) / name;
 }
 
 Status WorkFolder::link(const std::string& file) const {
@@ -76,6 +81,7 @@ Status WorkFolder::link(const std::string& file) const {
 }
 
 Status WorkFolder::copy(const std::string& file) const {
+  if (fs::is_directory(file)) return copy_chapters(file);
   std::ifstream from(file, std::ios::binary);
   std::ofstream to(place_of(file), std::ios::binary);
   to << from.rdbuf();
@@ -83,6 +89,30 @@ Status WorkFolder::copy(const std::string& file) const {
   if (!from || !to)
     return cannot("the recording, which is still being written, cannot be copied", place_of(file),
                   std::strerror(errno));
+  return Done{};
+}
+
+// Chapters that are complete stay as they are, so another name for them is enough, if it can be
+// made; the last one and the summary grow.
+Status WorkFolder::copy_chapters(const std::string& folder) const {
+  std::error_code failed;
+  fs::create_directory(place_of(folder), failed);
+  const Result<std::vector<ChapterFile>> files = list_chapters(folder);
+  if (!files) return files.error();
+  const auto copy_one = [&](const std::string& from, bool grows) {
+    const fs::path to = fs::path(place_of(folder)) / fs::path(from).filename();
+    std::error_code problem;
+    if (!grows) fs::create_hard_link(from, to, problem);
+    if (grows || problem) fs::copy_file(from, to, problem);
+    // The recorder may have removed it.
+    if (problem && problem != std::errc::no_such_file_or_directory) failed = problem;
+  };
+  for (const ChapterFile& file : files.value())
+    copy_one(file.path, file.number == files.value().back().number);
+  copy_one(folder + "/" + std::string(kSummaryName), true);
+  if (failed)
+    return cannot("the recording, which is still being written, cannot be copied", place_of(folder),
+                  failed.message());
   return Done{};
 }
 

@@ -20,13 +20,14 @@ class WorkFolder {
 
   // Where a file of the same name can be.
   [[nodiscard]] std::string place_of(const std::string& file) const;
-  // Puts a link to the file there.
+  // Puts a link to the file, or folder of chapters, there.
   Status link(const std::string& file) const;
   // Copies as much of the file as there is now.
   Status copy(const std::string& file) const;
 
  private:
   explicit WorkFolder(std::string path) : path_(std::move(path)) {}
+  Status copy_chapters(const std::string& folder) const;
   std::string path_;
 };
 

@@ -59,6 +59,8 @@ Status show_tables(TabledRun& run, std::optional<DeviceIndex> device, const Tabl
     is_there = is_there || (device && one.device == *device);
   }
   if (device && !is_there) return no_such_device(run.path(), *device, known);
+  // First: who writes the others may want to say in each of them what is missing.
+  if (show.is_wanted("about")) show.small(about_table(run));
   RunTablesSum sum;
   const bool is_summed = show.is_wanted("steps") || show.is_wanted("sources");
   Status shown = run.show([&](const TableWindow& window) {
@@ -76,7 +78,6 @@ Status show_tables(TabledRun& run, std::optional<DeviceIndex> device, const Tabl
   if (show.is_wanted("frames")) show_shared("frames", arrow::TableKind::frames, run.store(), show);
   if (show.is_wanted("steps")) show.small(sum.steps());
   if (show.is_wanted("sources")) show.small(sum.sources());
-  if (show.is_wanted("about")) show.small(about_table(run));
   return Done{};
 }
 

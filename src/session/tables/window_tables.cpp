@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "session/excerpt/long_file.h"
+#include "session/excerpt/passes.h"
 #include "session/formats.h"
-#include "symbols/resolving_sink.h"
 
 namespace gpumemprof {
 namespace {
@@ -84,14 +84,10 @@ Result<std::unique_ptr<TabledRun>> TabledRun::open_in_windows(const std::string&
                                                               const OpenOptions& options) {
   const std::optional<WindowSizes> sizes = window_sizes(path);
   if (!sizes) return std::unique_ptr<TabledRun>();
-  const auto deliver = [path, options](EventSink& sink) -> Status {
-    const Result<std::unique_ptr<EventSource>> source = open_source(path, options);
-    if (!source) return source.error();
-    ResolvingSink resolving(sink);
-    return source.value()->deliver(resolving);
-  };
+  const auto passes = std::make_shared<RunPasses>(path, options);
+  const auto deliver = [passes](EventSink& sink) { return passes->deliver(sink); };
   try {
-    std::unique_ptr<TabledRun> run(new TabledRun());
+    auto run = std::make_unique<TabledRun>();
     run->path_ = path;
     run->windowed_ = std::make_unique<WindowedRun>(path, deliver, *sizes);
     const Result<bool> surveyed = run->windowed_->survey();
@@ -113,7 +109,7 @@ Result<std::unique_ptr<TabledRun>> TabledRun::open(const std::string& path,
 }
 
 std::unique_ptr<TabledRun> TabledRun::of(std::shared_ptr<const Recording> recording) {
-  std::unique_ptr<TabledRun> run(new TabledRun());
+  auto run = std::make_unique<TabledRun>();
   run->path_ = recording->path();
   run->whole_ = std::move(recording);
   return run;

@@ -18,6 +18,8 @@ class AddressSource {
   virtual std::uint64_t place_segment(std::uint64_t size_bytes) = 0;
   // An address range of size_bytes for an expandable segment.
   virtual std::uint64_t place_range(std::uint64_t size_bytes) = 0;
+  // A segment was returned to the device; who invents addresses may use its place again.
+  virtual void return_segment(std::uint64_t) {}
 };
 
 // Places every new segment above all earlier ones.

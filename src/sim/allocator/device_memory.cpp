@@ -126,6 +126,7 @@ void Allocator::release_segment(BlockId id) {
   if (block.size_bytes >= options_.settings.max_split_bytes)
     counters_.oversize_segments.decrease(block.half, 1);
   log_call(Action::segment_free, block.address, block.size_bytes, block.stream_pool);
+  addresses_->return_segment(block.address);
   retire_segment(block.segment);
   retire_block(id);
 }

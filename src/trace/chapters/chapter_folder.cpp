@@ -20,7 +20,9 @@ std::optional<std::uint32_t> number_of(std::string_view name) {
   std::uint32_t number = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_read = problem == std::errc() && end == digits.data() + digits.size();
-  return is_read && number > 0 ? std::optional(number) : std::nullopt;
+  // Copies have other names: no chapter is there twice.
+  return is_read && number > 0 && name == chapter_name(number) ? std::optional(number)
+                                                               : std::nullopt;
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ std::uint64_t difference(std::uint64_t more, std::uint64_t less) {
 void ChapterJoin::begin(std::uint32_t number) {
   number_ = number;
   is_resolved_ = number == 1;
+  if (is_resolved_ || is_first_) known_from_ = number;
   drops_repeated_ = false;
   sets_ = 0;
   start_ = ChapterStart();
@@ -134,7 +135,9 @@ void ChapterJoin::resolve(const ChapterStart& start) {
   for (const ChapterDevice& device : start.devices) devices_[device.device];
   const bool is_following = !is_first_ && was_whole_ && previous_ + 1 == number_;
   drops_repeated_ = is_following;
-  for (auto& [index, device] : devices_) bridge(index, start_, is_following);
+  bool is_known = true;
+  for (auto& [index, device] : devices_) is_known &= bridge(index, start_, is_following);
+  if (is_known) known_from_ = number_;
   for (const ListedSegment& one : listed_) {
     if (is_first_) to_.add_segment(StateEdge::start, one.segment, one.blocks);
   }
@@ -167,6 +170,17 @@ bool ChapterJoin::is_same(const Device& device, const ListedBlocks& listed) {
          });
 }
 
+// Also in what tells an allocation from a later one at the same place.
+bool ChapterJoin::is_same_in_all(const Device& device, const ListedBlocks& listed) {
+  return is_same(device, listed) && std::ranges::all_of(listed, [&](const auto& one) {
+           const Live* known = device.live.find(one.first);
+           const Listed& here = one.second;
+           const bool is_pending = here.block->state == BlockStateKind::active_pending_free;
+           return known->time_ns == (here.live == nullptr ? kUnknownTime : here.live->time_ns) &&
+                  known->is_pending == is_pending;
+         });
+}
+
 void ChapterJoin::take_live(Device& device, const Listed& one) {
   if (one.block->address == FlatMap<Live>::kEmpty) return;
   Live live;
@@ -192,11 +206,12 @@ void ChapterJoin::take_listed(Device& device, DeviceIndex index, const ListedBlo
   }
 }
 
-void ChapterJoin::bridge(DeviceIndex index, const ChapterStart& start, bool is_following) {
+bool ChapterJoin::bridge(DeviceIndex index, const ChapterStart& start, bool is_following) {
   Device& device = devices_[index];
   const ListedBlocks listed = listed_of(index, start);
   const ChapterDevice* before = find_device(start, index);
-  if (is_following && (!start.is_exact || is_same(device, listed))) return;
+  if (is_following && (!start.is_exact || is_same(device, listed)))
+    return start.is_exact && is_same_in_all(device, listed);
   LostEvents lost;
   lost.device = index;
   lost.before_event = static_cast<std::uint32_t>(device.rows);
@@ -226,6 +241,13 @@ void ChapterJoin::bridge(DeviceIndex index, const ChapterStart& start, bool is_f
   }
   lost.end_event = static_cast<std::uint32_t>(device.rows);
   if (lost.count > 0 || lost.end_event > lost.before_event) to_.add_lost_events(lost);
+  return true;
+}
+
+std::uint64_t ChapterJoin::most_rows() const {
+  std::uint64_t most = 0;
+  for (const auto& [index, device] : devices_) most = std::max(most, device.rows);
+  return most;
 }
 
 void ChapterJoin::unmap(Device& device, std::uint64_t address, std::uint64_t size_bytes) {

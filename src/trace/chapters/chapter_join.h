@@ -36,6 +36,14 @@ class ChapterJoin final : public ForwardingSink {
   void finish(std::vector<ChapterFigures> chapters, std::vector<StepSummary> steps,
               std::optional<CutPoint> cut);
 
+  // The state that this chapter begins with has been compared with what came before.
+  [[nodiscard]] bool is_resolved() const { return is_resolved_; }
+  // The last chapter that began with the state it lists: a join that begins with it knows all that
+  // this one does.
+  [[nodiscard]] std::uint32_t known_from() const { return known_from_; }
+  // Delivered so far, of the device that has most.
+  [[nodiscard]] std::uint64_t most_rows() const;
+
   void add_events(DeviceIndex index, EventColumns&& events) override;
   void add_segment(StateEdge edge, const SegmentState& segment,
                    std::span<const BlockState> blocks) override;
@@ -87,8 +95,10 @@ class ChapterJoin final : public ForwardingSink {
   void resolve(const ChapterStart& start);
   [[nodiscard]] ListedBlocks listed_of(DeviceIndex index, const ChapterStart& start) const;
   [[nodiscard]] static bool is_same(const Device& device, const ListedBlocks& listed);
+  [[nodiscard]] static bool is_same_in_all(const Device& device, const ListedBlocks& listed);
   void take_listed(Device& device, DeviceIndex index, const ListedBlocks& listed);
-  void bridge(DeviceIndex index, const ChapterStart& start, bool is_following);
+  // Whether what is known is what the chapter lists.
+  bool bridge(DeviceIndex index, const ChapterStart& start, bool is_following);
   [[nodiscard]] EventColumns bridging_events(const Device& device, DeviceIndex index,
                                              const ListedBlocks& listed,
                                              std::int64_t time_ns) const;
@@ -111,6 +121,7 @@ class ChapterJoin final : public ForwardingSink {
   bool drops_repeated_ = false;
   bool was_whole_ = false;  // the chapter before it
   std::uint32_t previous_ = 0;
+  std::uint32_t known_from_ = 0;
   std::uint32_t sets_ = 0;  // in this chapter
   ChapterStart start_;
   bool has_counts_ = true;

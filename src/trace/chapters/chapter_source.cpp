@@ -5,8 +5,7 @@
 
 #include "trace/chapters/chapter_join.h"
 #include "trace/chapters/summary.h"
-#include "trace/delivery.h"
-#include "trace/reader.h"
+#include "trace/format.h"
 
 namespace gpumemprof {
 namespace {
@@ -30,75 +29,79 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-// All chapters together may take what one file of their size may.
-std::uint64_t share_of_limit(std::uint64_t bytes, std::uint64_t total_bytes) {
-  const double share = static_cast<double>(bytes) / static_cast<double>(total_bytes);
-  return static_cast<std::uint64_t>(static_cast<double>(memory_limit_bytes(total_bytes)) * share);
-}
-
 }  // namespace
+
+// Notes where it is.
+class ChapterSource::Walk final : public ChapterWalk::Visitor {
+ public:
+  explicit Walk(ChapterSource& source) : source_(source) {}
+
+  // What a chapter defines comes before its first block is reached.
+  bool begin(std::uint32_t chapter) override {
+    source_.place_.chapter = chapter;
+    return true;
+  }
+  bool reach(const RecordingPlace& place, std::uint64_t bytes_before) override {
+    source_.place_ = place;
+    source_.bytes_before_ = bytes_before;
+    if (source_.progress_) source_.progress_(bytes_before, source_.chapters_->total_bytes());
+    return true;
+  }
+
+ private:
+  ChapterSource& source_;
+};
 
 Result<std::unique_ptr<ChapterSource>> ChapterSource::open(const std::string& folder,
                                                            TraceReader::Progress progress) {
-  Result<std::vector<ChapterFile>> files = list_chapters(folder);
-  if (!files) return files.error();
-  return std::unique_ptr<ChapterSource>(
-      new ChapterSource(folder, std::move(files).value(), std::move(progress)));
+  Result<std::unique_ptr<HeldChapters>> chapters = HeldChapters::open(folder);
+  if (!chapters) return chapters.error();
+  return of(std::move(chapters).value(), std::move(progress));
 }
 
+std::unique_ptr<ChapterSource> ChapterSource::of(std::shared_ptr<HeldChapters> chapters,
+                                                 TraceReader::Progress progress) {
+  return std::unique_ptr<ChapterSource>(
+      new ChapterSource(std::move(chapters), std::move(progress)));
+}
+
+RecordingPlace ChapterSource::begin() const {
+  const std::uint32_t first = chapters_->files().front().number;
+  return {first, first, {trace::kFileHeaderBytes, 0}};
+}
+
+bool ChapterSource::can_begin_here() const { return walk_ != nullptr && walk_->can_begin_here(); }
+
 Status ChapterSource::deliver(EventSink& sink) {
-  std::uint64_t total_bytes = 0;
-  for (const ChapterFile& file : files_) total_bytes += file.size_bytes;
   ChapterJoin join(sink);
-  std::optional<CutPoint> cut;
-  std::optional<Error> refusal;
-  std::uint64_t done_bytes = 0;
-  bool has_any = false;
-  for (const ChapterFile& file : files_) {
-    Result<std::unique_ptr<FileSource>> source = FileSource::open(file.path);
-    if (!source) continue;  // the recorder has removed it since
-    const Result<int> version = trace::read_file_header(*source.value(), file.path);
-    if (!version) {
-      // One that was created the moment the process was killed has no header yet.
-      if (file.size_bytes >= trace::kFileHeaderBytes) refusal = version.error();
-      continue;
-    }
-    join.begin(file.number);
-    trace::Delivery delivery(
-        *source.value(), version.value(), join,
-        std::max(share_of_limit(file.size_bytes, total_bytes), least_limit_bytes_));
-    while (delivery.step() == trace::Delivery::Outcome::more) {
-      if (progress_) progress_(done_bytes + delivery.byte_offset(), total_bytes);
-    }
-    delivery.finish();
-    join.end(delivery.ending(), delivery.cut().has_value());
-    if (delivery.cut())
-      cut = CutPoint{delivery.cut()->byte_offset,
-                     chapter_name(file.number) + ": " + delivery.cut()->reason};
-    done_bytes += file.size_bytes;
-    has_any = true;
-  }
-  if (!has_any) {
-    if (refusal) return *refusal;
-    return Error{ErrorCode::bad_input, "the recording is empty", folder_, "record again"};
-  }
-  if (refusal) cut = CutPoint{0, refusal->where + ": " + refusal->message};
+  ChapterWalk walk(*chapters_, join, least_limit_bytes_);
+  Walk visitor(*this);
+  walk_ = &walk;
+  Status walked = walk.run(0, visitor);
+  walk_ = nullptr;
+  if (!walked) return walked;
   std::vector<ChapterFigures> chapters;
   std::vector<StepSummary> steps;
-  add_figures(chapters, steps);
+  add_figures(walk.left_out(), chapters, steps);
+  std::optional<CutPoint> cut = walk.cut();
+  // The recorder removes old chapters, never the newest.
+  if (!cut && chapters.back().number > chapters_->files().back().number)
+    cut = CutPoint{0, chapter_name(chapters.back().number) + ": the file is missing"};
   join.finish(std::move(chapters), std::move(steps), std::move(cut));
   return Done{};
 }
 
-void ChapterSource::add_figures(std::vector<ChapterFigures>& chapters,
+void ChapterSource::add_figures(const std::set<std::uint32_t>& left_out,
+                                std::vector<ChapterFigures>& chapters,
                                 std::vector<StepSummary>& steps) const {
-  FolderSummary summary = read_summary(read_text(folder_ + "/" + std::string(kSummaryName)));
+  FolderSummary summary =
+      read_summary(read_text(chapters_->folder() + "/" + std::string(kSummaryName)));
   std::map<std::uint32_t, ChapterFigures> by_number;
   for (ChapterFigures& chapter : summary.chapters) by_number[chapter.number] = std::move(chapter);
-  for (const ChapterFile& file : files_) {
+  for (const ChapterFile& file : chapters_->files()) {
     ChapterFigures& chapter = by_number[file.number];
     chapter.number = file.number;
-    chapter.is_kept = true;
+    chapter.is_kept = !left_out.contains(file.number);
     chapter.size_bytes = file.size_bytes;
   }
   for (auto& [number, chapter] : by_number) chapters.push_back(std::move(chapter));

@@ -2,37 +2,50 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "event/event_sink.h"
-#include "trace/chapters/chapter_folder.h"
+#include "trace/chapters/chapter_walk.h"
+#include "trace/chapters/held_chapters.h"
 #include "trace/reader.h"
 
 namespace gpumemprof {
 
-class ChapterSource final : public EventSource {
+class ChapterSource final : public PlacedSource {
  public:
   // Fails if it is not a folder of chapters.
   static Result<std::unique_ptr<ChapterSource>> open(const std::string& folder,
                                                      TraceReader::Progress progress = {});
+  // Of a folder that is read more than once.
+  static std::unique_ptr<ChapterSource> of(std::shared_ptr<HeldChapters> chapters,
+                                           TraceReader::Progress progress = {});
 
   // Allows more memory than files of their size may normally take.
   void allow_memory(std::uint64_t bytes) { least_limit_bytes_ = bytes; }
 
   Status deliver(EventSink& sink) override;
+  [[nodiscard]] RecordingPlace begin() const override;
+  [[nodiscard]] RecordingPlace place() const override { return place_; }
+  [[nodiscard]] bool can_begin_here() const override;
+  [[nodiscard]] std::uint64_t bytes_before() const override { return bytes_before_; }
 
  private:
-  ChapterSource(std::string folder, std::vector<ChapterFile> files, TraceReader::Progress progress)
-      : folder_(std::move(folder)), files_(std::move(files)), progress_(std::move(progress)) {}
+  class Walk;
+  ChapterSource(std::shared_ptr<HeldChapters> chapters, TraceReader::Progress progress)
+      : chapters_(std::move(chapters)), progress_(std::move(progress)) {}
 
   // What the folder says about all chapters, those that are gone too.
-  void add_figures(std::vector<ChapterFigures>& chapters, std::vector<StepSummary>& steps) const;
+  void add_figures(const std::set<std::uint32_t>& left_out, std::vector<ChapterFigures>& chapters,
+                   std::vector<StepSummary>& steps) const;
 
-  std::string folder_;
-  std::vector<ChapterFile> files_;
+  std::shared_ptr<HeldChapters> chapters_;
   TraceReader::Progress progress_;
   std::uint64_t least_limit_bytes_ = 0;
+  const ChapterWalk* walk_ = nullptr;  // while it delivers
+  RecordingPlace place_;
+  std::uint64_t bytes_before_ = 0;
 };
 
 }  // namespace gpumemprof

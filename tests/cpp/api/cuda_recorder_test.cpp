@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gpumemprof/reader.h"
 #include "gpumemprof/recorder.h"
@@ -147,6 +148,28 @@ TEST_F(CudaRecorder, OneThatEndsBeforeCudaIsUsedRecordsNothing) {
     EXPECT_EQ(summary->events, 0U);
   }
   allocate(20 * kMiB);
+}
+
+TEST_F(CudaRecorder, LabelsThatMoveNameWhatIsThereThen) {
+  gpumemprof::Recorder recorder(path);
+  ASSERT_TRUE(recorder.ok()) << recorder.error().sentence;
+  const std::uint64_t first = allocate(20 * kMiB);
+  const gpumemprof_label label = {GPUMEMPROF_LABEL_GRADIENT, 0, first, "layer.grad"};
+  const std::uint32_t set = gpumemprof_define_labels(&label, 1, nullptr);
+  gpumemprof_apply_labels(set);
+  const std::uint64_t second = allocate(30 * kMiB);
+  release(first);
+  const std::uint32_t moved = gpumemprof_move_labels(set, &second, 1);
+  EXPECT_NE(moved, set);
+  gpumemprof_apply_labels(moved);
+  const std::uint64_t others[] = {allocate(40 * kMiB), allocate(50 * kMiB)};
+  gpumemprof_apply_labels(gpumemprof_move_labels(moved, others, 2));  // it has one label
+  gpumemprof_apply_labels(gpumemprof_move_labels(moved, nullptr, 1));
+  ASSERT_TRUE(recorder.stop());
+  std::vector<std::string> names;
+  for (const gpumemprof::Allocation& allocation : recorded_device().allocations())
+    names.emplace_back(allocation.name);
+  EXPECT_THAT(names, testing::ElementsAre("layer.grad", "layer.grad", "", ""));
 }
 
 TEST_F(CudaRecorder, RecordsThatADeviceWasFull) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -229,7 +230,7 @@ TEST(Reader, SaysInOneSentenceWhyAFileCannotBeRead) {
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().sentence, HasSubstr("no/such/file.gmp"));
 
-  const std::string path = testing::TempDir() + "text.gmp";
+  const std::string path = testing::TempDir() + "text_" + std::to_string(::getpid()) + ".gmp";
   std::ofstream(path) << "not a recording";
   const auto text = Recording::open(path);
   ASSERT_FALSE(text);

@@ -1,6 +1,7 @@
 #include "base/byte_source.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -54,7 +55,8 @@ TEST(PeekableSource, shows_less_of_a_shorter_source) {
 }
 
 TEST(FileSource, reads_a_file_and_knows_its_size) {
-  const std::string path = testing::TempDir() + "gpumemprof_file_source";
+  const std::string path =
+      testing::TempDir() + "gpumemprof_file_source_" + std::to_string(::getpid());
   const std::string text(100000, 'x');
   std::ofstream(path) << text;
   auto file = FileSource::open(path);
@@ -65,7 +67,8 @@ TEST(FileSource, reads_a_file_and_knows_its_size) {
 }
 
 TEST(FileSource, ends_early_where_the_file_shrinks) {
-  const std::string path = testing::TempDir() + "gpumemprof_shrinking";
+  const std::string path =
+      testing::TempDir() + "gpumemprof_shrinking_" + std::to_string(::getpid());
   std::ofstream(path) << std::string(100000, 'x');
   auto file = FileSource::open(path);
   ASSERT_TRUE(file.ok());

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -126,7 +127,7 @@ TEST(SimulatedDevice, says_which_settings_cannot_be_predicted) {
 class SimulatedRecording : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "simulated_" +
+    path_ = testing::TempDir() + "simulated_" + std::to_string(::getpid()) +
             testing::UnitTest::GetInstance()->current_test_info()->name() + ".gmp";
     capture::StartOptions options;
     options.path = path_;

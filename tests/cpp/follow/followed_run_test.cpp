@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -28,7 +29,7 @@ std::string bytes_of(const std::string& path) {
 class GrowingFile {
  public:
   explicit GrowingFile(std::string bytes) : bytes_(std::move(bytes)) {
-    path_ = ::testing::TempDir() + "/growing_" +
+    path_ = ::testing::TempDir() + "/growing_" + std::to_string(::getpid()) +
             ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".gmp";
     std::filesystem::remove(path_);
     grow(16);

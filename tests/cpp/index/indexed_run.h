@@ -14,6 +14,7 @@
 #include "long_run/long_run.h"
 #include "report/json/overview_json.h"
 #include "session/recording.h"
+#include "trace/chapters/chapter_source.h"
 #include "windows/windowed_run.h"
 
 namespace gpumemprof {
@@ -33,15 +34,27 @@ struct IndexedRun {
   std::unique_ptr<RunIndex> index;  // null: it has no start, or is no long recording
 };
 
+// A file, or a folder of chapters.
+inline Result<std::unique_ptr<PlacedSource>> placed_source(const std::string& path) {
+  if (is_folder(path)) {
+    Result<std::unique_ptr<ChapterSource>> chapters = ChapterSource::open(path);
+    if (!chapters) return chapters.error();
+    return std::unique_ptr<PlacedSource>(std::move(chapters).value());
+  }
+  Result<std::unique_ptr<TraceReader>> reader = TraceReader::open(path);
+  if (!reader) return reader.error();
+  return std::unique_ptr<PlacedSource>(std::move(reader).value());
+}
+
 // Reads the recording as a report does, and leaves the index beside it. False: it has none.
 inline bool write_index(IndexedRun& run, std::uint32_t window, std::uint64_t checkpoint_events) {
   std::unique_ptr<IndexMaker> maker;
   WindowedRun windowed(
       run.path,
       [&](EventSink& sink) -> Status {
-        Result<std::unique_ptr<TraceReader>> reader = TraceReader::open(run.path);
-        if (!reader) return reader.error();
-        return maker ? maker->deliver(*reader.value(), sink) : reader.value()->deliver(sink);
+        const Result<std::unique_ptr<PlacedSource>> source = placed_source(run.path);
+        if (!source) return source.error();
+        return maker ? maker->deliver(*source.value(), sink) : source.value()->deliver(sink);
       },
       WindowSizes{window});
   const Result<bool> surveyed = windowed.survey();

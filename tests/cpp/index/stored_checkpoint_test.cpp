@@ -198,7 +198,8 @@ class ForgedCheckpoints : public testing::Test {
     const auto copy = [&]<typename T>(PartPlace& place, T value) { place = writer->write(value); };
     copy(directory.names, *file->read<IndexedNames>(directory.names));
     copy(directory.definitions, *file->read<IndexedDefinitions>(directory.definitions));
-    copy(directory.rows, *file->read<trace::DefinedRows>(directory.rows));
+    for (IndexedRows& rows : directory.rows)
+      copy(rows.rows, *file->read<trace::DefinedRows>(rows.rows));
     copy(directory.overviews, *file->read<IndexedOverviews>(directory.overviews));
     for (PartPlace& place : directory.label_blocks)
       copy(place, *file->read<std::vector<LabelBlock>>(place));

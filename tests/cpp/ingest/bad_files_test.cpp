@@ -1,5 +1,6 @@
 // Files that are not snapshots get one sentence: what is wrong, at which byte, and what to do.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -101,7 +102,8 @@ TEST(BadFile, that_became_a_record_by_accident_is_refused) {
 }
 
 TEST(File, is_read_from_disk_with_progress_that_ends_at_its_size) {
-  const std::string path = TempDir() + "gpumemprof_progress.pickle";
+  const std::string path =
+      TempDir() + "gpumemprof_progress_" + std::to_string(::getpid()) + ".pickle";
   const std::string bytes = pickled(small_snapshot());
   std::ofstream(path, std::ios::binary) << bytes;
   std::uint64_t last = 0;

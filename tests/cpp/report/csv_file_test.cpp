@@ -2,6 +2,7 @@
 #include "report/csv/csv_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,8 +15,7 @@ class CsvTables : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ =
-        std::filesystem::temp_directory_path() /
-        ("csv_file_test_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()));
+        std::filesystem::temp_directory_path() / ("csv_file_test_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

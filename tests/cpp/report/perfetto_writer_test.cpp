@@ -2,9 +2,11 @@
 #include "report/perfetto/perfetto_writer.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <protozero/pbf_reader.hpp>
 #include <set>
 #include <sstream>
@@ -15,8 +17,7 @@ namespace {
 class PerfettoPackets : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() /
-            ("perfetto_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()));
+    path_ = std::filesystem::temp_directory_path() / ("perfetto_" + std::to_string(::getpid()));
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -35,56 +36,87 @@ class PerfettoPackets : public ::testing::Test {
   Store store_;
 };
 
-// The numbers of all interned call stacks, and those that events use.
-struct UsedStacks {
-  std::multiset<std::uint64_t> interned;
-  std::vector<std::uint64_t> used;
+// The texts that are interned for notes, those of the notes called "stack" in order, and every
+// field that events have.
+struct ReadEvents {
+  std::map<std::uint64_t, std::string> texts;
+  std::vector<std::string> stacks;
+  std::set<std::uint32_t> fields;
   std::vector<std::int64_t> counters;
   std::size_t packets = 0;
 };
 
-UsedStacks read_stacks(const std::string& bytes) {
-  UsedStacks read;
-  protozero::pbf_reader trace(bytes);
-  while (trace.next(1)) {
-    ++read.packets;
-    protozero::pbf_reader packet = trace.get_message();
-    while (packet.next()) {
-      if (packet.tag() == 12) {
-        protozero::pbf_reader interned = packet.get_message();
-        while (interned.next()) {
-          if (interned.tag() != 7) {
-            interned.skip();
-            continue;
-          }
-          protozero::pbf_reader callstack = interned.get_message();
-          while (callstack.next()) {
-            const std::uint64_t value = callstack.get_uint64();
-            if (callstack.tag() == 1) read.interned.insert(value);
-          }
-        }
-      } else if (packet.tag() == 11) {
-        protozero::pbf_reader event = packet.get_message();
-        while (event.next()) {
-          if (event.tag() == 56) {
-            read.used.push_back(event.get_uint64());
-          } else if (event.tag() == 12) {
-            read.counters.push_back(event.get_int64());
-          } else {
-            event.skip();
-          }
-        }
-      } else {
-        packet.skip();
-      }
+std::pair<std::uint64_t, std::string> read_text(protozero::pbf_reader text) {
+  std::pair<std::uint64_t, std::string> read;
+  while (text.next()) {
+    if (text.tag() == 1) {
+      read.first = text.get_uint64();
+    } else {
+      read.second = text.get_string();
     }
   }
   return read;
 }
 
-TEST_F(PerfettoPackets, a_stack_is_written_once_and_before_its_use) {
-  const StackId main = store_.add_stack(
-      {}, store_.add_frame({store_.add_string("main"), store_.add_string("/p/train.py"), 3}));
+// A note's name and text, by their numbers; 0: none.
+std::pair<std::uint64_t, std::uint64_t> read_note(protozero::pbf_reader note) {
+  std::pair<std::uint64_t, std::uint64_t> read;
+  while (note.next()) {
+    const std::uint64_t value = note.get_uint64();
+    if (note.tag() == 1) read.first = value;
+    if (note.tag() == 17) read.second = value;
+  }
+  return read;
+}
+
+void read_event(protozero::pbf_reader event, std::uint64_t stack_name, ReadEvents& read) {
+  while (event.next()) {
+    read.fields.insert(event.tag());
+    if (event.tag() == 4) {
+      const auto [name, text] = read_note(event.get_message());
+      if (name == stack_name) read.stacks.push_back(read.texts.at(text));
+    } else if (event.tag() == 12) {
+      read.counters.push_back(event.get_int64());
+    } else {
+      event.skip();
+    }
+  }
+}
+
+ReadEvents read_events(const std::string& bytes) {
+  ReadEvents read;
+  std::uint64_t stack_name = 0;
+  protozero::pbf_reader trace(bytes);
+  while (trace.next(1)) {
+    ++read.packets;
+    const protozero::data_view packet = trace.get_view();
+    for (protozero::pbf_reader fields(packet); fields.next(12);) {
+      protozero::pbf_reader interned = fields.get_message();
+      while (interned.next()) {
+        const auto [id, text] = interned.tag() == 29 || interned.tag() == 3
+                                    ? read_text(interned.get_message())
+                                    : (interned.skip(), std::pair<std::uint64_t, std::string>());
+        if (interned.tag() == 3 && text == "stack") stack_name = id;
+        const bool is_known = interned.tag() == 29 && !read.texts.emplace(id, text).second;
+        EXPECT_FALSE(is_known) << text;
+      }
+    }
+    for (protozero::pbf_reader fields(packet); fields.next(11);)
+      read_event(fields.get_message(), stack_name, read);
+  }
+  return read;
+}
+
+class PerfettoAllocations : public PerfettoPackets {
+ protected:
+  StackId below(StackId caller, const std::string& name, std::uint32_t line) {
+    return store_.add_stack(caller, store_.add_frame({store_.add_string(name),
+                                                      store_.add_string("/p/train.py"), line}));
+  }
+};
+
+TEST_F(PerfettoAllocations, a_stack_is_written_once_and_before_its_use) {
+  const StackId main = below(below({}, "<module>", 9), "main", 3);
   PerfettoWriter writer(file(), store_);
   PerfettoWriter::Allocation allocation;
   allocation.source = "activations";
@@ -99,11 +131,47 @@ TEST_F(PerfettoPackets, a_stack_is_written_once_and_before_its_use) {
   allocation.stack = {};
   writer.add_allocation(allocation);
   ASSERT_TRUE(writer.finish());
-  const UsedStacks read = read_stacks(bytes());
-  EXPECT_EQ(read.used, (std::vector<std::uint64_t>{1, 1, 1, 2, 3}));
-  EXPECT_EQ(read.interned, (std::multiset<std::uint64_t>{1, 2, 3}));
+  const ReadEvents read = read_events(bytes());
+  const std::string line = "main (/p/train.py:3) < <module> (/p/train.py:9)";
+  EXPECT_EQ(read.stacks,
+            (std::vector<std::string>{line, line, line, "[backward] < " + line, "[no stack]"}));
   EXPECT_EQ(read.counters, (std::vector<std::int64_t>{512, 1024, 1536, 1536, 1536}));
   EXPECT_EQ(read.packets, 5U);
+}
+
+TEST_F(PerfettoAllocations, a_deep_stack_has_all_its_frames) {
+  constexpr std::uint32_t kDepth = 300;
+  StackId stack;
+  for (std::uint32_t line = 1; line <= kDepth; ++line) stack = below(stack, "f", line);
+  PerfettoWriter writer(file(), store_);
+  PerfettoWriter::Allocation allocation;
+  allocation.source = "activations";
+  allocation.stack = stack;
+  writer.add_allocation(allocation);
+  ASSERT_TRUE(writer.finish());
+  std::string expected;
+  for (std::uint32_t line = kDepth; line > 0; --line)
+    expected +=
+        (expected.empty() ? "f (/p/train.py:" : " < f (/p/train.py:") + std::to_string(line) + ")";
+  EXPECT_EQ(read_events(bytes()).stacks, std::vector<std::string>{expected});
+}
+
+// Readers count a field that they do not know as an error, which the UI shows.
+TEST_F(PerfettoAllocations, an_event_has_only_fields_that_released_readers_know) {
+  PerfettoWriter writer(file(), store_);
+  PerfettoWriter::Allocation allocation;
+  allocation.source = "activations";
+  allocation.stack = below({}, "main", 3);
+  allocation.name = "weight";
+  allocation.tag = "mine";
+  allocation.counters = {{70, 512}};
+  writer.add_allocation(allocation);
+  writer.begin_slice(71, 1, "step 1");
+  writer.end_slice(71, 2);
+  writer.add_counter(70, 3, 4);
+  writer.add_instant(71, 4, "about", {{"figures", "measured"}});
+  ASSERT_TRUE(writer.finish());
+  EXPECT_EQ(read_events(bytes()).fields, (std::set<std::uint32_t>{4, 9, 10, 11, 12, 30, 31}));
 }
 
 struct HeapDump {

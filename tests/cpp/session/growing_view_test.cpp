@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -38,7 +39,8 @@ bool becomes_true(const Condition& condition) {
 
 TEST(GrowingView, extends_until_the_recording_ends) {
   const std::string bytes = bytes_of_recording();
-  const std::string path = ::testing::TempDir() + "/growing_view.gmp";
+  const std::string path =
+      ::testing::TempDir() + "/growing_view_" + std::to_string(::getpid()) + ".gmp";
   std::filesystem::remove(path);
   write_part(path, std::string_view(bytes).substr(0, bytes.size() * 2 / 3));
   GrowingView growing({Recording::open(path).value()});
@@ -56,7 +58,8 @@ TEST(GrowingView, extends_until_the_recording_ends) {
 
 TEST(GrowingView, answers_from_the_generation_that_is_named) {
   const std::string bytes = bytes_of_recording();
-  const std::string path = ::testing::TempDir() + "/growing_view_generations.gmp";
+  const std::string path =
+      ::testing::TempDir() + "/growing_view_generations_" + std::to_string(::getpid()) + ".gmp";
   std::filesystem::remove(path);
   write_part(path, std::string_view(bytes).substr(0, bytes.size() / 2));
   GrowingView growing({Recording::open(path).value()});

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "index/indexed_run.h"
+#include "session/changed_chapters.h"
 #include "session/excerpt/excerpt.h"
 #include "session/excerpt/indexed_moment.h"
 #include "session/excerpt_sides.h"
@@ -19,6 +20,7 @@ namespace gpumemprof {
 namespace {
 
 constexpr const char* kTraining = "training";
+const std::string kChapters = "chapters/";
 
 std::vector<std::string> recordings_with_index() {
   std::vector<std::string> found = {kTraining};
@@ -27,6 +29,8 @@ std::vector<std::string> recordings_with_index() {
       found.push_back(entry.path().string());
   }
   std::ranges::sort(found);
+  for (const std::string_view change : kChangedChapters)
+    found.push_back(kChapters + std::string(change));
   return found;
 }
 
@@ -35,6 +39,11 @@ class IndexedParts : public testing::TestWithParam<std::string> {
   void SetUp() override {
     if (GetParam() == kTraining) {
       run_ = &indexed_run();
+    } else if (GetParam().starts_with(kChapters)) {
+      const std::string folder = folder_.file("many.gmp");
+      make_chapters(folder, GetParam().substr(kChapters.size()), 5);
+      own_ = indexed(folder, 3000, 700);
+      run_ = &own_;
     } else {
       const std::string copy = run_path(std::filesystem::path(GetParam()).filename().string());
       std::filesystem::copy_file(GetParam(), copy,
@@ -48,6 +57,7 @@ class IndexedParts : public testing::TestWithParam<std::string> {
   const IndexedRun* run_ = nullptr;
 
  private:
+  ScratchFolder folder_;
   IndexedRun own_;
 };
 
@@ -88,9 +98,9 @@ TEST_P(IndexedParts, AreWhereAPassOverTheRunFindsThem) {
   WindowedRun windowed(
       run_->path,
       [&](EventSink& sink) -> Status {
-        Result<std::unique_ptr<TraceReader>> reader = TraceReader::open(run_->path);
-        if (!reader) return reader.error();
-        return reader.value()->deliver(sink);
+        const Result<std::unique_ptr<PlacedSource>> source = placed_source(run_->path);
+        if (!source) return source.error();
+        return source.value()->deliver(sink);
       },
       WindowSizes{5000});
   const Result<bool> surveyed = windowed.survey();
@@ -132,15 +142,15 @@ TEST_P(IndexedParts, AnswerAboutAnyEvent) {
       ASSERT_TRUE(looked) << looked.error().sentence();
       Overview found = run_->index->at_peak();
       found.devices = {looked.value()};
-      const auto json = [](const Overview& overview, const Store& store) {
+      const auto report_of = [](const Overview& overview, const Store& store) {
         nlohmann::json report = nlohmann::json::parse(overview_json(overview, store, kAllGroups));
         nlohmann::json& device = report["devices"][0];
         // What only a simulation of the whole run proves.
         device.erase("oom_reports");
         return report;
       };
-      const nlohmann::json of_whole = json(expected.value(), run_->whole->store());
-      const nlohmann::json of_index = json(found, run_->index->store());
+      const nlohmann::json of_whole = report_of(expected.value(), run_->whole->store());
+      const nlohmann::json of_index = report_of(found, run_->index->store());
       EXPECT_TRUE(of_whole == of_index)
           << "event " << event << nlohmann::json::diff(of_whole, of_index).dump().substr(0, 2000);
     }

@@ -168,13 +168,13 @@ TEST_F(LongFile, IsCopiedWhileItIsRead) {
       copy_run(look_at_file(path_).value(), {}, copy, FileSink::Existing::replace);
   ASSERT_TRUE(copied) << copied.error().sentence();
   EXPECT_FALSE(copied.value().cut.has_value());
-  const auto json = [](const std::string& path) {
+  const auto report_of = [](const std::string& path) {
     const auto recording = Recording::open(path).value();
     Overview overview = recording->overview().value();
     overview.path.clear();
     return overview_json(overview, recording->store(), kAllGroups);
   };
-  EXPECT_TRUE(json(copy) == json(path_));
+  EXPECT_TRUE(report_of(copy) == report_of(path_));
   EXPECT_EQ(copied.value().info.completeness.recorded.total(),
             Recording::open(path_).value()->store().event_count());
   std::filesystem::remove(copy);

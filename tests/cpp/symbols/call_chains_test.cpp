@@ -75,13 +75,14 @@ struct Seen {
   std::vector<std::uintptr_t> theirs;
 };
 capture::NativeWalker* g_walker = nullptr;
-capture::NativeStack g_stack;
+capture::NativeAddresses g_stack;
+capture::StackEnd g_stack_end;
 std::vector<Seen> g_seen;
 
 int leaf(int number) {
   Seen seen;
-  const std::size_t count = g_walker->walk(g_stack.spare(), g_stack.end);
-  seen.ours.assign(g_stack.spare().begin(), g_stack.spare().begin() + static_cast<long>(count));
+  const std::size_t count = g_walker->walk(g_stack, g_stack_end);
+  seen.ours.assign(g_stack.begin(), g_stack.begin() + static_cast<long>(count));
   std::array<void*, 256> found{};
   const int all = ::backtrace(found.data(), found.size());
   for (int index = 0; index < all; ++index)

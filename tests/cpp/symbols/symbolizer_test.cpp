@@ -76,6 +76,21 @@ TEST_F(ModuleOnDisk, has_a_name_and_a_line) {
   EXPECT_THAT(symbols.notes(), IsEmpty());
 }
 
+TEST_F(ModuleOnDisk, compiled_as_make_does_has_the_whole_path_of_its_source) {
+  for (const std::string flags : {"-g -O2", "-gdwarf-4", "-gdwarf-5 -O1"}) {
+    std::filesystem::create_directory(folder_ / "build");
+    run("cd " + file("build") + " && g++ -shared -fPIC -Wl,--build-id " + flags +
+        " ../own.cpp -o ../own.so");
+    const auto elf = ElfFile::open(file("own.so"));
+    ASSERT_TRUE(elf);
+    build_id_ = elf.value()->build_id();
+    Symbolizer symbols;
+    const auto frames = symbols.frames_at(module(), address_of("area"));
+    ASSERT_EQ(frames.size(), 1U);
+    EXPECT_EQ(frames[0].file, file("own.cpp")) << flags;
+  }
+}
+
 TEST_F(ModuleOnDisk, without_debug_information_has_a_name_and_says_how_to_get_lines) {
   compile("-g0");
   Symbolizer symbols;

@@ -1,6 +1,6 @@
 // FlushedRun: a loaded recording, delivered again as a recorder writes it: some events of a device,
 // then what is said about them, and so on. The state at the start is listed, as in a live
-// recording.
+// recording. Labels may be said some events later than they were.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace gpumemprof {
 
 class FlushedRun final : public EventSource {
  public:
-  FlushedRun(const Recording& recording, std::uint32_t flush)
-      : recording_(recording), flush_(flush) {}
+  FlushedRun(const Recording& recording, std::uint32_t flush, std::uint32_t label_delay = 0)
+      : recording_(recording), flush_(flush), label_delay_(label_delay) {}
 
   Status deliver(EventSink& sink) override {
     const Store& store = recording_.store();
@@ -27,7 +27,7 @@ class FlushedRun final : public EventSource {
     Definitions definitions(sink);
     StoreSource source(store);
     source.set_origin(origin);
-    const Status delivered = source.deliver(definitions);
+    Status delivered = source.deliver(definitions);
     if (!delivered) return delivered;
     for (const auto& record : store.devices()) deliver_start(sink, *record);
     for (std::uint32_t first = 0, rest = 1; rest > 0; first += flush_) {
@@ -72,7 +72,8 @@ class FlushedRun final : public EventSource {
     const auto is_here = [&](std::uint32_t position) {
       return (position > first || first == 0) && position <= end;
     };
-    for (const Labelling& labelling : record.labellings) {
+    for (Labelling labelling : record.labellings) {
+      labelling.before_event = std::min(labelling.before_event + label_delay_, events);
       if (is_here(labelling.before_event)) sink.add_labelling(labelling);
     }
     for (const PhaseMark& mark : record.phase_marks) {
@@ -86,6 +87,7 @@ class FlushedRun final : public EventSource {
 
   const Recording& recording_;
   std::uint32_t flush_;
+  std::uint32_t label_delay_;
 };
 
 }  // namespace gpumemprof

@@ -1,6 +1,6 @@
-"""Fit the trees of `rules/data/conv_choice.json.gz`: which algorithm cuDNN takes on a GPU.
+"""Fit the trees of `rules/data/conv_choice.json.xz`: which algorithm cuDNN takes on a GPU.
 
-Usage: python conv_choice.py CHOICES.json.gz OUT.json.gz
+Usage: python conv_choice.py CHOICES.json.gz OUT.json.xz
 CHOICES has what cuDNN answered on the card, {"rows": [[convolution, [[engine, bytes], ...]]]}: a
 convolution as [batch, inputs, outputs, groups, kernel, stride, padding, dilation, image, is
 transposed, output padding, type, has channels last], and the engines of forward, data and weight
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -110,7 +111,7 @@ def main() -> None:
     with gzip.open(source) as file:
         found = samples(json.load(file)["rows"])
     text = json.dumps({kind: forest(found[kind]) for kind in KINDS}, separators=(",", ":"))
-    Path(target).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    Path(target).write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Turn the recordings of estimate_sweep.py into the table of convolutions and the tests' data.
 
 Usage: python estimate_cases/extract.py SWEEP_FOLDER [CALIBRATION...]
-Writes python/gpumemprof/estimate/rules/data/conv_h200.json.gz, with the rows of the files that
+Writes python/gpumemprof/estimate/rules/data/conv_h200.json.xz, with the rows of the files that
 `gpumemprof calibrate` wrote on the same card, and tests/data/estimate/*.json.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import math
 import random
 import re
@@ -25,7 +26,7 @@ from gpumemprof.estimate.rules.convolution.workspace import is_native_depthwise
 from gpumemprof.estimate.rules.table import rules
 
 ROOT = Path(__file__).resolve().parents[3]
-TABLE = ROOT / "python" / "gpumemprof" / "estimate" / "rules" / "data" / "conv_h200.json.gz"
+TABLE = ROOT / "python" / "gpumemprof" / "estimate" / "rules" / "data" / "conv_h200.json.xz"
 TESTS = ROOT / "tests" / "data" / "estimate"
 # part: how many calls of each operation the tests keep
 SAMPLES = {
@@ -152,7 +153,7 @@ def convolution_table(recorded: Any, calibrations: list[Path]) -> bytes:
         "trials": [f"{name} {sizes}" for name, sizes in sorted(trials.items())],
     }
     text = json.dumps(table, separators=(",", ":"))
-    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def sampled_calls(recorded: Any, part: str, names: set[str], count: int) -> list[Any]:

@@ -18,16 +18,20 @@ BLIND_SETS = (
     "blind_five",
     "blind_six",
     "blind_seven",
+    "blind_eight",
+    "blind_nine",
 )
 
 
 def read_index(part: str, only: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The programs of a set, or of all; `only` chooses by name instead."""
     programs: list[dict[str, Any]] = json.loads((PROGRAMS / "index.json").read_text())["programs"]
+    lists = {blind: PROGRAMS / f"{blind}.txt" for blind in BLIND_SETS}
     set_of = {
         name: blind
-        for blind in BLIND_SETS
-        for name in (PROGRAMS / f"{blind}.txt").read_text().split()
+        for blind, path in lists.items()
+        if path.exists()
+        for name in path.read_text().split()
     }
     unknown = (set(only) | set(set_of)) - {program["name"] for program in programs}
     if unknown:

@@ -1,20 +1,19 @@
 """What ``keep=`` costs compared with recording to one file: the program's time, and memory.
 
 Chapters end ten times as often as usual here (every 100,000 events), so what is found is at least
-what a user pays. Three measurements, each of which alternates between a file and a folder of
-chapters, in pairs of random order, so that drift cancels out:
+what a user pays. All measurements alternate between one file, one file again and a folder of
+chapters, in blocks of a fraction of a second (``blocks.py``):
 
-``step``   a training step of a realistic model. Counted is processor time, by thread: that of the
-           program's own threads (all but the recorder's) is what a step pays; that of the whole
-           process, the recorder's thread included, is the upper bound that counts even what another
-           core does meanwhile. Both as a share of the time of a step, with 95 % intervals.
-``hook``   what an event costs the thread that allocates, where nothing else happens: pairs of
-           allocate and free in bursts, each short enough for the ring. The difference, times the
-           events of a step, as a share of the step: a far sharper figure than that of whole steps.
-           The instructions of that thread, where the machine allows counting them.
-``writes`` the bytes that the program's threads wrote meanwhile, by the kernel's count: ending a
-           chapter is work of the recorder's thread alone, so they write none.
+``event``     what an event costs the thread that allocates: its own processor time, on a core of
+              its own, in short bursts. Each burst is measured against a loop that allocates
+              nothing and runs right before and after it, so that a core that is slower for a
+              while changes neither. Its instructions too, where they can be counted.
+``host``      a training step that is host-bound: its time, and the processor time of the program's
+              own threads (all but the recorder's).
+``realistic`` a training step of a usual size, which the card bounds: its time.
 
+The verdict is about the steps: what an event costs more, times the events of a step, as a share of
+the step, with its 95 % interval. The differences of whole steps stand beside it; they are noisier.
 Memory is that of processes of their own, which allocate in a loop and keep some: what they have at
 the end more than before they started to record. Prints one line of JSON.
 
@@ -24,266 +23,209 @@ Usage: flight_recorder.py [--cpu] [--seconds N]
 from __future__ import annotations
 
 import argparse
-import contextlib
+import gc
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 os.environ["GPUMEMPROF_CHAPTER_EVENTS"] = "100000"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import gpumemprof
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own custom
+from blocks import (
+    KEEP,
+    Figures,
+    OwnCore,
+    Recorded,
+    Rounds,
+    middle_mean,
+    processor_seconds,
+)
 from instructions import InstructionCounter
+from workloads import Gpt
 
-RECORDER_THREAD = "gpumemprof"
-WARM_STEPS = 5
-TURN_SECONDS = 1.0
-BURST_PAIRS = 2_000
-BURSTS = 40
-# Long enough for the recorder's thread to write what came before.
-SETTLE_SECONDS = 0.06
-KEEP = 64 << 20
+BAR = 0.002  # of a step
+BURSTS = 60
+BURST_PAIRS = 400
+REFERENCE_TURNS = 6_000
+WARM_STEPS = 3
+BLOCK_SECONDS = 0.5
 MEMORY_PAIRS = 400_000
-STEP_SHARE, HOOK_SHARE = 0.45, 0.3  # of the seconds; what remains is for memory
+# Of the seconds; what remains is for starting, and for memory.
+SHARES = {"event": 0.4, "host": 0.2, "realistic": 0.25}
+Work = Callable[[], None]
 
 
-@dataclass
-class Cost:
-    """Of one turn, for each step or event."""
-
-    wall_s: float
-    program_s: float  # processor time of all threads but the recorder's
-    recorder_s: float
-    instructions: float | None = None
-
-
-def threads() -> dict[int, str]:
-    found = {}
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # it has ended
-            found[int(task.name)] = (task / "comm").read_text().strip()
-    return found
-
-
-def thread_seconds(thread: int) -> float:
-    try:
-        # As pthread_getcpuclockid makes it.
-        return time.clock_gettime(((~thread) << 3) | 6)
-    except OSError:
-        fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def processor_seconds() -> tuple[float, float]:
-    """Of the whole process, and of the recorder's thread."""
-    recorder = 0.0
-    for thread, name in threads().items():
-        if name == RECORDER_THREAD:
-            recorder += thread_seconds(thread)
-    return time.process_time(), recorder
-
-
-def written_bytes() -> int | None:
-    """By the threads of the program; none if the kernel does not count."""
-    total = 0
-    for thread, name in threads().items():
-        try:
-            lines = Path(f"/proc/self/task/{thread}/io").read_text().splitlines()
-        except OSError:
-            return None
-        counts = dict(line.split(": ") for line in lines)
-        if "wchar" not in counts:
-            return None
-        total += 0 if name == RECORDER_THREAD else int(counts["wchar"])
-    return total
-
-
-def make_step(is_cpu: bool) -> tuple[Callable[[], None], Callable[[], None]]:
+def make_host_bound(is_cpu: bool) -> Work:
     if is_cpu:
         from overhead_model import make_small_training
 
-        return make_small_training(), lambda: None
+        return make_small_training()
     from workloads import make_training
 
-    return make_training(), torch.cuda.synchronize
+    return make_training()
 
 
-class Recorded:
-    """A recording that must be whole, and is removed."""
+def make_realistic(is_cpu: bool) -> Work:
+    """On the card: GPT-2 small on 16,384 tokens."""
+    device = "cpu" if is_cpu else "cuda"
+    torch.manual_seed(0)
+    layers, width, vocabulary, shape = (
+        (4, 128, 1000, (4, 65)) if is_cpu else (12, 768, 50257, (16, 1025))
+    )
+    model = Gpt(layers, width, vocabulary).to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+    ids = torch.randint(0, vocabulary, shape, device=device)
 
-    def __init__(self, path: Path, is_cpu: bool, keep: int | None) -> None:
-        self.path, self.chapters, self.events = path, 0, 0
-        self._recording = gpumemprof.start(path, cpu=is_cpu, keep=keep)
+    def train_step() -> None:
+        with torch.autocast(device, torch.bfloat16, enabled=not is_cpu):
+            logits = model(ids[:, :-1])
+            loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
-    def __enter__(self) -> Recorded:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._recording.stop()
-        summary = self._recording.summary
-        if summary["lost_events"] or summary["problem"]:
-            raise SystemExit(f"the recording is not whole: {summary}")
-        self.events = summary["events"]
-        if self.path.is_dir():
-            names = sorted(file.name for file in self.path.glob("chapter-*.gmp"))
-            self.chapters = int(names[-1].removeprefix("chapter-").removesuffix(".gmp"))
-            shutil.rmtree(self.path)
-        else:
-            self.path.unlink()
+    return train_step
 
 
-class Comparison:
-    """Turns with and without ``keep=``, in pairs."""
+def compare_steps(path: Path, is_cpu: bool, seconds: float, step: Work) -> dict[str, Any]:
+    wait = (lambda: None) if is_cpu else torch.cuda.synchronize
 
-    def __init__(self, folder: Path, is_cpu: bool) -> None:
-        self.path, self.is_cpu = folder / "run.gmp", is_cpu
-        self.pairs: list[tuple[Cost, Cost]] = []  # without, with
-        self.chapters = 0
-        self.written: int | None = 0
-        self._order = random.Random(2)
-
-    def run(self, seconds: float, turn: Callable[[Recorded], Cost]) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end or len(self.pairs) < 3:
-            ways: list[int | None] = [None, KEEP]
-            self._order.shuffle(ways)
-            took: dict[int | None, Cost] = {}
-            for way in ways:
-                recorded = Recorded(self.path, self.is_cpu, way)
-                with recorded:
-                    took[way] = turn(recorded)
-                self.chapters += recorded.chapters
-            self.pairs.append((took[None], took[KEEP]))
-
-    def added(self, of: Callable[[Cost], float], scale: float) -> dict[str, float]:
-        """The median of what keeping adds, times this, with its 95 % interval by drawing again."""
-        found = [(of(kept) - of(plain)) * scale for plain, kept in self.pairs]
-        draws = random.Random(1)
-        medians = sorted(statistics.median(draws.choices(found, k=len(found))) for _ in range(1000))
-        middle = statistics.median(found)
-        return {"median": middle, "low": medians[25], "high": medians[974], "pairs": len(found)}
-
-    def usual(self, of: Callable[[Cost], float], which: int = 0) -> float:
-        return statistics.median(of(pair[which]) for pair in self.pairs)
-
-
-def measure(work: Callable[[], None], wait: Callable[[], None], times: int) -> Cost:
-    """`wait` is part of the time, but not of what the program's threads compute: torch waits for a
-    card by asking it again and again."""
-    begin, (process, recorder) = time.perf_counter(), processor_seconds()
-    for _ in range(times):
-        work()
-    process_end, recorder_end = processor_seconds()
-    wait()
-    wall = time.perf_counter() - begin
-    recorder_s = recorder_end - recorder
-    program_s = process_end - process - recorder_s
-    return Cost(wall / times, program_s / times, recorder_s / times)
-
-
-def compare_steps(folder: Path, is_cpu: bool, seconds: float) -> dict[str, Any]:
-    step, wait = make_step(is_cpu)
-    for _ in range(30):
-        step()
-    wait()
-    begin = time.perf_counter()
-    for _ in range(5):
-        step()
-    wait()
-    times = max(5, round(TURN_SECONDS / ((time.perf_counter() - begin) / 5)))
-    with Recorded(folder / "run.gmp", is_cpu, None) as recorded:
-        for _ in range(20):
+    def timed(times: int) -> Figures:
+        """`wait` is part of the time, but not of what the program's threads compute: torch waits
+        for a card by asking it again and again."""
+        begin, (program, recorder) = time.perf_counter(), processor_seconds()
+        for _ in range(times):
             step()
-    events = recorded.events / 20
-    compared = Comparison(folder, is_cpu)
-
-    def turn(_: Recorded) -> Cost:
-        for _ in range(WARM_STEPS):
-            step()
+        program_end, recorder_end = processor_seconds()
         wait()
-        time.sleep(SETTLE_SECONDS)
-        before = written_bytes()
-        cost = measure(step, wait, times)
-        after = written_bytes()
-        if before is None or after is None or compared.written is None:
-            compared.written = None
-        else:
-            compared.written += after - before
-        return cost
+        wall = time.perf_counter() - begin
+        spent = (wall, program_end - program, recorder_end - recorder)
+        return dict(zip(("wall", "program", "recorder"), (s / times for s in spent), strict=True))
 
-    compared.run(seconds, turn)
-    step_s = compared.usual(lambda cost: cost.wall_s)
+    timed(20)
+    times = max(2, round(BLOCK_SECONDS / timed(5)["wall"]))
+    with Recorded(path, is_cpu, None) as recorded:
+        timed(20)
+    rounds = Rounds(path, is_cpu)
+
+    def block() -> Figures:
+        timed(WARM_STEPS)
+        return timed(times)
+
+    rounds.run(seconds, block)
+    step_s = rounds.usual("wall")
     return {
         "ms": step_s * 1e3,
-        "events": events,
-        "chapters": compared.chapters,
-        "program_processor_ms": compared.usual(lambda cost: cost.program_s) * 1e3,
-        "recorder_processor_ms": [
-            compared.usual(lambda cost: cost.recorder_s, which) * 1e3 for which in (0, 1)
-        ],
-        "program_added_share": compared.added(lambda cost: cost.program_s, 1 / step_s),
-        "process_added_share": compared.added(
-            lambda cost: cost.program_s + cost.recorder_s, 1 / step_s
-        ),
-        "wall_added_share": compared.added(lambda cost: cost.wall_s, 1 / step_s),
-        "program_written_bytes": compared.written,
+        "events": recorded.events / 20,
+        "chapters": rounds.chapters,
+        "program_ms": rounds.usual("program") * 1e3,
+        "recorder_ms": {way: rounds.usual("recorder", way) * 1e3 for way in ("file", "kept")},
+        "added_share": rounds.added("wall", 1 / step_s),
+        "added_share_of_alike": rounds.unlike_itself("wall", 1 / step_s),
+        "added_program_share": rounds.added("program", 1 / step_s),
     }
 
 
-def compare_hook(
-    folder: Path, is_cpu: bool, seconds: float, step: dict[str, Any]
-) -> dict[str, Any]:
-    device = "cpu" if is_cpu else "cuda"
-    empty = torch.empty
-    compared = Comparison(folder, is_cpu)
+def make_pairs(is_cpu: bool) -> list[Work]:
+    """Ways to allocate and free, with as little else as Python allows; the best comes first."""
+    turns, device, empty = range(BURST_PAIRS), "cpu" if is_cpu else "cuda", torch.empty
 
-    def burst() -> tuple[int, int]:
-        """Nanoseconds of processor time, and instructions."""
-        counted = read()
-        begin = time.thread_time_ns()
-        for _ in range(BURST_PAIRS):
+    def pairs() -> None:
+        for _ in turns:
             empty(1000, device=device)
-        took = time.thread_time_ns() - begin
-        return took, (read() or 0) - (counted or 0)
 
+    make = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)
+    free = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_delete", None)
+    if is_cpu or make is None or free is None:
+        return [pairs]
+    pairs()  # begins to use the card
+    stream = torch.cuda.current_stream().cuda_stream
+
+    def raw_pairs() -> None:
+        for _ in turns:
+            free(make(4096, stream))
+
+    return [raw_pairs, pairs]
+
+
+def recorded_pairs(path: Path, is_cpu: bool) -> tuple[Work, int]:
+    """The first of these ways that is recorded, and its events."""
+    for pairs in make_pairs(is_cpu):
+        with Recorded(path, is_cpu, None) as recorded:
+            pairs()
+        if recorded.events >= 2 * BURST_PAIRS:
+            return pairs, recorded.events
+    raise SystemExit("what is allocated in a loop is not recorded")
+
+
+def reference() -> int:
+    """Work that allocates nothing, of about as long."""
+    total = 0
+    for turn in range(REFERENCE_TURNS):
+        total ^= turn & 255
+    return total
+
+
+def compare_event(path: Path, is_cpu: bool, seconds: float) -> dict[str, Any]:
+    pairs, events = recorded_pairs(path, is_cpu)
     read = InstructionCounter(is_of_thread=True).read
     has_instructions = read() is not None
+    clock = time.thread_time_ns
 
-    def turn(_: Recorded) -> Cost:
-        burst()
+    def burst() -> tuple[float, float, float]:
+        """Of the events, of the loop beside them; instructions of the events."""
+        before = clock()
+        reference()
+        begin, counted = clock(), read() or 0
+        pairs()
+        instructions, end = (read() or 0) - counted, clock()
+        reference()
+        return end - begin, (clock() - end + begin - before) / 2, instructions
+
+    core = OwnCore()
+
+    def block() -> Figures:
+        core.send_away_recorder()
+        for _ in range(5):
+            burst()
         found = []
         for _ in range(BURSTS):
-            time.sleep(0.004)
             found.append(burst())
-        # Nearly every burst is undisturbed; the middle one tells them all.
-        seconds = statistics.median(row[0] for row in found) / 1e9
-        instructions = statistics.median(row[1] for row in found)
-        events = 2 * BURST_PAIRS
-        return Cost(0, seconds / events, 0, instructions / events if has_instructions else None)
+            time.sleep(0.002)  # the ring holds some bursts, not all
+        return {
+            "ratio": middle_mean([row[0] / row[1] for row in found]),
+            "reference_ns": statistics.median(row[1] for row in found),
+            "instructions": statistics.median(row[2] for row in found) / events,
+        }
 
-    compared.run(seconds, turn)
-    added_ns = compared.added(lambda cost: cost.program_s, 1e9)
-    scale = step["events"] / (step["ms"] * 1e6)
-    share = {key: added_ns[key] * scale for key in ("median", "low", "high")}
+    rounds = Rounds(path, is_cpu)
+    with core:
+        rounds.run(seconds, block)
+    ns = statistics.median(rounds.usual("reference_ns", way) for way in rounds.figures) / events
     return {
-        "ns_per_event": compared.usual(lambda cost: cost.program_s) * 1e9,
-        "added_ns_per_event": added_ns,
-        "added_share_of_step": share,
-        "chapters": compared.chapters,
-        "added_instructions_per_event": (
-            compared.added(lambda cost: cost.instructions or 0, 1) if has_instructions else None
-        ),
+        "ns": rounds.usual("ratio") * ns,
+        "added_ns": rounds.added("ratio", ns),
+        "added_ns_of_alike": rounds.unlike_itself("ratio", ns),
+        "added_instructions": rounds.added("instructions") if has_instructions else None,
+        "chapters": rounds.chapters,
+        "has_own_core": core.is_there,
     }
+
+
+def share_of(event: dict[str, Any], step: dict[str, Any]) -> dict[str, float]:
+    scale = step["events"] / (step["ms"] * 1e6)
+    return {key: event["added_ns"][key] * scale for key in ("mean", "low", "high")}
 
 
 def resident_bytes() -> int:
@@ -311,10 +253,22 @@ def memory(folder: Path, is_cpu: bool, keep: int) -> float:
     return float(done.stdout)
 
 
+def measure(folder: Path, is_cpu: bool, seconds: float) -> dict[str, Any]:
+    path = folder / "run.gmp"
+    found: dict[str, Any] = {"event": compare_event(path, is_cpu, seconds * SHARES["event"])}
+    for name, make in (("host", make_host_bound), ("realistic", make_realistic)):
+        step = compare_steps(path, is_cpu, seconds * SHARES[name], make(is_cpu))
+        share = share_of(found["event"], step)
+        found[name] = {**step, "share": share, "is_within_bar": share["high"] <= BAR}
+    for keep, name in ((0, "file_mib"), (KEEP, "kept_mib")):
+        found[name] = memory(folder, is_cpu, keep)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=170)
     parser.add_argument("--memory", nargs=2)
     options = parser.parse_args()
     if options.memory:
@@ -322,12 +276,12 @@ def main() -> None:
         measure_memory(Path(path), options.cpu, int(keep) or None)
         return
     folder = Path(tempfile.mkdtemp())
-    step = compare_steps(folder, options.cpu, options.seconds * STEP_SHARE)
-    hook = compare_hook(folder, options.cpu, options.seconds * HOOK_SHARE, step)
-    file_mib, kept_mib = (memory(folder, options.cpu, keep) for keep in (0, KEEP))
-    shutil.rmtree(folder)
-    found = {"step": step, "hook": hook, "file_mib": file_mib, "kept_mib": kept_mib}
-    print(json.dumps(found))
+    gc.collect()
+    gc.disable()  # its pauses would hit one way at random
+    try:
+        print(json.dumps(measure(folder, options.cpu, options.seconds)))
+    finally:
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ RECORDINGS = sorted(
     for path in DATA.rglob("*")
     if path.suffix in {".gmp", ".gz", ".pickle", ".prof"}
 )
-UNKNOWN_CALLSTACK = "unknown_extension_fields"
-"""What version 52 of the processor says about call stacks of events, which are newer."""
 
 
 def called(*words: object) -> tuple[int, str]:
@@ -188,7 +186,7 @@ def test_perfetto(converted: Converted, processor: TraceProcessor) -> None:
         assert code == 3  # Its events have no times.
         pytest.skip("no times")
     processor.load(converted.folder / "trace")
-    assert set(processor.problems()) <= {UNKNOWN_CALLSTACK}
+    assert processor.problems() == {}
     rows = processor.rows(
         "select name, max(cast(value as int)) as most, count(*) as count, "
         "(select cast(value as int) from counter where track_id = t.id order by ts desc, id desc "

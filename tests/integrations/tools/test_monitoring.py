@@ -68,6 +68,8 @@ class Served:
         assert found is not None
         self.host, self.port = found[1], int(found[2])
         wait_for((folder / "ready").exists)
+        # The recorder writes from time to time: at first there is nothing to say of any device.
+        wait_for(self.scrape)
 
     def scrape(self) -> dict[str, dict[str, float]]:
         """By name: label of source, or empty → value."""
@@ -329,4 +331,4 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text().replace(":9464", f":{port}"))
-    assert run_page(page, tmp_path) == 3
+    assert run_page(page, tmp_path) == 5

@@ -120,6 +120,7 @@ def test_an_error_in_the_cell_is_the_cell_s_own(kernel: Kernel) -> None:
         ("%%gpumemprof --live", "--live is for whole programs, not for a cell"),
         ("%%gpumemprof --keep 3", "--keep 3 is too small"),
         ("%%gpumemprof -o exists.gmp", "exists.gmp: the file already exists"),
+        ("%%gpumemprof -o exists.gmp", "use -f to replace it"),
         ("%%gpumemprof --alert nonsense", "nonsense"),
         ("%%gpumemprof -o 'open", "No closing quotation"),
         ("%gpumemprof_view", "%gpumemprof_view needs a recording"),

@@ -105,6 +105,15 @@ def test_pprof_reads_the_peak(run: tuple[str, int | None], tmp_path: Path) -> No
     assert [sum(map(int, column)) for column in zip(*values)] in ([0] * 4, [])
 
 
+def test_pprof_shows_names_as_python_writes_them(tmp_path: Path) -> None:
+    profile = tmp_path / "peak.pb.gz"
+    convert(gpumemprof.demo_path(), profile, "--to", "pprof")
+    words = ["go", "tool", "pprof", "-peek", "step$", str(profile)]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert "<module>" in text
+    assert "<lambda>" in text
+
+
 def test_speedscope_reads_the_peak(run: tuple[str, int | None], tmp_path: Path) -> None:
     import jsonschema
 
@@ -145,16 +154,20 @@ class Trace:
         self.counters: dict[str, list[tuple[int, int]]] = {}
         self.slices: dict[str, list[int]] = {}
         self.instants: dict[str, int] = {}
-        self.stacks: set[int] = set()
-        self.used_stacks: list[int] = []
+        self.texts: dict[int, bytes] = {}
+        self.note_names: dict[int, str] = {}
+        self.stacks: list[str] = []
         self.bytes = 0
         self.heaps: dict[str, int] = {}
         for packet in self.trace.packet:
             self._read(packet)
 
     def _read(self, packet: Any) -> None:
-        for callstack in packet.interned_data.callstacks:
-            self.stacks.add(callstack.iid)
+        for text in packet.interned_data.debug_annotation_string_values:
+            self.texts[text.iid] = text.str
+        self.note_names.update(
+            (name.iid, name.name) for name in packet.interned_data.debug_annotation_names
+        )
         for dump in packet.profile_packet.process_dumps:
             self.heaps[dump.heap_name] = sum(
                 one.self_allocated - one.self_freed for one in dump.samples
@@ -168,9 +181,9 @@ class Trace:
             self._count(name, packet.timestamp, event.counter_value)
         elif event.type == kinds.TYPE_INSTANT:
             self.instants[name] = self.instants.get(name, 0) + 1
-            if event.HasField("callstack_iid"):
-                assert event.callstack_iid in self.stacks
-                self.used_stacks.append(event.callstack_iid)
+            for note in event.debug_annotations:
+                if self.note_names[note.name_iid] == "stack":
+                    self.stacks.append(self.texts[note.string_value_iid].decode())
         else:
             self.slices.setdefault(name, []).append(
                 1 if event.type == kinds.TYPE_SLICE_BEGIN else -1
@@ -203,7 +216,8 @@ def test_perfetto_reads_the_peak(run: tuple[str, int | None], tmp_path: Path) ->
         for kind in ("steps", "phases"):
             changes = trace.slices.get(f"{name} {kind}", [])
             assert sum(changes) == 0
-    assert trace.used_stacks
+    assert trace.stacks
+    assert all(trace.stacks)
     times = [packet.timestamp for packet in trace.trace.packet if packet.timestamp]
     assert times
 

@@ -1,90 +1,95 @@
-"""vLLM's plugin, loaded as vLLM loads it, by a stand-in for the package, which cannot be installed.
+"""Servers that load us as vLLM and SGLang do, by stand-ins for the packages.
 
-The stand-in has vLLM's loader of plugins and a worker with the methods that vLLM's engine calls.
+Neither can be installed here. The stand-ins (tests/integrations/stand_ins) have vLLM's loader of
+plugins, the commands and processes of both, and the methods that their engines call.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import gpumemprof
+import pandas
 import pytest
-from check_docs import parse_blocks
-from doc_pages import ROOT
+from doc_pages import ROOT, run_page
 from programs import environment
 
-FILES = {
-    "vllm/__init__.py": "",
-    "vllm/plugins/__init__.py": """
-        from importlib.metadata import entry_points
-        is_loaded = False
-        def load_general_plugins():
-            global is_loaded
-            if is_loaded: return
-            is_loaded = True
-            for plugin in entry_points(group="vllm.general_plugins"):
-                plugin.load()()
-    """,
-    "vllm/v1/__init__.py": "",
-    "vllm/v1/worker/__init__.py": "",
-    "vllm/v1/worker/worker_base.py": """
-        class WorkerBase:
-            def compile_or_warm_up_model(self): raise NotImplementedError
-    """,
-    "vllm/v1/worker/gpu_worker.py": """
-        import torch
-        from vllm.v1.worker.worker_base import WorkerBase
-        class Worker(WorkerBase):
-            def init_device(self): self.communicator = torch.zeros(100)
-            def load_model(self, name, dummy=False): self.weights = torch.zeros(1000); return name
-            def determine_available_memory(self): return torch.zeros(5000).numel()
-            def initialize_from_config(self, config): self.cache = torch.zeros(2000)
-            def compile_or_warm_up_model(self): self.graph = torch.zeros(300)
-    """,
-    "serve.py": """
-        import sys
-        import vllm.plugins
-        vllm.plugins.load_general_plugins()
-        if "early" in sys.argv: vllm.plugins.is_loaded = False
-        assert "torch" not in sys.modules
-        from vllm.v1.worker.gpu_worker import Worker
-        vllm.plugins.load_general_plugins()
-        worker = Worker()
-        worker.init_device()
-        assert worker.load_model("m", dummy=True) == "m"
-        assert worker.determine_available_memory() == 5000
-        worker.initialize_from_config(None)
-        worker.compile_or_warm_up_model()
-        print("gpumemprof" in sys.modules, Worker.load_model.__name__)
-    """,
-}
+STAND_INS = ROOT / "tests" / "integrations" / "stand_ins"
 PARTS = ["communicators", "weights", "profiling run", "kv cache", "graphs"]
+WEIGHTS = 4 * (1000 * 1000 + 1000)
+RECORDED = {"GPUMEMPROF": "1", "GPUMEMPROF_OUTPUT": "serve.gmp"}
 
 
-def serve(folder: Path, *words: str, **variables: str) -> str:
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(textwrap.dedent(text))
-    done = subprocess.run(
-        [sys.executable, "serve.py", *words],
+def command_of_vllm(folder: Path) -> Path:
+    """The command that vLLM installs, in a folder of its own."""
+    command = folder / "bin" / "vllm"
+    command.parent.mkdir()
+    command.write_text(
+        f"#!{sys.executable}\n"
+        "from vllm.entrypoints.cli.main import main\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n"
+    )
+    command.chmod(0o755)
+    return command
+
+
+def variables_of(folder: Path, **more: str) -> dict[str, str]:
+    return {**environment(folder), "PYTHONPATH": str(STAND_INS), **more}
+
+
+def serve(folder: Path, words: list[str], ready: str, **more: str) -> str:
+    """Start a server, wait until it says that it is ready, interrupt it; what it printed."""
+    server = subprocess.Popen(
+        words,
         cwd=folder,
-        env={**environment(folder), **variables},
-        capture_output=True,
+        env=variables_of(folder, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert server.stdout is not None
+    said = []
+    for line in server.stdout:
+        said.append(line)
+        if ready in line:
+            server.send_signal(signal.SIGINT)
+    assert server.wait(timeout=120) == 0, said
+    return "".join(said)
 
 
-@pytest.mark.parametrize("words", [(), ("early",)], ids=["once", "twice"])
-def test_the_parts_of_a_server_are_named(tmp_path: Path, words: tuple[str, ...]) -> None:
-    said = serve(tmp_path, *words, GPUMEMPROF="1", GPUMEMPROF_OUTPUT="serve.gmp")
-    assert said == "True load_model\n"
-    (path,) = tmp_path.glob("serve*.gmp")
+def allocations(folder: Path) -> tuple[Path, pandas.DataFrame]:
+    """The one recording with tags, and what was allocated in it."""
+    found = []
+    for path in folder.glob("serve*.gmp"):
+        events = gpumemprof.load(path).events.to_pandas()
+        made = events[events.action == "alloc"]
+        if made.user_metadata.notna().any():
+            found.append((path, made))
+    (one,) = found
+    return one
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_parts_of_vllm_are_named(tmp_path: Path, method: str) -> None:
+    words = [str(command_of_vllm(tmp_path)), "serve", "MODEL"]
+    serve(tmp_path, words, "startup complete", VLLM_WORKER_MULTIPROC_METHOD=method, **RECORDED)
+    path, made = allocations(tmp_path)
+    tagged = made.groupby("user_metadata").size_bytes.sum().to_dict()
+    assert set(tagged) == set(PARTS)
+    assert tagged["profiling run"] >= 2 * 4 * 64 * 1000
+    del tagged["profiling run"]
+    assert tagged == {
+        "communicators": 400,
+        "weights": WEIGHTS,
+        "kv cache": 8_000_000,
+        "graphs": 1200,
+    }
     snapshot = tmp_path / "snapshot.pickle"
     convert = ["convert", "--to", "torch-snapshot", str(path), str(snapshot)]
     subprocess.run([sys.executable, "-m", "gpumemprof", *convert], check=True, capture_output=True)
@@ -96,58 +101,63 @@ def test_the_parts_of_a_server_are_named(tmp_path: Path, words: tuple[str, ...])
     ]
     assert [mark["name"] for mark in marks if mark["stage"] == "START"] == PARTS
     assert [mark["name"] for mark in marks if mark["stage"] == "END"] == PARTS
-    events = gpumemprof.load(path).events.to_pandas()
-    made = events[events.action == "alloc"]
-    tagged = made.groupby("user_metadata").size_bytes.sum().to_dict()
-    assert tagged == dict(zip(PARTS, (400, 4000, 20000, 8000, 1200)))
 
 
-def test_a_server_that_is_not_recorded_imports_nothing(tmp_path: Path) -> None:
-    assert serve(tmp_path) == "False load_model\n"
-    assert not list(tmp_path.glob("*.gmp"))
-
-
-SGLANG = {
-    "sglang/__init__.py": "",
-    "sglang/launch_server.py": """
-        from sglang.srt.model_executor.model_runner import ModelRunner
-        def run_server(settings):
-            runner = ModelRunner()
-            runner.load_model()
-            runner.init_memory_pool()
-            print(settings)
-    """,
-    "sglang/srt/__init__.py": "",
-    "sglang/srt/model_executor/__init__.py": "",
-    "sglang/srt/model_executor/model_runner.py": """
-        import torch
-        class ModelRunner:
-            def load_model(self): self.weights = torch.zeros(1000)
-            def init_memory_pool(self): self.pool = torch.zeros(2000)
-    """,
-    "sglang/srt/server_args.py": "def prepare_server_args(words): return ' '.join(words)",
-}
-
-
-def test_the_launcher_of_the_page_names_the_weights(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "integrations" / "serving.md").read_text()
-    (launcher,) = (block for block in parse_blocks(page) if block.language == "python")
-    for name, text in SGLANG.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(textwrap.dedent(text))
-    (tmp_path / "launch.py").write_text("\n".join(launcher.lines))
-    variables = {"GPUMEMPROF": "1", "GPUMEMPROF_OUTPUT": "serve.gmp"}
+def test_a_worker_that_is_imported_before_the_plugin_is_named_too(tmp_path: Path) -> None:
+    program = (
+        "from vllm.v1.worker.gpu_worker import Worker\n"
+        "from vllm.plugins import load_general_plugins\n"
+        "load_general_plugins()\n"
+        "worker = Worker()\n"
+        "assert worker.load_model('m') == 'm'\n"
+        "print(Worker.load_model.__name__)\n"
+    )
+    (tmp_path / "serve.py").write_text(program)
     done = subprocess.run(
-        [sys.executable, "launch.py", "--model-path", "MODEL"],
+        [sys.executable, "serve.py"],
         cwd=tmp_path,
-        env={**environment(tmp_path), **variables},
+        env=variables_of(tmp_path, **RECORDED),
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("--model-path MODEL")
-    (path,) = tmp_path.glob("serve*.gmp")
-    events = gpumemprof.load(path).events.to_pandas()
-    made = events[events.action == "alloc"]
-    assert made.groupby("user_metadata").size_bytes.sum().to_dict() == {"weights": 4000}
-    assert made[made.size_bytes == 8000].user_metadata.isna().all()
+    assert done.stdout.splitlines()[:1] == ["load_model"], done.stderr
+    _, made = allocations(tmp_path)
+    assert made.groupby("user_metadata").size_bytes.sum().to_dict() == {"weights": WEIGHTS}
+
+
+def test_a_server_that_is_not_recorded_imports_nothing(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from vllm.plugins import load_general_plugins\n"
+        "load_general_plugins()\n"
+        "from vllm.v1.worker.gpu_worker import Worker\n"
+        "Worker().load_model('m')\n"
+        "print('gpumemprof' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=variables_of(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "False\n", done.stderr
+    assert not list(tmp_path.glob("*.gmp"))
+
+
+def test_sglang_is_recorded_without_a_launcher(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "sglang.launch_server", "--model-path", "MODEL"]
+    serve(tmp_path, words, "ready to roll", **RECORDED)
+    sizes = [
+        gpumemprof.load(path).devices[0].peak.allocated_bytes
+        for path in tmp_path.glob("serve*.gmp")
+        if gpumemprof.load(path).devices
+    ]
+    assert max(sizes) >= WEIGHTS + 8_000_000
+
+
+def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "integrations" / "serving.md"
+    path = os.pathsep.join([str(command_of_vllm(tmp_path).parent), os.environ["PATH"]])
+    python = str(Path(sys.executable).parent)
+    assert run_page(page, tmp_path, PYTHONPATH=str(STAND_INS), PATH=f"{python}:{path}") == 6

@@ -177,6 +177,23 @@ def test_what_is_missing_is_said_inside(command: Command, tmp_path: Path) -> Non
     assert "17 events were lost" in (tmp_path / "csv" / "about.csv").read_text()
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_what_is_missing_is_said_in_each_file(
+    command: Command, tmp_path: Path, suffix: str
+) -> None:
+    source = DATA / "traces" / "version_2.gmp"
+    assert command("convert", source, tmp_path / "all", "--to", suffix).returncode == 0
+    one = tmp_path / "one"
+    flags = ("--to", suffix, "--table", "allocations")
+    assert command("convert", source, one, *flags).returncode == 0
+    for path in (one, *((tmp_path / "all" / f"{name}.{suffix}") for name in TABLES)):
+        read = pyarrow.parquet.read_schema if suffix == "parquet" else pyarrow.feather.read_table
+        found = read(path)
+        metadata = (found if suffix == "parquet" else found.schema).metadata
+        assert metadata[b"gpumemprof.lost_events"] == b"at least 17", path
+        assert b"17 events were lost" in metadata[b"gpumemprof.missing"]
+
+
 def test_a_recording_without_events_has_tables_without_rows(
     command: Command, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import torch
 from counting_memory import CARD
 from gpumemprof.estimate.engine import session
 from gpumemprof.estimate.engine.failures import CannotEstimate
+from gpumemprof.estimate.engine.fake_mode import outside_modes
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 
@@ -136,6 +137,51 @@ def test_a_scaler_finds_finite_gradients(estimate):
     assert scaler.get_scale() == 65536.0
 
 
+def _states_with_factor(factor, dtype):
+    """Whether the optimizer has made its state, after each of six steps."""
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    found = []
+    for _ in range(6):
+        with torch.autocast("cuda", dtype=dtype):
+            out = model(torch.randn(8, 64, device="cuda")).float()
+            loss = out.mean() + factor * out.square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        found.append(bool(optimizer.state))
+    return found
+
+
+def test_a_loss_with_a_large_factor_skips_steps_until_the_scale_is_small(estimate):
+    # 65,536 * 50 * 0.35 is more than half precision has; a 32nd of it is not.
+    assert _states_with_factor(50.0, torch.float16) == [False] * 5 + [True]
+    assert _states_with_factor(2.0, torch.float16) == [True] * 6
+
+
+def test_only_half_precision_overflows(estimate):
+    assert _states_with_factor(50.0, torch.bfloat16) == [True] * 6
+
+
+def test_circles_of_tensors_live_until_python_would_collect_them(estimate, memory):
+    import gc
+
+    class Node:
+        def __init__(self):
+            self.tensor = torch.zeros(1 << 18, device="cuda")
+            self.itself = self
+
+    gc.collect()
+    before = memory.most_allocated_bytes
+    limit = gc.get_threshold()[0]
+    for _ in range(limit):
+        Node()
+    # Each is two objects; in a prediction, a tensor alone is about ten.
+    most = (memory.most_allocated_bytes - before) >> 20
+    assert 0.3 * limit <= most <= 0.7 * limit
+
+
 def test_lbfgs_keeps_its_history(estimate, memory):
     weight = torch.nn.Parameter(torch.randn(10_000, device="cuda"))
     optimizer = torch.optim.LBFGS([weight], max_iter=4, history_size=10)
@@ -214,6 +260,21 @@ def test_generators_of_the_device_exist(estimate):
     generator = torch.Generator(device="cuda").manual_seed(3)
     assert generator.device == torch.device("cuda:0")
     assert torch.randn(5, device="cuda", generator=generator).shape == (5,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_generator_of_the_program_stays_in_step_though_large_tensors_are_not_filled(
+    estimate, dtype
+):
+    def draw():
+        generator = torch.Generator().manual_seed(3)
+        torch.randn(300_001, generator=generator, dtype=dtype)
+        torch.empty(300_000, dtype=dtype).uniform_(generator=generator)
+        return torch.randint(0, 1000, (8,), generator=generator).tolist()
+
+    predicted = draw()
+    with outside_modes():
+        assert predicted == draw()
 
 
 def test_what_is_compiled_by_others_runs_eagerly_and_says_so(estimate):

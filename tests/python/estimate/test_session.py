@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -103,3 +104,13 @@ def test_after_a_backward_without_a_gpu_the_sentence_says_what_to_do(tmp_path):
     assert done.returncode != 0
     assert "backward has already run in this process" in done.stderr
     assert "in a new process" in done.stderr
+
+
+def test_the_garbage_collector_is_left_as_it_was(memory):
+    before = gc.get_threshold()
+    with session.estimating(CARD, memory=memory):
+        kept = [torch.zeros(1000, device="cuda") for _ in range(40)]
+        assert gc.get_threshold() != before
+    assert gc.get_threshold() == before
+    kept.clear()  # What outlives the prediction does not move the limit either.
+    assert gc.get_threshold() == before

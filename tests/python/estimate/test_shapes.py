@@ -192,3 +192,12 @@ def test_the_derivative_of_a_cumulative_product_divides(estimate, memory):
     assert memory.peak_allocated_bytes <= before + 4 * factors.nbytes + factors.numel() + 1024
     del total
     assert memory.allocated_bytes == 2 * factors.nbytes
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_in_inference_mode_too_an_image_is_resized_by_one_kernel(estimate, memory, mode):
+    images = torch.randn(2, 3, 64, 64, device="cuda")
+    memory.sizes.clear()
+    with torch.inference_mode():
+        larger = F.interpolate(images, scale_factor=2, mode=mode)
+    assert memory.sizes == [larger.nbytes] == [4 * images.nbytes]

@@ -34,6 +34,17 @@ def test_a_value_that_is_overwritten_with_an_unknown_one_is_forgotten(estimate):
     assert len(assumed(estimate)) == 1
 
 
+def test_a_mask_that_is_made_smaller_keeps_its_values(estimate):
+    mask = torch.ones(2, 512, 640, dtype=torch.long)
+    mask[1, :, 600:] = 0
+    pixels = mask.to("cuda")[None].float()
+    small = torch.nn.functional.interpolate(pixels, size=(16, 20)).to(torch.bool)[0]
+    assert not small.all()
+    assert small[0].all()
+    assert small.sum().item() == 16 * (20 + 19)
+    assert assumed(estimate) == []
+
+
 def test_an_unknown_float_is_never_zero_and_falls(estimate):
     data = weights(100_000)
     read = [data.mean().item() for _ in range(3)]
@@ -124,6 +135,48 @@ def test_the_history_of_lbfgs_is_kept_and_may_be_absent(estimate):
     found = estimate.device.doubt.bytes_by_certainty()
     assert 22 * 400_000 <= found["absent"] <= 31 * 400_384 + (32 << 20)
     assert found["above"] >= 2 * 400_000
+
+
+def test_lbfgs_keeps_no_step_of_a_mean_over_many_numbers(estimate):
+    def kept(parameters, reduce):
+        optimizer = torch.optim.LBFGS(parameters, max_iter=4)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = 2 * reduce(sum((each * each).sum(-1) for each in parameters)) + 1
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            optimizer.step(closure)
+        return len(optimizer.state[parameters[0]]["old_dirs"])
+
+    image = torch.randn(300, 400, device="cuda", requires_grad=True)
+    assert kept([image], torch.mean) == 0
+    assert kept([image], torch.sum) == 7
+    assert kept([torch.nn.Parameter(image.detach())], torch.mean) == 0
+    # A few numbers, and a network's.
+    assert kept([torch.randn(30, 40, device="cuda", requires_grad=True)], torch.mean) == 7
+    layer = torch.nn.Linear(400, 300).to("cuda")
+    assert kept([layer.weight], torch.mean) == 7
+
+
+def test_steps_that_lbfgs_may_keep_are_in_the_band(estimate, memory):
+    image = torch.randn(1 << 20, device="cuda", requires_grad=True)
+    optimizer = torch.optim.LBFGS([image], max_iter=4, history_size=5)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(image, torch.zeros_like(image))
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    found = estimate.device.doubt.bytes_by_certainty()
+    # Two tensors for each of five steps.
+    assert 8 * image.nbytes <= found["above"] <= 10 * image.nbytes
+    assert "keep none" in str(assumed(estimate))
 
 
 def test_lbfgs_may_end_before_it_takes_any_memory(estimate, memory):

@@ -147,6 +147,7 @@ def test_both_limits_of_a_class_and_of_methods(tmp_path):
         ("limit_gpu_leaks(1, warmups='two')", "takes a number of warmups, but has 'two'"),
         ("limit_gpu_leaks(1, wormups=2)", "but is limit_gpu_leaks(1, wormups=2)"),
         ("limit_gpu_memory(1, device='cuda:0')", "there is no CUDA memory to profile"),
+        ("limit_gpu_memory(1, device='cuda:0')", 'device="cpu" measures CPU tensors'),
         ("limit_gpu_memory(1, device='tpu')", "'tpu' is not a CUDA device"),
     ],
 )
@@ -156,6 +157,7 @@ def test_a_wrong_mark_is_one_sentence(tmp_path, mark, sentence):
     )
     assert code == 1
     assert f"test_it: {sentence}" in text or sentence in text
+    assert "another exception" not in text
     assert "Traceback" not in text
     assert "File " not in text
 

@@ -304,3 +304,36 @@ def test_a_program_without_tensors_leaves_nothing(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, "--cpu", "-o", "run.gmp", "--keep", "64MiB", "train.py")
     assert done.returncode == 0
     assert not (tmp_path / "run.gmp").exists()
+
+
+def reported(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ["-m", "gpumemprof", "report", "--json", str(folder)]
+    return run_command(folder.parent, command, environment)
+
+
+@pytest.mark.parametrize("removed", [1, 4])
+def test_windows_begin_with_what_was_live(
+    pair: tuple[Path, Path], tmp_path: Path, removed: int
+) -> None:
+    folder = tmp_path / "run.gmp"
+    shutil.copytree(pair[1], folder)
+    chapters(folder)[removed - 1].unlink()
+    whole = json.loads(reported(folder).stdout)
+    in_windows = json.loads(reported(folder, GPUMEMPROF_WINDOW_EVENTS="500").stdout)
+    assert in_windows["devices"] == whole["devices"]
+    assert in_windows["input"] == whole["input"]
+
+
+def test_a_chapter_of_another_recording_is_left_out(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run.gmp"
+    shutil.copytree(pair[1], folder)
+    events = json.loads(reported(folder).stdout)["input"]["events"]
+    other = Path(__file__).parents[2] / "data/traces/cpu_training.gmp"
+    shutil.copy(other, folder / f"chapter-{len(chapters(folder)) + 1:06}.gmp")
+    done = reported(folder)
+    assert done.returncode == 3
+    assert "it belongs to another recording, of process" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert json.loads(done.stdout)["input"]["events"] == events

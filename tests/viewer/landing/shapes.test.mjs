@@ -15,7 +15,7 @@ async function savedSvg(page) {
 }
 
 const countOf = (text, pattern) => [...text.matchAll(pattern)].length;
-const VIEWS = { "#axis=event": 10, "#axis=event&by=allocation": 30, "#view=flame": 20, "#view=segments": 20, "#view=compare&difference=flame": 5, "#view=whatif&with=checkpointing": 10 };
+const VIEWS = { "#axis=event": 10, "#axis=event&by=allocation": 30, "#view=flame": 20, "#view=segments": 20, "#view=compare&as=flame": 5, "#view=whatif&with=checkpointing": 10 };
 
 for (const [hash, least] of Object.entries(VIEWS)) {
   test(`${hash}: shapes and text, no image`, () =>

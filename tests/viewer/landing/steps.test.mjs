@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { training } from "../recordings.mjs";
-import { exact, folder, gpumemprof, report, root, snapshot } from "../support.mjs";
+import { exact, folder, gpumemprof, inHash, report, root, snapshot } from "../support.mjs";
 import { asked, suite, until } from "../suite.mjs";
 
 const { on } = suite();
@@ -43,6 +43,13 @@ test("steps that look the same are one row, which opens to each of them", () =>
     assert.ok(fold !== undefined && rows.length < 8, JSON.stringify(rows));
     await page.locator(`tr.folded .toggle`).first().click();
     assert.equal(await page.locator("tr.single:visible").count(), fold.count);
+    // What is open is part of what is shown: the address has it, and Back closes it.
+    assert.equal(await inHash(page, "open"), String(fold.step));
+    await page.reload();
+    await page.getByTestId("steps").waitFor();
+    assert.equal(await page.locator("tr.single:visible").count(), fold.count);
+    await page.goBack();
+    await until(page, () => [...document.querySelectorAll("tr.single")].every((row) => row.offsetParent === null));
   }));
 
 test("a click on a step zooms the timeline to it, and Back returns to the table", () =>

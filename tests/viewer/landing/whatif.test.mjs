@@ -89,16 +89,44 @@ test("a recording without training steps to change says why nothing can be tried
     assert.ok(text.length > 80, text);
   }));
 
-test("a standalone page has what was computed when it was written, and says what was not", () => {
+test("a standalone page has every remedy and every two of them, and says how to get others", () => {
   const path = join(folder, "whatif.html");
   gpumemprof("report", "--html", path, file);
   return withPage(`${pathToFileURL(path)}#view=whatif&with=checkpointing&fit=24`, async (page) => {
-    const wanted = advise().remedies.find(({ name }) => name === "checkpointing");
+    const advice = advise("--together", "batch_x2+checkpointing");
+    const wanted = (names) => advice.remedies.find(({ name }) => name === names);
     await together(page, "checkpointing").waitFor();
-    assert.equal(Number(await together(page, "checkpointing").getAttribute("data-bytes")), wanted.predicted_peak_allocated_bytes);
+    assert.equal(Number(await together(page, "checkpointing").getAttribute("data-bytes")), wanted("checkpointing").predicted_peak_allocated_bytes);
     await page.getByTestId("fit").waitFor();
     await switched(page, "batch_x2");
-    await together(page, "checkpointing+batch_x2").waitFor();
-    assert.match(await together(page, "checkpointing+batch_x2").innerText(), /not tried together when this page was written/);
+    // Whichever was switched on first.
+    const pair = together(page, "checkpointing+batch_x2");
+    await pair.waitFor();
+    assert.equal(Number(await pair.getAttribute("data-bytes")), wanted("batch_x2+checkpointing").predicted_peak_allocated_bytes);
+    assert.equal(Number(await pair.getAttribute("data-reserved")), wanted("batch_x2+checkpointing").predicted_peak_reserved_bytes);
+    assert.ok(Number(await page.locator(".predicted").getAttribute("data-points")) > 100);
+    await switched(page, "autocast_bf16");
+    const three = together(page, "checkpointing+batch_x2+autocast_bf16");
+    await three.waitFor();
+    assert.match(await three.innerText(), /not tried together when this page was written/);
+    assert.match(await three.innerText(), /gpumemprof advise \S+ --together checkpointing\+batch_x2\+autocast_bf16/);
+  });
+});
+
+test("a standalone page answers for every switch and every two that do not exclude each other", () => {
+  const path = join(folder, "whatif_pairs.html");
+  gpumemprof("report", "--html", path, file);
+  return withPage(`${pathToFileURL(path)}#view=whatif`, async (page) => {
+    await page.getByTestId("remedies").waitFor();
+    const names = await page.locator("[data-remedy]").evaluateAll((boxes) => boxes.map(({ dataset }) => dataset.remedy));
+    assert.ok(names.length > 8, String(names));
+    // Each is switched on by the address, beside the one before it in the list: of two of a family, both cannot be.
+    for (let at = 0; at + 1 < names.length; at++) {
+      await page.evaluate((words) => (location.hash = `#view=whatif&with=${words}`), `${names[at]}+${names[at + 1]}`);
+      const card = together(page, `${names[at]}+${names[at + 1]}`);
+      await card.waitFor();
+      const text = await card.innerText();
+      assert.doesNotMatch(text, /not tried together/, `${names[at]} ${names[at + 1]}: ${text}`);
+    }
   });
 });

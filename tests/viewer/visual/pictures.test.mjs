@@ -55,9 +55,10 @@ async function open({ files, hash, wait }, colorScheme) {
 }
 
 async function atSize(page, [width, height]) {
-  // A window that has this size already draws nothing again: it gets another one first, and draws that.
-  await page.setViewportSize({ width: width - 1, height });
-  await page.waitForFunction((wanted) => innerWidth === wanted, width - 1);
+  // A window that has this size already draws nothing again: it gets another one first, and draws that. Of a few pixels
+  // fewer the panel takes some, and the drawing the others.
+  await page.setViewportSize({ width: width - 9, height });
+  await page.waitForFunction((wanted) => innerWidth === wanted, width - 9);
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
   await page.evaluate(() => document.querySelectorAll("canvas[data-complete]").forEach((canvas) => (canvas.dataset.complete = "")));
   await page.setViewportSize({ width, height });
@@ -88,6 +89,8 @@ for (const theme of THEMES) {
     const page = await browser.newPage({ colorScheme: theme, reducedMotion: "reduce", viewport: { width: 1280, height: 720 } });
     await page.goto(pathToFileURL(html).href);
     await page.waitForFunction(() => document.querySelector(".heatmap canvas")?.dataset.complete === "true");
+    // When it was made is as long as the hour has digits.
+    await page.evaluate(() => [...document.querySelectorAll("header span")].filter((word) => word.textContent.startsWith("as of ")).forEach((word) => (word.textContent = "as of 11/17/2026, 11:42:07 PM")));
     await sameAtAllSizes(page, `ranks-${theme}`);
     await page.close();
   });

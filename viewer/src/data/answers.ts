@@ -493,8 +493,24 @@ export interface CompletedPeak {
   how: string;
 }
 
+/** Of a run too long for memory: the part that remedies are tried on. */
+export interface AdvisedExcerpt {
+  device: string;
+  from_event: number;
+  to_event: number;
+  first_step: number | null;
+  last_step: number | null;
+  events_of_run: number;
+}
+
+export interface AdvisedPart {
+  /** Null: the whole run. */
+  excerpt: AdvisedExcerpt[] | null;
+}
+
 /** The parts of `gpumemprof advise --json` that the page shows. */
 export interface AdviceData {
+  completeness: AdvisedPart;
   baseline: AdviceBaseline;
   completed: CompletedPeak | null;
   partial: string | null;
@@ -515,6 +531,8 @@ export interface TogetherAnswer {
   /** A sentence, if they cannot be predicted together. */
   refusal: string | null;
   remedy: AdvisedRemedy | null;
+  /** Of the run: where the first stretch begins. */
+  first_event: number;
   events_per_point: number;
   /** Predicted: the most allocated in each stretch of so many recorded events. As sent: deltas. Empty: only the peak is predicted. */
   most_bytes: number[];
@@ -581,6 +599,37 @@ export interface Range {
   moves_left_out?: number;
 }
 
+/** Of what survived a range. */
+export interface RangeKept {
+  label: string;
+  bytes: number;
+  blocks: number;
+}
+
+/** What is known of a long range before all of it was read. */
+export interface RangeSoFar {
+  from: number;
+  to: number;
+  from_bytes: number;
+  to_bytes: number;
+  survived_bytes: number;
+  survived_blocks: number;
+  /** The largest first. */
+  lines: RangeKept[];
+  lines_left_out: number;
+  /** Empty: they are not known. */
+  sources: RangeKept[];
+}
+
+/** Instead of an answer that takes a while. */
+export interface Working {
+  what: string;
+  done: number;
+  /** 0: not known. */
+  total: number;
+  so_far: RangeSoFar | null;
+}
+
 export interface SimulatedRun {
   /** As in PYTORCH_CUDA_ALLOC_CONF; empty: the defaults. */
   alloc_conf: string;
@@ -590,11 +639,21 @@ export interface SimulatedRun {
   is_recorded: boolean;
 }
 
+/** Of a run too long for memory: what is simulated, around its peak. */
+export interface SimulatedPart {
+  from_event: number;
+  to_event: number;
+  first_step: number | null;
+  last_step: number | null;
+}
+
 export interface SimulatedSettings {
   /** Simulated under its own settings, the run is the recorded one to the byte. */
   is_exact: boolean;
   /** Why nothing was simulated. */
   why_not: string | null;
+  /** Null: the whole run. */
+  part: SimulatedPart | null;
   /** The recorded settings first. */
   runs: SimulatedRun[];
 }

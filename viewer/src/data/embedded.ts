@@ -4,7 +4,7 @@
 
 import { AllocationRows } from "../history/allocation_rows";
 import { History } from "../history/history";
-import type { Allocations, DeviceMeta, Embedded, FrameRow, GroupBytes, HistoryAnswer, KnownMoments, Meta, Moment, Singles, TileAnswer } from "./answers";
+import type { Allocations, DeviceMeta, Embedded, FrameRow, GroupBytes, HistoryAnswer, KnownMoments, Meta, Moment, Singles, TileAnswer, TogetherAnswer } from "./answers";
 import { summed } from "./deltas";
 import { TILE_BUCKETS } from "./questions";
 import { type Answer, type Asked, type Question, type QuestionName, questionText, type Source } from "./source";
@@ -92,7 +92,8 @@ export class EmbeddedSource implements Source {
     const { name, asked } = question;
     // A comparison is of two devices, and stored whether or not their histories are.
     if (name === "meta" || name === "report" || name === "compare") return this.stored(MOMENTS, text);
-    if (name === "steps" || name === "advice" || name === "together") return this.stored([name === "steps" ? name : "advice"], text);
+    if (name === "steps" || name === "advice") return this.stored([name], text);
+    if (name === "together") return this.storedTogether(asked);
     if (this.isWhole(asked.file, asked.device)) {
       if (name === "spans") return this.stored([historyName(asked)], text);
       return (await this.history(asked)).answer(question) ?? this.stored(MOMENTS, text);
@@ -117,6 +118,14 @@ export class EmbeddedSource implements Source {
       default:
         return this.stored(MOMENTS, text);
     }
+  }
+
+  /** A set of remedies, whichever was switched on first. When the points of a curve are is stored once for all. */
+  private async storedTogether(asked: Asked<"together">): Promise<TogetherAnswer> {
+    const remedies = asked.remedies.split("+").sort().join("+");
+    const answer = (await this.stored(["advice"], questionText("together", { ...asked, remedies }))) as TogetherAnswer;
+    const times = (await this.section("advice"))[`together_times?${keyOf(asked)}&points=${answer.most_bytes.length}`] as number[] | undefined;
+    return { ...answer, time_ns: times ?? [] };
   }
 
   /** Of a long run the finest tiles are only those around some moments: elsewhere the coarser one is repeated. */

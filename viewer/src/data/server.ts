@@ -1,6 +1,13 @@
 // Answers from gpumemprof view, which runs on this machine or at the other end of an ssh tunnel.
 
-import { type Answer, type Asked, type QuestionName, questionText, ServerGone, type Source } from "./source";
+import type { Working } from "./answers";
+import { type Answer, type Asked, type QuestionName, questionText, Gone, type Source, type Waiting } from "./source";
+
+/** The recording can no longer be read: it was removed, or is another one now. */
+const GONE = 410;
+
+/** These may take a while: the server says how far it is, and is asked again. */
+const LONG: QuestionName[] = ["range", "range_flame", "settings", "advice", "together"];
 
 /**
  * The token from the address, kept only for this tab and this server and removed from the address, where it would stay
@@ -35,25 +42,34 @@ export class ServerSource implements Source {
   /** Answers of two generations do not fit together: each question names the one that is drawn. */
   generation = 0;
 
-  state(): Promise<LiveState> {
-    return this.fetch<LiveState>("state");
+  async state(): Promise<LiveState> {
+    return (await this.fetch("state")).json() as Promise<LiveState>;
   }
 
-  async ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>> {
-    return this.fetch<Answer<Name>>(questionText(name, asked));
+  async ask<Name extends QuestionName>(name: Name, asked: Asked<Name>, { signal, onProgress }: Waiting = {}): Promise<Answer<Name>> {
+    const question = questionText(name, asked);
+    if (!LONG.includes(name)) return (await this.fetch(question)).json() as Promise<Answer<Name>>;
+    // No timers: a page in the background would be forgotten by the server.
+    for (;;) {
+      const response = await this.fetch(`${question}${question.includes("?") ? "&" : "?"}waits=1`, signal);
+      if (response.status !== 202) return response.json() as Promise<Answer<Name>>;
+      onProgress?.((await response.json()) as Working);
+    }
   }
 
-  private async fetch<Answered>(question: string): Promise<Answered> {
+  private async fetch(question: string, signal?: AbortSignal): Promise<Response> {
     const joint = question.includes("?") ? "&" : "?";
     let response: Response;
     try {
-      response = await fetch(`${apiPath(location.pathname)}${question}${joint}generation=${this.generation}&token=${encodeURIComponent(this.token)}`);
-    } catch {
-      throw new ServerGone("gpumemprof view no longer answers: start it again and open the URL it prints.");
+      response = await fetch(`${apiPath(location.pathname)}${question}${joint}generation=${this.generation}&token=${encodeURIComponent(this.token)}`, signal === undefined ? {} : { signal });
+    } catch (error) {
+      if (signal?.aborted === true) throw error;
+      throw new Gone("gpumemprof view no longer answers: start it again and open the URL it prints.");
     }
-    if (response.ok) return (await response.json()) as Answered;
+    if (response.ok) return response;
     if (response.headers.get("content-type")?.startsWith("application/json")) {
-      throw new Error(((await response.json()) as { error: string }).error);
+      const { error } = (await response.json()) as { error: string };
+      throw response.status === GONE ? new Gone(error) : new Error(error);
     }
     throw new Error(await response.text());
   }

@@ -1,7 +1,7 @@
 // Where the page's answers come from: one interface, the same for a server and for the page itself.
 // The questions and the types of their answers are generated: questions.ts, answers.ts.
 
-import type { Embedded } from "./answers";
+import type { Embedded, Working } from "./answers";
 import { PARAMETERS, type Questions } from "./questions";
 
 export type QuestionName = keyof Questions;
@@ -19,11 +19,17 @@ export function questionText<Name extends QuestionName>(name: Name, asked: Asked
   return words.length === 0 ? name : `${name}?${words.join("&")}`;
 }
 
+/** Who waits for an answer that takes a while: sees how far it is, and may give up. */
+export interface Waiting {
+  signal?: AbortSignal;
+  onProgress?: (working: Working) => void;
+}
+
 /** Where answers come from. */
 export interface Source {
   /** What is missing because the page is standalone; null if a server answers everything. */
   readonly embedded: Embedded | null;
-  ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>>;
+  ask<Name extends QuestionName>(name: Name, asked: Asked<Name>, waiting?: Waiting): Promise<Answer<Name>>;
   /** Whether every event of a device is known, not only a selection of moments. */
   isWhole(file: number, device: number): boolean;
   /** The deepest known level of spans; null: as deep as the timeline. */
@@ -40,9 +46,38 @@ const REMEMBERED = 400;
 // Long answers that are rarely requested again.
 const FORGOTTEN: QuestionName[] = ["singles"];
 
+/** An answer, perhaps on its way: several may wait for it. */
+class Known {
+  private readonly controller = new AbortController();
+  private readonly listeners = new Set<(working: Working) => void>();
+  private waiting = 0;
+  private isThere = false;
+  readonly answer: Promise<unknown>;
+
+  constructor(ask: (waiting: Waiting) => Promise<unknown>) {
+    this.answer = ask({ signal: this.controller.signal, onProgress: (working) => this.listeners.forEach((listener) => listener(working)) });
+    const arrive = () => void (this.isThere = true);
+    this.answer.then(arrive, arrive);
+  }
+
+  get isGivenUp(): boolean {
+    return this.controller.signal.aborted;
+  }
+
+  /** It is given up when all have given up that wait for it. */
+  join({ signal, onProgress }: Waiting): void {
+    this.waiting++;
+    if (onProgress !== undefined) this.listeners.add(onProgress);
+    signal?.addEventListener("abort", () => {
+      if (onProgress !== undefined) this.listeners.delete(onProgress);
+      if (--this.waiting === 0 && !this.isThere) this.controller.abort();
+    });
+  }
+}
+
 /** Caches answers, so that going back costs nothing. */
 export class CachedSource implements Source {
-  private readonly answers = new Map<string, Promise<unknown>>();
+  private readonly answers = new Map<string, Known>();
   /** Called with the error when a question gets no answer. */
   onFailure: ((error: Error) => void) | null = null;
   constructor(private readonly source: Source) {}
@@ -69,24 +104,30 @@ export class CachedSource implements Source {
   forget(): void {
     this.answers.clear();
   }
-  ask<Name extends QuestionName>(name: Name, asked: Asked<Name>): Promise<Answer<Name>> {
-    if (FORGOTTEN.includes(name)) return this.source.ask(name, asked);
+  ask<Name extends QuestionName>(name: Name, asked: Asked<Name>, waiting: Waiting = {}): Promise<Answer<Name>> {
+    if (FORGOTTEN.includes(name)) return this.said(this.source.ask(name, asked));
     const question = questionText(name, asked);
-    let answer = this.answers.get(question) as Promise<Answer<Name>> | undefined;
-    if (answer === undefined) {
-      answer = this.source.ask(name, asked);
-      answer.catch((error: Error) => {
-        this.answers.delete(question);
-        if (error instanceof ServerGone) this.onFailure?.(error);
+    let known = this.answers.get(question);
+    if (known === undefined || known.isGivenUp) {
+      known = new Known((wait) => this.source.ask(name, asked, wait));
+      const made = known;
+      void this.said(made.answer).catch(() => {
+        if (this.answers.get(question) === made) this.answers.delete(question);
       });
     } else {
       this.answers.delete(question);
     }
-    this.answers.set(question, answer);
+    known.join(waiting);
+    this.answers.set(question, known);
     if (this.answers.size > REMEMBERED) this.answers.delete(this.answers.keys().next().value!);
+    return known.answer as Promise<Answer<Name>>;
+  }
+  /** The same answer: where there can be no other any more, the page is told. */
+  private said<Value>(answer: Promise<Value>): Promise<Value> {
+    answer.catch((error: Error) => error instanceof Gone && this.onFailure?.(error));
     return answer;
   }
 }
 
-/** The server no longer answers. */
-export class ServerGone extends Error {}
+/** What the page shows is gone: the page says so once, whoever asked. */
+export class Gone extends Error {}

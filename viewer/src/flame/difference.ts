@@ -1,13 +1,15 @@
 // The difference of two moments, or of what two ranges allocated, as a flame graph: a box is as wide as what both sides
 // hold in it, and its colour says which of them holds more.
 
-import type { Flame } from "../data/answers";
+import type { Flame, Working } from "../data/answers";
 import { IN_BACKWARD, NO_STACK } from "../data/questions";
+import type { Waiting } from "../data/source";
 import type { Side, State } from "../page/state";
 import { el, fitted, replace, segmented, Surface } from "../ui/dom";
 import * as format from "../ui/format";
 import { blended, chosenTheme, inkOn, type Theme } from "../ui/palette";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
+import { workingText } from "../ui/waiting";
 import { type Box, FlameTree, ROW } from "./layout";
 import { merged, type Merged } from "./merged";
 
@@ -25,9 +27,9 @@ export function changeColor(theme: Theme, change: number): string {
   return blended(change < 0 ? LESS : MORE, same, Math.min(1, Math.abs(change) ** 0.5));
 }
 
-export function flameOfSide(state: State, side: Side): Promise<Flame> {
+export function flameOfSide(state: State, side: Side, waiting: Waiting): Promise<Flame> {
   const { file, device, position, from } = side;
-  if (from !== undefined) return state.source.ask("range_flame", { file, device, from, to: position, part: "allocated", by: state.flameBy });
+  if (from !== undefined) return state.source.ask("range_flame", { file, device, from, to: position, part: "allocated", by: state.flameBy }, waiting);
   return state.source.ask("flame", { file, device, position: state.source.nearestState(file, device, position), by: state.flameBy });
 }
 
@@ -43,6 +45,7 @@ export class DifferenceFlame {
   private focus: number | null = null;
   private active: number | null = null;
   private key = "";
+  private waiting = new AbortController();
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.status, this.scroll);
@@ -69,17 +72,36 @@ export class DifferenceFlame {
     const key = JSON.stringify([first, second, state.flameBy]);
     if (key === this.key) return this.takeFocus();
     this.key = key;
-    void Promise.all([flameOfSide(state, first), flameOfSide(state, second)]).then(
+    const before = this.waiting;
+    const { signal } = (this.waiting = new AbortController());
+    const onProgress = (working: Working) => key === this.key && (this.scroll.dataset["busy"] = workingText(working));
+    const asked = Promise.all([flameOfSide(state, first, { signal, onProgress }), flameOfSide(state, second, { signal, onProgress })]);
+    // Not before the new questions: what both ask goes on.
+    before.abort();
+    void asked.then(
       ([a, b]) => {
         if (key !== this.key) return;
+        delete this.scroll.dataset["busy"];
         this.parts = merged(a, b);
         this.tree = new FlameTree(this.parts.flame);
         this.active = null;
         this.drawBar(a, b);
         this.takeFocus();
       },
-      (error: Error) => key === this.key && replace(this.bar, el("p", { class: "empty" }, error.message)),
+      (error: Error) => {
+        if (key !== this.key) return;
+        delete this.scroll.dataset["busy"];
+        replace(this.bar, el("p", { class: "empty" }, error.message));
+      },
     );
+  }
+
+  /** Something else is shown: long ranges need not be read for this. */
+  giveUp(): void {
+    if (this.scroll.dataset["busy"] === undefined) return;
+    delete this.scroll.dataset["busy"];
+    this.key = "";
+    this.waiting.abort();
   }
 
   private takeFocus(): void {

@@ -1,12 +1,13 @@
 // The flame graph of what is live at the cursor: outermost call on top, width is bytes.
 
-import type { Flame, FlameBy, FlameFrame } from "../data/answers";
+import type { Flame, FlameBy, FlameFrame, Working } from "../data/answers";
 import { IN_BACKWARD, NO_MODULE, NO_STACK } from "../data/questions";
 import { questionText } from "../data/source";
 import { Surface, el, fitted, replace, segmented, select } from "../ui/dom";
 import { FlameTree, ROW, type Box } from "./layout";
 import { frameKey, inverted, sandwich, SandwichTree } from "./shapes";
 import * as format from "../ui/format";
+import { workingText } from "../ui/waiting";
 import { blended, chosenTheme, groupColor, hashed, inkOn, type Theme } from "../ui/palette";
 import { isInFrame, parseSearch, type Word } from "../table/search";
 import type { FlameOf, FlameShape, State } from "../page/state";
@@ -34,6 +35,7 @@ export class FlameView {
   /** As it was answered. */
   private flame: Flame | null = null;
   private problem = "";
+  private waiting = new AbortController();
 
   constructor(private readonly state: State) {
     this.element.append(this.bar, this.status, this.scroll);
@@ -46,7 +48,7 @@ export class FlameView {
     canvas.addEventListener("focus", () => this.draw());
     canvas.addEventListener("blur", () => this.draw());
     state.listen((change) => {
-      if (state.view !== "flame") return;
+      if (state.view !== "flame") return void (change === "view" && this.giveUp());
       if (change === "theme" || change === "search") this.draw();
       else this.load();
     });
@@ -54,6 +56,15 @@ export class FlameView {
 
   show(): void {
     this.load();
+  }
+
+  /** Another view is shown: a long range need not be read for this one. */
+  private giveUp(): void {
+    const box = this.surface.canvas.parentElement!;
+    if (box.dataset["busy"] === undefined) return;
+    delete box.dataset["busy"];
+    this.question = "";
+    this.waiting.abort();
   }
 
   private load(): void {
@@ -70,14 +81,20 @@ export class FlameView {
       return this.draw();
     }
     this.question = shown;
-    void (isRange ? source.ask("range_flame", ranged) : source.ask("flame", asked)).then(
+    this.waiting.abort();
+    this.waiting = new AbortController();
+    const box = this.surface.canvas.parentElement!;
+    const wait = { signal: this.waiting.signal, onProgress: (working: Working) => shown === this.question && (box.dataset["busy"] = workingText(working)) };
+    void (isRange ? source.ask("range_flame", ranged, wait) : source.ask("flame", asked)).then(
       (flame) => {
         if (shown !== this.question) return;
+        delete box.dataset["busy"];
         this.problem = "";
         this.take(flame);
       },
       (error: Error) => {
         if (shown !== this.question) return;
+        delete box.dataset["busy"];
         this.problem = error.message;
         this.take({ position, allocated_bytes: 0, blocks: 0, nodes_left_out: 0, frames: [], parent: [], frame: [], bytes: [], self_bytes: [], node_blocks: [] });
       },

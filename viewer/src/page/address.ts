@@ -1,7 +1,12 @@
 // The part of the address after "#": everything needed to restore what is shown.
 
 import { AXIS_VALUES, DIRECTION_VALUES, GROUP_BY_VALUES, RANGE_PART_VALUES } from "../data/answers";
-import { FLAME_SHAPES, ORDERS, SCOPES, VIEWS, type PickedRange, type Side, type State } from "./state";
+import { FLAME_SHAPES, MOST_SEARCHED, ORDERS, SCOPES, VIEWS, type PickedRange, type Side, type State } from "./state";
+
+/** Of what is visible: what an address can tell apart. */
+const LEAST_WIDTH = 1e-11;
+/** No machine has more. */
+const MOST_FIT_GIB = 2 ** 20;
 
 function choice<T extends string>(values: readonly T[], given: string | null, fallback: T): T {
   return values.find((value) => value === given) ?? fallback;
@@ -26,14 +31,14 @@ export function readAddress(state: State, hash: string): void {
   state.startDevice();
   state.view = choice(VIEWS, given.get("view"), "timeline");
   const [from, to] = [number("from"), number("to")];
-  if (from !== null && to !== null && from >= 0 && to <= 1 && from < to) [state.from, state.to] = [from, to];
+  if (from !== null && to !== null && from >= 0 && to <= 1 && to - from >= LEAST_WIDTH) [state.from, state.to] = [from, to];
   const at = number("at");
   if (at !== null) state.cursor = state.source.nearestMoment(state.file, state.device, Math.min(Math.max(0, Math.round(at)), state.current.events));
   const row = number("allocation");
-  if (row !== null && row >= 0 && (state.current.is_long === true || row < state.current.allocations)) state.selected = row;
+  if (row !== null && Number.isSafeInteger(row) && row >= 0 && (state.current.is_long === true || row < state.current.allocations)) state.selected = row;
   const group = number("group");
   if (group !== null && Number.isInteger(group) && group >= 0 && group < 16) state.highlighted = group;
-  state.search = given.get("search") ?? "";
+  state.search = (given.get("search") ?? "").slice(0, MOST_SEARCHED);
   state.flameBy = choice(state.current.flame_bys, given.get("flame"), "stack");
   state.scope = choice(SCOPES, given.get("scope"), "all");
   state.order = choice(ORDERS, given.get("sort"), "size");
@@ -49,10 +54,11 @@ export function readAddress(state: State, hash: string): void {
   state.isDifferenceFlame = given.get("as") === "flame";
   state.hasSegmentHistory = given.get("history") === "on";
   state.hasSettings = given.get("settings") === "on";
+  state.openSteps = (given.get("open") ?? "").split(",").filter((step) => /^\d{1,9}$/.test(step)).map(Number);
   state.segmentZoom = Math.min(Math.max(number("zoom") ?? 1, 1), 64);
   state.remedies = (given.get("with") ?? "").split(" ").filter((name) => /^[\w.]+$/.test(name));
   const fit = number("fit");
-  state.fitBytes = fit !== null && fit > 0 ? Math.round(fit * 2 ** 30) : null;
+  state.fitBytes = fit !== null && fit > 0 && fit <= MOST_FIT_GIB ? Math.max(1, Math.round(fit * 2 ** 30)) : null;
 }
 
 /** "file.device.position", of a range "file.device.from-position" */
@@ -111,6 +117,7 @@ export function writeAddress(state: State): string {
   if (state.isDifferenceFlame) words.set("as", "flame");
   if (state.hasSegmentHistory) words.set("history", "on");
   if (state.hasSettings) words.set("settings", "on");
+  if (state.openSteps.length > 0) words.set("open", state.openSteps.join(","));
   if (state.segmentZoom > 1) words.set("zoom", state.segmentZoom.toPrecision(4));
   return `#${words.toString()}`;
 }

@@ -1,10 +1,11 @@
 // Compare: what is live at two moments, of one run or of two, side by side.
 
-import type { Comparison, ComparedGroup, GroupBy } from "../data/answers";
+import type { Comparison, ComparedGroup, GroupBy, Working } from "../data/answers";
 import { questionText } from "../data/source";
 import { DifferenceFlame } from "../flame/difference";
 import { el, onActivate, replace, segmented, select } from "../ui/dom";
 import * as format from "../ui/format";
+import { workingText } from "../ui/waiting";
 import { compareRanges, RANGE_BYS, rangeLabel, StepChooser } from "./compare_sides";
 import { BY_LABELS, sourceLabel, stackList } from "./panel";
 import type { Side, State } from "./state";
@@ -16,6 +17,7 @@ export class CompareView {
   private readonly bar = el("div", { class: "bar sides" });
   private readonly table = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups at both moments" });
   private question = "";
+  private waiting = new AbortController();
   private readonly difference: DifferenceFlame;
   private readonly steps: StepChooser;
 
@@ -25,6 +27,7 @@ export class CompareView {
     this.element.append(this.steps.element, this.bar, this.table, this.difference.element);
     state.listen((change) => {
       if (state.view === "compare" && ["cursor", "device", "compare"].includes(change)) this.show();
+      if (state.view !== "compare" && change === "view") this.giveUp();
     });
   }
 
@@ -34,8 +37,24 @@ export class CompareView {
     this.table.hidden = this.state.isDifferenceFlame;
     this.difference.element.hidden = !this.state.isDifferenceFlame;
     if (this.isMixed) return this.sayMixed();
-    if (this.state.isDifferenceFlame) this.difference.show(this.first, this.second);
+    if (this.state.isDifferenceFlame) {
+      this.giveUpTable();
+      return this.difference.show(this.first, this.second);
+    }
+    this.difference.giveUp();
     this.load();
+  }
+
+  /** Another view is shown: long ranges need not be read for this one. */
+  private giveUp(): void {
+    this.difference.giveUp();
+    this.giveUpTable();
+  }
+  private giveUpTable(): void {
+    if (this.table.dataset["busy"] === undefined) return;
+    delete this.table.dataset["busy"];
+    this.question = "";
+    this.waiting.abort();
   }
 
   /** A range is compared with a range. */
@@ -146,12 +165,20 @@ export class CompareView {
     const question = `${questionText("compare", asked)} ${a.from} ${b.from}`;
     if (question === this.question) return;
     this.question = question;
-    const answered = a.from === undefined ? this.state.source.ask("compare", asked) : compareRanges(this.state, a, b, this.by);
+    const before = this.waiting;
+    const { signal } = (this.waiting = new AbortController());
+    const onProgress = (working: Working) => question === this.question && (this.table.dataset["busy"] = workingText(working));
+    const answered = a.from === undefined ? this.state.source.ask("compare", asked) : compareRanges(this.state, a, b, this.by, { signal, onProgress });
+    // Not before the new questions: what both ask goes on.
+    before.abort();
+    const shown = (show: () => void) => {
+      if (question !== this.question) return;
+      delete this.table.dataset["busy"];
+      show();
+    };
     void answered.then(
-      (answer) => {
-        if (question === this.question) this.draw(answer);
-      },
-      (error: Error) => question === this.question && replace(this.table, el("p", { class: "empty" }, error.message)),
+      (answer) => shown(() => this.draw(answer)),
+      (error: Error) => shown(() => replace(this.table, el("p", { class: "empty" }, error.message))),
     );
   }
 
@@ -163,7 +190,7 @@ export class CompareView {
       el("th", { class: "number" }, "A"),
       el("th", { class: "number" }, "B"),
       el("th", { class: "number" }, "B − A"),
-      el("th", {}, "A (top), B (bottom)"),
+      el("th", { class: "bars" }, "A (top), B (bottom)"),
       el("th", {}, BY_LABELS[this.by]),
     );
     const sum = el(
@@ -172,7 +199,7 @@ export class CompareView {
       el("td", { class: "number" }, format.bytes(answer.first_bytes)),
       el("td", { class: "number" }, format.bytes(answer.second_bytes)),
       el("td", { class: "number" }, format.signedBytes(answer.second_bytes - answer.first_bytes)),
-      el("td"),
+      el("td", { class: "bars" }),
       el("td", {}, this.first.from === undefined ? "total allocated" : "total allocated in the range"),
     );
     replace(

@@ -1,6 +1,7 @@
 // Sides of a comparison that are more than a moment: ranges, and steps by number.
 
 import type { ComparedGroup, Comparison, GroupBy, RangeGroup } from "../data/answers";
+import type { Waiting } from "../data/source";
 import { lastStep, stepNumbered } from "../data/steps";
 import { el } from "../ui/dom";
 import * as format from "../ui/format";
@@ -10,8 +11,8 @@ import type { Side, State } from "./state";
 export const RANGE_BYS: GroupBy[] = ["line", "source"];
 
 /** What two ranges allocated, group by group; the largest difference first. */
-export async function compareRanges(state: State, first: Side, second: Side, by: GroupBy): Promise<Comparison> {
-  const ask = ({ file, device, from, position }: Side) => state.source.ask("range", { file, device, from: from!, to: position });
+export async function compareRanges(state: State, first: Side, second: Side, by: GroupBy, waiting: Waiting): Promise<Comparison> {
+  const ask = ({ file, device, from, position }: Side) => state.source.ask("range", { file, device, from: from!, to: position }, waiting);
   const [a, b] = await Promise.all([ask(first), ask(second)]);
   const groups = new Map<string, ComparedGroup>();
   const add = (list: RangeGroup[], side: "first" | "second") => {

@@ -55,6 +55,11 @@ export class Panel {
     this.element.setAttribute("aria-busy", "true");
     try {
       await this.showCursor();
+    } catch (error) {
+      // What it showed is of another moment.
+      if (update !== this.updates) return;
+      replace(this.moment, el("h2", {}, "At the cursor"), el("p", { class: "muted", "data-testid": "cursor-unknown" }, (error as Error).message));
+      replace(this.legend);
     } finally {
       if (update === this.updates) this.element.setAttribute("aria-busy", "false");
     }

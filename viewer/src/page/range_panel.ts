@@ -1,9 +1,10 @@
 // What happened in the selected range, in the panel: allocated, freed and survived, by line and by source, and what was
 // allocated at one line and freed at another.
 
-import type { Range, RangeGroup, RangePart } from "../data/answers";
+import type { Range, RangeGroup, RangeKept, RangePart, RangeSoFar, Working } from "../data/answers";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
+import { workingText } from "../ui/waiting";
 import { sourceLabel } from "./panel";
 import type { State } from "./state";
 
@@ -12,6 +13,7 @@ const ROWS = 12;
 export class RangePanel {
   readonly element = el("div", { class: "range", "data-testid": "range" });
   private key = "";
+  private waiting = new AbortController();
 
   constructor(private readonly state: State) {
     state.listen((change) => {
@@ -25,17 +27,71 @@ export class RangePanel {
     const { picked } = state;
     if (picked === null) {
       this.key = "";
+      this.waiting.abort();
+      this.element.removeAttribute("aria-busy");
       return replace(this.element);
     }
     const key = `${state.deviceKey} ${picked.from} ${picked.to}`;
     if (key === this.key && !isForced) return;
     this.key = key;
-    try {
-      const found = await state.source.ask("range", { ...state.deviceName, ...picked });
-      if (key === this.key) replace(this.element, ...this.rows(found));
-    } catch (error) {
-      if (key === this.key) replace(this.element, this.title(), el("p", { class: "muted" }, (error as Error).message));
-    }
+    const before = this.waiting;
+    const { signal } = (this.waiting = new AbortController());
+    this.element.setAttribute("aria-busy", "true");
+    const onProgress = (working: Working) => key === this.key && !signal.aborted && this.showProgress(working);
+    const asked = state.source.ask("range", { ...state.deviceName, ...picked }, { signal, onProgress });
+    before.abort();
+    const shown = await asked.then(
+      (found) => this.rows(found),
+      (error: Error) => (signal.aborted ? null : [this.title(), el("p", { class: "muted" }, error.message)]),
+    );
+    if (key !== this.key || shown === null) return;
+    replace(this.element, ...shown);
+    this.element.removeAttribute("aria-busy");
+  }
+
+  /** Of a range that takes a while to be read: what is known from its ends. What is there already stays, and with it the focus. */
+  private showProgress(working: Working): void {
+    const { so_far: known, done, total } = working;
+    if (this.element.querySelector("[data-testid=range-working]") === null || (known !== null && this.element.querySelector("[data-testid=range-survived]") === null)) replace(this.element, this.title(), this.workingBar(), ...(known === null ? [] : this.soFar(known)));
+    this.element.querySelector("[data-testid=range-working] span")!.textContent = workingText(working);
+    const bar = this.element.querySelector<HTMLProgressElement>("[data-testid=range-working] progress")!;
+    bar.max = Math.max(1, total);
+    if (total > 0) bar.value = done;
+  }
+
+  private workingBar(): HTMLElement {
+    const stop = () => {
+      this.waiting.abort();
+      this.element.removeAttribute("aria-busy");
+      const again = el("button", { type: "button", onclick: () => void this.update(true) }, "Read it");
+      this.element.querySelector("[data-testid=range-working]")?.replaceWith(el("p", { class: "muted", "data-testid": "range-stopped" }, "Not all of it was read: what was allocated and freed in it is not known. ", again));
+      again.focus();
+    };
+    return el("div", { class: "working", "data-testid": "range-working" }, el("span", { role: "status" }), el("progress", { "aria-label": "How much of the range was read" }), el("button", { type: "button", onclick: stop }, "Stop"));
+  }
+
+  private soFar(known: RangeSoFar): Node[] {
+    return [
+      el("p", { class: "muted", "data-testid": "range-where", "data-from": known.from, "data-to": known.to }, `from ${place(known.from)} to ${place(known.to)}: ${format.bytes(known.from_bytes)} → ${format.bytes(known.to_bytes)} allocated`),
+      el(
+        "dl",
+        { class: "figures" },
+        ...["allocated", "freed"].map((part) => el("div", {}, el("dt", {}, part), el("dd", {}, "…"), el("dd", { class: "muted count" }, "not known yet"))),
+        el("div", {}, el("dt", {}, "survived"), el("dd", { "data-testid": "range-survived", "data-bytes": known.survived_bytes, "data-blocks": known.survived_blocks }, format.bytes(known.survived_bytes)), el("dd", { class: "muted count" }, format.counted(known.survived_blocks, "allocation"))),
+      ),
+      ...this.kept("Survived, by line", known.lines, known.lines_left_out, format.shortestPlace),
+      ...(known.sources.length === 0 ? [] : this.kept("Survived, by source", known.sources, 0, sourceLabel)),
+    ];
+  }
+
+  private kept(title: string, groups: RangeKept[], leftOut: number, name: (label: string) => string): Node[] {
+    const shown = groups.slice(0, ROWS);
+    const more = groups.length - shown.length + leftOut;
+    return [
+      el("h3", {}, title),
+      el("table", { class: "ranged" }, el("tbody", {}, ...shown.map((group) => el("tr", { title: group.label }, el("td", { class: "what" }, name(group.label)), el("td", { class: "number" }, format.bytes(group.bytes)))))),
+      ...(more === 0 ? [] : [el("p", { class: "muted" }, `${format.counted(more, "smaller one")} not listed`)]),
+    ];
   }
 
   private title(): HTMLElement {
@@ -49,7 +105,6 @@ export class RangePanel {
 
   private rows(found: Range): Node[] {
     const { all } = found;
-    const place = (position: number) => (position === 0 ? "the start" : `event ${format.count(position - 1)}`);
     return [
       this.title(),
       el("p", { class: "muted", "data-testid": "range-where", "data-from": found.from, "data-to": found.to }, `from ${place(found.from)} to ${place(found.to)}: ${format.bytes(found.from_bytes)} → ${format.bytes(found.to_bytes)} allocated, ${format.bytes(found.peak_bytes)} at most`),
@@ -68,7 +123,7 @@ export class RangePanel {
       {},
       el("dt", {}, part),
       el("dd", { "data-testid": `range-${part}`, "data-bytes": bytes, "data-blocks": blocks, title: `${format.count(bytes)} B in ${format.counted(blocks, "allocation")}` }, format.bytes(bytes)),
-      el("span", { class: "muted" }, format.counted(blocks, "allocation")),
+      el("dd", { class: "muted count" }, format.counted(blocks, "allocation")),
     );
   }
 
@@ -155,4 +210,8 @@ export class RangePanel {
       ...(more === 0 ? [] : [el("p", { class: "muted" }, `${format.counted(more, "smaller pair")} not listed`)]),
     ];
   }
+}
+
+function place(position: number): string {
+  return position === 0 ? "the start" : `event ${format.count(position - 1)}`;
 }

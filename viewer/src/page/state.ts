@@ -26,8 +26,8 @@ export interface PickedRange {
 }
 
 /** Changes that any view may react to. */
-export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments" | "whatif" | "grown" | "picked";
-const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments", "whatif", "picked"];
+export type Change = "device" | "view" | "range" | "cursor" | "selection" | "grouping" | "search" | "theme" | "compare" | "table" | "flame" | "segments" | "whatif" | "grown" | "picked" | "steps";
+const ALL_CHANGES: Change[] = ["device", "view", "range", "cursor", "selection", "grouping", "search", "compare", "table", "flame", "segments", "whatif", "picked", "steps"];
 
 /** One side of a comparison. */
 export interface Side {
@@ -37,6 +37,9 @@ export interface Side {
   /** If it is a range, what was allocated from this moment to that position; otherwise what is live there. */
   from?: number;
 }
+
+/** Letters of a search: an address and a question hold no more than some thousands. */
+export const MOST_SEARCHED = 500;
 
 /** Everything that views change and the address keeps. */
 export interface Shown {
@@ -70,6 +73,8 @@ export interface Shown {
   /** What the segments view shows besides: segments over time, and other settings. */
   hasSegmentHistory: boolean;
   hasSettings: boolean;
+  /** Rows of the table of steps that show what is in them, by their first step. */
+  openSteps: number[];
 }
 
 // Changes of these kinds that follow each other this quickly are one step in the browser's history.
@@ -111,6 +116,7 @@ export class State implements Shown {
   isDifferenceFlame = false;
   hasSegmentHistory = false;
   hasSettings = false;
+  openSteps: number[] = [];
 
   private readonly listeners: ((change: Change) => void)[] = [];
 
@@ -252,6 +258,7 @@ export class State implements Shown {
     this.highlighted = null;
     this.focus = null;
     this.picked = null;
+    this.openSteps = [];
     this.flameOf = "live";
     if (this.colour !== "age" && this.colour !== "stream" && !this.current.group_bys.includes(this.colour)) this.colour = this.current.group_bys[0]!;
     if (!this.current.flame_bys.includes(this.flameBy)) this.flameBy = "stack";

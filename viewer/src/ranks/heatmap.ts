@@ -11,6 +11,8 @@ import { DIFFERENCE_DARK, DIFFERENCE_LIGHT, ramp, SHARE_DARK, SHARE_LIGHT, STEPS
 
 const AXIS = 22;
 const TALLEST_ROW = 22;
+/** On a tall screen rows may be taller. */
+const ROWS_OF_TALL_SCREEN = 40;
 const LOWEST_ROW = 7;
 const LABEL_HEIGHT = 11;
 const METRIC_WORDS: Record<Shown, string> = {
@@ -64,7 +66,8 @@ export class HeatMap {
 
   private get rowHeight(): number {
     const room = this.element.clientHeight - AXIS - 4;
-    return Math.max(LOWEST_ROW, Math.min(TALLEST_ROW, Math.floor(room / Math.max(1, this.rows.length))));
+    const tallest = Math.max(TALLEST_ROW, Math.floor(room / ROWS_OF_TALL_SCREEN));
+    return Math.max(LOWEST_ROW, Math.min(tallest, Math.floor(room / Math.max(1, this.rows.length))));
   }
 
   private rowAt(y: number): number {

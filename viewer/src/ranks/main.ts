@@ -4,6 +4,8 @@ import { el, replace, segmented, select } from "../ui/dom";
 import { savedTheme, saveTheme } from "../ui/theme";
 import { visible } from "../ui/format";
 import { installTooltip, hideTooltip } from "../ui/tooltip";
+import { pictureButtons } from "../page/picture";
+import { FIGURES, type Kept, type Order, readKept, writeKept } from "./address";
 import { HeatMap, marksOf } from "./heatmap";
 import { makeLegend } from "./legend";
 import { Matrix, type Shown } from "./matrix";
@@ -12,62 +14,48 @@ import { makePanel, makeVerdict } from "./panel";
 import { type Opened, openReport } from "./report";
 import { firstUnfolded, makeRows, type Row, visibleRows } from "./rows";
 
-const METRIC_NAMES: [Shown, string][] = [
-  ["peak", "Peak"],
-  ["floor", "Floor"],
-  ["reserved", "Reserved"],
-  ["outside", "Outside the pool"],
-  ["imbalance", "Imbalance"],
-];
-type Order = "mesh" | "largest";
-
-/** What Back and a reload restore. */
-interface Kept {
-  job: number;
-  shown: Shown;
-  order: Order;
-  unfolded: string[] | null;
-  scroll: number;
-}
-
-function readKept(jobs: number): Kept {
-  const kept = (history.state ?? {}) as Partial<Kept>;
-  const job = kept.job ?? 0;
-  return {
-    job: job < jobs ? job : 0,
-    shown: METRIC_NAMES.find(([name]) => name === kept.shown)?.[0] ?? "peak",
-    order: kept.order === "largest" ? "largest" : "mesh",
-    unfolded: kept.unfolded ?? null,
-    scroll: kept.scroll ?? 0,
-  };
-}
+const FIGURE_NAMES: Record<Shown, string> = { peak: "Peak", floor: "Floor", reserved: "Reserved", outside: "Outside the pool", imbalance: "Imbalance" };
 
 class RanksPage {
-  private readonly kept: Kept;
+  private kept: Kept;
+  private written = location.hash;
+  private jobs: HTMLSelectElement | null = null;
   private readonly body = el("div", { class: "ranks-body" });
 
   constructor(private readonly opened: Opened, root: HTMLElement) {
-    this.kept = readKept(opened.report.jobs.length);
+    this.kept = readKept(location.hash, opened.report.jobs.length);
     replace(root, this.header(), this.body);
     this.showJob();
+    const readAgain = () => {
+      if (location.hash === this.written) return;
+      this.written = location.hash;
+      this.kept = readKept(location.hash, opened.report.jobs.length);
+      if (this.jobs !== null) this.jobs.value = String(this.kept.job);
+      this.showJob();
+    };
+    window.addEventListener("popstate", readAgain);
+    window.addEventListener("hashchange", readAgain);
   }
 
   private header(): HTMLElement {
     const { jobs } = this.opened.report;
     const choices = jobs.map((job, index) => ({ value: String(index), label: job.title }));
     const made = new Date(this.opened.report.made_unix_ns / 1e6);
+    if (jobs.length > 1) {
+      this.jobs = select("Job", choices, String(this.kept.job), (value) => {
+        Object.assign(this.kept, { job: Number(value), unfolded: null });
+        this.keep();
+        this.showJob();
+      });
+    }
     return el(
       "header",
       {},
       el("strong", { class: "name" }, "gpumemprof ranks"),
-      jobs.length < 2
-        ? null
-        : select("Job", choices, String(this.kept.job), (value) => {
-            Object.assign(this.kept, { job: Number(value), unfolded: null, scroll: 0 });
-            this.showJob();
-          }),
+      this.jobs,
       el("span", { class: "spacer" }),
       el("span", { class: "muted" }, `as of ${made.toLocaleString()}`),
+      pictureButtons(() => this.body, () => "gpumemprof-ranks"),
       el("button", { type: "button", title: "Switch between light and dark", "aria-label": "Switch between light and dark", onclick: () => this.switchTheme() }, "◐"),
     );
   }
@@ -77,8 +65,10 @@ class RanksPage {
     this.showJob();
   }
 
+  /** Every change is a step of the browser's history. */
   private keep(): void {
-    history.replaceState({ ...this.kept }, "");
+    this.written = writeKept(this.kept);
+    if (this.written !== location.hash) history.pushState(null, "", this.written);
   }
 
   private showJob(): void {
@@ -113,15 +103,12 @@ class RanksPage {
     const left = el("main", { class: "ranks-main" }, bar, legend, map.element);
     replace(this.body, makeVerdict(job, this.opened.report.notes), el("div", { class: "ranks-columns" }, left, makePanel(job, open)));
     draw();
-    map.element.scrollTop = kept.scroll;
-    map.element.addEventListener("scroll", () => {
-      kept.scroll = map.element.scrollTop;
-      this.keep();
-    });
+    map.element.scrollTop = (history.state as { scroll?: number } | null)?.scroll ?? 0;
+    map.element.addEventListener("scroll", () => history.replaceState({ scroll: map.element.scrollTop }, ""));
   }
 
   private metrics(matrix: Matrix, draw: () => void): HTMLElement {
-    const choices = METRIC_NAMES.filter(([name]) => matrix.has(name)).map(([value, label]) => ({ value, label }));
+    const choices = FIGURES.filter((name) => matrix.has(name)).map((value) => ({ value, label: FIGURE_NAMES[value] }));
     return segmented("Figure", choices, this.kept.shown, (shown) => {
       this.kept.shown = shown;
       this.keep();

@@ -88,6 +88,13 @@ export class SegmentsView {
       this.drawBar();
       this.drawPins();
       this.draw();
+    }, (error: Error) => {
+      if (question !== this.question) return;
+      // What is drawn is of another moment.
+      [this.question, this.map] = ["", null];
+      this.pins.hidden = true;
+      this.surface.begin(1);
+      replace(this.bar, el("p", { class: "empty", "data-testid": "map-unknown" }, error.message));
     });
   }
 

@@ -27,7 +27,7 @@ export function growthSection({ growth, leaks, series }: StepsAnswer): HTMLEleme
       el(
         "table",
         { "data-testid": "growing-lines" },
-        el("thead", {}, el("tr", {}, ...["a step", "line", "over the steps", "held by", "what to change"].map((name, at) => el("th", { scope: "col", class: at === 0 ? "number" : "" }, name)))),
+        el("thead", {}, el("tr", {}, ...["a step", "line", "over the steps", "held by", "what to change"].map((name, at) => el("th", { scope: "col", class: at === 0 ? "number" : at === 2 ? "spark" : "" }, name)))),
         el("tbody", {}, ...sites.slice(0, MOST_LINES).map((site, at) => siteRow(site, series?.bytes[at] ?? null))),
       ),
     );
@@ -65,7 +65,7 @@ function siteRow(site: LeakSite, bytes: number[] | null): HTMLElement {
     { "data-bytes": site.bytes_per_step },
     el("td", { class: "number" }, site.bytes_per_step > 0 ? format.bytes(site.bytes_per_step) : "until collected"),
     el("td", { title: site.file === null ? "" : `${site.file}:${site.line}` }, el("b", {}, `${site.is_backward ? "backward of " : ""}${place}`), el("br"), `${format.bytes(site.bytes)} in ${format.counted(site.blocks, "block")} since step ${format.count(site.first_step)}: ${site.source.replaceAll("_", " ")}`),
-    el("td", {}, bytes === null ? el("span", { class: "muted" }, "not known") : sparkline(bytes)),
+    el("td", { class: "spark" }, bytes === null ? el("span", { class: "muted" }, "not known") : sparkline(bytes)),
     el("td", {}, site.held_by ?? el("span", { class: "muted" }, "not recorded")),
     el("td", {}, site.advice, ...(site.doubt === null ? [] : [el("br"), el("span", { class: "muted" }, site.doubt)])),
   );

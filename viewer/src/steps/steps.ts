@@ -13,11 +13,18 @@ const FIRST_AFTER_WARM_UP = 3;
 export class StepsView {
   readonly element = el("section", { class: "view steps", "aria-label": "Steps" });
   private asked = "";
+  /** Shows or hides what is in a row, by its first step. */
+  private readonly folds = new Map<number, (isOpen: boolean) => void>();
 
   constructor(private readonly state: State) {
     state.listen((change) => {
       if (state.view === "steps" && (change === "device" || change === "grown")) this.show();
+      if (change === "steps") this.fold();
     });
+  }
+
+  private fold(): void {
+    for (const [step, show] of this.folds) show(this.state.openSteps.includes(step));
   }
 
   show(): void {
@@ -35,6 +42,7 @@ export class StepsView {
     const runs = folded(answer.steps);
     const hasSteps = answer.steps.some(({ step }) => step > 0);
     const body = el("tbody");
+    this.folds.clear();
     let before: StepRow | null = null;
     for (const run of runs) {
       body.append(...this.rowsOf(run, before, answer.growth));
@@ -54,9 +62,10 @@ export class StepsView {
         answer.left_out > 0 ? el("p", { class: "muted", "data-testid": "steps-left-out" }, `${format.counted(answer.left_out, "more step")} between the first and the last are not listed, as in gpumemprof report --json.`) : null,
       ),
     );
+    this.fold();
   }
 
-  /** A row for steps that look the same; below it, hidden, their phases and each of them. */
+  /** A row for steps that look the same; below it, if it is open, their phases and each of them. */
   private rowsOf(run: StepRun, before: StepRow | null, growth: StepGrowth | null): HTMLElement[] {
     const { first, last, steps } = run;
     const name = first.step === 0 ? "before step 1" : first === last ? `step ${format.count(first.step)}` : `steps ${format.count(first.step)} to ${format.count(last.step)}`;
@@ -66,20 +75,23 @@ export class StepsView {
       ...(steps.length > 1 ? steps.map((step) => this.row(`step ${format.count(step.step)}`, step, step, timeOf(step), "", "single")) : []),
       ...first.phases.map((phase) => this.phaseRow(phase)),
     ];
-    for (const row of details) row.hidden = true;
     const head = this.row(name, first, last, mean, growthOf(first, before, growth), steps.length > 1 ? "folded" : "");
     head.dataset["count"] = String(steps.length);
     if (details.length > 0) {
-      const toggle = el("button", { type: "button", class: "toggle", "aria-expanded": "false", "aria-label": `Phases of ${name}`, onclick: () => open() }, "▸");
-      const open = () => {
-        const isOpen = toggle.getAttribute("aria-expanded") === "true";
-        toggle.setAttribute("aria-expanded", String(!isOpen));
-        toggle.textContent = isOpen ? "▸" : "▾";
-        for (const row of details) row.hidden = isOpen;
-      };
+      const toggle = el("button", { type: "button", class: "toggle", "aria-label": `Phases of ${name}`, onclick: () => this.turn(first.step) });
+      this.folds.set(first.step, (isOpen) => {
+        toggle.setAttribute("aria-expanded", String(isOpen));
+        toggle.textContent = isOpen ? "▾" : "▸";
+        for (const row of details) row.hidden = !isOpen;
+      });
       head.firstElementChild!.prepend(toggle);
     }
     return [head, ...details];
+  }
+
+  private turn(step: number): void {
+    const { openSteps } = this.state;
+    this.state.set({ openSteps: openSteps.includes(step) ? openSteps.filter((other) => other !== step) : [...openSteps, step] }, "steps");
   }
 
   private row(name: string, first: StepRow, last: StepRow, time: number | null, growth: string, kind: string): HTMLElement {

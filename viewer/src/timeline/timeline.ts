@@ -83,18 +83,20 @@ export class Timeline {
       },
       () => isWanted() && delete this.surface.canvas.parentElement!.dataset["busy"],
     );
-    void source.ask("overlays", deviceName).then((overlays) => {
-      if (deviceKey !== this.state.deviceKey) return;
-      this.overlays = overlays;
-      this.plot.laneCount = this.isSmall ? 0 : overlays.lanes;
-      this.schedule();
-    });
+    void source.ask("overlays", deviceName).then(
+      (overlays) => {
+        if (deviceKey !== this.state.deviceKey) return;
+        this.overlays = overlays;
+        this.plot.laneCount = this.isSmall ? 0 : overlays.lanes;
+        this.schedule();
+      },
+      () => undefined,
+    );
     void this.loadMoment();
   }
 
   private async loadMoment(): Promise<void> {
-    const moment = await this.state.source.ask("moment", { ...this.state.deviceName, position: this.state.cursor });
-    this.moment = moment;
+    this.moment = await this.state.source.ask("moment", { ...this.state.deviceName, position: this.state.cursor }).catch(() => null);
     this.schedule();
   }
 

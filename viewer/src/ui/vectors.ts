@@ -134,7 +134,8 @@ export class VectorContext implements Pen {
     this.write(text, x, y, `fill="none" ${this.outline()}`);
   }
   drawImage(canvas: HTMLCanvasElement, x: number, y: number, width = canvas.width, height = canvas.height): void {
-    this.add("image", `${this.box(x, y, width, height)} preserveAspectRatio="none" href="${canvas.toDataURL()}"`);
+    const sharp = this.imageSmoothingEnabled ? "" : ' style="image-rendering:pixelated"';
+    this.add("image", `${this.box(x, y, width, height)} preserveAspectRatio="none"${sharp} href="${canvas.toDataURL()}"`);
   }
 
   /** A fill of diagonal stripes, for fillStyle. */

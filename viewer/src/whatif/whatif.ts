@@ -1,9 +1,10 @@
 // What if: the advisor's remedies as switches, and the run as it is predicted with them over the recorded one. Figures
 // are those of gpumemprof advise.
 
-import type { AdviceAnswer, AdviceData, AdvisedRemedy, Band, FitPlan, RemedyCode, TogetherAnswer } from "../data/answers";
+import type { AdviceAnswer, AdviceData, AdvisedExcerpt, AdvisedRemedy, Band, FitPlan, RemedyCode, TogetherAnswer, Working } from "../data/answers";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
+import { partText, workingText } from "../ui/waiting";
 import type { State } from "../page/state";
 import { Timeline } from "../timeline/timeline";
 import { PredictedLayer } from "./predicted";
@@ -21,6 +22,9 @@ export class WhatIfView {
   private readonly timeline: Timeline;
   private readonly layer = new PredictedLayer();
   private asked = "";
+  private waiting = new AbortController();
+  /** The device whose predicted part was zoomed to. */
+  private zoomed = "";
 
   constructor(private readonly state: State, parent: HTMLElement) {
     parent.append(this.element);
@@ -29,11 +33,19 @@ export class WhatIfView {
     this.timeline.layers.push(this.layer);
     state.listen((change) => {
       if (state.view === "whatif" && ["device", "grown", "whatif"].includes(change)) this.show();
+      // Nobody looks at what would be predicted.
+      if (state.view !== "whatif" && change === "view") this.giveUp();
     });
   }
 
   show(): void {
     void this.load();
+  }
+
+  private giveUp(): void {
+    this.asked = "";
+    this.waiting.abort();
+    delete this.result.dataset["busy"];
   }
 
   private async load(): Promise<void> {
@@ -44,19 +56,53 @@ export class WhatIfView {
     this.drawCards();
     this.result.dataset["busy"] = "Trying remedies…";
     const failed = (error: Error) => ({ refusal: error.message, advice: null, families: {} });
-    const [alone, fitting, together] = await Promise.all([
-      state.source.ask("advice", deviceName).catch(failed),
-      fitBytes === null ? null : state.source.ask("advice", { ...deviceName, fit: fitBytes }).catch(failed),
-      remedies.length === 0 ? null : state.source.ask("together", { ...deviceName, remedies: remedies.join("+") }).catch(notComputed),
+    const before = this.waiting;
+    const waiting = (this.waiting = new AbortController());
+    const wait = { signal: waiting.signal, onProgress: (working: Working) => asked === this.asked && (this.result.dataset["busy"] = workingText(working)) };
+    const answers = Promise.all([
+      state.source.ask("advice", deviceName, wait).catch(failed),
+      fitBytes === null ? null : state.source.ask("advice", { ...deviceName, fit: fitBytes }, wait).catch(failed),
+      remedies.length === 0 ? null : state.source.ask("together", { ...deviceName, remedies: remedies.join("+") }, wait).catch((error: Error) => error),
     ]);
+    // Not before the new questions: what both ask goes on.
+    before.abort();
+    const [alone, fitting, answered] = await answers;
     if (asked !== this.asked) return;
-    delete this.result.dataset["busy"];
+    const together = answered instanceof Error ? notComputed(answered, state, alone.families) : answered;
     this.layer.set(together);
     this.layer.fitBytes = fitBytes;
+    await this.findPart(alone);
+    if (asked !== this.asked) return;
+    delete this.result.dataset["busy"];
     this.canvas.dataset["points"] = String(this.layer.points);
     this.timeline.schedule();
     this.drawResult(alone, fitting, together);
     this.drawList(alone);
+  }
+
+  /** Of a run too long for memory, remedies are tried on a part of it: where that is. */
+  private async findPart({ advice }: AdviceAnswer): Promise<void> {
+    const { state } = this;
+    const part = excerptOf(advice);
+    if (part === null) return void (this.layer.part = null);
+    const [from, to] = [part.from_event, part.to_event];
+    const timeOf = async (position: number) => (await state.source.ask("moment", { ...state.deviceName, position: state.source.nearestMoment(state.file, state.device, position) }).catch(() => null))?.time_ns ?? null;
+    const [fromNs, toNs] = state.hasTime ? await Promise.all([timeOf(from), timeOf(to)]) : [null, null];
+    this.layer.part = { from, to, fromNs, toNs };
+    this.canvas.dataset["part"] = `${from}-${to}`;
+    // It would be a hair's breadth of the whole run.
+    if (this.zoomed !== state.deviceKey && state.from === 0 && state.to === 1) this.zoomToPart();
+    this.zoomed = state.deviceKey;
+  }
+
+  private zoomToPart(): void {
+    const { state, layer } = this;
+    if (layer.part === null) return;
+    const { from, to, fromNs, toNs } = layer.part;
+    const share = (position: number, ns: number | null) => (state.axis === "event" ? (position + 0.5) / state.positions : (ns ?? 0) / (state.current.duration_ns! + 1));
+    const [left, right] = [share(from, fromNs), share(to, toNs)];
+    const room = 0.15 * (right - left);
+    state.setRange(left - room, right + room);
   }
 
   private drawCards(): void {
@@ -79,6 +125,8 @@ export class WhatIfView {
     const { advice } = alone;
     if (advice === null) return replace(this.result, el("p", { class: "empty", "data-testid": "no-advice" }, `Remedies cannot be tried: ${alone.refusal}`));
     const parts: Node[] = [el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice))];
+    const part = excerptOf(advice);
+    if (part !== null) parts.push(el("p", { class: "note", "data-testid": "whatif-part", "data-from": part.from_event, "data-to": part.to_event }, `This run is long: remedies are tried on ${partText(part, part.events_of_run)}, around its peak, with all memory that is older. The rest of it is drawn paler. `, el("button", { type: "button", onclick: () => this.zoomToPart() }, "Zoom to them")));
     if (advice.partial !== null) parts.push(el("p", { class: "warning" }, advice.partial));
     const plan = fitting?.advice?.fit ?? null;
     if (plan !== null) parts.push(this.planCard(plan, advice));
@@ -180,9 +228,21 @@ export function toggled(remedies: string[], name: string, families: Record<strin
   return [...remedies.filter((other) => family === undefined || families[other] !== family), name];
 }
 
+function excerptOf(advice: AdviceData | null): AdvisedExcerpt | null {
+  return advice?.completeness.excerpt?.[0] ?? null;
+}
+
 /** A standalone page holds what was computed when it was written. */
-function notComputed(): TogetherAnswer {
-  return { refusal: "These were not tried together when this page was written: open the recording with gpumemprof view, or run gpumemprof advise --together.", remedy: null, events_per_point: 1, most_bytes: [], time_ns: [] };
+function notComputed(error: Error, state: State, families: Record<string, string>): TogetherAnswer {
+  const { path } = state.meta.files[state.file]!;
+  const excluded = state.remedies.find((name, at) => state.remedies.some((other, before) => before < at && families[name] !== undefined && families[other] === families[name]));
+  const refusal =
+    state.source.embedded === null
+      ? error.message
+      : excluded !== undefined
+        ? `${excluded} cannot be combined with another of these: use only one of them.`
+        : `These were not tried together when this page was written: it holds every remedy, every two of them, and what fits into 24, 40, 80 and 141 GiB. For others, open the recording with gpumemprof view, or run: gpumemprof advise ${path} --together ${state.remedies.join("+")}`;
+  return { refusal, remedy: null, first_event: 0, events_per_point: 1, most_bytes: [], time_ns: [] };
 }
 
 function baselineText({ baseline, completed }: AdviceData): string {

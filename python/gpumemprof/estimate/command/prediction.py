@@ -205,7 +205,7 @@ def _simulate(
 
 
 def _event_line(recording: Recording, device: str, event: int) -> str:
-    handle = recording._handle
+    handle = recording._with_events()
     stack = handle.event_stack(handle.device_names.index(device), event)
     frames = [] if stack is None else handle.stack(stack)
     return _user_line([{"file": file, "line": line} for _, file, line in frames])

@@ -118,9 +118,31 @@ def _written(flags: list[SweptFlag], values: Combination) -> str:
 
 
 def _largest(points: list[SweepPoint]) -> SweepPoint | None:
-    """What fits and takes the most memory."""
+    """What fits and takes the most memory; of equals, that with the largest values."""
     fitting = [point for point in points if _fits(point)]
-    return max(fitting, key=_peak) if fitting else None
+    return max(fitting, key=lambda point: (_peak(point), _numbers(point.values)), default=None)
+
+
+def _numbers(values: Combination) -> list[float]:
+    return [_number(value) for value in values]
+
+
+def _number(value: str) -> float:
+    """Zero for what is no number."""
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def _is_ignored(points: list[SweepPoint]) -> bool:
+    """No value changes anything."""
+    found = {
+        (point.run.prediction.allocated_bytes, point.run.prediction.reserved_bytes)
+        for point in points
+        if point.run is not None
+    }
+    return len(points) > 1 and len(found) == 1
 
 
 def _fits(point: SweepPoint) -> bool:
@@ -147,6 +169,9 @@ def as_text(name: str, room: Room, flags: list[SweptFlag], points: list[SweepPoi
     problems = [point for point in points if point.problem is not None]
     lines = [*paragraph(first), "", *table(rows, is_text), ""]
     lines += paragraph(f"A full bar is {size(free)}, what {room.title} has free after the context.")
+    if _is_ignored(points):
+        names = " and ".join(swept.flag for swept in flags)
+        lines += paragraph(f"All of them need the same: does {name} use {names}?")
     for point in problems[:3]:
         lines += paragraph(f"{_written(flags, point.values)}: {point.problem}")
     return "\n".join(lines)

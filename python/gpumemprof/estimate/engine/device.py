@@ -16,6 +16,7 @@ from gpumemprof.estimate.engine.assumptions import Assumptions, Kind
 from gpumemprof.estimate.engine.certainty import Certainty
 from gpumemprof.estimate.engine.doubt import Doubt
 from gpumemprof.estimate.engine.failures import no_such_card
+from gpumemprof.estimate.engine.garbage.pace import CollectionsPace
 
 __all__ = ["Device", "Memory", "torch_release"]
 
@@ -104,6 +105,7 @@ class Device:
         # By storage: its address, and how many had been born before it.
         self._live: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         self.births_so_far = 0
+        self.pace = CollectionsPace()
         self._persistent: dict[object, int] = {}
         self._adds_in_place = False
         self.first_out_of_memory = ""
@@ -314,12 +316,14 @@ class Device:
     def _watch(self, storage: torch.UntypedStorage, address: int) -> None:
         key = storage._cdata
 
-        def died(_: Any, key: int = key, address: int = address) -> None:
+        number = self.births_so_far = self.births_so_far + 1
+
+        def died(_: Any, key: int = key, address: int = address, number: int = number) -> None:
             self._live.pop(key, None)
             self.free(address)
+            self.pace.on_death(number)
 
-        self.births_so_far += 1
-        self._live[key] = (weakref.ref(storage, died), address, self.births_so_far)
+        self._live[key] = (weakref.ref(storage, died), address, number)
 
     @property
     def live_storages(self) -> int:

@@ -97,7 +97,16 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             self._arrive()
         if self.ending is not None and self._may_end(func):
             raise self.ending
-        kwargs = kwargs or {}
+        device, pace = self.device, self.device.pace
+        objects, births = pace.count_objects(), device.births_so_far
+        added, collections = pace.added, pace.collections
+        outputs = self._run(func, types, args, kwargs or {})
+        if device.births_so_far != births:
+            born = range(births + 1, device.births_so_far + 1)
+            pace.after(born, objects, added, collections, outputs)
+        return outputs
+
+    def _run(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         op = self._operations.get(func) or self._learn(func)
         op.calls += 1
         if kwargs.get("pin_memory"):
@@ -235,7 +244,7 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         if collective is not None:
             return self._within_mode(collective)
         if _is_made_of_others(func):
-            return self._within_mode(lambda op, args, kwargs: func.decompose(*args, **kwargs))
+            return self._within_mode(_run_parts)
         return None
 
     def _resize(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -329,6 +338,13 @@ def _is_made_of_others(func: Any) -> bool:
         and not has_kernel(name, "CPU")
         and not has_kernel(name, "Meta")
     )
+
+
+def _run_parts(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As torch's C++ code does, where its Python code, made for compilers, takes other steps."""
+    if "upsample" in op.name:
+        return op.func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+    return op.func.decompose(*args, **kwargs)
 
 
 def _is_about_missing_kernel(error: Exception) -> bool:

@@ -54,8 +54,8 @@ class _Draft:
 
 def start(fake: FakeTensor) -> None:
     with without_fake_mode():
-        data = torch.zeros(fake.shape, dtype=fake.dtype)
-        written = torch.zeros(fake.shape, dtype=torch.bool)
+        data = torch.zeros(fake.shape, dtype=fake.dtype, device="cpu")
+        written = torch.zeros(fake.shape, dtype=torch.bool, device="cpu")
         _Draft(written).add(fake, data, written)
 
 

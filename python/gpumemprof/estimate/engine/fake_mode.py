@@ -53,14 +53,24 @@ class FakeMode(FakeTensorMode):  # type: ignore[misc]
 
 
 class outside_modes:  # noqa: N801
-    """Within, operations compute for real, whatever modes are active."""
+    """Within, operations compute for real, whatever modes are active.
 
-    def __init__(self) -> None:
+    A default device is such a mode: tensors made for the estimate's own use are on the CPU, not on
+    a card that does not exist. What belongs to the program `keeps_functions`: its default device
+    and its other modes of functions stay as they are.
+    """
+
+    __slots__ = ("_disabled", "_functions")
+
+    def __init__(self, keeps_functions: bool = False) -> None:
         self._disabled: Any = None
+        self._functions: Any = None if keeps_functions else torch._C.DisableTorchFunction()
 
     def __enter__(self) -> None:
         self._disabled = _disable_current_modes()
         self._disabled.__enter__()
+        if self._functions is not None:
+            self._functions.__enter__()
 
     def __exit__(
         self,
@@ -68,11 +78,16 @@ class outside_modes:  # noqa: N801
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._functions is not None:
+            self._functions.__exit__(kind, value, trace)
         self._disabled.__exit__(kind, value, trace)
 
 
 class without_fake_mode:  # noqa: N801
-    """The same inside a dispatch mode, which is itself inactive then, at a tenth of the cost."""
+    """The same inside a dispatch mode, which is itself inactive then, at a tenth of the cost.
+
+    A default device may be active still: what makes a tensor here names the CPU.
+    """
 
     __slots__ = ("_mode",)
 

@@ -43,41 +43,27 @@ class RandomDraws:
         if not is_normal and op.name not in _UNIFORM:
             return
         dtype = tensor.dtype
-        if generator is not None or tensor.fake_device.type != "cpu":
+        if tensor.fake_device.type != "cpu":
             return
         count = int(tensor.numel())
         if is_normal and count < _GROUP:
             self.draw()
             with outside_modes():
-                torch.empty(count, dtype=dtype).normal_()
+                torch.empty(count, dtype=dtype).normal_(generator=generator)
             return
         if is_normal and count % _GROUP:
             count += _GROUP  # The last group is drawn again.
-        self.pending += 2 * count if dtype == torch.float64 else count
+        numbers = 2 * count if dtype == torch.float64 else count
+        if generator is None:
+            self.pending += numbers
+        else:  # The program's own: nobody says when it is asked next.
+            _advance(generator, numbers)
 
     def draw(self) -> None:
         """Draw what is missing."""
         count, self.pending = self.pending, 0
-        if not 0 < count <= _MOST:
-            return
-        try:
-            import numpy as np
-        except ImportError:
-            return
-        with outside_modes():
-            state = torch.get_rng_state()
-            words = state.numpy().view(np.uint64)
-            left = int(words[_LEFT]) & _LOW_HALF
-            twister: Any = np.random.MT19937()
-            key = words[_FIRST : _FIRST + _WORDS].astype(np.uint32)
-            place = _WORDS if left == 1 else int(words[_NEXT])
-            twister.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": place}}
-            twister.random_raw(count, output=False)
-            found = twister.state["state"]
-            words[_FIRST : _FIRST + _WORDS] = found["key"]
-            words[_NEXT] = found["pos"]
-            words[_LEFT] = int(words[_LEFT]) - left + _WORDS + 1 - found["pos"]
-            torch.set_rng_state(state)
+        if count:
+            _advance(torch.default_generator, count)
 
     @contextmanager
     def of_device(self) -> Iterator[None]:
@@ -90,6 +76,30 @@ class RandomDraws:
         finally:
             self._device_state = torch.get_rng_state()
             torch.set_rng_state(kept)
+
+
+def _advance(generator: torch.Generator, count: int) -> None:
+    """Throw away the next numbers of a generator of the CPU."""
+    if not 0 < count <= _MOST:
+        return
+    try:
+        import numpy as np
+    except ImportError:
+        return
+    with outside_modes():
+        state = generator.get_state()
+        words = state.numpy().view(np.uint64)
+        left = int(words[_LEFT]) & _LOW_HALF
+        twister: Any = np.random.MT19937()
+        key = words[_FIRST : _FIRST + _WORDS].astype(np.uint32)
+        place = _WORDS if left == 1 else int(words[_NEXT])
+        twister.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": place}}
+        twister.random_raw(count, output=False)
+        found = twister.state["state"]
+        words[_FIRST : _FIRST + _WORDS] = found["key"]
+        words[_NEXT] = found["pos"]
+        words[_LEFT] = int(words[_LEFT]) - left + _WORDS + 1 - found["pos"]
+        generator.set_state(state)
 
 
 @contextmanager

@@ -100,6 +100,7 @@ class Session:
         self.mode.reset_counts()
         os.register_at_fork(after_in_child=self.device.close)
         self._uncaught.install(self._patcher)
+        self.device.pace.begin()
         self._entered = self.modes()
         self._entered.__enter__()
 
@@ -108,6 +109,7 @@ class Session:
         if self._entered is not None:
             self._entered.__exit__()
             self._entered = None
+        self.device.pace.end()
         facts = self.facts()
         self.device.close()
         self._patcher.undo()

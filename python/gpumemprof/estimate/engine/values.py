@@ -206,7 +206,7 @@ class Values:
             for each in written:
                 if "_known_value" not in each.__dict__ and _is_small_anywhere(each):
                     with without_fake_mode():
-                        each._known_value = torch.empty(each.shape, dtype=each.dtype)
+                        each._known_value = torch.empty(each.shape, dtype=each.dtype, device="cpu")
         is_done = all(map(_is_small, written)) and self._compute(op, args, kwargs, targets)
         if is_done:
             return
@@ -344,7 +344,7 @@ _USES_SHAPE_ALONE = frozenset(
 def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
     """A real tensor of the same shape and type, of one element."""
     with without_fake_mode():
-        return torch.empty((), dtype=tensor.dtype).expand(tensor.shape)
+        return torch.empty((), dtype=tensor.dtype, device="cpu").expand(tensor.shape)
 
 
 def _overwrites(op: Operation) -> bool:

@@ -84,7 +84,7 @@ def _has_fake(args: Iterable[Any]) -> bool:
 def _for_real(modes: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with outside_modes(), _RealUnlessCuda(modes):
+        with outside_modes(keeps_functions=True), _RealUnlessCuda(modes):
             return function(*args, **kwargs)
 
     return run
@@ -103,5 +103,5 @@ def _fetch(real: Callable[..., Any], this_process: int) -> Callable[..., Any]:
 
 def _as_real(value: Any) -> Any:
     if isinstance(value, FakeTensor):
-        return torch.zeros(value.shape, dtype=value.dtype)
+        return torch.zeros(value.shape, dtype=value.dtype, device="cpu")
     return value

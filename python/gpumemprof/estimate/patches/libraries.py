@@ -74,7 +74,7 @@ def _sharded_shapes(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     real = kind._propagate_tensor_meta_non_cached
 
     def propagate(*args: Any, **kwargs: Any) -> Any:
-        with outside_modes():
+        with outside_modes(keeps_functions=True):
             return real(*args, **kwargs)
 
     patcher.set(kind, "_propagate_tensor_meta_non_cached", propagate)

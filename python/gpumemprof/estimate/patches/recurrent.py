@@ -58,7 +58,7 @@ def _pad_packed_sequence(
         start = step
     return (
         output.transpose(0, 1) if batch_first else output,
-        torch.tensor(lengths[::-1], dtype=torch.int64),
+        torch.tensor(lengths[::-1], dtype=torch.int64, device="cpu"),
     )
 
 

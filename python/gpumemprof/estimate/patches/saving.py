@@ -85,7 +85,7 @@ class Saver:
             locations[storage._cdata] = location
             return storage
 
-        with outside_modes():
+        with outside_modes(keeps_functions=True):
             loaded = self.real_load(f, remember, *args, **kwargs)
         with self._modes():
             return _moved(loaded, locations, map_location)

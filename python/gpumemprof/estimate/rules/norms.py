@@ -84,6 +84,42 @@ def batch_norm_backward(device: Device, call: Call, outputs: Any) -> None:
         device.free(address)
 
 
+# Of cuDNN's kernels for half precision with channels last: a block sums 64 channels of some pixels.
+BLOCK_CHANNELS = 64
+FORWARD_PIXELS, BACKWARD_PIXELS = 160, 96
+
+
+def cudnn_norm_bytes(tensor: torch.Tensor, is_forward: bool) -> int:
+    """The workspace of a batch normalization in training; fitted to sizes on an H200.
+
+    Blocks meet in two sums for each of their channels, forward with a count, and one counter for
+    each group of channels. Other types and layouts take no workspace.
+    """
+    channels = tensor.size(1)
+    if tensor.dtype != torch.float16 or tensor.dim() != 4 or channels % 4:
+        return 0
+    if not is_channels_last(tensor):
+        return 0
+    pixels = tensor.numel() // channels
+    groups = divide_up(channels, BLOCK_CHANNELS)
+    sums = 2 * BLOCK_CHANNELS * 4
+    if is_forward:
+        return groups * (divide_up(pixels, FORWARD_PIXELS) * (sums + 4) + 4) + 1072
+    return groups * (divide_up(pixels, BACKWARD_PIXELS) * sums + 4) + 1056
+
+
+@rule("cudnn_batch_norm", certainty="fitted")
+def cudnn_batch_norm(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(outputs[0]) and call.args[5]:
+        device.temporary(cudnn_norm_bytes(call.args[0], True), f"{call.name}: cuDNN workspace")
+
+
+@rule("cudnn_batch_norm_backward", certainty="fitted")
+def cudnn_batch_norm_backward(device: Device, call: Call, outputs: Any) -> None:
+    if is_on_card(outputs[0]):
+        device.temporary(cudnn_norm_bytes(call.args[0], False), f"{call.name}: cuDNN workspace")
+
+
 @rule("native_layer_norm_backward", certainty="exact", hook="births")
 def layer_norm_backward(device: Device, call: Call, outputs: Any) -> None:
     """Many short rows: the gradients of weight and bias are summed in two stages."""

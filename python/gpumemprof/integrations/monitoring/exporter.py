@@ -13,10 +13,9 @@ import sys
 from typing import NoReturn
 
 from gpumemprof.errors import EnvironmentProblem, UsageError
+from gpumemprof.integrations.monitoring.figures import watcher_of
 from gpumemprof.integrations.monitoring.prometheus import check_installed, look_until, serve
 from gpumemprof.live.system_processes import is_running
-from gpumemprof.live.targets import ProcessTarget
-from gpumemprof.live.watcher import Watcher
 
 __all__ = ["parse_address", "start"]
 
@@ -95,7 +94,7 @@ def _be_the_exporter(host: str, port: int, program: int, writer: int) -> NoRetur
 
 
 def _serve(host: str, port: int, program: int, writer: int) -> None:
-    collector, bound = serve(Watcher([ProcessTarget(program)]), host, port)
+    collector, bound = serve(watcher_of(program), host, port)
     shown = f"[{host}]" if ":" in host else host
     os.write(writer, f"http://{shown}:{bound}/metrics".encode())
     os.close(writer)

@@ -11,9 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpumemprof.live.figures import Row, rows
+from gpumemprof.live.targets import ProcessTarget
 from gpumemprof.live.watched import WatchedRecording
+from gpumemprof.live.watcher import Watcher
 
-__all__ = ["FIGURES", "Figure", "Sample", "samples"]
+__all__ = ["FIGURES", "Figure", "Sample", "samples", "watcher_of"]
+
+# To look for recordings of new child processes takes longer than to look into known ones.
+_SEARCH_SECONDS = 5.0
+
+
+def watcher_of(process: int) -> Watcher:
+    """Follows what a process and its children record, without the lines and steps."""
+    return Watcher([ProcessTarget(process)], _SEARCH_SECONDS, most_sites=0, most_steps=0)
 
 
 @dataclass(frozen=True)

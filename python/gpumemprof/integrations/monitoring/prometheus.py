@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpumemprof.errors import EnvironmentProblem
-from gpumemprof.integrations.monitoring.figures import FIGURES, Figure, samples
+from gpumemprof.integrations.monitoring.figures import FIGURES, Figure, Sample, samples
 from gpumemprof.live.watcher import Watcher
 
 __all__ = ["RecordingCollector", "check_installed", "prometheus_name", "serve"]
 
-# Looks at recordings between two scrapes, so that a scrape has little left to read.
-_LOOK_EVERY_S = 1.0
+# A scrape looks at the recordings itself. Where nobody scrapes, they are looked at so often, so
+# that a later scrape has little left to read.
+_LOOK_EVERY_S = 2.0
 _LONGEST_LOOK_S = 1.0
+_SEE_EVERY_S = 1.0
+# Scrapes at the same moment share one look.
+_SAME_LOOK_S = 0.1
 
 
 def check_installed() -> None:
@@ -50,11 +54,17 @@ class RecordingCollector:
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
         self._lock = threading.Lock()
+        self._looked_at = float("-inf")
 
-    def look(self) -> None:
-        """Read what is new in the recordings."""
+    def keep_up(self) -> None:
+        """Read what is new in the recordings, unless that was done lately."""
         with self._lock:
+            self._look(_LOOK_EVERY_S)
+
+    def _look(self, least_age_s: float) -> None:
+        if time.monotonic() - self._looked_at >= least_age_s:
             self._watcher.look(_LONGEST_LOOK_S)
+            self._looked_at = time.monotonic()
 
     def describe(self) -> list[Any]:
         """Nothing is known before the first scrape."""
@@ -65,17 +75,19 @@ class RecordingCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:
-            self._watcher.look(_LONGEST_LOOK_S)
+            self._look(_SAME_LOOK_S)
             found = list(samples(self._watcher.recordings))
-        for figure in FIGURES.values():
-            mine = [sample for sample in found if sample.figure is figure]
-            if not mine:
+        by_figure: dict[str, list[Sample]] = {}
+        for sample in found:
+            by_figure.setdefault(sample.figure.name, []).append(sample)
+        for name, figure in FIGURES.items():
+            if name not in by_figure:
                 continue
-            names = list(mine[0].labels)
+            labels = list(by_figure[name][0].labels)
             kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
-            family = kind(prometheus_name(figure), figure.text, labels=names)
-            for sample in mine:
-                family.add_metric([sample.labels[name] for name in names], sample.value)
+            family = kind(prometheus_name(figure), figure.text, labels=labels)
+            for sample in by_figure[name]:
+                family.add_metric([sample.labels[label] for label in labels], sample.value)
             yield family
 
 
@@ -97,5 +109,5 @@ def serve(watcher: Watcher, host: str, port: int) -> tuple[RecordingCollector, i
 def look_until(collector: RecordingCollector, is_over: Any) -> None:
     """Keep up with the recordings until the program has ended."""
     while not is_over():
-        collector.look()
-        time.sleep(_LOOK_EVERY_S)
+        collector.keep_up()
+        time.sleep(_SEE_EVERY_S)

@@ -17,9 +17,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpumemprof.errors import EnvironmentProblem
-from gpumemprof.integrations.monitoring.figures import FIGURES, Figure, Sample, samples
-from gpumemprof.live.targets import ProcessTarget
-from gpumemprof.live.watcher import Watcher
+from gpumemprof.integrations.monitoring.figures import (
+    FIGURES,
+    Figure,
+    Sample,
+    samples,
+    watcher_of,
+)
 
 __all__ = ["instrument"]
 
@@ -34,7 +38,7 @@ class _Recordings:
     """What this process, and those it started, record."""
 
     def __init__(self, process: int) -> None:
-        self._watcher = Watcher([ProcessTarget(process)])
+        self._watcher = watcher_of(process)
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
         self._found: list[Sample] = []

@@ -31,6 +31,8 @@ Options, as those of gpumemprof run:
   -f, --force         Replace FILE if it exists
   --keep SIZE         Use no more of the disk than SIZE (2GiB)
   --no-stacks         Do not record where memory was allocated
+  --native-stacks     Also record the C++ frames of extension modules, below the
+                      Python ones
   --no-labels         Do not record which memory holds parameters,
                       gradients and optimizer state
   --cpu               Record CPU tensors; the default without CUDA
@@ -69,6 +71,7 @@ def _cell_parser() -> CommandParser:
     parser.add_argument("-f", "--force", action="store_true")
     parser.add_argument("--keep")
     parser.add_argument("--no-stacks", action="store_false", dest="stacks")
+    parser.add_argument("--native-stacks", action="store_true")
     parser.add_argument("--no-labels", action="store_false", dest="labels")
     parser.add_argument("--cpu", action="store_true", default=None)
     parser.add_argument("--alert", action="append", default=[])
@@ -132,7 +135,8 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise ShownWithoutTraceback(str(error)) from None
+        # The cell has the flag of the command, not the argument of the function.
+        raise ShownWithoutTraceback(str(error).replace("overwrite=True", "-f")) from None
 
 
 def _read_flags(line: str) -> Any:
@@ -161,6 +165,7 @@ def _record_cell(shell: Any, line: str, cell: str | None) -> Any:
                 overwrite=given.force,
                 labels=given.labels,
                 keep=kept.kept_bytes(given.keep, "--keep") or None,
+                native_stacks=given.native_stacks,
             )
             stack.enter_context(recorded)
             stack.enter_context(_alerts(given))

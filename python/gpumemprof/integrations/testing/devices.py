@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
-from gpumemprof.profile.figures import ScopeFigures
-from gpumemprof.profile.memory_profiler import MemoryProfiler
 from gpumemprof.profile.metering import CounterMeter, Meter, cpu_meter, cuda_meter
-from gpumemprof.profile.monitoring import AnyScope
-from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler
-from gpumemprof.profile.stacks import Allocation, ScopeRecording
 from gpumemprof.torch_calls import devices
+
+if TYPE_CHECKING:
+    from gpumemprof.profile.figures import ScopeFigures
+    from gpumemprof.profile.memory_profiler import MemoryProfiler
+    from gpumemprof.profile.monitoring import AnyScope
+    from gpumemprof.profile.stacks import Allocation
 
 __all__ = ["TestedDevice", "new_profiler"]
 
@@ -24,6 +25,8 @@ def _is_cpu(device: Any) -> bool:
 
 def new_profiler() -> MemoryProfiler:
     """For the current CUDA device, or for CPU tensors where there is no CUDA."""
+    from gpumemprof.profile.profiler import CPUMemoryProfiler, GPUMemoryProfiler
+
     return CPUMemoryProfiler() if _is_cpu(None) else GPUMemoryProfiler()
 
 
@@ -70,6 +73,8 @@ class TestedDevice:
 
         To record every test would cost more than small tests themselves.
         """
+        from gpumemprof.profile.stacks import ScopeRecording
+
         recording = ScopeRecording(self._is_cpu, "cpu:0" if self._is_cpu else self.name)
         scope = self._meter.open_scope(False)
         has_failed = False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from gpumemprof import _core
 from gpumemprof.errors import UsageError
@@ -11,8 +10,7 @@ from gpumemprof.errors import UsageError
 __all__ = ["Limit", "read_mark"]
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """What one mark says."""
 
     bytes: int

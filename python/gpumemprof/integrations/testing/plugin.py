@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from gpumemprof.errors import Error
+from gpumemprof.errors import Error, NoCudaError
 from gpumemprof.integrations.testing.devices import TestedDevice
 from gpumemprof.integrations.testing.limits import Limit, read_mark
-from gpumemprof.integrations.testing.message import (
-    leak_message,
-    lines_of,
-    live_at_peak,
-    memory_message,
-)
-from gpumemprof.integrations.testing.summary import Used, summary_lines, used_in
-from gpumemprof.profile.monitoring import AnyScope
+from gpumemprof.integrations.testing.used import Used, used_in
 from gpumemprof.profile.optional_math import difference
+
+if TYPE_CHECKING:
+    from gpumemprof.profile.monitoring import AnyScope
 
 __all__ = ["MemoryPlugin"]
 
 
-@dataclass(frozen=True)
-class _Limits:
+class _Limits(NamedTuple):
     memory: Limit | None
     leaks: Limit | None
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """What to do for tests with the same marks: worked out once, for the first of them."""
 
     marks: tuple[Any, Any]
@@ -133,13 +126,20 @@ class MemoryPlugin:
             self._plans[key] = plan
         return plan
 
+    def _plan_or_problem(self, item: pytest.Item) -> tuple[_Plan | None, str]:
+        try:
+            return self._plan(item), ""
+        except NoCudaError as error:
+            return None, f'{error.message}; device="cpu" measures CPU tensors'
+        except Error as error:
+            return None, str(error)
+
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Measure the test itself; its fixtures are set up before, and torn down after."""
-        try:
-            plan = self._plan(item)
-        except Error as error:
-            pytest.fail(f"{item.name}: {error}", pytrace=False)
+        plan, problem = self._plan_or_problem(item)
+        if plan is None:  # Not in the handler: pytest would show both exceptions.
+            raise pytest.fail.Exception(f"{item.name}: {problem}", pytrace=False)
         limits, measured = plan.limits, plan.devices
         if not measured:
             return (yield)
@@ -191,6 +191,14 @@ class MemoryPlugin:
                 continue
             if figure <= limit.bytes:
                 continue
+            # Imported for a message only: most sessions have none.
+            from gpumemprof.integrations.testing.message import (
+                leak_message,
+                lines_of,
+                live_at_peak,
+                memory_message,
+            )
+
             if made is None:
                 made = device.allocations_of(item.runtest)
             if limit is memory:
@@ -217,6 +225,8 @@ class MemoryPlugin:
         """With ``--gpumemprof``: the tests that used most, also those that ran in workers."""
         if not self._measures_all:
             return
+        from gpumemprof.integrations.testing.summary import summary_lines
+
         reports = [
             report
             for kind in terminalreporter.stats.values()

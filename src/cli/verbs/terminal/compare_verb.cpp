@@ -1,5 +1,6 @@
 // `gpumemprof compare`: two runs at their peaks, and whether the second needs too much more.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -18,7 +19,7 @@ constexpr int kLimitExceeded = 6;
 struct CompareFlags {
   std::string first;
   std::string second;
-  std::string fail_above;
+  std::optional<std::string> fail_above;
   std::string device;
   std::optional<std::string> top;
   bool is_json = false;
@@ -44,8 +45,8 @@ Result<GrowthLimit> parse_growth(const std::string& text) {
 
 int run_compare(const CompareFlags& flags) {
   std::optional<GrowthLimit> limit;
-  if (!flags.fail_above.empty()) {
-    const Result<GrowthLimit> parsed = parse_growth(flags.fail_above);
+  if (flags.fail_above) {
+    const Result<GrowthLimit> parsed = parse_growth(*flags.fail_above);
     if (!parsed) return fail(parsed.error());
     limit = parsed.value();
   }
@@ -64,9 +65,13 @@ int run_compare(const CompareFlags& flags) {
   ShownComparison shown{{&first.value().overview(), &first.value().store()},
                         {&second.value().overview(), &second.value().store()},
                         {},
-                        flags.fail_above,
+                        flags.fail_above.value_or(""),
                         false};
   shown.devices = compare_runs(shown.first, shown.second);
+  // A gate that compares nothing must not pass.
+  if (limit && std::ranges::none_of(shown.devices, &DeviceComparison::has_second))
+    return fail({ErrorCode::bad_input, "it has no memory that --fail-above could compare",
+                 flags.second, "record the run again, with --cpu if it uses no GPU"});
   shown.is_exceeded = limit && exceeds(shown.devices, *limit);
   if (flags.is_json) {
     print_json(compare_json(shown, top.value().value_or(SIZE_MAX)));

@@ -96,16 +96,22 @@ class FitWriter : private AdvicePage {
     return names;
   }
 
+  // Two digits behind the point of a large factor would claim what nobody knows.
+  static std::string factor_text(double factor) {
+    return factor < 10 ? fmt::format("{:.2f}", factor) : fmt::format("{:.0f}", factor);
+  }
+
   static std::string largest_words(const FitPlan& plan) {
     const auto counted = [](const std::optional<std::uint64_t>& count, std::string_view unit) {
       return count ? fmt::format(", {} {}", *count, unit) : std::string();
     };
     std::string text =
-        fmt::format("The largest batch that fits then: {:.2f} times the recorded one{}.",
-                    plan.largest_batch_factor, counted(plan.largest_batch, "samples"));
+        fmt::format("The largest batch that fits then: {} times the recorded one{}.",
+                    factor_text(plan.largest_batch_factor), counted(plan.largest_batch, "samples"));
     if (plan.largest_sequence_factor)
-      text += fmt::format(" Or the longest sequence: {:.2f} times{}.",
-                          *plan.largest_sequence_factor, counted(plan.largest_sequence, "tokens"));
+      text += fmt::format(" Or the longest sequence: {} times{}.",
+                          factor_text(*plan.largest_sequence_factor),
+                          counted(plan.largest_sequence, "tokens"));
     return text;
   }
 

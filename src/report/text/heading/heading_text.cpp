@@ -28,13 +28,7 @@ class HeadingWriter : private Page {
     if (store_.origin().kind == kPredictedRun) prediction();
     for (const std::string& sentence : missing_sentences(overview_.completeness))
       paragraph(sentence, 0);
-    if (store_.origin().cut) {
-      const CutPoint& cut = *store_.origin().cut;
-      paragraph(
-          fmt::format("The file is incomplete: at byte {}, {}. The figures cover what came before.",
-                      grouped(cut.byte_offset), cut.reason),
-          0);
-    }
+    if (store_.origin().cut) incomplete(*store_.origin().cut);
     sentences_of(kLimitsFact);
     sentences_of(kNativeSymbolsFact);
     if (overview_.devices.empty() && !counted_peaks()) line("It contains no memory of any device.");
@@ -42,6 +36,19 @@ class HeadingWriter : private Page {
   }
 
  private:
+  void incomplete(const CutPoint& cut) {
+    if (!store_.origin().chapters.empty()) {
+      paragraph(fmt::format("The recording is incomplete: {}. The figures cover the rest of it.",
+                            cut.reason),
+                0);
+      return;
+    }
+    paragraph(
+        fmt::format("The file is incomplete: at byte {}, {}. The figures cover what came before.",
+                    grouped(cut.byte_offset), cut.reason),
+        0);
+  }
+
   // What a fact says, a sentence on each line: what another tool's file lacks, or what could not be
   // found out about native frames.
   void sentences_of(std::string_view fact) {

@@ -186,6 +186,13 @@ class SourceTable {
   std::string out_;
 };
 
+// In a sentence, the "2" of a Sequential needs to be called a module.
+std::string module_in_sentence(const ModuleNode& node, const Store& store) {
+  const std::string name = module_name(node, store);
+  const bool is_number = !name.empty() && name[0] >= '0' && name[0] <= '9';
+  return is_number ? "module " + name : name;
+}
+
 std::string_view verb_of_share(bool is_most, bool is_plural) {
   if (is_most) return is_plural ? "dominate" : "dominates";
   return is_plural ? "are the largest part of" : "is the largest part of";
@@ -206,7 +213,7 @@ std::string source_sentence(const DeviceOverview& device, const Store& store) {
   if (const auto module = main_module(store, sources.modules, main, bytes)) {
     const ModuleNode& node = sources.modules[*module];
     sentence += fmt::format("; {} of {} in {}", percent(node.by_source[main], bytes),
-                            is_plural ? "them" : "it", module_name(node, store));
+                            is_plural ? "them" : "it", module_in_sentence(node, store));
   }
   return sentence + "." + run_kind_sentence(sources);
 }

@@ -105,27 +105,25 @@ std::string advice_answer_json(const Result<Advice>& advice, const Store& store)
                      advice_json(advice.value(), store), dump(families));
 }
 
-std::string together_answer_json(const Result<PredictedTogether>& predicted,
-                                 const EventTimes* times) {
+std::string differences_json(const std::vector<std::int64_t>& values) {
+  return dump(differences(values));
+}
+
+std::string together_answer_json(const Result<PredictedTogether>& predicted) {
   if (!predicted) {
     return dump({{"refusal", refusal_of(predicted.error())},
                  {"remedy", Json()},
+                 {"first_event", 0},
                  {"events_per_point", 1},
                  {"most_bytes", Json::array()},
                  {"time_ns", Json::array()}});
   }
   const PredictedTogether& together = predicted.value();
-  std::vector<std::int64_t> starts;
-  if (times != nullptr && times->is_known()) {
-    for (std::size_t point = 0; point < together.most_bytes.size(); ++point) {
-      const auto event = static_cast<std::uint32_t>(point * together.events_per_point);
-      starts.push_back(times->since_first(times->of_event(event)));
-    }
-  }
   return fmt::format(
-      R"({{"refusal":null,"remedy":{},"events_per_point":{},"most_bytes":{},"time_ns":{}}})",
-      remedy_text_json(together.remedy, together.whole_bytes), together.events_per_point,
-      dump(differences(together.most_bytes)), dump(differences(starts)));
+      R"({{"refusal":null,"remedy":{},"first_event":{},"events_per_point":{},"most_bytes":{},"time_ns":{}}})",
+      remedy_text_json(together.remedy, together.whole_bytes), together.first_event,
+      together.events_per_point, dump(differences(together.most_bytes)),
+      dump(differences(together.starts_ns)));
 }
 
 }  // namespace gpumemprof::view

@@ -26,10 +26,13 @@ std::string advice_answer_json(const Result<Advice>& advice, const Store& store)
 struct PredictedTogether {
   Remedy remedy;
   std::uint64_t whole_bytes = 0;  // what savings are relative to
+  std::uint32_t first_event = 0;  // of the run, where the first point begins
   std::uint32_t events_per_point = 1;
   std::vector<std::uint64_t> most_bytes;
+  std::vector<std::int64_t> starts_ns;  // of each point; empty: not known
 };
-std::string together_answer_json(const Result<PredictedTogether>& predicted,
-                                 const EventTimes* times);
+// Numbers, each as its difference from the one before.
+std::string differences_json(const std::vector<std::int64_t>& values);
+std::string together_answer_json(const Result<PredictedTogether>& predicted);
 
 }  // namespace gpumemprof::view

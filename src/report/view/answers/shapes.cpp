@@ -132,9 +132,28 @@ void add_advice(std::vector<Shape>& shapes) {
                      {"how", "string"}},
                     "",
                     true});
+}
+
+void add_tried(std::vector<Shape>& shapes) {
+  shapes.push_back({"AdvisedExcerpt",
+                    "Of a run too long for memory: the part that remedies are tried on.",
+                    {{"device", "string"},
+                     {"from_event", "number"},
+                     {"to_event", "number"},
+                     {"first_step", "number | null"},
+                     {"last_step", "number | null"},
+                     {"events_of_run", "number"}},
+                    "",
+                    true});
+  shapes.push_back({"AdvisedPart",
+                    "",
+                    {{"excerpt", "AdvisedExcerpt[] | null", "Null: the whole run."}},
+                    "",
+                    true});
   shapes.push_back({"AdviceData",
                     "The parts of `gpumemprof advise --json` that the page shows.",
-                    {{"baseline", "AdviceBaseline"},
+                    {{"completeness", "AdvisedPart"},
+                     {"baseline", "AdviceBaseline"},
                      {"completed", "CompletedPeak | null"},
                      {"partial", "string | null"},
                      {"remedies", "AdvisedRemedy[]"},
@@ -154,6 +173,7 @@ void add_advice(std::vector<Shape>& shapes) {
        "",
        {{"refusal", "string | null", "A sentence, if they cannot be predicted together."},
         {"remedy", "AdvisedRemedy | null"},
+        {"first_event", "number", "Of the run: where the first stretch begins."},
         {"events_per_point", "number"},
         {"most_bytes", "number[]",
          "Predicted: the most allocated in each stretch of so many recorded events. As sent: "

@@ -54,7 +54,7 @@ class Labels : public ::testing::Test {
   }
   AllocationLabels taken(const DeviceRecord& record) {
     AllocationLabels labels = blank(record);
-    EXPECT_TRUE(take_labels(store_, record, labels));
+    EXPECT_TRUE(take_labels(store_, record, nullptr, labels));
     return labels;
   }
   std::string name(const AllocationLabels& labels, std::size_t row) {
@@ -150,7 +150,7 @@ TEST_F(Labels, a_recording_without_any_says_so) {
   alloc(kHere);
   DeviceRecord& record = replayed();
   AllocationLabels labels = blank(record);
-  EXPECT_FALSE(take_labels(store_, record, labels));
+  EXPECT_FALSE(take_labels(store_, record, nullptr, labels));
 }
 
 TEST_F(Labels, a_set_repeated_for_ever_ends) {
@@ -175,7 +175,7 @@ TEST_F(Labels, memory_made_where_inputs_were_made_is_inputs_too) {
   label(1, LabelKind::input, kHere, "ids");
   DeviceRecord& record = replayed();
   AllocationLabels labels = taken(record);
-  settle_by_labels(store_, record, {}, labels);
+  settle_by_labels(store_, record, {}, nullptr, labels);
   EXPECT_EQ(labels.source[1], MemorySource::inputs);
   EXPECT_FALSE(labels.is_measured(1));
   EXPECT_EQ(name(labels, 1), "ids");
@@ -209,7 +209,7 @@ TEST_F(Labels, a_buffer_that_every_forward_makes_anew_is_known_by_its_line) {
   labels.source[1] = labels.source[2] = MemorySource::activations;
   settle_by_labels(store_, record,
                    {{0, Phase::forward, 1}, {3, Phase::backward, 1}, {5, Phase::forward, 2}},
-                   labels);
+                   nullptr, labels);
   EXPECT_EQ(labels.source[1], MemorySource::parameters);
   EXPECT_FALSE(labels.is_measured(1));
   EXPECT_EQ(name(labels, 1), "mean");
@@ -228,7 +228,8 @@ TEST_F(Labels, activations_and_temporaries_are_measured_where_phases_prove_them)
   labels.source[0] = MemorySource::activations;
   labels.source[1] = MemorySource::temporaries;
   labels.source[2] = MemorySource::activations;
-  settle_by_labels(store_, record, {{0, Phase::forward, 1}, {4, Phase::backward, 1}}, labels);
+  settle_by_labels(store_, record, {{0, Phase::forward, 1}, {4, Phase::backward, 1}}, nullptr,
+                   labels);
   EXPECT_TRUE(labels.is_measured(0));
   EXPECT_TRUE(labels.is_measured(1));
   EXPECT_EQ(late, 6U);

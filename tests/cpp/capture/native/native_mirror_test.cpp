@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "capture/native/native_walker.h"
@@ -47,8 +49,9 @@ class NativeMirror : public testing::Test {
         ++native_records_;
         mirror_.take(record.native);
       }
-      if (record.kind != RecordKind::event || record.event.has_native == 0) continue;
-      const StackId stack = mirror_.native_stack_of(record.event.thread, StackId());
+      if (record.kind != RecordKind::event || record.event.native == kNoNative) continue;
+      const StackId stack =
+          mirror_.native_stack_of(record.event.thread, record.event.native, StackId());
       std::size_t depth = 0;
       for (StackId at = stack; !at.is_none(); at = mirror_.caller(at)) ++depth;
       return depth;
@@ -62,6 +65,7 @@ class NativeMirror : public testing::Test {
   NativeWalker walker_{{}};
   StackMirror mirror_;
   int native_records_ = 0;
+  std::size_t sent_ = 0;
 };
 
 TEST_F(NativeMirror, an_unchanged_stack_is_not_sent_again) {
@@ -86,6 +90,32 @@ TEST_F(NativeMirror, only_what_changed_is_sent) {
   EXPECT_EQ(taken(), shallow);
 }
 
+TEST_F(NativeMirror, a_stack_is_sent_once_whatever_comes_in_between) {
+  std::map<int, std::size_t> depths;
+  for (int turn = 0; turn < 5; ++turn) {
+    for (const int deeper : {3, 20, 7, 3, 12}) {
+      emit_deeper(deeper);
+      const std::size_t depth = taken();
+      EXPECT_EQ(depths.emplace(deeper, depth).first->second, depth);
+      EXPECT_EQ(native_records_ > 0, turn == 0 && depths.size() > sent_) << turn << " " << deeper;
+      sent_ = depths.size();
+    }
+  }
+  EXPECT_EQ(depths[20], depths[3] + 17);
+}
+
+// Slots serve one thread after the other, and the drain's mirror of them stays.
+TEST_F(NativeMirror, threads_that_follow_each_other_have_their_own_stacks) {
+  std::size_t first = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    std::thread([&] { emit_deeper(turn % 2 == 0 ? 4 : 9); }).join();
+    const std::size_t depth = taken();
+    if (turn == 0) first = depth;
+    EXPECT_EQ(depth, first + (turn % 2 == 0 ? 0U : 5U));
+  }
+  EXPECT_GT(first, 4U);
+}
+
 TEST_F(NativeMirror, a_stack_that_did_not_fit_is_sent_whole_the_next_time) {
   emit_deeper(3);
   const std::size_t depth = taken();
@@ -105,7 +135,7 @@ TEST_F(NativeMirror, frames_belong_to_modules) {
   while (ring_.pop(record)) {
     if (record.kind == RecordKind::native) mirror_.take(record.native);
     if (record.kind == RecordKind::event)
-      stack = mirror_.native_stack_of(record.event.thread, StackId());
+      stack = mirror_.native_stack_of(record.event.thread, record.event.native, StackId());
   }
   ASSERT_FALSE(stack.is_none());
   const NativeModule* module = mirror_.native_module(mirror_.frame(mirror_.innermost(stack)));

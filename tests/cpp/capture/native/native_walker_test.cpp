@@ -30,9 +30,9 @@ NativeWalker& walker() {
 
 // Not inlined: it is the innermost frame of what it returns.
 [[gnu::noinline]] Addresses walked(StackEnd end = {}) {
-  static thread_local NativeStack stack;
-  const std::size_t count = walker().walk(stack.spare(), end);
-  Addresses found(stack.spare().begin(), stack.spare().begin() + static_cast<long>(count));
+  static thread_local NativeAddresses all;
+  const std::size_t count = walker().walk(all, end);
+  Addresses found(all.begin(), all.begin() + static_cast<long>(count));
   asm volatile("" : : "r"(found.data()) : "memory");
   return found;
 }
@@ -185,11 +185,11 @@ TEST(NativeWalker, a_broken_stack_ends_it) {
 }
 
 // A handler must not allocate.
-NativeStack g_signal_stack;
+NativeAddresses g_signal_stack;
 std::size_t g_signal_frames = 0;
 void on_signal(int /*number*/) {
   StackEnd end;
-  g_signal_frames = walker().walk(g_signal_stack.spare(), end);
+  g_signal_frames = walker().walk(g_signal_stack, end);
 }
 
 TEST(NativeWalker, ends_where_a_signal_interrupted_the_program) {
@@ -201,7 +201,7 @@ TEST(NativeWalker, ends_where_a_signal_interrupted_the_program) {
   ::raise(SIGUSR1);
   ::sigaction(SIGUSR1, &before, nullptr);
   ASSERT_GE(g_signal_frames, 2U);
-  EXPECT_EQ(g_signal_stack.spare()[g_signal_frames - 1], kUnknownCaller);
+  EXPECT_EQ(g_signal_stack[g_signal_frames - 1], kUnknownCaller);
 }
 
 TEST(NativeWalker, works_in_a_forked_child) {
@@ -222,14 +222,15 @@ TEST(NativeWalker, leaves_out_its_own_frames_and_what_the_interpreter_called) {
   const AddressRange own = code_of_module_at(reinterpret_cast<std::uintptr_t>(&walked));
   EXPECT_TRUE(own.holds(reinterpret_cast<std::uintptr_t>(&listed_by_libc)));
   NativeWalker recorder(own);
-  NativeStack stack;
+  NativeAddresses stack;
+  StackEnd end;
   // All frames are our own, except those of the C library that started the program.
-  const std::size_t count = recorder.walk(stack.spare(), stack.end);
+  const std::size_t count = recorder.walk(stack, end);
   for (std::size_t index = 0; index < count; ++index)
-    EXPECT_FALSE(index == 0 && own.holds(stack.spare()[index]));
+    EXPECT_FALSE(index == 0 && own.holds(stack[index]));
   NativeWalker with_python({});
   with_python.set_interpreter(own);
-  EXPECT_EQ(with_python.walk(stack.spare(), stack.end), 0U);
+  EXPECT_EQ(with_python.walk(stack, end), 0U);
 }
 
 TEST(UnwindRule, keeps_what_it_says_in_one_word) {

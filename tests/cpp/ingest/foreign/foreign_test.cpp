@@ -129,6 +129,9 @@ TEST(ChromeTrace, says_what_a_file_without_memory_lacks) {
   EXPECT_EQ(refusal<ChromeTrace>(R"({"traceEvents":[{"ph":"X","name":"aten::add","ts":1}]})"),
             "t, byte 0: this trace has no memory events; make one with "
             "torch.profiler.profile(profile_memory=True) and export_chrome_trace(path)");
+  EXPECT_EQ(refusal<ChromeTrace>(R"({"traceEvents":[{"ph":"X","name":"aten::add","ts":1},{"ph)"),
+            "t, byte 58: this trace ends or is damaged here, and has no memory events before that; "
+            "copy the file again, or export it again");
   EXPECT_THAT(refusal<ChromeTrace>(R"({"lr": 0.1})"), HasSubstr("no trace of a profiler"));
   EXPECT_THAT(refusal<ChromeTrace>("{oops"), HasSubstr("t, byte "));
 }

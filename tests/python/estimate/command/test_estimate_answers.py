@@ -129,6 +129,16 @@ def test_a_sweep_draws_bars_and_names_the_largest_that_fits(tmp_path: Path) -> N
     assert max(map(len, rows)) <= 80
 
 
+def test_a_sweep_that_changes_nothing_says_so(tmp_path: Path) -> None:
+    room = Room.of_card(find_card("rtx-3080"))
+    run = predicted(tmp_path, "gpt2_b4_fp32_adamw", limits=(room.free_bytes,))
+    verdict = judge(run.prediction, room)
+    points = [sweep.SweepPoint((value,), run, verdict) for value in ("4", "32", "8")]
+    text = sweep.as_text("a.py", room, [parse_sweep("batch=4,32,8")], points)
+    assert "with up to --batch 32:" in text
+    assert "All of them need the same: does a.py use --batch?" in text
+
+
 def test_the_list_of_cards_fits_a_terminal() -> None:
     text = card_list.as_text()
     assert max(map(len, text.splitlines())) <= 80

@@ -47,6 +47,7 @@ class LoggedMemory:
     def __init__(self) -> None:
         self.events: list[int] = []
         self.count = 0
+        self.emptied = 0
 
     def allocate(self, size: int, stream: int = 0, pool: tuple[int, int] = (0, 0)) -> int:
         self.events.append(size)
@@ -56,7 +57,8 @@ class LoggedMemory:
     def free(self, address: int) -> None:
         self.events.append(-address)
 
-    def empty_cache(self) -> None: ...
+    def empty_cache(self) -> None:
+        self.emptied += 1
 
     def statistics(self) -> dict[str, int]:
         return {}

@@ -167,6 +167,7 @@ def test_a_search_for_the_fastest_convolution_is_made_once(monkeypatch: pytest.M
         replay.run_on(device, "aten.convolution.default", CALL, {}, "f32[8,64,56,56]")
         counts.append(memory.count - before)
     assert counts == [3, 2]
+    assert memory.emptied == 1
     assert any("cudnn.benchmark" in each.text for each in device.assumptions)
 
 

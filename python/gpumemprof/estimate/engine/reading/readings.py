@@ -9,12 +9,13 @@ are answered as if such a number was compared. A check that would leave somethin
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import linecache
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Callable
 
@@ -29,7 +30,7 @@ from gpumemprof.estimate.engine.user_lines import (
     is_passed_through,
 )
 
-__all__ = ["Reading", "Readings"]
+__all__ = ["Reading", "Readings", "usual_outcomes"]
 
 _SMALLEST = 1e-30
 _MOST_TOTAL = 100_000
@@ -38,6 +39,7 @@ _MOST_ROUNDS = 256  # of one that waits for values that were assumed, such as th
 
 # Lines of libraries whose outcome decides how much memory they take, with what usually happens: in
 # torch.optim.LBFGS, each step is kept in the history, and its line search accepts the first one.
+# `usual_outcomes` says otherwise for a while.
 _USUAL_OUTCOMES = {
     "if ys > 1e-10:": True,
     "if gtd > -tolerance_change:": False,
@@ -50,6 +52,17 @@ _USUAL_OUTCOMES = {
 # By the name that a value is given: metrics rise, and divergences stay small.
 _RISES = re.compile(r"^\w*(acc|auc|iou|dice|psnr|reward|score)\w*\s*\+?=", re.IGNORECASE)
 _IS_SMALL = re.compile(r"^\w*kl\w*\s*\+?=|[\"']\w*kl\w*[\"']", re.IGNORECASE)
+
+
+@contextlib.contextmanager
+def usual_outcomes(outcomes: Mapping[str, bool]) -> Iterator[None]:
+    """Within, lines with these texts have these outcomes."""
+    before = {text: _USUAL_OUTCOMES[text] for text in outcomes}
+    _USUAL_OUTCOMES.update(outcomes)
+    try:
+        yield
+    finally:
+        _USUAL_OUTCOMES.update(before)
 
 
 def _locals(frame: FrameType, names: Sequence[str]) -> list[Any]:

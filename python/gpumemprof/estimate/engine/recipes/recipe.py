@@ -69,7 +69,7 @@ class _Room:
         self._shape, self._dtype = tuple(tensor.shape), tensor.dtype
 
     def get(self) -> torch.Tensor:
-        return torch.empty((), dtype=self._dtype).expand(self._shape)
+        return torch.empty((), dtype=self._dtype, device="cpu").expand(self._shape)
 
 
 class _View(NamedTuple):

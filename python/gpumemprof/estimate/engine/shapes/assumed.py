@@ -24,7 +24,7 @@ def _spread(shape: torch.Size, choices: int, dtype: torch.dtype, first: int = 0)
     """Indices that take each choice equally often."""
     count = shape.numel()
     start = choices // 2 if choices > _LARGE_RANGE else 0
-    indices = first + torch.arange(start, start + count) % max(1, choices)
+    indices = first + torch.arange(start, start + count, device="cpu") % max(1, choices)
     return indices.to(dtype).reshape(shape)
 
 
@@ -54,7 +54,8 @@ def _assume_order(args: Sequence[Any], target: FakeTensor, place: int) -> torch.
     dim = next((each for each in args[1:] if type(each) is int), -1)
     shape = [1] * target.dim()
     shape[dim] = target.shape[dim]
-    return torch.arange(target.shape[dim]).reshape(shape).expand(target.shape).contiguous()
+    order = torch.arange(target.shape[dim], device="cpu")
+    return order.reshape(shape).expand(target.shape).contiguous()
 
 
 def _is_sorted_in(args: Sequence[Any]) -> bool:
@@ -66,7 +67,8 @@ def _assume_all(value: bool, is_usual: bool = False) -> Assume:
     def assume(_: Sequence[Any], target: FakeTensor, __: int) -> torch.Tensor:
         if is_usual:
             target.__dict__["_is_usual"] = True
-        return torch.full((), value, dtype=target.dtype).expand(target.shape).contiguous()
+        single = torch.full((), value, dtype=target.dtype, device="cpu")
+        return single.expand(target.shape).contiguous()
 
     return assume
 
@@ -87,7 +89,7 @@ def _assume_count(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tens
     share = share_of(args[0])
     if share is not None:
         each = round(each * share.part)
-    return torch.full(target.shape, each, dtype=target.dtype)
+    return torch.full(target.shape, each, dtype=target.dtype, device="cpu")
 
 
 def _assume_integers(args: Sequence[Any], target: FakeTensor, _: int) -> torch.Tensor | None:

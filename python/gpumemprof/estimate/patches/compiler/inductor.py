@@ -180,7 +180,7 @@ class Inductor:
         """Whether programs can be compiled."""
         if self._is_prepared is None:
             try:
-                with outside_modes():
+                with outside_modes(keeps_functions=True):
                     self._install()
                 self._is_prepared = True
             except (ImportError, AttributeError):  # another release of torch
@@ -271,7 +271,7 @@ class Inductor:
         from torch._inductor.codecache import PyCodeCache
 
         try:
-            with outside_modes():
+            with outside_modes(keeps_functions=True):
                 kernel = getattr(PyCodeCache.load(source), name)
                 is_timed = len(kernel.configs) > 1
         except Exception:  # Triton is missing, or of another release: nothing is timed.
@@ -321,7 +321,7 @@ class Inductor:
             if self._has_failed:
                 return make_skip()
             try:
-                with outside_modes():
+                with outside_modes(keeps_functions=True):
                     converted = convert(wrapper, frame, *args, **kwargs)
                 if self.expects_whole_graphs:
                     self._note_broken_graph()
@@ -339,7 +339,7 @@ class Inductor:
 
         def compiled(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                with outside_modes():
+                with outside_modes(keeps_functions=True):
                     made = compile_graph(graph, inputs, *args, **kwargs)
                 self._device.note(
                     "behaviour", "a compiled program runs as on a GPU, without its kernels"

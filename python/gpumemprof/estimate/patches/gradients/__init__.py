@@ -11,6 +11,6 @@ __all__ = ["install"]
 
 
 def install(patcher: Patcher, device: Device, answers: Answers) -> None:
-    scaling.install(patcher, answers)
+    scaling.install(patcher, answers, device)
     checking.install(patcher, device)
     lbfgs.install(patcher, device)

@@ -8,12 +8,9 @@ fitted to cuDNN's choices on an H200 by `tests/device/estimate_cases/conv_choice
 from __future__ import annotations
 
 import functools
-import gzip
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from gpumemprof.estimate.rules.convolution.computed import Computed, as_computed
@@ -27,6 +24,7 @@ from gpumemprof.estimate.rules.convolution.gpu_engines import (
     is_possible,
 )
 from gpumemprof.estimate.rules.convolution.shape import DTYPE_NAMES, Convolution, Kind
+from gpumemprof.estimate.rules.convolution.shipped import shipped_json
 
 __all__ = ["CAPABILITY", "LEAF", "Choice", "choose", "features", "result_elements"]
 
@@ -102,8 +100,7 @@ def features(convolution: Convolution, kind: Kind, plan: Plan, settings: Setting
 
 @functools.cache
 def _forests() -> dict[str, Any]:
-    folder = resources.files("gpumemprof.estimate.rules") / "data"
-    return dict(json.loads(gzip.decompress((folder / "conv_choice.json.gz").read_bytes())))
+    return shipped_json("conv_choice")
 
 
 def _leaf(tree: Sequence[Any], row: Sequence[float]) -> tuple[Any, float]:

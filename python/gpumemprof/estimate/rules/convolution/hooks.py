@@ -51,7 +51,10 @@ _searched: WeakKeyDictionary[Device, set[tuple[Convolution, Kind]]] = WeakKeyDic
 
 
 def _search(device: Device, call: Call, kind: Kind, convolution: Convolution) -> None:
-    """cudnn.benchmark tries algorithms at the first call; some need many times the memory."""
+    """cudnn.benchmark tries algorithms at the first call; some need many times the memory.
+
+    Torch then gives all cached blocks back, so that this memory does not stay reserved.
+    """
     done = _searched.setdefault(device, set())
     if (convolution, kind) in done:
         return
@@ -65,9 +68,10 @@ def _search(device: Device, call: Call, kind: Kind, convolution: Convolution) ->
     while size:
         try:
             device.temporary(size, f"{call.name}: cudnn.benchmark")
-            return
-        except torch.OutOfMemoryError:  # noqa: PERF203 - so does torch
+            break
+        except torch.OutOfMemoryError:  # So does torch.
             size //= 2
+    device.memory.empty_cache()
 
 
 def _take_workspace(

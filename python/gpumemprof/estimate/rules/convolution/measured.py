@@ -10,19 +10,18 @@ that is shipped has the rows by column.
 from __future__ import annotations
 
 import functools
-import gzip
 import heapq
 import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from gpumemprof.estimate.calibrate.folder import check_calibration
 from gpumemprof.estimate.rules.convolution.columns import rows_of_columns
 from gpumemprof.estimate.rules.convolution.shape import KINDS, Convolution, Kind
+from gpumemprof.estimate.rules.convolution.shipped import shipped_json
 
 __all__ = ["Answer", "Table", "encoded", "load_table", "shipped_table"]
 
@@ -223,8 +222,7 @@ class Table:
         return Answer(size, way == "copies", found[0][0])
 
 
-def _from_json(text: bytes) -> tuple[Table, Table]:
-    found = json.loads(text)
+def _tables(found: dict[str, Any]) -> tuple[Table, Table]:
     environment = found["environment"]
     rows = rows_of_columns(found["columns"]) if "columns" in found else found["rows"]
     return Table(environment, rows), Table(environment, found.get("trials", ()))
@@ -233,8 +231,7 @@ def _from_json(text: bytes) -> tuple[Table, Table]:
 @functools.cache
 def shipped_table() -> tuple[Table, Table]:
     """Measured on an H200: workspaces, and the largest that the search of cudnn.benchmark took."""
-    folder = resources.files("gpumemprof.estimate.rules") / "data"
-    return _from_json(gzip.decompress((folder / "conv_h200.json.gz").read_bytes()))
+    return _tables(shipped_json("conv_h200"))
 
 
 @functools.cache
@@ -245,4 +242,4 @@ def load_table(path: Path) -> Table:
         InputError: it is not such a file.
     """
     check_calibration(path)
-    return _from_json(path.read_bytes())[0]
+    return _tables(json.loads(path.read_bytes()))[0]

@@ -4,19 +4,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { complete, folder, gpumemprof, inHash, openBrowser, openPage, root, serve, stopAll } from "./support.mjs";
+import { asLong } from "./as_long.mjs";
+import { complete, folder, gpumemprof, inHash, openBrowser, openPage, root, serve, stopAll } from "../support.mjs";
 
 const RECORDING = join(root, "tests/data/traces/cpu_training.gmp");
-
-/** What is started within treats every recording as long. */
-async function asLong(start) {
-  process.env.GPUMEMPROF_WINDOW_EVENTS = "100";
-  try {
-    return await start();
-  } finally {
-    delete process.env.GPUMEMPROF_WINDOW_EVENTS;
-  }
-}
 
 /** Asks the server as the page does. */
 const ask = (page, question) =>

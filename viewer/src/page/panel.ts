@@ -80,7 +80,7 @@ export class Panel {
   private showMoment(moment: Moment): void {
     const { current } = this.state;
     const isPeak = moment.position === current.peak_position;
-    const where = moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
+    const where = !current.has_history ? "no history was recorded" : moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
     const since = moment.time_ns === null ? "" : `, at ${format.duration(moment.time_ns)}`;
     const rows: [string, number | null, string][] = [
       ["allocated", moment.allocated_bytes, "cursor-allocated"],
@@ -88,7 +88,7 @@ export class Panel {
     ];
     replace(
       this.moment,
-      el("h2", {}, isPeak ? "At the peak" : "At the cursor"),
+      el("h2", {}, !current.has_history ? "When the snapshot was taken" : isPeak ? "At the peak" : "At the cursor"),
       el("p", { class: "muted", "data-testid": "cursor-where", "data-position": moment.position }, where + since),
       el(
         "dl",

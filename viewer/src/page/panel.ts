@@ -81,7 +81,7 @@ export class Panel {
     const { current } = this.state;
     const isPeak = moment.position === current.peak_position;
     const where = !current.has_history ? "no history was recorded" : moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
-    const since = moment.time_ns === null ? "" : `, at ${format.duration(moment.time_ns)}`;
+    const since = moment.time_ns === null || !this.state.hasTime ? "" : `, at ${format.duration(moment.time_ns)}`;
     const rows: [string, number | null, string][] = [
       ["allocated", moment.allocated_bytes, "cursor-allocated"],
       ["reserved", moment.reserved_bytes, "cursor-reserved"],
@@ -206,7 +206,7 @@ export class Panel {
 
   private selectionRows(found: Allocation): Node[] {
     const { state } = this;
-    const life = state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
+    const life = state.lifeText(found);
     const lived = found.death === null ? `${life}, until the end` : life;
     const jump = (text: string, position: number) =>
       el("button", { type: "button", class: "link", onclick: () => state.setCursor(position) }, text);

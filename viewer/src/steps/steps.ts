@@ -69,6 +69,7 @@ export class StepsView {
   private rowsOf(run: StepRun, before: StepRow | null, growth: StepGrowth | null, hasSteps: boolean): HTMLElement[] {
     const { first, last, steps } = run;
     const name = first.step === 0 ? (hasSteps ? "before step 1" : "the whole run") : first === last ? `step ${format.count(first.step)}` : `steps ${format.count(first.step)} to ${format.count(last.step)}`;
+    const timeOf = (step: StepRow) => (this.state.hasTime ? stepTime(step) : null);
     const times = steps.map(timeOf).filter((time) => time !== null);
     const mean = times.length === 0 ? null : times.reduce((sum, time) => sum + time, 0) / times.length;
     const details = [
@@ -137,7 +138,7 @@ export class StepsView {
   }
 }
 
-function timeOf({ from_ns, to_ns }: StepRow): number | null {
+function stepTime({ from_ns, to_ns }: StepRow): number | null {
   return from_ns === null || to_ns === null ? null : to_ns - from_ns;
 }
 

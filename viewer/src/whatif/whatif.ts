@@ -126,7 +126,7 @@ export class WhatIfView {
     const { advice } = alone;
     const failed = verdict === null || verdict.failure === "" ? [] : [failureCard(verdict)];
     if (advice === null) return replace(this.result, ...failed, el("p", { class: "empty", "data-testid": "no-advice" }, format.sentence(`Remedies cannot be tried: ${alone.refusal}`)));
-    const parts: Node[] = [...failed, el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice))];
+    const parts: Node[] = [...failed, el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice, this.state.isPredicted))];
     const part = excerptOf(advice);
     if (part !== null) parts.push(el("p", { class: "note", "data-testid": "whatif-part", "data-from": part.from_event, "data-to": part.to_event }, `This run is long: remedies are tried on ${partText(part, part.events_of_run)}, around its peak, with all memory that is older. The rest of it is drawn paler. `, el("button", { type: "button", onclick: () => this.zoomToPart() }, "Zoom to them")));
     if (advice.partial !== null) parts.push(el("p", { class: "warning" }, advice.partial));
@@ -179,7 +179,8 @@ export class WhatIfView {
         el("p", { class: "muted" }, remedy.why),
       );
     }
-    card.append(codeBlock({ name: remedy.title, how: remedy.how, how_trainer: remedy.how_trainer }));
+    // What does not apply here is not to be copied.
+    if (peak !== null || remedy.at_least_peak_allocated_bytes !== null) card.append(codeBlock({ name: remedy.title, how: remedy.how, how_trainer: remedy.how_trainer }));
     return card;
   }
 
@@ -258,9 +259,9 @@ function notComputed(error: Error, state: State, families: Record<string, string
   return { refusal, remedy: null, first_event: 0, events_per_point: 1, most_bytes: [], time_ns: [] };
 }
 
-function baselineText({ baseline, completed }: AdviceData): string {
+function baselineText({ baseline, completed }: AdviceData, isPredicted: boolean): string {
   const reserved = baseline.peak_reserved_bytes === null ? "" : `, ${format.bytes(baseline.peak_reserved_bytes)} reserved`;
-  const recorded = `Recorded: peak ${format.bytes(baseline.peak_allocated_bytes)} allocated${reserved}.`;
+  const recorded = `${isPredicted ? "Predicted as it is" : "Recorded"}: peak ${format.bytes(baseline.peak_allocated_bytes)} allocated${reserved}.`;
   if (completed === null) return recorded;
   return `${recorded} Had it not failed: ${format.bytes(completed.peak_allocated_bytes)} allocated (predicted). ${completed.how}`;
 }

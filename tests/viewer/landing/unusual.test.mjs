@@ -89,7 +89,7 @@ test("stacks with native frames: lines are those of the report", () => {
     assert.match(said, /52\.0 MiB +3 +no Python stack/);
     assert.match(said, /10\.0 MiB +2 +model\.py:7 forward/);
     await until(page, () => document.querySelectorAll(".groups li").length === 2);
-    const rows = await page.locator(".groups button").evaluateAll((all) => all.map((row) => [row.querySelector(".label").textContent, Number(row.dataset.bytes)]));
+    const rows = await page.locator(".groups [data-bytes]").evaluateAll((all) => all.map((row) => [row.querySelector(".label").textContent, Number(row.dataset.bytes)]));
     assert.deepEqual(rows, [["no Python stack", 52 * MIB], ["model.py:7 forward", 10 * MIB]]);
     const { groups } = await asked(page, "compare?file=0&device=0&position=0&file2=0&device2=0&position2=6&by=line");
     assert.deepEqual(groups.map(({ label, second_bytes: bytes }) => [label, bytes]), rows);

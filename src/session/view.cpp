@@ -424,7 +424,7 @@ Result<std::string> View::answer_to(const view::CompareQuestion& question) const
       first.value().view->store(), second.value().view->store(),
       gpumemprof::compare(compared(first.value(), question.first_position),
                           compared(second.value(), question.second_position), question.by),
-      kGroupsShown);
+      question.by, kGroupsShown);
 }
 
 }  // namespace gpumemprof

@@ -111,3 +111,28 @@ export function tagged() {
   runPython(TAGGED, file);
   return file;
 }
+
+const SMALL = `
+import json, pickle, sys
+given = json.loads(sys.argv[2])
+MIB, base = 1 << 20, 0x7f0000000000
+events, blocks, at = [{"action": "segment_alloc", "addr": base, "size": 512 * MIB, "stream": 0, "time_us": 10, "frames": []}], [], base
+for index, (mib, frames) in enumerate(given["allocations"]):
+    stack = [{"name": name, "filename": file, "line": line} for name, file, line in frames]
+    events.append({"action": "alloc", "addr": at, "size": mib * MIB, "stream": 0, "time_us": 20 + index, "frames": stack})
+    blocks.append({"address": at, "size": mib * MIB, "requested_size": mib * MIB, "state": "active_allocated", "frames": stack})
+    at += mib * MIB
+blocks.append({"address": at, "size": base + 512 * MIB - at, "requested_size": 0, "state": "inactive", "frames": []})
+segment = {"device": 0, "address": base, "total_size": 512 * MIB, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+           "is_expandable": False, "allocated_size": at - base, "active_size": at - base, "requested_size": at - base,
+           "blocks": blocks, "frames": []}
+pickle.dump({"segments": [] if given.get("empty") else [segment], "device_traces": [events if given.get("history", True) else []],
+             "allocator_settings": {}, "external_annotations": []}, open(sys.argv[1], "wb"), protocol=4)
+`;
+
+/** A snapshot of some allocations that stay: [MiB, [[function, file, line], …]] each; {history: false}: only what is live at the end. */
+export function small(name, allocations, options = {}) {
+  const file = join(folder, `${name}.pickle`);
+  runPython(SMALL, file, JSON.stringify({ allocations, ...options }));
+  return file;
+}

@@ -190,7 +190,8 @@ class Page {
       }
     }
     for (const left of this.state.source.embedded?.left_out ?? []) lines.push(`Left out of this file: ${left}.`);
-    if (lines.length > 0) notes.append(el("details", {}, el("summary", {}, lines.length === 1 ? lines[0]! : `${lines[0]} (${lines.length - 1} more)`), ...lines.slice(1).map((line) => el("p", {}, line))));
+    if (lines.length === 1) notes.append(el("p", {}, lines[0]!));
+    if (lines.length > 1) notes.append(el("details", {}, el("summary", {}, `${lines[0]} (${lines.length - 1} more)`), ...lines.slice(1).map((line) => el("p", {}, line))));
     return notes;
   }
 
@@ -257,7 +258,7 @@ async function firstMeta(server: ServerSource | null, source: CachedSource, root
   for (;;) {
     const meta = await source.ask("meta", {});
     if (meta.files.some((file) => file.devices.length > 0)) return meta;
-    if (server === null || (await server.state()).files.every(({ state }) => state !== "recording")) throw new Error("The recording contains no device memory.");
+    if (server === null || (await server.state()).files.every(({ state }) => state !== "recording")) throw new Error("This recording contains no memory of any device: nothing was allocated while it was made. Start the program with gpumemprof run, or call torch.cuda.memory._record_memory_history() before its first allocation.");
     replace(root, el("p", { class: "loading", role: "status" }, "The program has not allocated anything yet."));
     await new Promise((resolve) => window.setTimeout(resolve, 1000));
     server.generation = (await server.state()).generation;

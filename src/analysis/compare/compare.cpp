@@ -68,8 +68,8 @@ class Keys {
         group.frame = module_frame(*side_.store, module_stack(record, row.index));
         break;
       case GroupBy::line:
-        if (!stack.is_none())
-          group.frame = side_.store->stacks().frame(user_part(*side_.store, stack));
+        if (const StackId line = line_part(*side_.store, stack); !line.is_none())
+          group.frame = side_.store->stacks().frame(line);
         group.is_backward = !forward.is_none();
         if (group.is_backward) return mixed(frame_keys_[group.frame.index], kInBackward);
         break;

@@ -131,8 +131,8 @@ class Grouper {
       FrameId found;
       if (by_ == GroupBy::module) {
         found = module_frame(store_, stack);
-      } else if (!stack.is_none()) {
-        found = store_.stacks().frame(user_part(store_, stack));
+      } else if (const StackId line = line_part(store_, stack); !line.is_none()) {
+        found = store_.stacks().frame(line);
       }
       frame = found.index;
     }

@@ -50,6 +50,12 @@ std::string_view status_text(int status) {
   }
 }
 
+// For whoever reads what an unusual client was told.
+std::string refusal_text(int status) {
+  return status == 405 ? "Only GET is answered here: open the URL that gpumemprof printed."
+                       : "This request cannot be read: open the URL that gpumemprof printed.";
+}
+
 std::string head_of(const HttpResponse& response, bool keeps_open) {
   std::string head =
       fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n",
@@ -263,7 +269,9 @@ std::optional<std::string> HttpServer::read_head(const Connection& connection,
   for (;;) {
     if (std::optional<std::string> head = buffer.take()) return head;
     if (buffer.is_too_long()) {
-      (void)send_all(connection.socket, head_of({400, "text/plain", "", {}, false}, false));
+      const HttpResponse refused{400, "text/plain", refusal_text(400), {}, false};
+      if (send_all(connection.socket, head_of(refused, false)))
+        (void)send_all(connection.socket, refused.body);
       return std::nullopt;
     }
     pollfd ready{connection.socket, POLLIN, 0};
@@ -280,7 +288,7 @@ std::optional<std::string> HttpServer::read_head(const Connection& connection,
 
 HttpResponse HttpServer::answer(const ParsedRequest& parsed) const {
   if (parsed.status != 200)
-    return {parsed.status, "text/plain", std::string(status_text(parsed.status)), {}, false};
+    return {parsed.status, "text/plain", refusal_text(parsed.status), {}, false};
   try {
     return handler_(parsed.request);
   } catch (const std::exception& bug) {

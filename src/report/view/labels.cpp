@@ -29,15 +29,22 @@ std::string shown(std::string_view name) {
 
 std::string frame_label(const Store& store, FrameId frame, GroupBy by) {
   if (!frame.is_none()) return shown(text::place(store, frame));
-  return std::string(by == GroupBy::module ? kNoModuleLabel : kNoStack);
+  if (by == GroupBy::module) return std::string(kNoModuleLabel);
+  return std::string(by == GroupBy::line ? kNoLine : kNoStack);
 }
 
 std::string stack_label(const Store& store, StackId stack) {
   if (stack.is_none()) return std::string(kNoStack);
-  const StackId user = user_part(store, stack);
-  std::string line = shown(text::place(store, store.stacks().frame(user)));
-  if (user == stack) return line;
-  return line + " → " + shown(text::place(store, store.stacks().frame(stack)));
+  const auto label = [&](StackId part) {
+    return shown(text::place(store, store.stacks().frame(part)));
+  };
+  const StackId line = line_part(store, stack);
+  if (line.is_none()) return label(stack);
+  // As in the report: below a line of C++ there is nothing but the allocator, nor is there below
+  // the innermost line of Python.
+  if (!is_python(store, store.stacks().frame(line))) return label(line);
+  const StackId innermost = python_part(store, stack);
+  return line == innermost ? label(line) : label(line) + " → " + label(innermost);
 }
 
 Json frame_json(const Store& store, FrameId id) {

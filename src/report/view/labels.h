@@ -29,6 +29,7 @@ std::string frame_label(const Store& store, FrameId frame, GroupBy by);
 std::string stack_label(const Store& store, StackId stack);
 // Labels of what has neither frame nor name.
 inline constexpr std::string_view kNoStack = "no stack recorded";
+inline constexpr std::string_view kNoLine = "no Python stack";
 inline constexpr std::string_view kNoModuleLabel = "outside any module";
 // Prefix for the label of the forward that memory of backward belongs to.
 inline constexpr std::string_view kInBackward = "in backward of ";

@@ -55,8 +55,9 @@ class TypeScript {
     line(fmt::format(
         "export const FLAME_LIMITS = {{ nodes: {}, levels: {}, finestShare: {} }} as const;",
         flame.most_nodes, flame.most_levels, FlameOptions::kFinestShare));
-    comment("", "Labels of what has no stack, no module, no tag, and of what backward allocated.");
+    comment("", "Labels of what has no stack, no line, no module, and of what backward allocated.");
     line(fmt::format("export const NO_STACK = \"{}\";", kNoStack));
+    line(fmt::format("export const NO_LINE = \"{}\";", kNoLine));
     line(fmt::format("export const NO_MODULE = \"{}\";", kNoModuleLabel));
     line(fmt::format("export const IN_BACKWARD = \"{}\";", kInBackward));
     comment("", "What sources of memory are called, by the name that data has for them.");

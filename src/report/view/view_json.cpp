@@ -265,7 +265,7 @@ std::string known_json(std::uint32_t level, std::span<const MomentFacts> moments
 }
 
 std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
-                         std::size_t most_groups) {
+                         GroupBy by, std::size_t most_groups) {
   Json groups = Json::array();
   for (const ComparedGroup& group : comparison.groups) {
     if (groups.size() == most_groups) break;
@@ -273,7 +273,7 @@ std::string compare_json(const Store& first, const Store& second, const Comparis
     std::string label = group.name;
     if (label.empty() && !group.frame.is_none()) label = shown(text::place(store, group.frame));
     if (label.empty() && !group.stack.is_none()) label = stack_label(store, group.stack);
-    if (label.empty()) label = "no stack, or outside any module";
+    if (label.empty()) label = frame_label(store, {}, by);
     if (group.is_backward) label.insert(0, kInBackward);
     groups.push_back({{"label", label},
                       {"first_bytes", group.first_bytes},

@@ -124,7 +124,7 @@ std::string allocation_json(const AllocationSource& source, AllocationId row,
 std::string segments_json(const AllocationSource& source, const Grouping& grouping,
                           const PoolState& map, Position position);
 std::string compare_json(const Store& first, const Store& second, const Comparison& comparison,
-                         std::size_t most_groups);
+                         GroupBy by, std::size_t most_groups);
 
 // Allocations that are drawn as bands of their own, in order of birth.
 struct Singles {

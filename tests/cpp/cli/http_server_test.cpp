@@ -77,6 +77,9 @@ TEST_F(RunningServer, outlives_bad_requests) {
   EXPECT_EQ(exchange("nonsense\r\n\r\n").substr(0, 12), "HTTP/1.1 400");
   EXPECT_EQ(exchange("DELETE / HTTP/1.1\r\n\r\n").substr(0, 12), "HTTP/1.1 405");
   EXPECT_EQ(exchange("GET /" + std::string(30'000, 'x')).substr(0, 12), "HTTP/1.1 400");
+  // In a sentence that says what to do.
+  for (const char* request : {"nonsense\r\n\r\n", "DELETE / HTTP/1.1\r\n\r\n"})
+    EXPECT_TRUE(exchange(request).ends_with(": open the URL that gpumemprof printed.")) << request;
   const int silent = connect_to_it();
   close(silent);
   const std::string bug = exchange("GET /throws HTTP/1.1\r\nConnection: close\r\n\r\n");

@@ -30,5 +30,17 @@ test("an estimate says in every view that it is predicted, and has the figures o
       await showView(page, view);
       assert.equal(await page.getByTestId("computed").innerText(), "predicted, not measured");
     }
+    // How long the prediction took is no time of the run: there are only events.
+    assert.ok(await page.locator("header button.axis").isHidden());
+    assert.match(await page.getByTestId("cursor-where").innerText(), /^event [\d,]+$/);
+    await showView(page, "steps");
+    const times = await page.locator("[data-testid=steps] tbody tr:not(.phase) td:nth-of-type(5)").allInnerTexts();
+    assert.ok(times.length > 0 && times.every((time) => time === "unknown"), times.join());
+    await showView(page, "allocations");
+    await page.locator(".rows .row").first().waitFor();
+    assert.match(await page.locator(".rows .row .cell.lifetime").first().innerText(), /^[\d,]+ events?\b/);
+    await showView(page, "whatif");
+    await page.getByTestId("baseline").waitFor();
+    assert.match(await page.getByTestId("baseline").innerText(), /^Predicted as it is: peak/);
   });
 });

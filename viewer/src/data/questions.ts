@@ -9,8 +9,9 @@ export const TILE_BUCKETS = 512;
 export const MOST_BANDS = 20000;
 /** What a flame graph leaves out. */
 export const FLAME_LIMITS = { nodes: 4000, levels: 400, finestShare: 8000 } as const;
-/** Labels of what has no stack, no module, no tag, and of what backward allocated. */
+/** Labels of what has no stack, no line, no module, and of what backward allocated. */
 export const NO_STACK = "no stack recorded";
+export const NO_LINE = "no Python stack";
 export const NO_MODULE = "outside any module";
 export const IN_BACKWARD = "in backward of ";
 /** What sources of memory are called, by the name that data has for them. */

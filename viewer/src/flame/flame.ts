@@ -146,7 +146,7 @@ export class FlameView {
         : select("Flame graph of", (["live", "allocated", "freed", "survived"] as const).map((value) => ({ value, label: OF_LABELS[value] })), state.flameOf, (value) =>
             state.set({ flameOf: value, focus: null }, "flame"),
           ),
-      word === "allocated" && state.flameOf === "live" ? el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak") : null,
+      word === "allocated" && state.flameOf === "live" && state.current.has_history ? el("button", { type: "button", onclick: () => state.setCursor(state.current.peak_position) }, "At the peak") : null,
       state.flameShape === "sandwich"
         ? el("span", { class: "chip", "data-testid": "flame-around", "data-bytes": state.around === null ? "" : shown.allocated_bytes },
             state.around === null ? "click a call to see what leads to it and what it leads to" : `around ${format.shortPlace(state.around)}: ${format.bytes(shown.allocated_bytes)}`)

@@ -10,6 +10,7 @@ import { compareRanges, RANGE_BYS, rangeLabel, StepChooser } from "./compare_sid
 import { BY_LABELS, sourceLabel, stackList } from "./panel";
 import type { Side, State } from "./state";
 
+const isSameSide = (a: Side, b: Side) => a.file === b.file && a.device === b.device && a.position === b.position && a.from === b.from;
 const keyOf = ({ from, position }: Side) => (from === undefined ? String(position) : `${from}-${position}`);
 
 export class CompareView {
@@ -26,7 +27,7 @@ export class CompareView {
     this.steps = new StepChooser(state, (first, second) => state.set({ first, second, focus: null }, "compare"));
     this.element.append(this.steps.element, this.bar, this.table, this.difference.element);
     state.listen((change) => {
-      if (state.view === "compare" && ["cursor", "device", "compare"].includes(change)) this.show();
+      if (state.view === "compare" && ["cursor", "device", "compare", "picked"].includes(change)) this.show();
       if (state.view !== "compare" && change === "view") this.giveUp();
     });
   }
@@ -204,6 +205,7 @@ export class CompareView {
     );
     replace(
       this.table,
+      isSameSide(this.first, this.second) ? el("p", { class: "empty", "data-testid": "same-sides" }, "Both sides are the same moment: choose another one for A or B.") : null,
       answer.first_bytes + answer.second_bytes === 0 ? el("p", { class: "empty" }, "Nothing is allocated at either moment.") : null,
       el("table", { class: "compared" }, el("thead", {}, head), el("tbody", {}, sum, ...answer.groups.flatMap((group) => this.rows(group, most)))),
       answer.groups_left_out === 0 ? null : el("p", { class: "muted" }, `${format.counted(answer.groups_left_out, "more group")} with smaller differences`),

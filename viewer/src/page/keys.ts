@@ -29,8 +29,10 @@ function pickEnd(state: State, isStart: boolean): void {
   const { picked, cursor } = state;
   const from = isStart ? cursor : (picked?.from ?? 0);
   const to = isStart ? (picked?.to ?? state.current.events) : cursor;
-  if (from < to) state.set({ picked: { from, to } }, "picked");
-  else state.set({ picked: isStart ? { from, to: Math.min(from + 1, state.current.events) } : { from: Math.max(0, to - 1), to } }, "picked");
+  if (from < to) return state.set({ picked: { from, to } }, "picked");
+  // One event, the last or the first one at the edges: a range of none could not be told from no range.
+  const start = Math.min(Math.max(0, isStart ? from : to - 1), state.current.events - 1);
+  if (start >= 0) state.set({ picked: { from: start, to: start + 1 } }, "picked");
 }
 
 function press(key: string, isShifted: boolean, state: State, targets: Targets): boolean {

@@ -80,15 +80,15 @@ export class Panel {
   private showMoment(moment: Moment): void {
     const { current } = this.state;
     const isPeak = moment.position === current.peak_position;
-    const where = moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
-    const since = moment.time_ns === null ? "" : `, at ${format.duration(moment.time_ns)}`;
+    const where = !current.has_history ? "no history was recorded" : moment.position === 0 ? "before the first event" : `event ${format.count(moment.position - 1)}`;
+    const since = moment.time_ns === null || !this.state.hasTime ? "" : `, at ${format.duration(moment.time_ns)}`;
     const rows: [string, number | null, string][] = [
       ["allocated", moment.allocated_bytes, "cursor-allocated"],
       ["reserved", moment.reserved_bytes, "cursor-reserved"],
     ];
     replace(
       this.moment,
-      el("h2", {}, isPeak ? "At the peak" : "At the cursor"),
+      el("h2", {}, !current.has_history ? "When the snapshot was taken" : isPeak ? "At the peak" : "At the cursor"),
       el("p", { class: "muted", "data-testid": "cursor-where", "data-position": moment.position }, where + since),
       el(
         "dl",
@@ -206,7 +206,7 @@ export class Panel {
 
   private selectionRows(found: Allocation): Node[] {
     const { state } = this;
-    const life = state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
+    const life = state.lifeText(found);
     const lived = found.death === null ? `${life}, until the end` : life;
     const jump = (text: string, position: number) =>
       el("button", { type: "button", class: "link", onclick: () => state.setCursor(position) }, text);

@@ -110,7 +110,7 @@ export class RangePanel {
       el("p", { class: "muted", "data-testid": "range-where", "data-from": found.from, "data-to": found.to }, `from ${place(found.from)} to ${place(found.to)}: ${format.bytes(found.from_bytes)} → ${format.bytes(found.to_bytes)} allocated, ${format.bytes(found.peak_bytes)} at most`),
       el("dl", { class: "figures" }, this.figure("allocated", all), this.figure("freed", all), this.figure("survived", all)),
       this.buttons(found),
-      ...this.table("By line", "range-lines", found.lines, found.lines_left_out, format.shortestPlace),
+      ...(found.lines.length === 0 ? [el("p", { class: "muted", "data-testid": "range-nothing" }, "Nothing was allocated or freed in it.")] : this.table("By line", "range-lines", found.lines, found.lines_left_out, format.shortestPlace)),
       ...(found.sources.length === 0 ? [] : this.table("By source", "range-sources", found.sources, 0, sourceLabel)),
       ...this.moves(found),
     ];

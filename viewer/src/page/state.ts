@@ -4,6 +4,7 @@
 import { readAddress, writeAddress } from "./address";
 import { type Axis, type DeviceMeta, type Direction, type FlameBy, type GroupBy, type Meta, ORDER_VALUES, type Order, type RangePart } from "../data/answers";
 import type { Source } from "../data/source";
+import * as format from "../ui/format";
 
 export const VIEWS = ["timeline", "flame", "segments", "allocations", "summary", "compare", "steps", "whatif"] as const;
 export type ViewName = (typeof VIEWS)[number];
@@ -137,8 +138,17 @@ export class State implements Shown {
   get current(): DeviceMeta {
     return this.meta.files[this.file]!.devices[this.device]!;
   }
+  /** A prediction took time, but the run that it predicts took another one, which is not known. */
+  get isPredicted(): boolean {
+    return this.meta.files[this.file]!.kind === "predicted";
+  }
   get hasTime(): boolean {
-    return this.current.duration_ns !== null;
+    return this.current.duration_ns !== null && !this.isPredicted;
+  }
+  /** How long an allocation lived: in time where that is known. */
+  lifeText({ birth, death, lifetime }: { birth: number; death: number | null; lifetime: number }): string {
+    if (this.hasTime) return format.duration(lifetime);
+    return format.counted(this.isPredicted ? (death ?? this.current.events) - birth : lifetime, "event");
   }
   /** The start of almost every question. */
   get deviceName(): { file: number; device: number } {

@@ -1,7 +1,7 @@
 // The summary: what gpumemprof report says, with its figures as tables.
 
 import type { Report, ReportDevice, ReportStack } from "../data/answers";
-import { NO_STACK } from "../data/questions";
+import { NO_LINE, NO_STACK } from "../data/questions";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
 import { leakTable } from "./leaks";
@@ -75,9 +75,9 @@ export class SummaryView {
       hasPool ? card("reserved at the end", device.end.reserved_bytes, "summary-end-reserved") : null,
     ].filter((node) => node !== null);
     if (!hasPool) return cards;
-    const ooms = device.counters["ooms"] ?? 0;
+    const ooms = device.counters["ooms"] ?? null;
     cards.push(
-      el("div", { class: ooms > 0 ? "card bad" : "card" }, el("span", { class: "muted" }, "out of memory"), el("b", { "data-testid": "summary-ooms" }, ooms === 0 ? "never" : ooms === 1 ? "once" : `${format.count(ooms)} times`), el("span", { class: "muted" }, device.oom_reports[0] === undefined ? "" : `cause: ${device.oom_reports[0].cause}`)),
+      el("div", { class: (ooms ?? 0) > 0 ? "card bad" : "card" }, el("span", { class: "muted" }, "out of memory"), el("b", { "data-testid": "summary-ooms" }, ooms === null ? "unknown" : ooms === 0 ? "never" : ooms === 1 ? "once" : `${format.count(ooms)} times`), el("span", { class: "muted" }, device.oom_reports[0] === undefined ? "" : `cause: ${device.oom_reports[0].cause}`)),
     );
     return cards;
   }
@@ -111,19 +111,19 @@ export class SummaryView {
                   "tr",
                   {},
                   el("td", { class: "number" }, format.bytes(line.free_bytes)),
-                  el("td", {}, `in ${format.counted(line.segments, "segment")} pinned by ${format.bytes(line.pin_bytes)} from ${line.frame === null ? "an unknown location" : `${line.frame.file}:${line.frame.line} ${line.frame.name}`}`),
+                  el("td", {}, `in ${format.counted(line.segments, "segment")} pinned by ${format.bytes(line.pin_bytes)} from ${line.frame === null ? NO_LINE : `${line.frame.file}:${line.frame.line} ${line.frame.name}`}`),
                 ),
               ),
             ),
           ]),
-      el("h2", {}, "Counters"),
-      el("table", {}, ...rows(counters, device.counters, format.count)),
+      ...(this.state.current.has_history ? [el("h2", {}, "Counters"), el("table", {}, ...rows(counters, device.counters, format.count))] : []),
     ];
   }
 
   private stackRow(stack: ReportStack, whole: number): HTMLElement {
-    const innermost = stack.stack[0];
-    const place = innermost === undefined ? NO_STACK : format.shortPlace(`${innermost.file}:${innermost.line} ${innermost.name}`);
+    // Below Python there is only the allocator.
+    const innermost = stack.stack.find(({ file }) => /\.py$|^</.test(file)) ?? stack.stack[0];
+    const place = innermost === undefined ? NO_STACK : format.shortened(format.shortPlace(`${innermost.file}:${innermost.line} ${innermost.name}`));
     const title = stack.stack.map((frame) => `${frame.file}:${frame.line} ${frame.name}`).join("\n");
     return el(
       "tr",

@@ -20,5 +20,7 @@ export async function idleShare(source: Source, meta: Meta): Promise<number> {
 
 export async function usualAxis(source: Source, meta: Meta): Promise<Axis> {
   const share = await idleShare(source, meta).catch(() => 0);
-  return share > MOST_IDLE ? "event" : "time";
+  // Of a prediction there is only the order of events.
+  const isPredicted = meta.files.find(({ devices }) => devices.length > 0)?.kind === "predicted";
+  return isPredicted || share > MOST_IDLE ? "event" : "time";
 }

@@ -58,7 +58,8 @@ export class VerdictBar {
   private ways(verdict: DeviceVerdict, { ooms }: TimelineOverlays): HTMLElement[] {
     const { state } = this;
     const way = (name: string, text: string, go: () => void) => el("button", { type: "button", "data-way": name, onclick: go }, text);
-    const ways = [way("peak", "The peak", () => state.setCursor(state.current.peak_position))];
+    // Of a snapshot without history, the peak is not known.
+    const ways = state.current.has_history ? [way("peak", "The peak", () => state.setCursor(state.current.peak_position))] : [];
     const first = ooms[0];
     if (first !== undefined) ways.unshift(way("failure", "The failure", () => this.showAround(first.position, first.time_ns)));
     ways.push(way("line", "The largest line", () => void this.showLargestLine()));

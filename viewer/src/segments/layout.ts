@@ -6,6 +6,8 @@ import * as format from "../ui/format";
 export const LINE = 20;
 export const HEADING = 26;
 export const LEFT = 8;
+/** From one line of a heading to the next. */
+const HEADING_STEP = 16;
 const GAP = 3;
 const LINE_STEP = LINE + 4;
 
@@ -47,7 +49,7 @@ function poolName(segment: SegmentRow): string {
 const total = (map: Segments, segments: number[]) => segments.reduce((sum, index) => sum + map.segments[index]!.size, 0);
 
 /** Bytes are converted to pixels at one scale, so that everything fits the screen at zoom 1. */
-export function layOutSegments(map: Segments, width: number, height: number, zoom: number): SegmentLayout {
+export function layOutSegments(map: Segments, width: number, height: number, zoom: number, wrap: (heading: string) => string[]): SegmentLayout {
   const pools = new Map<string, number[]>();
   map.segments.forEach((segment, index) => {
     const name = poolName(segment);
@@ -65,7 +67,10 @@ export function layOutSegments(map: Segments, width: number, height: number, zoo
   const layout: SegmentLayout = { pieces: [], outlines: [], headings: [], height: 0 };
   let y = 4;
   for (const [name, segments] of [...pools].sort(([, a], [, b]) => total(map, b) - total(map, a))) {
-    layout.headings.push({ text: `${name}: ${format.bytes(total(map, segments))} in ${format.counted(segments.length, "segment")}`, y });
+    wrap(`${name}: ${format.bytes(total(map, segments))} in ${format.counted(segments.length, "segment")}`).forEach((text, at) => {
+      if (at > 0) y += HEADING_STEP;
+      layout.headings.push({ text, y });
+    });
     y += HEADING;
     let x = LEFT;
     for (const index of segments) {

@@ -2,7 +2,7 @@
 
 import type { GroupBy, Groups, Segments } from "../data/answers";
 import { questionText } from "../data/source";
-import { Surface, el, fitted, replace, select } from "../ui/dom";
+import { Surface, el, fitted, replace, select, wrapped } from "../ui/dom";
 import { momentNote } from "../flame/flame";
 import * as format from "../ui/format";
 import { chosenTheme, groupFill, striped, type Theme } from "../ui/palette";
@@ -14,6 +14,8 @@ import { largestPinned, pinsOf, returnedByEmptyCache } from "./pins";
 import type { State } from "../page/state";
 import { hideTooltip, showTooltip } from "../ui/tooltip";
 
+const LABEL = "Segments and blocks at the cursor";
+const HEADING_FONT = "600 12px system-ui, sans-serif";
 const EMPTY: SegmentLayout = { pieces: [], outlines: [], headings: [], height: 0 };
 
 export class SegmentsView {
@@ -36,7 +38,7 @@ export class SegmentsView {
     this.history = new HistoryStrip(state, visible);
     this.settings = new SettingsList(state);
     this.element.append(this.bar, this.pins, this.history.element, this.settings.element, this.scroll);
-    this.surface = new Surface(this.scroll, "Segments and blocks at the cursor", () => this.draw());
+    this.surface = new Surface(this.scroll, LABEL, () => this.draw());
     this.scroll.append(this.spacer);
     this.scroll.addEventListener("scroll", () => this.draw());
     const canvas = this.surface.canvas;
@@ -94,6 +96,7 @@ export class SegmentsView {
       [this.question, this.map] = ["", null];
       this.pins.hidden = true;
       this.surface.begin(1);
+      this.bar.hidden = false;
       replace(this.bar, el("p", { class: "empty", "data-testid": "map-unknown" }, error.message));
     });
   }
@@ -109,6 +112,8 @@ export class SegmentsView {
   private drawBar(): void {
     const map = this.map!;
     const { state } = this;
+    // CPU memory is in no pool: there is nothing to count.
+    this.bar.hidden = !state.current.has_pool;
     const figure = (label: string, value: number, id: string) =>
       el("span", { class: "facts", "data-testid": id, "data-bytes": value }, `${format.bytes(value)} ${label}`);
     replace(
@@ -178,22 +183,24 @@ export class SegmentsView {
     const theme = chosenTheme();
     const { clientWidth: width, clientHeight: height } = this.scroll;
     if (width < 40) return;
-    this.layout = layOutSegments(this.map, width, height, this.state.segmentZoom);
-    this.spacer.style.height = `${Math.max(0, this.layout.height - height)}px`;
     const context = this.surface.begin(height);
+    context.font = HEADING_FONT;
+    this.layout = layOutSegments(this.map, width, height, this.state.segmentZoom, (heading) => wrapped(context, heading, width - 2));
+    this.spacer.style.height = `${Math.max(0, this.layout.height - height)}px`;
     this.writeDataset();
-    if (this.map.segments.length === 0) {
+    const why = this.map.segments.length > 0 ? null : this.state.current.has_pool ? "Nothing is reserved at this moment." : "CPU memory comes straight from the C library: there are no segments.";
+    this.surface.canvas.setAttribute("aria-label", why ?? LABEL);
+    if (why !== null) {
       context.fillStyle = theme.muted;
       context.font = "13px system-ui, sans-serif";
-      const why = this.state.current.has_pool ? "Nothing is reserved at this moment." : "CPU memory comes straight from the C library: there are no segments.";
-      context.fillText(why, 16, 28);
+      wrapped(context, why, width - 32).forEach((line, at) => context.fillText(line, 16, 28 + at * 18));
       return;
     }
     const top = this.scroll.scrollTop;
     const isInSight = ({ y }: { y: number }) => y + HEADING >= top && y <= top + height;
     context.save();
     context.translate(0, -top);
-    context.font = "600 12px system-ui, sans-serif";
+    context.font = HEADING_FONT;
     context.textBaseline = "middle";
     context.fillStyle = theme.muted;
     for (const { text, y } of this.layout.headings.filter(isInSight)) context.fillText(text, 1, y + HEADING / 2);

@@ -45,7 +45,7 @@ export class StepsView {
     this.folds.clear();
     let before: StepRow | null = null;
     for (const run of runs) {
-      body.append(...this.rowsOf(run, before, answer.growth));
+      body.append(...this.rowsOf(run, before, answer.growth, hasSteps));
       before = run.last;
     }
     replace(
@@ -66,9 +66,10 @@ export class StepsView {
   }
 
   /** A row for steps that look the same; below it, if it is open, their phases and each of them. */
-  private rowsOf(run: StepRun, before: StepRow | null, growth: StepGrowth | null): HTMLElement[] {
+  private rowsOf(run: StepRun, before: StepRow | null, growth: StepGrowth | null, hasSteps: boolean): HTMLElement[] {
     const { first, last, steps } = run;
-    const name = first.step === 0 ? "before step 1" : first === last ? `step ${format.count(first.step)}` : `steps ${format.count(first.step)} to ${format.count(last.step)}`;
+    const name = first.step === 0 ? (hasSteps ? "before step 1" : "the whole run") : first === last ? `step ${format.count(first.step)}` : `steps ${format.count(first.step)} to ${format.count(last.step)}`;
+    const timeOf = (step: StepRow) => (this.state.hasTime ? stepTime(step) : null);
     const times = steps.map(timeOf).filter((time) => time !== null);
     const mean = times.length === 0 ? null : times.reduce((sum, time) => sum + time, 0) / times.length;
     const details = [
@@ -137,7 +138,7 @@ export class StepsView {
   }
 }
 
-function timeOf({ from_ns, to_ns }: StepRow): number | null {
+function stepTime({ from_ns, to_ns }: StepRow): number | null {
   return from_ns === null || to_ns === null ? null : to_ns - from_ns;
 }
 

@@ -242,8 +242,8 @@ export class TableView {
     const number = answer.row[at]!;
     const size = answer.size[at]!;
     const birth = answer.birth[at]!;
-    const since = answer.birth_ns[at] == null ? "" : ` · ${format.duration(answer.birth_ns[at]!)}`;
-    const life = state.hasTime ? format.duration(answer.lifetime[at]!) : format.counted(answer.lifetime[at]!, "event");
+    const since = answer.birth_ns[at] == null || !state.hasTime ? "" : ` · ${format.duration(answer.birth_ns[at]!)}`;
+    const life = state.lifeText({ birth, death: answer.death[at] ?? null, lifetime: answer.lifetime[at]! });
     const texts: Record<string, string> = {
       size: format.bytes(size),
       rounding: size === answer.requested[at]! ? "–" : format.bytes(size - answer.requested[at]!),

@@ -24,6 +24,11 @@ export class TimelineInput {
     canvas.addEventListener("pointerdown", (event) => this.onDown(event));
     canvas.addEventListener("pointermove", (event) => this.onMove(event));
     canvas.addEventListener("pointerup", (event) => this.onUp(event));
+    // A finger that scrolls the page, a window that comes in between: nothing was selected.
+    canvas.addEventListener("pointercancel", () => {
+      this.drag = this.rangeEnd = null;
+      actions.schedule();
+    });
     canvas.addEventListener("pointerleave", () => {
       this.hovered = null;
       hideTooltip();

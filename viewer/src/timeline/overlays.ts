@@ -89,12 +89,12 @@ export function oomAt(plot: Plot, overlays: TimelineOverlays, x: number, y: numb
   return best?.oom ?? null;
 }
 
-export function oomLines(oom: OverlayOom): string[] {
+export function oomLines(oom: OverlayOom, hasTime: boolean): string[] {
   const free = Math.max(0, oom.reserved_bytes - oom.allocated_bytes);
   return [
     `Out of memory: ${format.bytes(oom.wanted_bytes)} requested`,
     oom.label,
     `${format.bytes(oom.allocated_bytes)} allocated, ${format.bytes(oom.reserved_bytes)} reserved, ${format.bytes(free)} of it free`,
-    `event ${format.count(oom.position - 1)}${oom.time_ns === null ? "" : `, at ${format.duration(oom.time_ns)}`}; click to go there`,
+    `event ${format.count(oom.position - 1)}${oom.time_ns === null || !hasTime ? "" : `, at ${format.duration(oom.time_ns)}`}; click to go there`,
   ];
 }

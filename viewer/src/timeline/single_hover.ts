@@ -57,7 +57,7 @@ export class SingleHover {
     const { found, step } = details;
     if (found.name !== null) lines.push(found.name);
     lines.push(found.label);
-    const life = this.state.hasTime ? format.duration(found.lifetime) : format.counted(found.lifetime, "event");
+    const life = this.state.lifeText(found);
     lines.push(`${born}${step === null ? "" : `, in ${step}`}; ${format.counted(age, "event")} old here`);
     lines.push(found.death === null ? `never freed: lives ${life}, to the end` : `freed at event ${format.count(found.death - 1)}, after ${life}`);
     const kind = found.source === null ? null : sourceLabel(this.state.current.sources[found.source] ?? "unknown");

@@ -116,7 +116,7 @@ export class SpanLanes {
     if (span === undefined) return null;
     const count = span.count ?? 1;
     const lines = [spanTitle(span), `events ${format.count(span.from)} to ${format.count(span.to)}`];
-    if (span.from_ns !== null && span.to_ns !== null) lines.push(`${plot.state.current.is_long === true ? "about " : ""}${format.duration(span.to_ns - span.from_ns)}`);
+    if (span.from_ns !== null && span.to_ns !== null && plot.state.hasTime) lines.push(`${plot.state.current.is_long === true ? "about " : ""}${format.duration(span.to_ns - span.from_ns)}`);
     if (count > 1) lines.push("too narrow to draw separately: zoom in");
     if (span.kind === "evaluation") lines.push("a forward pass that keeps nothing for backward (inferred)");
     if (this.leftOut > 0) lines.push(`${format.counted(this.leftOut, "span")} not drawn here: too many overlap`);

@@ -324,7 +324,7 @@ export class Timeline {
   private hover(event: MouseEvent): void {
     const { x, y } = this.surface.at(event);
     const oom = this.overlays === null ? null : oomAt(this.plot, this.overlays, x, y);
-    if (oom !== null) return showTooltip(event, oomLines(oom));
+    if (oom !== null) return showTooltip(event, oomLines(oom, this.state.hasTime));
     const column = x < this.plot.left || x > this.plot.right ? null : this.columnAt(x);
     if (column === null) return hideTooltip();
     if (y < this.plot.top - 2) return this.hoverLane(event, x, y);

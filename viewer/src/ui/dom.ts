@@ -139,6 +139,17 @@ export class Surface {
   }
 }
 
+/** A text in lines that fit a width, broken between words. */
+export function wrapped(context: CanvasRenderingContext2D, given: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of visible(given).split(" ")) {
+    const longer = lines.length === 0 ? word : `${lines.at(-1)!} ${word}`;
+    if (lines.length > 0 && context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** As much of a text as fits a width; nothing if not even a few letters fit. */
 export function fitted(context: CanvasRenderingContext2D, given: string, width: number): string {
   const text = visible(given);

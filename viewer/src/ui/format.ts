@@ -136,6 +136,17 @@ export function visible(text: string): string {
   return text.replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** A name that would fill a page: its beginning and its end. */
+export function shortened(text: string, most = 200): string {
+  const letters = [...text];
+  return letters.length <= most ? text : `${letters.slice(0, most / 2).join("")}…${letters.slice(-most / 2).join("")}`;
+}
+
+/** With a full stop, if it has no end. */
+export function sentence(text: string): string {
+  return /[.!?:]$/.test(text) ? text : `${text}.`;
+}
+
 /** "/train/case.py:52 step" as "case.py:52 step": for when there is little room. */
 export function shortestPlace(label: string): string {
   return label.replace(/(?:[^\s/]*\/)+([^\s/]+:\d+)/g, "$1");

@@ -1,7 +1,7 @@
 // What if: the advisor's remedies as switches, and the run as it is predicted with them over the recorded one. Figures
 // are those of gpumemprof advise.
 
-import type { AdviceAnswer, AdviceData, AdvisedExcerpt, AdvisedRemedy, Band, FitPlan, RemedyCode, TogetherAnswer, Working } from "../data/answers";
+import type { AdviceAnswer, AdviceData, AdvisedExcerpt, AdvisedRemedy, Band, DeviceVerdict, FitPlan, RemedyCode, TogetherAnswer, Working } from "../data/answers";
 import { el, replace } from "../ui/dom";
 import * as format from "../ui/format";
 import { partText, workingText } from "../ui/waiting";
@@ -63,10 +63,11 @@ export class WhatIfView {
       state.source.ask("advice", deviceName, wait).catch(failed),
       fitBytes === null ? null : state.source.ask("advice", { ...deviceName, fit: fitBytes }, wait).catch(failed),
       remedies.length === 0 ? null : state.source.ask("together", { ...deviceName, remedies: remedies.join("+") }, wait).catch((error: Error) => error),
+      state.source.ask("report", { file: state.file }).then(({ verdicts }) => verdicts.find(({ device }) => device === state.current.name) ?? null, () => null),
     ]);
     // Not before the new questions: what both ask goes on.
     before.abort();
-    const [alone, fitting, answered] = await answers;
+    const [alone, fitting, answered, verdict] = await answers;
     if (asked !== this.asked) return;
     const together = answered instanceof Error ? notComputed(answered, state, alone.families) : answered;
     this.layer.set(together);
@@ -76,7 +77,7 @@ export class WhatIfView {
     delete this.result.dataset["busy"];
     this.canvas.dataset["points"] = String(this.layer.points);
     this.timeline.schedule();
-    this.drawResult(alone, fitting, together);
+    this.drawResult(alone, fitting, together, verdict);
     this.drawList(alone);
   }
 
@@ -121,10 +122,11 @@ export class WhatIfView {
     );
   }
 
-  private drawResult(alone: AdviceAnswer, fitting: AdviceAnswer | null, together: TogetherAnswer | null): void {
+  private drawResult(alone: AdviceAnswer, fitting: AdviceAnswer | null, together: TogetherAnswer | null, verdict: DeviceVerdict | null): void {
     const { advice } = alone;
-    if (advice === null) return replace(this.result, el("p", { class: "empty", "data-testid": "no-advice" }, `Remedies cannot be tried: ${alone.refusal}`));
-    const parts: Node[] = [el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice))];
+    const failed = verdict === null || verdict.failure === "" ? [] : [failureCard(verdict)];
+    if (advice === null) return replace(this.result, ...failed, el("p", { class: "empty", "data-testid": "no-advice" }, format.sentence(`Remedies cannot be tried: ${alone.refusal}`)));
+    const parts: Node[] = [...failed, el("p", { "data-testid": "baseline", "data-bytes": advice.baseline.peak_allocated_bytes }, baselineText(advice, this.state.isPredicted))];
     const part = excerptOf(advice);
     if (part !== null) parts.push(el("p", { class: "note", "data-testid": "whatif-part", "data-from": part.from_event, "data-to": part.to_event }, `This run is long: remedies are tried on ${partText(part, part.events_of_run)}, around its peak, with all memory that is older. The rest of it is drawn paler. `, el("button", { type: "button", onclick: () => this.zoomToPart() }, "Zoom to them")));
     if (advice.partial !== null) parts.push(el("p", { class: "warning" }, advice.partial));
@@ -177,7 +179,8 @@ export class WhatIfView {
         el("p", { class: "muted" }, remedy.why),
       );
     }
-    card.append(codeBlock({ name: remedy.title, how: remedy.how, how_trainer: remedy.how_trainer }));
+    // What does not apply here is not to be copied.
+    if (peak !== null || remedy.at_least_peak_allocated_bytes !== null) card.append(codeBlock({ name: remedy.title, how: remedy.how, how_trainer: remedy.how_trainer }));
     return card;
   }
 
@@ -221,6 +224,17 @@ export class WhatIfView {
   }
 }
 
+/** What gpumemprof report says of the request that failed, and what to do about it: before all that may help as well. */
+function failureCard({ failure_details: details, remedy, command }: DeviceVerdict): HTMLElement {
+  return el(
+    "div",
+    { class: "result-card", "data-testid": "failure-remedy" },
+    el("p", { class: "headline" }, "For the request that failed"),
+    ...details.slice(0, 1).map((text) => el("p", {}, text)),
+    command !== "" ? codeBlock({ name: remedy, how: command, how_trainer: null }) : remedy === "" ? null : el("p", {}, remedy),
+  );
+}
+
 /** Switching one on switches off the one of the same family: they exclude each other. */
 export function toggled(remedies: string[], name: string, families: Record<string, string>): string[] {
   if (remedies.includes(name)) return remedies.filter((other) => other !== name);
@@ -245,9 +259,9 @@ function notComputed(error: Error, state: State, families: Record<string, string
   return { refusal, remedy: null, first_event: 0, events_per_point: 1, most_bytes: [], time_ns: [] };
 }
 
-function baselineText({ baseline, completed }: AdviceData): string {
+function baselineText({ baseline, completed }: AdviceData, isPredicted: boolean): string {
   const reserved = baseline.peak_reserved_bytes === null ? "" : `, ${format.bytes(baseline.peak_reserved_bytes)} reserved`;
-  const recorded = `Recorded: peak ${format.bytes(baseline.peak_allocated_bytes)} allocated${reserved}.`;
+  const recorded = `${isPredicted ? "Predicted as it is" : "Recorded"}: peak ${format.bytes(baseline.peak_allocated_bytes)} allocated${reserved}.`;
   if (completed === null) return recorded;
   return `${recorded} Had it not failed: ${format.bytes(completed.peak_allocated_bytes)} allocated (predicted). ${completed.how}`;
 }

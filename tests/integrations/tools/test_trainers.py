@@ -63,6 +63,18 @@ def test_transformers_marks_steps_evaluation_and_saving(ran: Path) -> None:
     ]
 
 
+def test_an_evaluation_of_one_batch_is_marked_from_its_start(ran: Path) -> None:
+    marks(ran / "transformers.gmp")  # writes the snapshot
+    snapshot = pickle.loads((ran / "transformers.pickle").read_bytes())
+    times = [
+        one["time_us"] for one in snapshot["external_annotations"] if one["name"] == "evaluation"
+    ]
+    (events,) = (trace for trace in snapshot["device_traces"] if trace)
+    within = [one for one in events if times[0] <= one["time_us"] <= times[1]]
+    # The forward of two layers, not only what follows the batch.
+    assert sum(one["action"] == "alloc" for one in within) > 20
+
+
 def test_the_loggers_of_transformers_get_the_figures(ran: Path) -> None:
     found = logged(ran / "out")
     names = {name for name in found if "memory" in name}
@@ -95,7 +107,8 @@ def test_lightning_is_recorded_with_its_phases_without_a_change(ran: Path) -> No
     (path,) = ran.glob("lightning_logs/*/metrics.csv")
     rows = list(csv.DictReader(path.open()))
     assert rows and set(rows[0]) == {"step", *FIGURES}
-    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4]
+    # As Lightning numbers what the model logs.
+    assert [int(row["step"]) for row in rows] == [0, 1, 2, 3]
     assert all(float(row["memory/max_allocated(GiB)"]) > 0 for row in rows)
 
 

@@ -99,8 +99,8 @@ Status write_perfetto(TabledRun& run, const ExportOptions& options, const std::s
     return one.first_time_ns != kUnknownTime;
   });
   if (!has_times)
-    return Error{ErrorCode::bad_input, "its events have no times, which a trace needs", run.path(),
-                 "write a profile instead: --to pprof"};
+    return Error{ErrorCode::bad_input, "it has no events with times, which a trace needs",
+                 run.path(), "write a profile instead: --to pprof"};
   std::int64_t base_ns = 0;
   if (!options.clock_of.empty()) {
     const Result<std::int64_t> base = kineto_base_ns(options.clock_of);

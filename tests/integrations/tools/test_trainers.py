@@ -32,7 +32,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def marks(path: Path) -> list[str]:
     """The marks in order; the end of a step, which the next one implies, left out."""
     snapshot = path.with_suffix(".pickle")
-    words = ["convert", "--to", "torch-snapshot", str(path), str(snapshot)]
+    words = ["convert", "-f", "--to", "torch-snapshot", str(path), str(snapshot)]
     subprocess.run([sys.executable, "-m", "gpumemprof", *words], check=True, capture_output=True)
     found = []
     for mark in pickle.loads(snapshot.read_bytes())["external_annotations"]:

@@ -225,8 +225,22 @@ TEST(JaxProfile, lists_the_buffers_with_their_stacks) {
 
 TEST(JaxProfile, says_what_a_profile_of_time_lacks) {
   EXPECT_THAT(refusal<JaxProfile>(small_profile("nanoseconds")),
-              HasSubstr("has no live memory, only allocations, space; make one with jax"));
+              HasSubstr("does not show JAX's device memory, but allocations, space; make one"));
+  std::string heap = small_profile("bytes");
+  heap.replace(heap.find("space"), 5, "inuse");  // as in heap profiles of other programs
+  EXPECT_THAT(refusal<JaxProfile>(heap), HasSubstr("but allocations, inuse;"));
   EXPECT_THAT(refusal<JaxProfile>("\x0A\x05\x08"), HasSubstr("no pprof profile"));
+}
+
+TEST(JaxProfile, recognizes_profiles_that_begin_with_times) {
+  const std::string type = message(1, number(1, 1) + number(2, 2));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(number(9, 1'794'991'589'212'884'062) + type)));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(number(9, 1) + number(10, 2) + type)));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(message(11, number(1, 1) + number(2, 2)))));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("HHHHPPPP")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("Hello, world")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("\x48")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("")));
 }
 
 TEST(JaxProfile, shows_no_more_blocks_than_it_can_hold) {

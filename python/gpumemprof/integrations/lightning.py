@@ -192,7 +192,11 @@ else:
 
     def __getattr__(name: str) -> Any:
         """The classes are made on first use: their base is Lightning's."""
-        if name == "MemoryCallback" and importlib.util.find_spec("lightning") is None:
+        if (
+            name == "MemoryCallback"
+            and importlib.util.find_spec("lightning") is None
+            and importlib.util.find_spec("pytorch_lightning") is not None
+        ):
             # People have one or the other.
             return callback_class("pytorch_lightning")
         if name in _CLASSES:

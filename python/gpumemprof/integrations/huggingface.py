@@ -22,7 +22,8 @@ from gpumemprof.integrations.recordings import CallbackRecordings
 from gpumemprof.recorder.active import ActiveRecording
 
 if TYPE_CHECKING:
-    _Base = _Flow = object
+    _Base = object
+    _Flow = object
 else:
     try:
         from transformers import DefaultFlowCallback as _Flow

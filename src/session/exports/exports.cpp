@@ -106,6 +106,12 @@ Status write_perfetto(TabledRun& run, const ExportOptions& options, const std::s
     const Result<std::int64_t> base = kineto_base_ns(options.clock_of);
     if (!base) return base.error();
     base_ns = base.value();
+    const bool is_before = std::ranges::any_of(devices.value(), [&](const TabledRun::Device& one) {
+      return one.first_time_ns != kUnknownTime && one.first_time_ns < base_ns;
+    });
+    if (is_before)
+      return Error{ErrorCode::bad_input, "its clock begins after this recording", options.clock_of,
+                   "name a trace that torch.profiler wrote of the same run"};
   }
   auto file = FileSink::create(path, existing, FileSink::Appears::when_closed);
   if (!file) return file.error();

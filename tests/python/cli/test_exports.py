@@ -224,6 +224,15 @@ def test_a_recording_without_events_has_tables_without_rows(
     assert "it has no events with times" in done.stderr
 
 
+def test_a_clock_of_a_later_run_is_refused(command: Command, source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "later.json"
+    other.write_text('{"baseTimeNanoseconds": 4000000000000000000, "traceEvents": []}')
+    done = command("convert", source, tmp_path / "out", "--to", "perfetto", "--clock-of", other)
+    assert done.returncode == 3
+    assert "later.json: its clock begins after this recording" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_clock_needs_a_trace(command: Command, source: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")

@@ -53,9 +53,25 @@ std::string table_repr(const arrow::Table& table) {
   return "<Table of " + std::to_string(rows) + (rows == 1 ? " row: " : " rows: ") + names + ">";
 }
 
-// Through another library, which must be installed.
-nb::object read_by(const char* library, const char* reader, nb::handle table) {
-  return nb::module_::import_(library).attr(reader)(table);
+nb::module_ imported(const char* library, const char* what) {
+  try {
+    return nb::module_::import_(library);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ModuleNotFoundError)) throw;
+  }
+  raise({ErrorCode::environment,
+         std::string(what) + "() needs " + library + ", which is not installed", "",
+         std::string("run: pip install ") + library});
+}
+
+nb::object to_pandas(nb::handle table) {
+  const nb::module_ pyarrow = imported("pyarrow", "to_pandas");
+  imported("pandas", "to_pandas");  // which PyArrow uses
+  return pyarrow.attr("table")(table).attr("to_pandas")();
+}
+
+nb::object to_polars(nb::handle table) {
+  return imported("polars", "to_polars").attr("DataFrame")(table);
 }
 
 // Shares ownership of the whole recording.
@@ -190,13 +206,8 @@ void bind_tables(nb::module_& module) {
                    "The names of the columns, in order.")
       .def("__len__", rows_of)
       .def("__repr__", table_repr)
-      .def(
-          "to_pandas",
-          [](nb::handle table) { return read_by("pyarrow", "table", table).attr("to_pandas")(); },
-          "The rows as a pandas.DataFrame; needs pandas and pyarrow.")
-      .def(
-          "to_polars", [](nb::handle table) { return read_by("polars", "DataFrame", table); },
-          "The rows as a polars.DataFrame; needs polars.")
+      .def("to_pandas", to_pandas, "The rows as a pandas.DataFrame; needs pandas and pyarrow.")
+      .def("to_polars", to_polars, "The rows as a polars.DataFrame; needs polars.")
       .def("__arrow_c_schema__", arrow_schema, "The schema, by Arrow's PyCapsule protocol.")
       .def("__arrow_c_stream__", arrow_stream, nb::arg("requested_schema").none() = nb::none(),
            "The rows, by Arrow's PyCapsule protocol: one batch a device; of a long recording, "

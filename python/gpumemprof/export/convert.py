@@ -76,8 +76,15 @@ def _run(arguments: Sequence[str]) -> int:
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--device")
     parser.add_argument("-f", "--force", action="store_true")
+    parser.add_argument("--at")
+    parser.add_argument("--clock-of")
     parser.add_argument("words", nargs="*")
     given = parser.parse(arguments)
+    for flag, value in (("--at", given.at), ("--clock-of", given.clock_of)):
+        if value is not None:
+            raise UsageError(
+                f"{flag} does not belong to --to {given.to}", "usage", "", "leave it out"
+            )
     if len(given.words) != 2:
         raise parser.mistake("convert needs a recording, and where to write it")
     if given.table is not None and given.table not in TABLES:

@@ -23,11 +23,13 @@ from gpumemprof.recorder.active import ActiveRecording
 
 if TYPE_CHECKING:
     _Base = object
+    _Flow = object
 else:
     try:
+        from transformers import DefaultFlowCallback as _Flow
         from transformers import TrainerCallback as _Base
     except ImportError:
-        _Base = object
+        _Base = _Flow = object
 
 __all__ = ["MemoryCallback"]
 
@@ -79,11 +81,14 @@ class MemoryCallback(_Base):
         return self._recordings.latest
 
     def add_to(self, trainer: Any) -> MemoryCallback:
-        """Add it as a Trainer's first callback, so that its loggers get the figures.
+        """Add it before a Trainer's loggers, so that they get the figures.
 
         >>> MemoryCallback().add_to(trainer)  # doctest: +SKIP
         """
-        trainer.callback_handler.callbacks.insert(0, self)
+        callbacks = trainer.callback_handler.callbacks
+        # After the one that decides when to evaluate and to save.
+        flows = [at for at, one in enumerate(callbacks) if isinstance(one, _Flow)]
+        callbacks.insert(flows[0] + 1 if flows else 0, self)
         return self
 
     def on_train_begin(self, args: Any, *_: Any, **__: Any) -> None:

@@ -35,6 +35,16 @@ _CLASSES = {
 }
 
 
+def _batches_that_stepped(trainer: Any) -> int:
+    """The number under which Lightning itself logs what belongs to this batch.
+
+    The count of optimizer steps is another: a batch may have several.
+    """
+    loop = getattr(trainer.fit_loop, "epoch_loop", None)
+    counted = getattr(loop, "_batches_that_stepped", None)
+    return max(0, trainer.global_step - 1) if counted is None else int(counted)
+
+
 class _MemoryHooks:
     """Marks steps, evaluation and saving in open recordings, and logs a few figures.
 
@@ -64,7 +74,8 @@ class _MemoryHooks:
         self._device = device
         self._metrics: MemoryMetrics | None = None
         self._phases = Phases()
-        self._logged_step = 0
+        self._seen_step = 0
+        self._is_logged = True
         self._save: Any = None
         self._is_on = True
 
@@ -84,6 +95,7 @@ class _MemoryHooks:
         if not self._is_on:
             return
         self._recordings.begin(trainer.global_rank, trainer.world_size)
+        self._seen_step, self._is_logged = trainer.global_step, True
         if self._logs and self._metrics is None:
             self._metrics = MemoryMetrics(self._device)
         if self._save is None:
@@ -113,24 +125,26 @@ class _MemoryHooks:
             step()
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
-        number = trainer.global_step
-        # Several batches may belong to one step.
-        if number % max(1, trainer.log_every_n_steps) == 0 and number != self._logged_step:
-            self._logged_step = number
-            self._log(trainer)
+        if trainer.global_step == self._seen_step:
+            return  # Several batches may belong to one step.
+        self._seen_step = trainer.global_step
+        number = _batches_that_stepped(trainer)
+        self._is_logged = (number + 1) % max(1, trainer.log_every_n_steps) == 0
+        if self._is_logged:
+            self._log(trainer, number)
 
     def on_train_end(self, trainer: Any, *_: Any, **__: Any) -> None:
-        if trainer.global_step != self._logged_step:
-            self._logged_step = trainer.global_step
-            self._log(trainer)
+        if not self._is_logged:
+            self._is_logged = True
+            self._log(trainer, max(0, _batches_that_stepped(trainer) - 1))
 
-    def _log(self, trainer: Any) -> None:
+    def _log(self, trainer: Any, number: int) -> None:
         if self._metrics is None or not trainer.loggers:
             return
         # Not by self.log(), which makes a tensor of each figure.
         figures = self._metrics.take()
         for logger in trainer.loggers:
-            logger.log_metrics(figures, step=trainer.global_step)
+            logger.log_metrics(figures, step=number)
 
     def _begin(self, name: str) -> None:
         if self._is_on:
@@ -178,7 +192,11 @@ else:
 
     def __getattr__(name: str) -> Any:
         """The classes are made on first use: their base is Lightning's."""
-        if name == "MemoryCallback" and importlib.util.find_spec("lightning") is None:
+        if (
+            name == "MemoryCallback"
+            and importlib.util.find_spec("lightning") is None
+            and importlib.util.find_spec("pytorch_lightning") is not None
+        ):
             # People have one or the other.
             return callback_class("pytorch_lightning")
         if name in _CLASSES:

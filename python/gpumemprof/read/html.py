@@ -6,6 +6,7 @@ One fragment without scripts, external styles or anything from the network.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -48,7 +49,17 @@ def _line(stack: list[Frame]) -> str:
     if not stack:
         return "not recorded"
     frame = next((one for one in stack if "-packages/torch/" not in one.file), stack[0])
-    return f"{frame.file}:{frame.line} in {frame.name}"
+    cell = _cell_name(frame.file)
+    where = f"{frame.file}:{frame.line}" if cell is None else f"{cell}, line {frame.line}"
+    return f"{where} in {frame.name}"
+
+
+def _cell_name(file: str) -> str | None:
+    """The cell that this notebook ran under the name of such a file; None for other files."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    names = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    found = None if names is None else names(file)
+    return None if found is None else " ".join(map(str, found))
 
 
 def recording_html(recording: Recording) -> str:

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <streambuf>
@@ -15,7 +17,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Some editors write it before a text.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+// Differences of two times fit into the same type.
+constexpr std::int64_t kMostNanoseconds = std::int64_t{1} << 62;
+
 // Lets the JSON library read from a ByteSource. A failure to read ends the text; error() says so.
+// Names of functions may hold bytes that JSON does not allow, and the library would end there. No
+// name that matters here has others than ASCII letters, so all others are replaced.
 class InputBuffer final : public std::streambuf {
  public:
   InputBuffer(ByteSource& source, const Progress& progress, std::uint64_t total)
@@ -28,6 +37,7 @@ class InputBuffer final : public std::streambuf {
     const Result<std::size_t> got = source_.read(std::as_writable_bytes(std::span(buffer_)));
     if (!got) error_ = got.error();
     if (!got || got.value() == 0) return traits_type::eof();
+    simplify(std::span(buffer_).first(got.value()), done_ == 0);
     done_ += got.value();
     // Of a gzipped file more is read than its size.
     if (progress_) progress_(std::min(done_, total_), total_);
@@ -36,6 +46,18 @@ class InputBuffer final : public std::streambuf {
   }
 
  private:
+  static void simplify(std::span<char> text, bool is_start) {
+    constexpr unsigned char kFirstPrinted = 0x20;
+    constexpr unsigned char kFirstBeyondAscii = 0x80;
+    if (is_start && std::string_view(text.data(), text.size()).starts_with(kByteOrderMark))
+      std::ranges::fill(text.first(kByteOrderMark.size()), ' ');
+    for (char& letter : text) {
+      const auto byte = static_cast<unsigned char>(letter);
+      if (byte < kFirstPrinted) letter = ' ';
+      if (byte >= kFirstBeyondAscii) letter = '?';
+    }
+  }
+
   static constexpr std::size_t kBufferBytes = std::size_t{1} << 18;
   ByteSource& source_;
   const Progress& progress_;
@@ -45,12 +67,31 @@ class InputBuffer final : public std::streambuf {
   std::optional<Error> error_;
 };
 
+std::optional<std::int64_t> within_range(std::int64_t nanoseconds) {
+  if (nanoseconds < -kMostNanoseconds || nanoseconds > kMostNanoseconds) return std::nullopt;
+  return nanoseconds;
+}
+
+// "1.5e3": exact enough for whatever writes so.
+std::optional<std::int64_t> nanoseconds_of_power(std::string_view text) {
+  constexpr double kPerMicrosecond = 1000;
+  double microseconds = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), microseconds);
+  const double value = microseconds * kPerMicrosecond;
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
+      std::abs(value) > static_cast<double>(kMostNanoseconds))
+    return std::nullopt;
+  return std::llround(value);
+}
+
 // "4082382873584.740", microseconds, as nanoseconds: a double would round it.
 std::optional<std::int64_t> nanoseconds_in(std::string_view text) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  constexpr std::int64_t kMost = kMostNanoseconds / 10;
   constexpr int kDigits = 3;
+  if (text.find_first_of("eE") != std::string_view::npos) return nanoseconds_of_power(text);
   const bool is_negative = text.starts_with('-');
   if (is_negative) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
   std::int64_t value = 0;
   int fraction = -1;  // digits after the point; -1: before it
   for (const char letter : text) {
@@ -58,16 +99,16 @@ std::optional<std::int64_t> nanoseconds_in(std::string_view text) {
       fraction = 0;
       continue;
     }
-    if (letter < '0' || letter > '9' || value > kMost * 100) return std::nullopt;
+    if (letter < '0' || letter > '9' || value > kMost) return std::nullopt;
     if (fraction == kDigits) continue;
     if (fraction >= 0) ++fraction;
     value = 10 * value + (letter - '0');
   }
   for (int digit = std::max(fraction, 0); digit < kDigits; ++digit) {
-    if (value > kMost * 100) return std::nullopt;
+    if (value > kMost) return std::nullopt;
     value *= 10;
   }
-  return is_negative ? -value : value;
+  return within_range(is_negative ? -value : value);
 }
 
 // Hears the JSON piece by piece and keeps only the memory events: a trace may have gigabytes of
@@ -110,7 +151,9 @@ class TraceListener final : public nlohmann::json_sax<Json> {
   }
   bool start_array(std::size_t) override {
     ++depth_;
-    const bool is_list = depth_ == 1 || (depth_ == 2 && is_object_ && key_ == "traceEvents");
+    const bool is_named = depth_ == 2 && is_object_ && key_ == "traceEvents";
+    const bool is_list = depth_ == 1 || is_named;
+    is_named_ |= is_named;
     if (is_list && events_depth_ == 0) events_depth_ = depth_;
     has_list_ |= is_list;
     return true;
@@ -130,11 +173,13 @@ class TraceListener final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  [[nodiscard]] bool is_trace() const { return has_list_ && events_ > 0; }
+  [[nodiscard]] bool is_trace() const { return is_named_ || (has_list_ && events_ > 0); }
   [[nodiscard]] bool has_begun() const { return is_object_ || has_list_; }
   [[nodiscard]] std::optional<std::size_t> broken_at() const { return broken_at_; }
   std::vector<TracedBlock> take_blocks() { return std::move(blocks_); }
   [[nodiscard]] const std::vector<TracedStep>& steps() const { return steps_; }
+  // Memory events without a size, an address or a time that can be.
+  [[nodiscard]] std::uint64_t unreadable() const { return unreadable_; }
 
  private:
   static constexpr std::size_t kLongestName = 256;
@@ -182,7 +227,11 @@ class TraceListener final : public nlohmann::json_sax<Json> {
 
   void finish_event() {
     if (!event_.kind.empty()) ++events_;
-    if (event_.name == "[memory]" && event_.bytes && event_.address && event_.time_ns) {
+    if (event_.name == "[memory]") {
+      if (!event_.bytes || !event_.address || !event_.time_ns) {
+        ++unreadable_;
+        return;
+      }
       TracedBlock block;
       block.time_ns = *event_.time_ns;
       block.bytes = *event_.bytes;
@@ -193,7 +242,10 @@ class TraceListener final : public nlohmann::json_sax<Json> {
       block.total_reserved_bytes = event_.reserved;
       blocks_.push_back(block);
     } else if (event_.name.starts_with("ProfilerStep#") && event_.kind == "X" && event_.time_ns &&
-               event_.duration_ns && *event_.duration_ns >= 0 && steps_.size() < kMostSteps) {
+               event_.duration_ns && *event_.duration_ns >= 0 &&
+               *event_.duration_ns <=
+                   kMostNanoseconds - std::max<std::int64_t>(*event_.time_ns, 0) &&
+               steps_.size() < kMostSteps) {
       steps_.push_back({event_.name, *event_.time_ns, *event_.time_ns + *event_.duration_ns});
     }
   }
@@ -202,10 +254,12 @@ class TraceListener final : public nlohmann::json_sax<Json> {
   std::size_t events_depth_ = 0;  // of the list of events; 0: outside of it
   bool is_object_ = false;
   bool has_list_ = false;
+  bool is_named_ = false;  // that list has the name that it has in a trace
   bool is_in_args_ = false;
   std::string key_;
   TraceEvent event_;
   std::uint64_t events_ = 0;
+  std::uint64_t unreadable_ = 0;
   std::vector<TracedBlock> blocks_;
   std::vector<TracedStep> steps_;
   std::optional<std::size_t> broken_at_;
@@ -214,6 +268,9 @@ class TraceListener final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 bool looks_like_json(std::span<const std::byte> start) {
+  const auto mark = std::as_bytes(std::span(kByteOrderMark));
+  if (start.size() > mark.size() && std::ranges::equal(start.first(mark.size()), mark))
+    start = start.subspan(mark.size());
   for (const std::byte byte : start) {
     const auto letter = std::to_integer<char>(byte);
     if (letter == '{' || letter == '[') return true;
@@ -259,14 +316,18 @@ Status ChromeTrace::deliver(EventSink& sink) {
                  "copy the file again, or export it again"};
   }
   if (blocks.empty()) {
-    return Error{ErrorCode::bad_input, "this trace has no memory events", where,
+    return Error{ErrorCode::bad_input,
+                 listener.unreadable() > 0
+                     ? "no memory event of this trace has a size, an address and a time"
+                     : "this trace has no memory events",
+                 where,
                  "make one with torch.profiler.profile(profile_memory=True) and "
                  "export_chrome_trace(path)"};
   }
   std::optional<CutPoint> cut;
   if (listener.broken_at())
     cut = CutPoint{offset, input.broken().empty() ? "the JSON ends or is damaged" : input.broken()};
-  deliver_traced_memory(std::move(blocks), listener.steps(), cut, sink);
+  deliver_traced_memory(std::move(blocks), listener.steps(), cut, listener.unreadable(), sink);
   return Done{};
 }
 

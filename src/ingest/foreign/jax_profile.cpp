@@ -60,12 +60,10 @@ class PprofProfile {
   }
 
   // The column of the values with this name, "space", and unit.
-  [[nodiscard]] std::optional<std::size_t> column(std::initializer_list<std::string_view> names,
+  [[nodiscard]] std::optional<std::size_t> column(std::string_view name,
                                                   std::string_view unit) const {
     for (std::size_t index = 0; index < types_.size(); ++index) {
-      if (text(types_[index].second) == unit &&
-          std::ranges::find(names, text(types_[index].first)) != names.end())
-        return index;
+      if (text(types_[index].second) == unit && text(types_[index].first) == name) return index;
     }
     return std::nullopt;
   }
@@ -314,10 +312,19 @@ std::string profile_limits(const LiveMemory& memory) {
 }  // namespace
 
 bool looks_like_pprof(std::span<const std::byte> start) {
-  // Field 1, a message that begins with its field 1.
+  // Times and durations may come first; then a short message that begins with its field 1: the type
+  // of the samples, or of the period between them.
   constexpr std::size_t kTagInside = 2;
-  return start.size() > kTagInside && start[0] == std::byte{0x0A} && start[1] < std::byte{0x20} &&
-         start[kTagInside] == std::byte{0x08};
+  constexpr std::string_view kTimes = "\x48\x50";
+  constexpr std::string_view kTypes = "\x0A\x5A";
+  ProtoFields fields(std::string_view(reinterpret_cast<const char*>(start.data()), start.size()));
+  std::string_view rest = fields.rest();
+  while (!rest.empty() && kTimes.find(rest[0]) != std::string_view::npos) {
+    if (!fields.next()) return false;
+    rest = fields.rest();
+  }
+  return rest.size() > kTagInside && kTypes.find(rest[0]) != std::string_view::npos &&
+         static_cast<unsigned char>(rest[1]) < 0x20 && rest[kTagInside] == 0x08;
 }
 
 Result<std::unique_ptr<JaxProfile>> JaxProfile::open(const std::string& path, Progress) {
@@ -361,14 +368,13 @@ Status JaxProfile::deliver(EventSink& sink) {
   if (!profile.has_types())
     return Error{ErrorCode::bad_input, "this is no pprof profile, or it is damaged", where,
                  kHowToMake};
-  const std::optional<std::size_t> space = profile.column({"space", "inuse_space"}, "bytes");
+  const std::optional<std::size_t> space = profile.column("space", "bytes");
   if (!space)
     return Error{ErrorCode::bad_input,
-                 fmt::format("this pprof profile has no live memory, only {}",
+                 fmt::format("this pprof profile does not show JAX's device memory, but {}",
                              repaired_utf8(profile.type_names())),
                  where, kHowToMake};
-  LiveMemory memory(profile, *space, profile.column({"allocations", "inuse_objects"}, "count"),
-                    sink);
+  LiveMemory memory(profile, *space, profile.column("allocations", "count"), sink);
   if (!memory.deliver())
     return Error{ErrorCode::bad_input, "this pprof profile has no memory of any device", where,
                  kHowToMake};

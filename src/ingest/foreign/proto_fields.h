@@ -71,6 +71,7 @@ class ProtoFields {
 
   [[nodiscard]] bool is_broken() const { return is_broken_; }
   [[nodiscard]] bool is_empty() const { return rest_.empty(); }
+  [[nodiscard]] std::string_view rest() const { return rest_; }  // not yet read
 
  private:
   std::string_view take(std::size_t length) {

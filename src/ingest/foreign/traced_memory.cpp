@@ -172,7 +172,7 @@ void deliver_steps(const std::vector<TracedStep>& steps, DeviceIndex device, Eve
 }
 
 std::string trace_limits(const std::vector<TracedDevice>& devices, std::uint64_t other_events,
-                         bool is_cpu) {
+                         std::uint64_t unreadable, bool is_cpu) {
   std::string text =
       "It has no stacks, no names and no segments: lines of code, sources, reserved memory and "
       "fragmentation are unknown";
@@ -187,18 +187,22 @@ std::string trace_limits(const std::vector<TracedDevice>& devices, std::uint64_t
         "\nAfter {} of its events the trace states another total than its events "
         "add up to: events are missing",
         disagreements);
-  if (other_events > 0)
+  if (unreadable > 0)
     text += fmt::format(
-        "\nIt also has {} memory events of another kind of device, which are left "
-        "out",
-        other_events);
+        "\nMemory events are missing. Left out because they lack a size, an address or a time: {}",
+        unreadable);
+  if (other_events > 0)
+    text +=
+        fmt::format("\nIt also has {} memory event{} of another kind of device, which {} left out",
+                    other_events, other_events == 1 ? "" : "s", other_events == 1 ? "is" : "are");
   return text;
 }
 
 }  // namespace
 
 void deliver_traced_memory(std::vector<TracedBlock> blocks, const std::vector<TracedStep>& steps,
-                           const std::optional<CutPoint>& cut, EventSink& sink) {
+                           const std::optional<CutPoint>& cut, std::uint64_t unreadable,
+                           EventSink& sink) {
   const std::int64_t type = main_device_type(blocks);
   std::uint64_t other_events = 0;
   std::map<DeviceIndex, TracedDevice> by_number;
@@ -224,7 +228,8 @@ void deliver_traced_memory(std::vector<TracedBlock> blocks, const std::vector<Tr
   origin.has_traces = true;
   origin.cut = cut;
   origin.facts.emplace_back(kPoolFact, kNotRecorded);
-  origin.facts.emplace_back(kLimitsFact, trace_limits(devices, other_events, type == kCpuType));
+  origin.facts.emplace_back(kLimitsFact,
+                            trace_limits(devices, other_events, unreadable, type == kCpuType));
   for (const TracedDevice& device : devices) {
     if (device.peak_reserved_bytes())
       origin.facts.emplace_back(fmt::format("device {} peak_reserved_bytes", device.device()),

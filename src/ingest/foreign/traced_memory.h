@@ -33,8 +33,10 @@ struct TracedStep {
 };
 
 // Delivers the events of the kind of device that matters: of all but the CPU, the one with most
-// events; the CPU where there is no other. Sets the origin.
+// events; the CPU where there is no other. Sets the origin. So many more events of the trace were
+// unreadable.
 void deliver_traced_memory(std::vector<TracedBlock> blocks, const std::vector<TracedStep>& steps,
-                           const std::optional<CutPoint>& cut, EventSink& sink);
+                           const std::optional<CutPoint>& cut, std::uint64_t unreadable,
+                           EventSink& sink);
 
 }  // namespace gpumemprof

@@ -274,20 +274,30 @@ void MemoryTrace::add(const WalkedPart& part, const std::vector<PhaseSpan>& span
 }
 
 void MemoryTrace::write_annotations() {
-  std::map<DeviceIndex, std::uint64_t> open;
+  // The names of those that are open, the innermost last.
+  std::map<DeviceIndex, std::vector<StringId>> open;
   for (const Annotation& annotation : store_.annotations()) {
     const auto device = devices_.find(annotation.device);
     if (device == devices_.end() || annotation.time_ns == kUnknownTime) continue;
     const std::uint64_t track = device->second->track(DeviceTrack::annotations);
     const std::int64_t time_ns = annotation.time_ns - base_ns_;
-    std::uint64_t& depth = open[annotation.device];
+    std::vector<StringId>& names = open[annotation.device];
+    const auto begin = [&](StringId name) {
+      writer_.begin_slice(track, time_ns, printable(store_.text(name)));
+    };
     if (annotation.stage == Annotation::Stage::start) {
-      writer_.begin_slice(track, time_ns, printable(store_.text(annotation.name)));
-      ++depth;
-    } else if (depth > 0) {
-      writer_.end_slice(track, time_ns);
-      --depth;
+      begin(annotation.name);
+      names.push_back(annotation.name);
+      continue;
     }
+    // Slices of a track must nest. Those that began inside and go on are cut in two.
+    constexpr std::ptrdiff_t kMostCut = 32;
+    const auto inner = std::find(names.rbegin(), names.rend(), annotation.name);
+    const std::ptrdiff_t cut = inner - names.rbegin();
+    if (inner == names.rend() || cut > kMostCut) continue;
+    for (std::ptrdiff_t slice = 0; slice <= cut; ++slice) writer_.end_slice(track, time_ns);
+    names.erase(std::next(inner).base());
+    for (auto name = names.end() - cut; name != names.end(); ++name) begin(*name);
   }
 }
 

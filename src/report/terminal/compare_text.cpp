@@ -61,13 +61,14 @@ class CompareWriter : private text::Page {
 
   void limit() {
     line("");
+    // With its unit: a number alone is of bytes.
+    const std::optional<std::uint64_t> bytes = parse_bytes(shown_.limit);
+    const std::string most = bytes ? format_bytes(*bytes) : printable(shown_.limit);
     if (shown_.is_exceeded) {
-      paragraph(fmt::format("B exceeds the limit: more than {} above A.", printable(shown_.limit)),
-                0);
+      paragraph(fmt::format("B exceeds the limit: more than {} above A.", most), 0);
       return;
     }
-    const std::string within =
-        fmt::format("Within the limit of {} above A", printable(shown_.limit));
+    const std::string within = fmt::format("Within the limit: at most {} above A", most);
     paragraph(are_peaks_known(shown_.second)
                   ? within + "."
                   : within +

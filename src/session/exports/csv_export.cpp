@@ -23,6 +23,10 @@ class TableFolder {
   static Result<std::unique_ptr<TableFolder>> create(const std::string& path,
                                                      FileSink::Existing existing) {
     std::error_code failed;
+    const auto found = std::filesystem::status(path, failed);
+    if (std::filesystem::exists(found) && !std::filesystem::is_directory(found))
+      return Error{ErrorCode::usage, "is a file, and all tables need a folder", path,
+                   "name another, or one table: --table allocations"};
     const bool is_new = std::filesystem::create_directory(path, failed);
     if (failed)
       return Error{ErrorCode::environment, "cannot be created: " + failed.message(), path,

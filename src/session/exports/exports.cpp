@@ -99,13 +99,19 @@ Status write_perfetto(TabledRun& run, const ExportOptions& options, const std::s
     return one.first_time_ns != kUnknownTime;
   });
   if (!has_times)
-    return Error{ErrorCode::bad_input, "its events have no times, which a trace needs", run.path(),
-                 "write a profile instead: --to pprof"};
+    return Error{ErrorCode::bad_input, "it has no events with times, which a trace needs",
+                 run.path(), "write a profile instead: --to pprof"};
   std::int64_t base_ns = 0;
   if (!options.clock_of.empty()) {
     const Result<std::int64_t> base = kineto_base_ns(options.clock_of);
     if (!base) return base.error();
     base_ns = base.value();
+    const bool is_before = std::ranges::any_of(devices.value(), [&](const TabledRun::Device& one) {
+      return one.first_time_ns != kUnknownTime && one.first_time_ns < base_ns;
+    });
+    if (is_before)
+      return Error{ErrorCode::bad_input, "its clock begins after this recording", options.clock_of,
+                   "name a trace that torch.profiler wrote of the same run"};
   }
   auto file = FileSink::create(path, existing, FileSink::Appears::when_closed);
   if (!file) return file.error();

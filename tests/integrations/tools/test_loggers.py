@@ -121,14 +121,17 @@ def test_each_trace_of_the_profiler_has_a_recording(ran: Path) -> None:
 def test_a_missing_package_is_one_sentence(tmp_path: Path) -> None:
     program = """
 import sys
-for name in ("wandb", "mlflow", "transformers", "lightning", "pytorch_lightning", "opentelemetry"):
+for name in ("wandb", "mlflow", "transformers", "lightning", "pytorch_lightning", "opentelemetry",
+             "pyarrow", "polars"):
     sys.modules[name] = None
 from gpumemprof.integrations.loggers import to_mlflow, to_wandb
 from gpumemprof.integrations.monitoring.telemetry import instrument
 from gpumemprof.integrations import huggingface, lightning
 import gpumemprof
-for use in (to_wandb, to_mlflow, huggingface.MemoryCallback, instrument,
-            lambda: lightning.callback_class("lightning.pytorch")):
+table = gpumemprof.load(gpumemprof.demo_path()).allocations
+for use in (to_wandb, to_mlflow, huggingface.MemoryCallback, instrument, table.to_pandas,
+            table.to_polars, lambda: lightning.callback_class("lightning.pytorch"),
+            lambda: lightning.MemoryCallback):
     try:
         use()
     except gpumemprof.EnvironmentProblem as error:
@@ -137,5 +140,6 @@ for use in (to_wandb, to_mlflow, huggingface.MemoryCallback, instrument,
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 8
+    assert lines[-1].endswith("needs lightning, which is not installed; run: pip install lightning")
     assert all("is not installed; run: pip install" in line for line in lines)

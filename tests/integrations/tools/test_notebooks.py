@@ -76,7 +76,7 @@ def test_the_cells_of_the_page_show_what_it_says(kernel: Kernel) -> None:
     assert "parameters" in page and "optimizer state" in page
     assert "<script" not in page
     # The lines of the cell itself.
-    assert re.search(r"ipykernel_\d+/\d+\.py:\d+ in &lt;module&gt;|/tmp/\S+\.py:\d+", page)
+    assert re.search(r"Cell In\[\d+\], line \d+ in &lt;module&gt;", page)
     parameters = 4 * (512 * 2048 + 2048 + 2048 * 8 + 8)
     assert int(peak["text/plain"]) > 4 * parameters  # with gradients and two kinds of state
 
@@ -105,11 +105,21 @@ def test_a_cell_shows_its_own_value_and_keeps_its_variables(kernel: Kernel) -> N
     assert kernel.run("kept.shape[0], type(_).__name__")[1]["text/plain"] == "(7, 'Recording')"
 
 
+def test_lines_of_cells_are_named_by_their_cells(kernel: Kernel) -> None:
+    kernel.run("%load_ext gpumemprof\nimport torch\ndef make():\n    return torch.zeros(1000)")
+    _, shown, _ = kernel.run("%%gpumemprof\nkept = make()\nmore = torch.zeros(10)")
+    text = html.unescape(shown["text/html"])
+    assert re.search(r"Cell In\[\d+\], line 4 in make", text), text
+    assert re.search(r"Cell In\[\d+\], line 2 in <module>", text), text
+    assert "ipykernel" not in text
+
+
 def test_an_error_in_the_cell_is_the_cell_s_own(kernel: Kernel) -> None:
     kernel.run("%load_ext gpumemprof\nimport torch")
     status, _, text = kernel.run("%%gpumemprof -o failed.gmp\ntorch.zeros(9)\n1 / 0")
     assert status == "error"
     assert "ZeroDivisionError" in text
+    assert "magics.py" not in text  # The cell's own lines only.
     assert gpumemprof.load(kernel.folder / "failed.gmp").devices[0].counters.allocations == 1
 
 
@@ -123,6 +133,8 @@ def test_an_error_in_the_cell_is_the_cell_s_own(kernel: Kernel) -> None:
         ("%%gpumemprof -o exists.gmp", "use -f to replace it"),
         ("%%gpumemprof --alert nonsense", "nonsense"),
         ("%%gpumemprof -o 'open", "No closing quotation"),
+        ("%%gpumemprof\nawait None", "a cell with await cannot be recorded by %%gpumemprof"),
+        ("%gpumemprof_view absent.gmp --height tall", "--height takes a number of pixels"),
         ("%gpumemprof_view", "%gpumemprof_view needs a recording"),
         ("%gpumemprof_view absent.gmp", "absent.gmp: "),
         ("%gpumemprof_view text.txt", "text.txt, byte 0: this is a text file"),

@@ -168,3 +168,47 @@ def test_a_kineto_trace_of_the_same_run_has_the_same_clock(
     inside = [step["ts"] <= at <= step["ts"] + step["dur"] for step, at in zip(steps, ours)]
     assert len(inside) == 20
     assert sum(inside) >= 19
+
+
+OVERLAPPING = """
+import time, torch
+import gpumemprof
+from gpumemprof import _core
+
+with gpumemprof.record("overlapping.gmp", cpu=True):
+    kept = [torch.ones(10)]
+    _core.capture_mark("loading", True)
+    kept.append(torch.ones(10))
+    _core.capture_mark("saving", True)
+    kept.append(torch.ones(10))
+    time.sleep(0.01)
+    _core.capture_mark("loading", False)
+    kept.append(torch.ones(10))
+    time.sleep(0.01)
+    _core.capture_mark("saving", False)
+    _core.capture_mark("never begun", False)
+    kept.append(torch.ones(10))
+"""
+
+
+def test_phases_that_overlap_keep_their_names(processor: TraceProcessor, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(OVERLAPPING)
+    for words in (
+        ("program.py",),
+        ("-m", "gpumemprof", "convert", "overlapping.gmp", "out", "--to", "perfetto"),
+    ):
+        subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, check=True)
+    processor.load(tmp_path / "out")
+    assert processor.problems() == {}
+    rows = processor.rows(
+        "select s.name, s.ts, s.dur from slice s join track t on t.id = s.track_id "
+        "where t.name glob '* annotations' order by s.ts"
+    )
+    ends: dict[str, int] = {}
+    for row in rows:
+        assert row["dur"] >= 0
+        ends[row["name"]] = max(ends.get(row["name"], 0), row["ts"] + row["dur"])
+    names = [row["name"] for row in rows if row["name"] in ("loading", "saving")]
+    assert names == ["loading", "saving", "saving"]  # the second in two parts
+    assert "never begun" not in ends
+    assert ends["loading"] < ends["saving"]

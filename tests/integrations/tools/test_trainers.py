@@ -32,7 +32,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def marks(path: Path) -> list[str]:
     """The marks in order; the end of a step, which the next one implies, left out."""
     snapshot = path.with_suffix(".pickle")
-    words = ["convert", "--to", "torch-snapshot", str(path), str(snapshot)]
+    words = ["convert", "-f", "--to", "torch-snapshot", str(path), str(snapshot)]
     subprocess.run([sys.executable, "-m", "gpumemprof", *words], check=True, capture_output=True)
     found = []
     for mark in pickle.loads(snapshot.read_bytes())["external_annotations"]:
@@ -61,6 +61,18 @@ def test_transformers_marks_steps_evaluation_and_saving(ran: Path) -> None:
         *("step 0", "step 1", *between),
         *("step 2", "step 3", *between),
     ]
+
+
+def test_an_evaluation_of_one_batch_is_marked_from_its_start(ran: Path) -> None:
+    marks(ran / "transformers.gmp")  # writes the snapshot
+    snapshot = pickle.loads((ran / "transformers.pickle").read_bytes())
+    times = [
+        one["time_us"] for one in snapshot["external_annotations"] if one["name"] == "evaluation"
+    ]
+    (events,) = (trace for trace in snapshot["device_traces"] if trace)
+    within = [one for one in events if times[0] <= one["time_us"] <= times[1]]
+    # The forward of two layers, not only what follows the batch.
+    assert sum(one["action"] == "alloc" for one in within) > 20
 
 
 def test_the_loggers_of_transformers_get_the_figures(ran: Path) -> None:
@@ -95,7 +107,8 @@ def test_lightning_is_recorded_with_its_phases_without_a_change(ran: Path) -> No
     (path,) = ran.glob("lightning_logs/*/metrics.csv")
     rows = list(csv.DictReader(path.open()))
     assert rows and set(rows[0]) == {"step", *FIGURES}
-    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4]
+    # As Lightning numbers what the model logs.
+    assert [int(row["step"]) for row in rows] == [0, 1, 2, 3]
     assert all(float(row["memory/max_allocated(GiB)"]) > 0 for row in rows)
 
 

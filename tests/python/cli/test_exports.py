@@ -153,6 +153,8 @@ MISTAKES = [
     (["--to", "csv", "--device", "7"], "there is no device 7"),
     (["--to", "parquet", "--device", "7"], "there is no device 7"),
     (["--to", "parquet", "--steps", "x"], "--steps takes two numbers"),
+    (["--to", "parquet", "--at", "end"], "--at does not belong to --to parquet"),
+    (["--to", "arrow", "--clock-of", "x"], "--clock-of does not belong to --to arrow"),
 ]
 
 
@@ -166,6 +168,19 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+@pytest.mark.parametrize("flags", [[], ["-f"]], ids=["", "force"])
+def test_tables_do_not_replace_a_file(
+    command: Command, source: Path, tmp_path: Path, name: str, flags: list[str]
+) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    done = command("convert", source, out, "--to", name, *flags)
+    assert done.returncode == 2
+    assert "is a file, and all tables need a folder" in done.stderr or not flags
+    assert out.read_text() == "mine"
 
 
 def test_what_is_missing_is_said_inside(command: Command, tmp_path: Path) -> None:
@@ -206,7 +221,16 @@ def test_a_recording_without_events_has_tables_without_rows(
     assert len(read_table(tmp_path / "parquet", "about", "parquet")) >= 5
     done = command("convert", source, tmp_path / "trace", "--to", "perfetto")
     assert done.returncode == 3
-    assert "its events have no times" in done.stderr
+    assert "it has no events with times" in done.stderr
+
+
+def test_a_clock_of_a_later_run_is_refused(command: Command, source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "later.json"
+    other.write_text('{"baseTimeNanoseconds": 4000000000000000000, "traceEvents": []}')
+    done = command("convert", source, tmp_path / "out", "--to", "perfetto", "--clock-of", other)
+    assert done.returncode == 3
+    assert "later.json: its clock begins after this recording" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_clock_needs_a_trace(command: Command, source: Path, tmp_path: Path) -> None:

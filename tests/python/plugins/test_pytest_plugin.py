@@ -137,6 +137,80 @@ def test_both_limits_of_a_class_and_of_methods(tmp_path):
     assert "test_large allocated 400 B" in text
 
 
+def test_a_unittest_that_fails_by_itself_says_only_that_and_once(tmp_path):
+    code, text = run_suite(
+        tmp_path,
+        """
+        import pytest, torch, unittest
+        runs = []
+        class TestOld(unittest.TestCase):
+            @pytest.mark.limit_gpu_memory("1 KiB")
+            def test_fails(self):
+                torch.empty(1 << 20)
+                self.fail("by itself")
+            @pytest.mark.limit_gpu_leaks("1 KiB", warmups=3)
+            def test_fails_while_it_warms_up(self):
+                runs.append(1)
+                self.fail("by itself")
+            @pytest.mark.limit_gpu_memory("1 KiB")
+            def test_skips(self):
+                torch.empty(1 << 20)
+                self.skipTest("by itself")
+        def test_ran_once(): assert runs == [1]
+        """,
+    )
+    assert code == 1
+    assert "limit of" not in text
+    assert re.search(r"2 failed, 1 passed, 1 skipped in", text), text
+    assert text.count("AssertionError: by itself") >= 2
+    assert "another run" not in text
+
+
+def test_an_asynchronous_unittest_warms_up_and_has_lines(tmp_path):
+    code, text = run_suite(
+        tmp_path,
+        """
+        import asyncio, pytest, torch, unittest
+        kept = []
+        class TestAsync(unittest.IsolatedAsyncioTestCase):
+            @pytest.mark.limit_gpu_leaks("1 KiB", warmups=2)
+            async def test_leaks(self):
+                await asyncio.sleep(0)
+                kept.append(torch.empty(1 << 20))
+        """,
+    )
+    assert code == 1
+    assert "test_leaks left 4.00 MiB allocated on cpu, after 2 warm-up runs" in text
+    assert re.search(r"4\.00 MiB  test_suite.py:\d+ in TestAsync.test_leaks", text)
+
+
+def test_without_lines_the_message_says_why(tmp_path):
+    code, text = run_suite(
+        tmp_path,
+        """
+        import pytest, torch
+        @pytest.mark.limit_gpu_memory("1 KiB")
+        def test_once(tmp_path):
+            (tmp_path / "made").mkdir()
+            torch.empty(1 << 20)
+        """,
+    )
+    assert code == 1
+    assert "test_once allocated 4.00 MiB" in text
+    assert "Its lines are not known: a second run of it failed" in text
+    assert "on these lines" not in text
+
+
+def test_a_test_that_ran_several_times_is_listed_once():
+    from gpumemprof.integrations.testing.summary import summary_lines
+    from gpumemprof.integrations.testing.used import Used
+
+    rows = [("a", Used("cpu", 1, 0)), ("b", Used("cpu", 2, 0)), ("a", Used("cpu", 3, 0))]
+    rows += [("c", Used("cpu", None, None)), ("a", Used("cuda:0", 0, 0))]
+    names = [line.split()[-1] for line in summary_lines(rows, 10)[1:]]
+    assert names == ["a", "b", "a", "c"]
+
+
 @pytest.mark.parametrize(
     ("mark", "sentence"),
     [

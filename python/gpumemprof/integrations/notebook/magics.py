@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 from gpumemprof import _core
 from gpumemprof.command_line import CommandParser
-from gpumemprof.errors import Error
+from gpumemprof.errors import Error, UsageError
 from gpumemprof.integrations.notebook.viewer import Viewer
 from gpumemprof.read.html import table_html
 from gpumemprof.recorder import kept
@@ -60,6 +61,8 @@ Show a recording in the viewer.
 
 Usage: %gpumemprof_view FILE [--height PIXELS]
 """
+
+_MOST_PIXELS = 100_000
 
 # Holds recordings without a name until the kernel ends.
 _folders: list[tempfile.TemporaryDirectory[str]] = []
@@ -114,8 +117,19 @@ def _alerts(given: Any) -> Iterator[None]:
         yield
 
 
+def _waits(shell: Any, cell: str) -> bool:
+    """Whether the cell waits outside of a function, as IPython allows."""
+    try:
+        text = shell.transform_cell(cell)
+        code = compile(text, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except SyntaxError:
+        return False  # Which the cell itself will show.
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
 def _run(shell: Any, cell: str) -> Any:
     """Run a cell in the notebook's own variables, as IPython does; the value of its last line."""
+    __tracebackhide__ = True  # In a traceback of IPython, the cell's own lines are enough.
     text = shell.transform_cell(cell)
     name = shell.compile.cache(text, shell.execution_count)
     tree = shell.transform_ast(ast.parse(text, filename=name))
@@ -149,6 +163,7 @@ def _read_flags(line: str) -> Any:
 
 
 def _record_cell(shell: Any, line: str, cell: str | None) -> Any:
+    __tracebackhide__ = True
     with contextlib.ExitStack() as stack:
         with _sentences():
             given = _read_flags(line)
@@ -157,6 +172,13 @@ def _record_cell(shell: Any, line: str, cell: str | None) -> Any:
                 return None
             if cell is None:
                 raise _cell_parser().mistake("write %%gpumemprof in the first line of a cell")
+            if _waits(shell, cell):
+                raise UsageError(
+                    "a cell with await cannot be recorded by %%gpumemprof",
+                    "usage",
+                    "",
+                    "write 'with gpumemprof.record(\"run.gmp\"):' around the part to record",
+                )
             path = _output(given.output)
             recorded = record(
                 path,
@@ -181,14 +203,17 @@ def _record_cell(shell: Any, line: str, cell: str | None) -> Any:
 def _show(line: str) -> Any:
     parser = CommandParser("%gpumemprof_view", _VIEW_HELP)
     parser.add_argument("file", nargs="?")
-    parser.add_argument("--height", type=int, default=640)
+    parser.add_argument("--height", default="640")
     given = parser.parse(_words(line))
     if given.help:
         print(_VIEW_HELP, end="")
         return None
     if given.file is None:
         raise parser.mistake("%gpumemprof_view needs a recording")
-    return Viewer(Path(given.file).expanduser(), given.height)
+    height = str(given.height)
+    if not (height.isascii() and height.isdecimal() and 0 < int(height) <= _MOST_PIXELS):
+        raise parser.mistake(f"--height takes a number of pixels such as 500, not '{height}'")
+    return Viewer(Path(given.file).expanduser(), int(height))
 
 
 def load(shell: Any) -> None:
@@ -196,6 +221,7 @@ def load(shell: Any) -> None:
 
     def gpumemprof(line: str, cell: str | None = None) -> Any:
         """Record a cell; `%gpumemprof --help` prints the flags."""
+        __tracebackhide__ = True
         return _record_cell(shell, line, cell)
 
     def gpumemprof_view(line: str) -> Any:

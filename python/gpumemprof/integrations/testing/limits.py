@@ -35,6 +35,10 @@ def _leaks(limit: Any, warmups: Any = 0, device: Any = None) -> Limit:
     return _read("limit_gpu_leaks", limit, warmups, device)
 
 
+_ARGUMENTS = {
+    "limit_gpu_memory": "(limit, device=None)",
+    "limit_gpu_leaks": "(limit, warmups=0, device=None)",
+}
 _READERS: dict[str, Callable[..., Limit]] = {"limit_gpu_memory": _memory, "limit_gpu_leaks": _leaks}
 
 
@@ -52,6 +56,7 @@ def read_mark(mark: Any) -> Limit | None:
         given = [repr(arg) for arg in mark.args]
         given += [f"{name}={value!r}" for name, value in mark.kwargs.items()]
         raise UsageError(
-            f'{mark.name} takes a size such as "2 GiB", but is {mark.name}({", ".join(given)})',
+            f'{mark.name}{_ARGUMENTS[mark.name]} takes a size such as "2 GiB", but is '
+            f"{mark.name}({', '.join(given)})",
             "usage",
         ) from None

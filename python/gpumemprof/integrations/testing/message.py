@@ -16,6 +16,7 @@ from gpumemprof.read.report import Frame
 __all__ = ["leak_message", "lines_of", "live_at_peak", "memory_message"]
 
 _MOST_LINES = 5
+_NO_LINES = "Its lines are not known: a second run of it failed, or allocated nothing."
 
 
 def live_at_peak(allocations: list[Allocation]) -> list[Allocation]:
@@ -86,9 +87,7 @@ def lines_of(allocations: Iterable[Allocation]) -> list[str]:
 
 
 def _text(head: str, middle: str, lines: list[str], note: str | None, end: str) -> str:
-    parts = [head]
-    if lines:
-        parts += [middle, *lines]
+    parts = [head, middle, *lines] if lines else [head, _NO_LINES]
     if note is not None:
         parts.append(f"The figure is an estimate, {note}.")
     parts.append(end)
@@ -105,7 +104,8 @@ def memory_message(
         "What it had allocated at that moment, by line, in a second run:",
         lines,
         note,
-        "Allocate less at one time on these lines, or raise the limit if that is what it needs.",
+        f"Allocate less at one time{' on these lines' if lines else ''}, or raise the limit if "
+        "that is what it needs.",
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from gpumemprof.errors import Error, NoCudaError
+from gpumemprof.integrations.testing.again import has_failed, run_again
 from gpumemprof.integrations.testing.devices import TestedDevice
 from gpumemprof.integrations.testing.limits import Limit, read_mark
 from gpumemprof.integrations.testing.used import Used, used_in
@@ -145,7 +146,7 @@ class MemoryPlugin:
             return (yield)
         if limits.leaks is not None:
             for _ in range(limits.leaks.warmups):
-                item.runtest()
+                run_again(item)
         old_garbage = _OldGarbage(limits.leaks is not None)
         scopes = [(device, device.begin()) for device in measured]
         returned = None
@@ -160,7 +161,7 @@ class MemoryPlugin:
             used = [(device, _used(device, scope, limits.leaks)) for device, scope in scopes]
             for device, figures in used:
                 item.user_properties.extend(figures.properties())
-                if failure is None:
+                if failure is None and not has_failed(item):
                     problems += self._problems(item, device, figures, limits)
         finally:
             old_garbage.release()
@@ -200,7 +201,7 @@ class MemoryPlugin:
             )
 
             if made is None:
-                made = device.allocations_of(item.runtest)
+                made = device.allocations_of(lambda: run_again(item, is_shown=False))
             if limit is memory:
                 lines = lines_of(live_at_peak(made))
                 problems.append(

@@ -94,7 +94,7 @@ TEST(ChromeTrace, leaves_out_the_cpu_beside_a_gpu) {
                                memory_event(2, 64, 9, R"(,"Device Type":0,"Device Id":-1)") + "]");
   const Store& store = *read;
   EXPECT_EQ(store.devices().size(), 1U);
-  EXPECT_THAT(fact(store, kLimitsFact), HasSubstr("1 memory events of another kind"));
+  EXPECT_THAT(fact(store, kLimitsFact), HasSubstr("1 memory event of another kind"));
 }
 
 TEST(ChromeTrace, keeps_nanoseconds_of_large_times) {
@@ -125,7 +125,52 @@ TEST(ChromeTrace, survives_numbers_at_the_edge) {
   EXPECT_EQ(store.devices().size(), 1U);
 }
 
+TEST(ChromeTrace, reads_names_that_json_does_not_allow) {
+  const auto read =
+      read_trace("\xEF\xBB\xBF{\"traceEvents\":[{\"ph\":\"X\",\"name\":\"\xFF\n\x1B\",\"ts\":1}," +
+                 memory_event(1, 200, 8, cuda_total(200)) + "]}");
+  EXPECT_EQ(read->devices()[0]->events.size(), 1U);
+  EXPECT_FALSE(read->origin().cut.has_value());
+  EXPECT_TRUE(looks_like_json(bytes_of("\xEF\xBB\xBF {}")));
+  EXPECT_FALSE(looks_like_json(bytes_of("\xEF\xBB\xBF")));
+}
+
+TEST(ChromeTrace, reads_times_with_a_power_of_ten) {
+  const auto read =
+      read_trace(R"([{"ph":"i","name":"[memory]","ts":1.5e3,"args":{"Bytes":4,"Addr":1}},)"
+                 R"({"ph":"i","name":"[memory]","ts":25E-1,"args":{"Bytes":4,"Addr":2}}])");
+  const EventColumns& events = read->devices()[0]->events;
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events.time_ns[0], 2500);
+  EXPECT_EQ(events.time_ns[1], 1'500'000);
+}
+
+TEST(ChromeTrace, says_how_many_memory_events_it_could_not_read) {
+  const auto read =
+      read_trace("[" + memory_event(1, 200, 8, cuda_total(200)) +
+                 R"(,{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":4}})"
+                 R"(,{"ph":"i","name":"[memory]","ts":1e30,"args":{"Bytes":4,"Addr":2}}])");
+  EXPECT_EQ(read->devices()[0]->events.size(), 1U);
+  EXPECT_THAT(fact(*read, kLimitsFact),
+              HasSubstr("Left out because they lack a size, an address or a time: 2"));
+  EXPECT_THAT(refusal<ChromeTrace>(R"([{"ph":"i","name":"[memory]","args":{"Bytes":4}}])"),
+              HasSubstr("no memory event of this trace has a size, an address and a time"));
+}
+
+TEST(ChromeTrace, keeps_differences_of_times_within_their_type) {
+  const std::string most = "9223372036854775.807";
+  const auto read = read_trace(
+      R"([{"ph":"X","name":"ProfilerStep#1","ts":4611686018427387.0,"dur":4611686018427387.0},)"
+      R"({"ph":"i","name":"[memory]","ts":)" +
+      most + R"(,"args":{"Bytes":4,"Addr":1}},{"ph":"i","name":"[memory]","ts":-)" + most +
+      R"(,"args":{"Bytes":4,"Addr":2}},)" + memory_event(1, 200, 8, "") + "]");
+  EXPECT_EQ(read->devices()[0]->events.size(), 1U);
+  EXPECT_TRUE(read->annotations().empty());
+}
+
 TEST(ChromeTrace, says_what_a_file_without_memory_lacks) {
+  EXPECT_THAT(refusal<ChromeTrace>(R"({"traceEvents":[]})"), HasSubstr("has no memory events"));
+  EXPECT_THAT(refusal<ChromeTrace>(R"({"traceEvents":[{"ph)"), HasSubstr("ends or is damaged"));
   EXPECT_EQ(refusal<ChromeTrace>(R"({"traceEvents":[{"ph":"X","name":"aten::add","ts":1}]})"),
             "t, byte 0: this trace has no memory events; make one with "
             "torch.profiler.profile(profile_memory=True) and export_chrome_trace(path)");
@@ -180,8 +225,22 @@ TEST(JaxProfile, lists_the_buffers_with_their_stacks) {
 
 TEST(JaxProfile, says_what_a_profile_of_time_lacks) {
   EXPECT_THAT(refusal<JaxProfile>(small_profile("nanoseconds")),
-              HasSubstr("has no live memory, only allocations, space; make one with jax"));
+              HasSubstr("does not show JAX's device memory, but allocations, space; make one"));
+  std::string heap = small_profile("bytes");
+  heap.replace(heap.find("space"), 5, "inuse");  // as in heap profiles of other programs
+  EXPECT_THAT(refusal<JaxProfile>(heap), HasSubstr("but allocations, inuse;"));
   EXPECT_THAT(refusal<JaxProfile>("\x0A\x05\x08"), HasSubstr("no pprof profile"));
+}
+
+TEST(JaxProfile, recognizes_profiles_that_begin_with_times) {
+  const std::string type = message(1, number(1, 1) + number(2, 2));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(number(9, 1'794'991'589'212'884'062) + type)));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(number(9, 1) + number(10, 2) + type)));
+  EXPECT_TRUE(looks_like_pprof(bytes_of(message(11, number(1, 1) + number(2, 2)))));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("HHHHPPPP")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("Hello, world")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("\x48")));
+  EXPECT_FALSE(looks_like_pprof(bytes_of("")));
 }
 
 TEST(JaxProfile, shows_no_more_blocks_than_it_can_hold) {

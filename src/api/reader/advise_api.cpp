@@ -86,10 +86,10 @@ gpumemprof_advice* gpumemprof_advise(const gpumemprof_recording* recording,
     const gpumemprof_advise_options asked = api::taken(options, options_size, defaults);
     const Result<AdviceOptions> wanted = api::advice_options(asked);
     Result<Advice> made =
-        wanted ? recording->recording->advise(
-                     wanted.value(),
-                     asked.other == nullptr ? nullptr : asked.other->recording.get())
-               : Result<Advice>(wanted.error());
+        wanted
+            ? recording->recording->advise(
+                  wanted.value(), asked.other == nullptr ? nullptr : asked.other->recording.get())
+            : Result<Advice>(wanted.error());
     if (!made) {
       api::report(error, made.error());
       return nullptr;

@@ -220,8 +220,8 @@ void Engine::update_callbacks() {
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
   set_simulated_emitter(has_cuda ? &emitter_ : nullptr);
   note_nodes(has_stacks);
-  const std::uint64_t newest =
-      (static_cast<std::uint64_t>(process_) << 32U) | static_cast<std::uint32_t>(g_last_number.load());
+  const std::uint64_t newest = (static_cast<std::uint64_t>(process_) << 32U) |
+                               static_cast<std::uint32_t>(g_last_number.load());
   newest_open_.store(open_.empty() ? 0 : newest, std::memory_order_release);
 }
 

@@ -121,9 +121,11 @@ struct LoadedModules::Reading {
     AddressRange code;
     for_each_code(*module, [&](const AddressRange& range) { code = range; });
     if (code.end == 0) return 0;
-    // dlopen("./plugin.so"): whoever reads the recording is in another folder, as the program may be.
+    // dlopen("./plugin.so"): whoever reads the recording is in another folder, as the program may
+    // be.
     if (!path.starts_with('/')) {
-      if (std::string mapped = file_mapped_at(code.begin); !mapped.empty()) path = std::move(mapped);
+      if (std::string mapped = file_mapped_at(code.begin); !mapped.empty())
+        path = std::move(mapped);
     }
     const std::uint32_t number = mine.number_of(path, build_id_of(*module));
     for_each_code(*module, [&](const AddressRange& range) {

@@ -54,8 +54,7 @@ class MapsReader {
       int letter = next();
       for (; letter > 0 && letter != '\n'; letter = next())
         ending = (ending << 8U) | static_cast<std::uint8_t>(letter);
-      if (range.holds(address))
-        return is_readable ? Found{range, ending == kStackName} : Found{};
+      if (range.holds(address)) return is_readable ? Found{range, ending == kStackName} : Found{};
       if (letter <= 0) return {};
     }
   }

@@ -26,8 +26,9 @@ target_include_directories(
 target_compile_features(gpumemprof_reader INTERFACE cxx_std_17)
 target_link_libraries(gpumemprof_reader PRIVATE gpumemprof_session gpumemprof_report gpumemprof_ingest
                                                 gpumemprof_capture gpumemprof_build_flags)
+# Never unloaded: once a program was recorded, libtorch holds functions of it.
 target_link_options(gpumemprof_reader PRIVATE "-Wl,--version-script=${PROJECT_BINARY_DIR}/library_exports.map"
-                    "-Wl,--exclude-libs,ALL")
+                    "-Wl,--exclude-libs,ALL" "-Wl,-z,nodelete")
 # The same library: what reads recordings contains what writes them.
 add_library(gpumemprof_recorder INTERFACE)
 set_target_properties(gpumemprof_recorder PROPERTIES EXPORT_NAME recorder)

@@ -4,6 +4,8 @@
  * Rules of the whole interface:
  *  - Nothing throws, exits or prints. A function that can fail returns 0 or NULL and, unless
  * `error` is NULL, sets it; the caller frees the error. On success *error is left as it is.
+ *  - NULL in place of an object is an error, has no rows, and leaves structs zeroed; freeing it
+ * does nothing. Objects that were closed or freed must not be used any more.
  *  - Sizes are bytes. Unknown is GPUMEMPROF_UNKNOWN (bytes and counts), GPUMEMPROF_UNKNOWN_TIME or
  * GPUMEMPROF_NONE (events, stacks), never 0.
  *  - Texts are UTF-8, not terminated unless it is said, and live as long as the object that they

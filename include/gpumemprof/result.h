@@ -47,7 +47,8 @@ namespace detail {
 
 // Takes an error of the C interface over.
 inline Error taken(gpumemprof_error* error) {
-  if (error == nullptr) return {GPUMEMPROF_BUG, "not enough memory", "", "", "not enough memory"};
+  if (error == nullptr)
+    return {GPUMEMPROF_ENVIRONMENT, "not enough memory", "", "", "not enough memory"};
   Error result{gpumemprof_error_kind(error), gpumemprof_error_message(error),
                gpumemprof_error_where(error), gpumemprof_error_hint(error),
                gpumemprof_error_sentence(error)};

@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "event/event.h"
 #include "gpumemprof/gpumemprof.h"
 
 struct gpumemprof_error {
@@ -20,6 +23,8 @@ struct gpumemprof_error {
 };
 
 namespace gpumemprof::api {
+
+inline constexpr const char* kNoMemory = "not enough memory";
 
 // Nothing is said where not even that can be allocated.
 inline void report(gpumemprof_error** out, const Error& error) noexcept {
@@ -37,13 +42,19 @@ T guarded(T failed, gpumemprof_error** error, Work&& work) noexcept {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    report(error, {ErrorCode::environment, "not enough memory", "",
+    report(error, {ErrorCode::environment, kNoMemory, "",
                    "open a part of the recording, or use a machine with more memory"});
   } catch (const std::exception& bug) {
     report(error, {ErrorCode::bug, std::string("internal error: ") + bug.what(), "",
                    "please report it together with the recording"});
   }
   return failed;
+}
+
+// What a function that is given NULL in place of an object says.
+inline Error no_object(const std::string& what) {
+  return {ErrorCode::usage, "no " + what + " was given", "",
+          "look at the error of the call that was to return it"};
 }
 
 inline gpumemprof_text text_of(std::string_view text) { return {text.data(), text.size()}; }
@@ -63,6 +74,17 @@ template <typename T>
 T taken(const T* options, std::size_t options_size, T defaults) {
   if (options != nullptr) std::memcpy(&defaults, options, std::min(options_size, sizeof(T)));
   return defaults;
+}
+
+// None: no recording has a device with this index.
+inline std::optional<DeviceIndex> device_index(std::int32_t index) {
+  using Limits = std::numeric_limits<DeviceIndex>;
+  if (index < Limits::min() || index > Limits::max()) return std::nullopt;
+  return static_cast<DeviceIndex>(index);
+}
+inline Error no_device(std::int32_t index) {
+  return {ErrorCode::usage, "there is no device " + std::to_string(index), "",
+          "use the index of a device, as gpumemprof_device has it"};
 }
 
 // Rows `first` and following of `total`, each made by `row`; returns how many.

@@ -79,8 +79,7 @@ Result<RecordingNumber> start(const StartOptions& options) {
     Engine& engine = Engine::instance();
     if (const FrameWalker* walker = g_walker.load(std::memory_order_acquire))
       engine.set_walker(walker);
-    if (options.native_stacks)
-      engine.set_native_walker(native_walker(options.native_depth, g_walker.load() != nullptr));
+    if (options.native_stacks) engine.set_native_walker(native_walker(g_walker.load() != nullptr));
     return engine.start(options);
   } catch (const std::exception& bug) {
     return our_bug(bug);

@@ -87,6 +87,10 @@ std::vector<std::string> Symbolizer::notes() const {
   for (const NativeModule& module : own_) {
     const Module& found = modules_.at(module.key);
     const std::string& path = module.path;
+    if (module.build_id.empty() && (found.found == Found::lines || found.found == Found::names))
+      notes.push_back(path +
+                      " has no build id: its frames are right only if it has not been built " +
+                      "anew since; link it with -Wl,--build-id");
     if (found.found == Found::no_file) {
       notes.push_back(path + " is not on this machine: its frames are addresses; read the " +
                       "recording where it was made, or copy the file to the same path");

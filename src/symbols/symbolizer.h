@@ -2,8 +2,8 @@
 //
 // Lines and inlined calls come from debug information, which is read with libdw where the machine
 // has it; otherwise names come from the module's own table of symbols. A module is used only if it
-// is the one that was recorded, by its build id. What could not be found, and how to get it, is
-// said in notes().
+// is the one that was recorded, by its build id, as far as it has one. What could not be found, and
+// how to get it, is said in notes().
 #pragma once
 
 #include <cstdint>

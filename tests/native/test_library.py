@@ -132,6 +132,7 @@ def test_a_debian_package_holds_the_command_the_library_and_the_headers(tmp_path
         "/usr/include/gpumemprof/reader.h",
         "/usr/share/gpumemprof/viewer.html",
         "/usr/share/doc/gpumemprof/copyright",
+        "/usr/share/doc/gpumemprof/examples/libtorch/train.cpp",
         "/cmake/gpumemprof/gpumemprof-config.cmake",
         "/pkgconfig/gpumemprof.pc",
     ):

@@ -14,7 +14,7 @@ struct gpumemprof_advice {
 namespace gpumemprof::api {
 namespace {
 
-AdviceOptions advice_options(const gpumemprof_advise_options& given) {
+Result<AdviceOptions> advice_options(const gpumemprof_advise_options& given) {
   const auto known = [](std::uint64_t value) {
     return value == GPUMEMPROF_UNKNOWN ? std::nullopt : std::optional(value);
   };
@@ -22,8 +22,10 @@ AdviceOptions advice_options(const gpumemprof_advise_options& given) {
   options.fit_bytes = known(given.fit_bytes);
   options.batch = known(given.batch);
   options.sequence = known(given.sequence);
-  if (given.device != GPUMEMPROF_ANY_DEVICE)
-    options.device = static_cast<DeviceIndex>(given.device);
+  if (given.device != GPUMEMPROF_ANY_DEVICE) {
+    options.device = device_index(given.device);
+    if (!options.device) return no_device(given.device);
+  }
   return options;
 }
 
@@ -75,12 +77,19 @@ gpumemprof_advice* gpumemprof_advise(const gpumemprof_recording* recording,
                                      const gpumemprof_advise_options* options, size_t options_size,
                                      gpumemprof_error** error) {
   return api::guarded<gpumemprof_advice*>(nullptr, error, [&]() -> gpumemprof_advice* {
+    if (recording == nullptr) {
+      api::report(error, api::no_object("recording"));
+      return nullptr;
+    }
     const gpumemprof_advise_options defaults = {GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN,
                                                 GPUMEMPROF_UNKNOWN, GPUMEMPROF_ANY_DEVICE, nullptr};
     const gpumemprof_advise_options asked = api::taken(options, options_size, defaults);
-    Result<Advice> made = recording->recording->advise(
-        api::advice_options(asked),
-        asked.other == nullptr ? nullptr : asked.other->recording.get());
+    const Result<AdviceOptions> wanted = api::advice_options(asked);
+    Result<Advice> made =
+        wanted
+            ? recording->recording->advise(
+                  wanted.value(), asked.other == nullptr ? nullptr : asked.other->recording.get())
+            : Result<Advice>(wanted.error());
     if (!made) {
       api::report(error, made.error());
       return nullptr;
@@ -92,6 +101,7 @@ gpumemprof_advice* gpumemprof_advise(const gpumemprof_recording* recording,
 
 void gpumemprof_get_advice(const gpumemprof_advice* advice, gpumemprof_advice_summary* out,
                            size_t out_size) {
+  if (advice == nullptr) return api::fill(out, out_size, gpumemprof_advice_summary{});
   const Advice& made = advice->advice;
   gpumemprof_advice_summary summary{};
   summary.device = made.device;
@@ -109,6 +119,7 @@ void gpumemprof_get_advice(const gpumemprof_advice* advice, gpumemprof_advice_su
 
 size_t gpumemprof_read_remedies(const gpumemprof_advice* advice, uint64_t first,
                                 gpumemprof_remedy* rows, size_t count, size_t row_size) {
+  if (advice == nullptr) return 0;
   const std::vector<Remedy>& remedies = advice->advice.remedies;
   return api::fill_rows(rows, count, row_size, first, remedies.size(),
                         [&](std::uint64_t row) { return api::remedy_row(remedies[row]); });
@@ -118,6 +129,7 @@ void gpumemprof_advice_free(gpumemprof_advice* advice) { delete advice; }
 
 char* gpumemprof_advice_json(const gpumemprof_advice* advice, gpumemprof_error** error) {
   return api::json_text(error, [&]() -> Result<std::string> {
+    if (advice == nullptr) return api::no_object("advice");
     return advice_json(advice->advice, advice->recording->store());
   });
 }

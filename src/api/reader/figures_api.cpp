@@ -51,7 +51,7 @@ using namespace gpumemprof;
 size_t gpumemprof_read_moments(const gpumemprof_recording* recording, uint32_t device,
                                uint64_t first, gpumemprof_moment* rows, size_t count,
                                size_t row_size) {
-  const api::OpenedDevice* opened = recording->device(device);
+  const api::OpenedDevice* opened = api::device_of(recording, device);
   if (opened == nullptr) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {
     return api::fill_rows(rows, count, row_size, first, opened->record().events.size(),
@@ -64,6 +64,10 @@ size_t gpumemprof_read_moments(const gpumemprof_recording* recording, uint32_t d
 int gpumemprof_sources_at(const gpumemprof_recording* recording, uint32_t device, uint32_t event,
                           gpumemprof_source_bytes* out, size_t out_size, gpumemprof_error** error) {
   return api::guarded(0, error, [&] {
+    if (recording == nullptr) {
+      api::report(error, api::no_object("recording"));
+      return 0;
+    }
     const api::OpenedDevice* opened = recording->device(device);
     const std::size_t events = opened == nullptr ? 0 : opened->record().events.size();
     if (event >= events) {
@@ -82,7 +86,7 @@ int gpumemprof_sources_at(const gpumemprof_recording* recording, uint32_t device
 size_t gpumemprof_read_sources(const gpumemprof_recording* recording, uint32_t device,
                                uint64_t first, gpumemprof_source* rows, size_t count,
                                size_t row_size) {
-  const api::OpenedDevice* opened = recording->device(device);
+  const api::OpenedDevice* opened = api::device_of(recording, device);
   if (opened == nullptr) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {
     const DeviceSources& sources = opened->sources();
@@ -96,7 +100,7 @@ size_t gpumemprof_read_sources(const gpumemprof_recording* recording, uint32_t d
 
 size_t gpumemprof_read_steps(const gpumemprof_recording* recording, uint32_t device, uint64_t first,
                              gpumemprof_step* rows, size_t count, size_t row_size) {
-  const api::OpenedDevice* opened = recording->device(device);
+  const api::OpenedDevice* opened = api::device_of(recording, device);
   if (opened == nullptr) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {
     const std::vector<StepFigures>& steps = opened->sources().steps;
@@ -107,6 +111,7 @@ size_t gpumemprof_read_steps(const gpumemprof_recording* recording, uint32_t dev
 
 char* gpumemprof_info_json(const gpumemprof_recording* recording, gpumemprof_error** error) {
   return api::json_text(error, [&]() -> Result<std::string> {
+    if (recording == nullptr) return api::no_object("recording");
     const Result<FileInfo> file = look_at_file(recording->recording->path());
     if (!file) return file.error();
     return info_json(find_info(recording->recording->store(), file.value()));
@@ -115,6 +120,7 @@ char* gpumemprof_info_json(const gpumemprof_recording* recording, gpumemprof_err
 
 char* gpumemprof_report_json(const gpumemprof_recording* recording, gpumemprof_error** error) {
   return api::json_text(error, [&]() -> Result<std::string> {
+    if (recording == nullptr) return api::no_object("recording");
     const Result<Overview> overview = recording->recording->overview();
     if (!overview) return overview.error();
     return overview_json(overview.value(), recording->recording->store(), kAllGroups);
@@ -123,6 +129,7 @@ char* gpumemprof_report_json(const gpumemprof_recording* recording, gpumemprof_e
 
 char* gpumemprof_leaks_json(const gpumemprof_recording* recording, gpumemprof_error** error) {
   return api::json_text(error, [&]() -> Result<std::string> {
+    if (recording == nullptr) return api::no_object("recording");
     const Result<LeaksReport> leaks = recording->recording->leaks();
     if (!leaks) return leaks.error();
     return leaks_json(leaks.value(), recording->recording->store());

@@ -58,3 +58,12 @@ struct gpumemprof_recording {
   gpumemprof::Completeness completeness;
   std::string cut;  // a sentence
 };
+
+namespace gpumemprof::api {
+
+// Null: there is no such row, or no recording.
+inline const OpenedDevice* device_of(const gpumemprof_recording* recording, std::uint32_t row) {
+  return recording == nullptr ? nullptr : recording->device(row);
+}
+
+}  // namespace gpumemprof::api

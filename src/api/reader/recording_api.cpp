@@ -33,18 +33,21 @@ using namespace gpumemprof;
 
 const char* gpumemprof_version(void) { return GPUMEMPROF_VERSION; }
 
-int gpumemprof_error_kind(const gpumemprof_error* error) { return exit_code(error->error.code); }
+// Where a call failed and set no error, there was no memory for one.
+int gpumemprof_error_kind(const gpumemprof_error* error) {
+  return exit_code(error == nullptr ? ErrorCode::environment : error->error.code);
+}
 const char* gpumemprof_error_message(const gpumemprof_error* error) {
-  return error->error.message.c_str();
+  return error == nullptr ? api::kNoMemory : error->error.message.c_str();
 }
 const char* gpumemprof_error_where(const gpumemprof_error* error) {
-  return error->error.where.c_str();
+  return error == nullptr ? "" : error->error.where.c_str();
 }
 const char* gpumemprof_error_hint(const gpumemprof_error* error) {
-  return error->error.hint.c_str();
+  return error == nullptr ? "" : error->error.hint.c_str();
 }
 const char* gpumemprof_error_sentence(const gpumemprof_error* error) {
-  return error->sentence.c_str();
+  return error == nullptr ? api::kNoMemory : error->sentence.c_str();
 }
 void gpumemprof_error_free(gpumemprof_error* error) { delete error; }
 
@@ -63,6 +66,7 @@ void gpumemprof_close(gpumemprof_recording* recording) { delete recording; }
 
 void gpumemprof_get_info(const gpumemprof_recording* recording, gpumemprof_recording_info* info,
                          size_t info_size) {
+  if (recording == nullptr) return api::fill(info, info_size, gpumemprof_recording_info{});
   const Store& store = recording->recording->store();
   const ProcessFacts& process = store.facts().process();
   gpumemprof_recording_info filled{};

@@ -78,6 +78,10 @@ using namespace gpumemprof;
 int gpumemprof_get_device(const gpumemprof_recording* recording, uint32_t device,
                           gpumemprof_device* out, size_t out_size, gpumemprof_error** error) {
   return api::guarded(0, error, [&] {
+    if (recording == nullptr) {
+      api::report(error, api::no_object("recording"));
+      return 0;
+    }
     if (const api::OpenedDevice* opened = recording->device(device)) {
       api::fill(out, out_size, api::device_row(recording->recording->store(), *opened));
       return 1;
@@ -92,7 +96,7 @@ int gpumemprof_get_device(const gpumemprof_recording* recording, uint32_t device
 size_t gpumemprof_read_events(const gpumemprof_recording* recording, uint32_t device,
                               uint64_t first, gpumemprof_event* rows, size_t count,
                               size_t row_size) {
-  const api::OpenedDevice* opened = recording->device(device);
+  const api::OpenedDevice* opened = api::device_of(recording, device);
   if (opened == nullptr) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {
     const EventColumns& events = opened->record().events;
@@ -106,7 +110,7 @@ size_t gpumemprof_read_events(const gpumemprof_recording* recording, uint32_t de
 size_t gpumemprof_read_allocations(const gpumemprof_recording* recording, uint32_t device,
                                    uint64_t first, gpumemprof_allocation* rows, size_t count,
                                    size_t row_size) {
-  const api::OpenedDevice* opened = recording->device(device);
+  const api::OpenedDevice* opened = api::device_of(recording, device);
   if (opened == nullptr) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {
     const DeviceRecord& record = opened->record();
@@ -120,6 +124,7 @@ size_t gpumemprof_read_allocations(const gpumemprof_recording* recording, uint32
 
 size_t gpumemprof_read_stack(const gpumemprof_recording* recording, uint32_t stack,
                              gpumemprof_frame* rows, size_t count, size_t row_size) {
+  if (recording == nullptr) return 0;
   const Store& store = recording->recording->store();
   if (stack >= store.stacks().size()) return 0;
   return api::guarded<std::size_t>(0, nullptr, [&] {

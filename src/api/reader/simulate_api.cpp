@@ -14,13 +14,21 @@ namespace {
 
 Result<WhatIfOptions> whatif_options(const gpumemprof_simulate_options& given) {
   WhatIfOptions options;
-  for (std::size_t index = 0; index < given.alloc_conf_count; ++index)
-    options.alloc_confs.emplace_back(given.alloc_confs[index]);
+  if (given.alloc_conf_count > 0 && given.alloc_confs == nullptr)
+    return no_object("list of settings");
+  if (given.memory_limit_count > 0 && given.memory_limits == nullptr)
+    return no_object("list of limits");
+  for (std::size_t index = 0; index < given.alloc_conf_count; ++index) {
+    const char* conf = given.alloc_confs[index];
+    options.alloc_confs.emplace_back(conf == nullptr ? "" : conf);  // the defaults
+  }
   options.memory_limits.assign(given.memory_limits, given.memory_limits + given.memory_limit_count);
   options.searches = given.searches != 0;
   options.finds_min_memory = true;
-  if (given.device != GPUMEMPROF_ANY_DEVICE)
-    options.device = static_cast<DeviceIndex>(given.device);
+  if (given.device != GPUMEMPROF_ANY_DEVICE) {
+    options.device = device_index(given.device);
+    if (!options.device) return no_device(given.device);
+  }
   if (given.torch_version == nullptr) return options;
   const Result<TorchVersion> version = parse_torch_version(given.torch_version);
   if (!version) return version.error();
@@ -61,6 +69,10 @@ gpumemprof_simulation* gpumemprof_simulate(const gpumemprof_recording* recording
   return api::guarded<gpumemprof_simulation*>(nullptr, error, [&]() -> gpumemprof_simulation* {
     gpumemprof_simulate_options defaults{};
     defaults.device = GPUMEMPROF_ANY_DEVICE;
+    if (recording == nullptr) {
+      api::report(error, api::no_object("recording"));
+      return nullptr;
+    }
     const Result<WhatIfOptions> asked =
         api::whatif_options(api::taken(options, options_size, defaults));
     Result<WhatIf> made =
@@ -78,6 +90,7 @@ gpumemprof_simulation* gpumemprof_simulate(const gpumemprof_recording* recording
 
 size_t gpumemprof_read_simulated(const gpumemprof_simulation* simulation, uint64_t first,
                                  gpumemprof_simulated* rows, size_t count, size_t row_size) {
+  if (simulation == nullptr) return 0;
   return api::fill_rows(rows, count, row_size, first, simulation->rows.size(),
                         [&](std::uint64_t row) { return simulation->rows[row]; });
 }
@@ -86,6 +99,8 @@ void gpumemprof_simulation_free(gpumemprof_simulation* simulation) { delete simu
 
 char* gpumemprof_simulation_json(const gpumemprof_simulation* simulation,
                                  gpumemprof_error** error) {
-  return api::json_text(error,
-                        [&]() -> Result<std::string> { return whatif_json(simulation->whatif); });
+  return api::json_text(error, [&]() -> Result<std::string> {
+    if (simulation == nullptr) return api::no_object("simulation");
+    return whatif_json(simulation->whatif);
+  });
 }

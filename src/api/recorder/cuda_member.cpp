@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -32,8 +33,13 @@ CudaMember::CudaMember(capture::RecordingNumber number, capture::TorchVersionNum
     : number_(number), version_(version), process_(::getpid()) {}
 
 CudaMember::~CudaMember() {
-  // In a forked child the thread does not exist; there is nothing to wait for.
-  if (tester_.joinable()) tester_.detach();
+  if (!tester_.joinable()) return;
+  // In a forked child the thread does not exist, and its handle may be that of another one by now.
+  if (::getpid() != process_) {
+    std::construct_at(&tester_);
+  } else {
+    tester_.detach();
+  }
 }
 
 Result<std::shared_ptr<CudaMember>> CudaMember::join(capture::RecordingNumber number,

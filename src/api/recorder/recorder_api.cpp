@@ -116,6 +116,12 @@ Result<gpumemprof_recorder*> record_cuda(capture::StartOptions options,
 
 gpumemprof_recorder* start_recording(const char* path, const gpumemprof_record_options& given,
                                      gpumemprof_error** error) {
+  if (given.memory < GPUMEMPROF_MEMORY_ANY || given.memory > GPUMEMPROF_MEMORY_CUDA) {
+    report(error, {ErrorCode::usage,
+                   "there is no kind of memory with the number " + std::to_string(given.memory), "",
+                   "use a gpumemprof_memory"});
+    return nullptr;
+  }
   const capture::StartOptions options = start_options(path, given);
   const Result<gpumemprof_recorder*> recorder =
       records_cuda(given) ? record_cuda(options, given) : record_cpu(options);
@@ -148,6 +154,7 @@ capture::StorageLabel storage_label(const gpumemprof_label& label) {
 }
 
 std::optional<Error> bad_labels(const gpumemprof_label* labels, std::size_t count) {
+  if (labels == nullptr && count > 0) return no_object("list of labels");
   if (count > kMaxLabelsPerSet)
     return Error{ErrorCode::usage, std::to_string(count) + " labels are too many for one set", "",
                  "define several sets"};
@@ -157,6 +164,10 @@ std::optional<Error> bad_labels(const gpumemprof_label* labels, std::size_t coun
       return Error{ErrorCode::usage, "label " + std::to_string(row) + " has an unknown kind",
                    labels[row].name == nullptr ? "" : labels[row].name,
                    "use a gpumemprof_label_kind"};
+    if (!device_index(labels[row].device))
+      return Error{ErrorCode::usage, "label " + std::to_string(row) + " has an unknown device",
+                   labels[row].name == nullptr ? "" : labels[row].name,
+                   "use the number of a CUDA device, or -1 for a CPU tensor"};
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -21,6 +22,9 @@ constexpr std::uint16_t kMostTags = 0xFFFF;
 constexpr auto kLongestEnd = std::chrono::seconds(10);
 
 std::atomic<Engine*> g_engine{nullptr};
+// Also across a fork: a child that records and then ends a recording of its parent's must not end
+// its own.
+std::atomic<RecordingNumber> g_last_number{0};
 // A worker process; there may be many, and most do little.
 bool g_is_forked = false;
 
@@ -102,7 +106,7 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   Result<std::unique_ptr<TraceWriter>> writer = TraceWriter::open(path, origin, {}, trace_options);
   if (!writer) return writer.error();
 
-  const RecordingNumber number = ++last_number_;
+  const RecordingNumber number = ++g_last_number;
   // std::function requires something copyable.
   auto first_allocation = std::make_shared<FirstAllocation>();
   auto output = std::make_shared<std::unique_ptr<Output>>(std::make_unique<Output>(
@@ -110,7 +114,9 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   (*output)->begin(emitter_.losses().next_epoch(), emitter_.losses().undecided());
   drain_.submit([output](Drain& drain) { drain.outputs().add(std::move(*output)); });
   open_[number] = {options.memory, options.with_stacks,
-                   options.with_stacks && options.native_stacks, std::move(first_allocation)};
+                   options.with_stacks && options.native_stacks,
+                   options.native_depth == 0 ? kUsualNativeDepth : options.native_depth,
+                   std::move(first_allocation)};
   update_callbacks();
   return number;
 }
@@ -196,23 +202,26 @@ void Engine::update_callbacks() {
   bool has_cuda = false;
   bool has_stacks = false;
   bool has_native = false;
+  std::size_t native_depth = 0;
   for (const auto& [number, open] : open_) {
     (open.memory == MemoryKind::cpu ? has_cpu : has_cuda) = true;
     has_stacks |= open.with_stacks;
     has_native |= open.native_stacks;
+    if (open.native_stacks) native_depth = std::max(native_depth, open.native_depth);
   }
   has_stacks &= !is_without_stacks_ && !is_held_;
   has_native &= has_stacks;
   has_cpu &= !is_held_;
   has_cuda &= !is_held_;
+  if (has_native && native_walker_ != nullptr) native_walker_->set_depth(native_depth);
   emitter_.set_walker(has_stacks ? walker_ : nullptr);
   emitter_.set_native_walker(has_native ? native_walker_ : nullptr);
   set_cpu_emitter(has_cpu ? &emitter_ : nullptr);
   set_cuda_emitter(has_cuda ? &emitter_ : nullptr);
   set_simulated_emitter(has_cuda ? &emitter_ : nullptr);
   note_nodes(has_stacks);
-  const std::uint64_t newest =
-      (static_cast<std::uint64_t>(process_) << 32U) | static_cast<std::uint32_t>(last_number_);
+  const std::uint64_t newest = (static_cast<std::uint64_t>(process_) << 32U) |
+                               static_cast<std::uint32_t>(g_last_number.load());
   newest_open_.store(open_.empty() ? 0 : newest, std::memory_order_release);
 }
 

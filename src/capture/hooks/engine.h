@@ -55,6 +55,7 @@ class Engine {
     MemoryKind memory = MemoryKind::cpu;
     bool with_stacks = true;
     bool native_stacks = false;
+    std::size_t native_depth = 0;
     std::shared_ptr<FirstAllocation> first_allocation;
   };
 
@@ -77,7 +78,6 @@ class Engine {
   std::timed_mutex mutex_;  // guards what follows
   std::map<RecordingNumber, Open> open_;
   std::map<std::string, std::uint16_t> tags_;
-  RecordingNumber last_number_ = 0;
   const FrameWalker* walker_ = nullptr;
   NativeWalker* native_walker_ = nullptr;
   bool notes_nodes_ = false;

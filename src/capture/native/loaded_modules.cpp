@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "capture/foreign_memory.h"
@@ -19,6 +21,22 @@ std::string own_program() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   return length <= 0 ? std::string() : std::string(path.data(), static_cast<std::size_t>(length));
+}
+
+// The file that is mapped where this code is; empty if it is not known.
+std::string file_mapped_at(std::uintptr_t address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    AddressRange range;
+    const char* const end = line.data() + line.size();
+    const auto begin_read = std::from_chars(line.data(), end, range.begin, 16);
+    if (begin_read.ptr == end) continue;
+    std::from_chars(begin_read.ptr + 1, end, range.end, 16);
+    if (!range.holds(address)) continue;
+    const std::size_t path = line.find('/');
+    return path == std::string::npos ? std::string() : line.substr(path);
+  }
+  return {};
 }
 
 std::string hexadecimal(const std::uint8_t* bytes, std::size_t count) {
@@ -100,9 +118,15 @@ struct LoadedModules::Reading {
     std::string path = module->dlpi_name == nullptr ? "" : module->dlpi_name;
     if (path.empty() && reading.is_first) path = own_program();
     reading.is_first = false;
-    bool has_code = false;
-    for_each_code(*module, [&](const AddressRange&) { has_code = true; });
-    if (!has_code) return 0;
+    AddressRange code;
+    for_each_code(*module, [&](const AddressRange& range) { code = range; });
+    if (code.end == 0) return 0;
+    // dlopen("./plugin.so"): whoever reads the recording is in another folder, as the program may
+    // be.
+    if (!path.starts_with('/')) {
+      if (std::string mapped = file_mapped_at(code.begin); !mapped.empty())
+        path = std::move(mapped);
+    }
     const std::uint32_t number = mine.number_of(path, build_id_of(*module));
     for_each_code(*module, [&](const AddressRange& range) {
       mine.parts_.push_back({range, module->dlpi_addr, number});

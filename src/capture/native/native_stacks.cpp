@@ -28,12 +28,11 @@ Status check_native_stacks() {
                "everything else is recorded"};
 }
 
-NativeWalker* native_walker(std::size_t depth, bool has_python) {
+NativeWalker* native_walker(bool has_python) {
   if (!NativeWalker::kIsPossible) return nullptr;
   static NativeWalker* const kWalker = new NativeWalker(own_code());
   if (std::getenv("GPUMEMPROF_CHECK_STACKS") != nullptr)
     kWalker->check_each(NativeWalker::Checks::fatal);
-  kWalker->set_depth(depth == 0 ? kUsualNativeDepth : depth);
   if (has_python) kWalker->set_interpreter(interpreter_code());
   return kWalker;
 }

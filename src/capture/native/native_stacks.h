@@ -9,8 +9,8 @@ namespace gpumemprof::capture {
 
 // Fails where native stacks cannot be walked.
 Status check_native_stacks();
-// nullptr there. `depth`: how many frames, at most kMaxNativeDepth; 0: as many as usual.
-// `has_python`: stacks of Python are recorded too, so native ones end where Python's begin.
-NativeWalker* native_walker(std::size_t depth, bool has_python);
+// nullptr there. `has_python`: stacks of Python are recorded too, so native ones end where Python's
+// begin.
+NativeWalker* native_walker(bool has_python);
 
 }  // namespace gpumemprof::capture

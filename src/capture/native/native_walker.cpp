@@ -37,8 +37,12 @@ class MapsReader {
     if (file_ >= 0) ::close(file_);
   }
 
-  // The range of memory that holds the address; empty if none does, or if it is not for reading.
-  AddressRange find(std::uintptr_t address) {
+  struct Found {
+    AddressRange range;
+    bool grows = false;  // the stack of the main thread, to which the system adds pages
+  };
+  // The memory that holds the address; empty if none does, or if it is not for reading.
+  Found find(std::uintptr_t address) {
     for (;;) {
       AddressRange range;
       char separator = 0;
@@ -46,16 +50,18 @@ class MapsReader {
       if (separator != '-') return {};
       range.end = number(separator);
       const bool is_readable = separator == ' ' && next() == 'r';
-      if (range.holds(address)) return is_readable ? range : AddressRange{};
-      int letter = 0;
-      do {
-        letter = next();
-      } while (letter > 0 && letter != '\n');
+      std::uint64_t ending = 0;  // of the line: what the memory is called
+      int letter = next();
+      for (; letter > 0 && letter != '\n'; letter = next())
+        ending = (ending << 8U) | static_cast<std::uint8_t>(letter);
+      if (range.holds(address)) return is_readable ? Found{range, ending == kStackName} : Found{};
       if (letter <= 0) return {};
     }
   }
 
  private:
+  static constexpr std::uint64_t kStackName = 0x20'5B'73'74'61'63'6B'5D;  // " [stack]"
+
   int next() {
     if (at_ == have_) {
       const ssize_t got = file_ < 0 ? 0 : ::read(file_, piece_.data(), piece_.size());
@@ -168,11 +174,14 @@ template <typename Proof>
 std::uintptr_t StackEnd::look_up(std::uintptr_t sp) {
   // A thread that keeps switching between very many stacks goes without.
   constexpr std::uint32_t kMostLookups = 256;
+  // The system keeps other memory at least as far from a stack that grows.
+  constexpr std::uintptr_t kGrowth = std::uintptr_t{256} * 1024;
   if (lookups_ == kMostLookups) return 0;
-  ++lookups_;
-  const AddressRange range = MapsReader().find(sp);
-  begin_ = range.begin;
-  end_ = range.end;
+  const MapsReader::Found found = MapsReader().find(sp);
+  // The same stack has grown, which it cannot do without end.
+  if (found.range.end == 0 || found.range.end != mapped_end_) ++lookups_;
+  begin_ = found.range.begin - std::min(found.grows ? kGrowth : 0, found.range.begin);
+  end_ = mapped_end_ = found.range.end;
   // A thread's own data is above its stack, in the same memory.
   const std::uintptr_t own = thread_pointer();
   if (own > sp && own < end_) end_ = own & ~std::uintptr_t{7};

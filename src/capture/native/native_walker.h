@@ -40,6 +40,7 @@ class StackEnd {
 
   std::uintptr_t begin_ = 0;
   std::uintptr_t end_ = 0;
+  std::uintptr_t mapped_end_ = 0;  // of the memory that it is in
   std::uint32_t lookups_ = 0;
 };
 
@@ -94,8 +95,7 @@ class NativeWalker {
     change_settings();
   }
   void set_depth(std::size_t depth) {
-    depth_.store(depth, std::memory_order_relaxed);
-    change_settings();
+    if (depth_.exchange(depth, std::memory_order_relaxed) != depth) change_settings();
   }
   void forget_modules() {
     table_.begin_generation();

@@ -70,6 +70,8 @@ void Output::take(const DrainedEvent& event, const StackMirror& mirror,
   if (!admit(event, mine)) return;
   count(event, mine);
   if (has_failed()) return;  // counted as made, and lost
+  if (!early_marks_.empty()) [[unlikely]]
+    write_early_marks();
   if (self_test_) self_test_->take(event.device, event.action, event.address, event.size_bytes);
   if (!has_allocated_ && event.action == Action::alloc) {
     has_allocated_ = true;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/capture.h"
@@ -119,6 +120,7 @@ class Output {
   // Whether the event is one of this recording's.
   [[nodiscard]] bool admit(const DrainedEvent& event, const Device& mine) const;
   void count(const DrainedEvent& event, Device& mine);
+  void write_early_marks();
   void write_lost_events(Device& mine);
   void hand_over(DeviceSlot slot, Device& mine);
   [[nodiscard]] DeviceCounts counts_of(DeviceSlot slot, const Device& mine) const;
@@ -133,6 +135,8 @@ class Output {
   std::optional<FileIds> ids_;
   std::unique_ptr<Chapters> chapters_;  // null: one file
   std::uint64_t earlier_events_ = 0;    // in the chapters before
+  // Of main memory, before its first event: that of CUDA devices is listed when they join.
+  std::vector<std::pair<PhaseMark::Kind, std::uint32_t>> early_marks_;
   std::string path_;
   MemoryKind memory_;
   bool has_stacks_;

@@ -34,11 +34,21 @@ void Output::apply_labels(LabelSetNumber set, const std::vector<StorageLabel>& l
 
 void Output::mark_phase(PhaseMark::Kind kind, std::uint32_t number) {
   if (chapters_) chapters_->mark(kind, number);
+  if (memory_ == MemoryKind::cpu && device(kCpuSlot).rows + device(kCpuSlot).earlier_rows == 0) {
+    early_marks_.emplace_back(kind, number);
+    return;
+  }
   for_each_device([&](DeviceSlot slot, const Device& mine) {
     if (!is_recorded(slot)) return;
     writer_->add_phase_mark(
         {index_in_file(slot), kind, number, static_cast<std::uint32_t>(mine.rows)});
   });
+}
+
+void Output::write_early_marks() {
+  for (const auto& [kind, number] : early_marks_)
+    writer_->add_phase_mark({index_in_file(kCpuSlot), kind, number, 0});
+  early_marks_.clear();
 }
 
 }  // namespace gpumemprof::capture

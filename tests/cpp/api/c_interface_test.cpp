@@ -77,6 +77,98 @@ TEST_F(CInterface, ReportsAWrongCallAsAnError) {
   EXPECT_EQ(gpumemprof_open(nullptr, nullptr), nullptr);
 }
 
+// An error with the code for a wrong call; frees it.
+void expect_usage_error(gpumemprof_error*& error) {
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(gpumemprof_error_kind(error), GPUMEMPROF_USAGE);
+  EXPECT_STRNE(gpumemprof_error_sentence(error), "");
+  gpumemprof_error_free(error);
+  error = nullptr;
+}
+
+TEST_F(CInterface, RefusesOptionsThatNameNothing) {
+  gpumemprof_error* error = nullptr;
+  gpumemprof_simulate_options simulate{};
+  simulate.device = 65536;  // does not become device 0
+  EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
+  expect_usage_error(error);
+  simulate.device = GPUMEMPROF_ANY_DEVICE;
+  simulate.alloc_conf_count = 2;
+  EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
+  expect_usage_error(error);
+  simulate.alloc_conf_count = 0;
+  simulate.memory_limit_count = 1;
+  EXPECT_EQ(gpumemprof_simulate(recording_, &simulate, sizeof(simulate), &error), nullptr);
+  expect_usage_error(error);
+  gpumemprof_advise_options advise = {GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN, GPUMEMPROF_UNKNOWN,
+                                      -65536, nullptr};
+  EXPECT_EQ(gpumemprof_advise(recording_, &advise, sizeof(advise), &error), nullptr);
+  expect_usage_error(error);
+}
+
+TEST(CNull, IsAnErrorOrHasNoRows) {
+  gpumemprof_error* error = nullptr;
+  gpumemprof_device device;
+  EXPECT_EQ(gpumemprof_get_device(nullptr, 0, &device, sizeof(device), &error), 0);
+  expect_usage_error(error);
+  gpumemprof_source_bytes bytes;
+  EXPECT_EQ(gpumemprof_sources_at(nullptr, 0, 0, &bytes, sizeof(bytes), &error), 0);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_simulate(nullptr, nullptr, 0, &error), nullptr);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_advise(nullptr, nullptr, 0, &error), nullptr);
+  expect_usage_error(error);
+  for (char* (*document)(const gpumemprof_recording*, gpumemprof_error**) :
+       {gpumemprof_info_json, gpumemprof_report_json, gpumemprof_leaks_json}) {
+    EXPECT_EQ(document(nullptr, &error), nullptr);
+    expect_usage_error(error);
+  }
+  EXPECT_EQ(gpumemprof_simulation_json(nullptr, &error), nullptr);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_advice_json(nullptr, &error), nullptr);
+  expect_usage_error(error);
+
+  gpumemprof_event event;
+  EXPECT_EQ(gpumemprof_read_events(nullptr, 0, 0, &event, 1, sizeof(event)), 0U);
+  gpumemprof_allocation allocation;
+  EXPECT_EQ(gpumemprof_read_allocations(nullptr, 0, 0, &allocation, 1, sizeof(allocation)), 0U);
+  gpumemprof_moment moment;
+  EXPECT_EQ(gpumemprof_read_moments(nullptr, 0, 0, &moment, 1, sizeof(moment)), 0U);
+  gpumemprof_source source;
+  EXPECT_EQ(gpumemprof_read_sources(nullptr, 0, 0, &source, 1, sizeof(source)), 0U);
+  gpumemprof_step step;
+  EXPECT_EQ(gpumemprof_read_steps(nullptr, 0, 0, &step, 1, sizeof(step)), 0U);
+  gpumemprof_frame frame;
+  EXPECT_EQ(gpumemprof_read_stack(nullptr, 0, &frame, 1, sizeof(frame)), 0U);
+  gpumemprof_simulated run;
+  EXPECT_EQ(gpumemprof_read_simulated(nullptr, 0, &run, 1, sizeof(run)), 0U);
+  gpumemprof_remedy remedy;
+  EXPECT_EQ(gpumemprof_read_remedies(nullptr, 0, &remedy, 1, sizeof(remedy)), 0U);
+  gpumemprof_recording_info info;
+  info.devices = 7;
+  gpumemprof_get_info(nullptr, &info, sizeof(info));
+  EXPECT_EQ(info.devices, 0U);
+  gpumemprof_advice_summary advice;
+  advice.is_fit_found = 1;
+  gpumemprof_get_advice(nullptr, &advice, sizeof(advice));
+  EXPECT_EQ(advice.is_fit_found, 0U);
+
+  gpumemprof_close(nullptr);
+  gpumemprof_simulation_free(nullptr);
+  gpumemprof_advice_free(nullptr);
+  gpumemprof_text_free(nullptr);
+  gpumemprof_error_free(nullptr);
+}
+
+// A call that fails where there is no memory for the error leaves it null.
+TEST(CNull, AsAnErrorSaysThatThereIsNoMemory) {
+  EXPECT_EQ(gpumemprof_error_kind(nullptr), GPUMEMPROF_ENVIRONMENT);
+  EXPECT_STREQ(gpumemprof_error_sentence(nullptr), "not enough memory");
+  EXPECT_STREQ(gpumemprof_error_message(nullptr), "not enough memory");
+  EXPECT_STREQ(gpumemprof_error_where(nullptr), "");
+  EXPECT_STREQ(gpumemprof_error_hint(nullptr), "");
+}
+
 TEST(CNames, AreEmptyForNumbersThatAreNone) {
   EXPECT_STREQ(gpumemprof_action_name(0), "alloc");
   EXPECT_STREQ(gpumemprof_action_name(-1), "");
@@ -94,6 +186,26 @@ TEST(CRecorder, SaysThatThereIsNoTorchToRecord) {
   EXPECT_EQ(gpumemprof_error_kind(error), GPUMEMPROF_ENVIRONMENT);
   EXPECT_THAT(gpumemprof_error_sentence(error), testing::HasSubstr("libc10"));
   gpumemprof_error_free(error);
+}
+
+TEST(CRecorder, RefusesWhatNamesNothing) {
+  gpumemprof_error* error = nullptr;
+  gpumemprof_record_options options{};
+  options.memory = 7;
+  EXPECT_EQ(gpumemprof_record((testing::TempDir() + "none.gmp").c_str(), &options, sizeof(options),
+                              &error),
+            nullptr);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_record(nullptr, nullptr, 0, &error), nullptr);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_define_labels(nullptr, 1, &error), GPUMEMPROF_NONE);
+  expect_usage_error(error);
+  const gpumemprof_label elsewhere = {GPUMEMPROF_LABEL_PARAMETER, 65536, 64, "x"};
+  EXPECT_EQ(gpumemprof_define_labels(&elsewhere, 1, &error), GPUMEMPROF_NONE);
+  expect_usage_error(error);
+  EXPECT_EQ(gpumemprof_record_stop(nullptr, nullptr, 0, &error), 1);
+  EXPECT_EQ(error, nullptr);
+  EXPECT_EQ(gpumemprof_record_tag(nullptr), 0U);
 }
 
 TEST(CRecorder, NeverFailsWhereNothingIsRecorded) {

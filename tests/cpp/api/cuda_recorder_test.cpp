@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -235,6 +236,30 @@ TEST_F(CudaRecorder, AForkedChildLeavesTheRecordingAlone) {
   allocate(10 * kMiB);
   ASSERT_TRUE(recorder.stop());
   EXPECT_EQ(recorded_device().peak().allocated_bytes, 30 * kMiB);
+}
+
+TEST_F(CudaRecorder, AForkedChildThatRecordsItselfEndsOnlyItsOwnRecording) {
+  auto recorder = std::make_unique<gpumemprof::Recorder>(path);
+  allocate(20 * kMiB);
+  const std::string own_path = path + ".child";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto own = std::make_unique<gpumemprof::Recorder>(own_path);
+    recorder.reset();  // the parent's
+    allocate(40 * kMiB);
+    const auto summary = own->stop();
+    ::_exit(summary && summary->events > 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const auto own = gpumemprof::Recording::open(own_path);
+  std::filesystem::remove(own_path);
+  ASSERT_TRUE(own) << own.error().sentence;
+  ASSERT_EQ(own->devices().size(), 1U);
+  EXPECT_EQ(own->devices()[0].peak().allocated_bytes, 60 * kMiB);
+  ASSERT_TRUE(recorder->stop());
+  EXPECT_EQ(recorded_device().peak().allocated_bytes, 20 * kMiB);
 }
 
 TEST_F(CudaRecorder, RefusesATorchWhoseTrackerIsElsewhere) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "capture/stream/drain.h"
@@ -192,6 +193,39 @@ TEST_F(Accounting, every_event_of_sixteen_threads_on_one_core_is_recorded_or_los
   EXPECT_EQ(summary.made.frees, frees_);
   EXPECT_GT(summary.lost.allocations, 0U) << "nothing was lost, so nothing was tested";
   expect_file_agrees(summary);
+}
+
+TEST_F(Accounting, steps_count_from_before_the_first_event) {
+  start(1);
+  const auto mark = [&](std::uint32_t step) {
+    drain_.submit(
+        [step](Drain& drain) { drain.outputs().mark_phase(PhaseMark::Kind::step_start, step); });
+  };
+  mark(0);
+  // Of memory that was there before: it is not in the recording, and neither is its device yet.
+  emitter_.emit(CpuMemory{Action::free_requested, heap_.take()}, StackUse::walk);
+  mark(1);
+  emitter_.emit(CpuMemory{Action::alloc, heap_.take()}, StackUse::walk);
+  mark(2);
+  emitter_.emit(CpuMemory{Action::alloc, heap_.take()}, StackUse::walk);
+  const Summary summary = stop(1);
+  Store store;
+  ASSERT_TRUE(TraceReader::open(summary.path).value()->deliver(store));
+  ASSERT_EQ(store.devices().size(), 1U);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> marks;
+  for (const PhaseMark& found : store.devices()[0]->phase_marks)
+    marks.emplace_back(found.number, found.before_event);
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> expected = {{0, 0}, {1, 0}, {2, 1}};
+  EXPECT_EQ(marks, expected);
+}
+
+TEST_F(Accounting, a_recording_of_steps_alone_has_no_device) {
+  start(1);
+  drain_.submit([](Drain& drain) { drain.outputs().mark_phase(PhaseMark::Kind::step_start, 0); });
+  const Summary summary = stop(1);
+  Store store;
+  ASSERT_TRUE(TraceReader::open(summary.path).value()->deliver(store));
+  EXPECT_TRUE(store.devices().empty());
 }
 
 TEST_F(Accounting, memory_allocated_before_a_recording_is_not_part_of_it) {

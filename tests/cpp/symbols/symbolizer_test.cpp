@@ -134,6 +134,16 @@ TEST_F(ModuleOnDisk, of_another_build_is_not_trusted) {
   EXPECT_THAT(symbols.notes(), ElementsAre(HasSubstr("is not the build that was recorded")));
 }
 
+TEST_F(ModuleOnDisk, without_a_build_id_is_used_with_a_note) {
+  compile("-g -Wl,--build-id=none");
+  ASSERT_EQ(build_id_, "");
+  Symbolizer symbols;
+  const auto frames = symbols.frames_at(module(), address_of("area"));
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].line, 3U);
+  EXPECT_THAT(symbols.notes(), ElementsAre(HasSubstr("link it with -Wl,--build-id")));
+}
+
 TEST_F(ModuleOnDisk, that_is_gone_is_an_address) {
   const NativeModule gone{"/no/such/program", "/no/such/program", "abcdef"};
   Symbolizer symbols;

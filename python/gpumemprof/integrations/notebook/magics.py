@@ -127,11 +127,24 @@ def _waits(shell: Any, cell: str) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
+def _cell_number(shell: Any) -> int:
+    """The number of the cell that is running; versions of IPython count it on before or after."""
+    frame = inspect.currentframe()
+    named = getattr(shell.compile, "format_code_name", lambda _: None)
+    while frame is not None:
+        found = named(frame.f_code.co_filename)
+        digits = "".join(letter for letter in str(found) if letter.isdecimal())
+        if found is not None and digits:
+            return int(digits)
+        frame = frame.f_back
+    return int(shell.execution_count)
+
+
 def _run(shell: Any, cell: str) -> Any:
     """Run a cell in the notebook's own variables, as IPython does; the value of its last line."""
     __tracebackhide__ = True  # In a traceback of IPython, the cell's own lines are enough.
     text = shell.transform_cell(cell)
-    name = shell.compile.cache(text, shell.execution_count)
+    name = shell.compile.cache(text, _cell_number(shell))
     tree = shell.transform_ast(ast.parse(text, filename=name))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), shell.user_ns)

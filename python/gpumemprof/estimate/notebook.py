@@ -237,6 +237,8 @@ def estimate(
         copied = copy.deepcopy(given)
         if model is not None:
             copied[0] = copied[0].to("cuda")
+        if optimizer is not None and optimizer.state:
+            copied[-1].load_state_dict(copied[-1].state_dict())  # It follows the parameters.
         for _ in range(steps):
             step(*copied)
     return result
@@ -259,7 +261,7 @@ def _check_arguments(step: Callable[..., Any], given: list[Any]) -> None:
 
 @contextlib.contextmanager
 def _refusing_steps_of(model: Any) -> Iterator[None]:
-    """An optimizer of the model that stays as it is would step nothing, and its state be missing."""
+    """An optimizer of the original model would step nothing: its state would be missing."""
     parameters = getattr(model, "parameters", None)
     known = {id(each) for each in parameters()} if callable(parameters) else set()
 

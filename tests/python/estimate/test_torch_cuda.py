@@ -15,15 +15,37 @@ from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit
 from torch.profiler import ProfilerActivity
 
 # Before an estimate replaces them.
-ASKED = (
-    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_stats "
-    "memory_stats_as_nested_dict mem_get_info reset_peak_memory_stats "
-    "reset_accumulated_memory_stats memory_summary get_device_name get_device_properties "
-    "get_device_capability synchronize current_stream default_stream utilization temperature "
-    "set_device get_rng_state list_gpu_processes device_memory_used host_memory_stats "
-    "get_per_process_memory_fraction set_per_process_memory_fraction can_device_access_peer "
-    "caching_allocator_alloc set_stream set_sync_debug_mode"
-).split()
+ASKED = [
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "mem_get_info",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "memory_summary",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "synchronize",
+    "current_stream",
+    "default_stream",
+    "utilization",
+    "temperature",
+    "set_device",
+    "get_rng_state",
+    "list_gpu_processes",
+    "device_memory_used",
+    "host_memory_stats",
+    "get_per_process_memory_fraction",
+    "set_per_process_memory_fraction",
+    "can_device_access_peer",
+    "caching_allocator_alloc",
+    "set_stream",
+    "set_sync_debug_mode",
+]
 SIGNATURES = {
     name: inspect.signature(getattr(torch.cuda, name))
     for name in ASKED

@@ -20,7 +20,7 @@ _capturing: list[Any] = []
 
 
 def capturing_graph() -> Any | None:
-    """The graph that is being captured; what its list `on_replay` has is called with each replay."""
+    """The graph that is being captured; each replay calls what is in its `on_replay`."""
     return _capturing[-1] if _capturing else None
 
 

@@ -34,7 +34,9 @@ def install(patcher: Patcher, device: Device) -> None:
         "max_memory_reserved": lambda *_, **__: device.memory.peak_reserved_bytes,
         "memory_cached": lambda *_, **__: device.memory.reserved_bytes,
         "max_memory_cached": lambda *_, **__: device.memory.peak_reserved_bytes,
-        "device_memory_used": lambda *_, **__: device.memory.reserved_bytes + device.card.context_bytes,
+        "device_memory_used": lambda *_, **__: (
+            device.memory.reserved_bytes + device.card.context_bytes
+        ),
         "memory_stats": lambda *_, **__: _Statistics(device.memory.statistics()),
         "memory_stats_as_nested_dict": lambda *_, **__: _nested(device.memory.statistics()),
         "mem_get_info": information,
@@ -44,7 +46,9 @@ def install(patcher: Patcher, device: Device) -> None:
         "reset_accumulated_memory_stats": lambda *_, **__: None,
         "empty_cache": lambda *_, **__: device.memory.empty_cache(),
         "set_per_process_memory_fraction": limit,
-        "get_per_process_memory_fraction": lambda *_, **__: device.limit_bytes / device.card.total_bytes,
+        "get_per_process_memory_fraction": lambda *_, **__: (
+            device.limit_bytes / device.card.total_bytes
+        ),
         "caching_allocator_alloc": allocate,
         "caching_allocator_delete": device.free,
         "get_allocator_backend": lambda: "native",
@@ -94,4 +98,3 @@ def _nested(statistics: dict[str, int]) -> dict[str, Any]:
             place = place.setdefault(parent, {})
         place[last] = value
     return nested
-

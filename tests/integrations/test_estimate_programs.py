@@ -121,6 +121,10 @@ def test_a_program_that_does_not_fit_names_its_line_and_what_is_missing(tmp_path
         ("import torch\nx = torch.ones(3)\n", "a.py used no GPU memory"),
         ("print('hello')\n", "a.py used no GPU memory"),
         ("import sys\nsys.exit(7)\n", "a.py:2: the program ended with exit code 7"),
+        (
+            "raise OSError(\"We couldn't connect to 'https://huggingface.co' to load it\")\n",
+            "download what it needs first",
+        ),
     ],
 )
 def test_what_cannot_be_predicted_ends_in_one_sentence(
@@ -177,7 +181,7 @@ def test_a_flag_that_the_program_does_not_take_is_a_sentence(training: Path) -> 
     assert done.returncode == 2
     assert "unrecognized arguments: --width 1" in done.stderr
     assert done.stderr.splitlines()[-1] == (
-        "gpumemprof: train.py does not take --width (see its message above); "
+        "gpumemprof: train.py does not take --width 1 (see its message above); "
         "python train.py --help shows the flags it has"
     )
 
@@ -215,12 +219,30 @@ def test_a_block_of_a_notebook_is_predicted(tmp_path: Path) -> None:
         "assert result.peak_allocated_bytes > 8 << 20\n"
         "assert model.weight.device.type == 'cpu' and torch.equal(model.weight, weight)\n"
         "print(repr(result))\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "def train(model, optimizer):\n"
+        "    step(model)\n"
+        "    optimizer.step()\n"
+        "def train_original(model):\n"
+        "    step(model)\n"
+        "    optimizer.step()\n"
+        "trained = gpumemprof.estimate(train, model=model, optimizer=optimizer, gpu='l4')\n"
+        "assert trained.peak_allocated_bytes >= result.peak_allocated_bytes + (8 << 20)\n"
+        "assert not optimizer.state\n"
+        "for mistaken in (train_original, train):\n"
+        "    try:\n"
+        "        gpumemprof.estimate(mistaken, model=model, gpu='l4')\n"
+        "    except gpumemprof.UsageError as error:\n"
+        "        print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "cells.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("<Estimate: fits an L4: peak ")
+    answer, original, missing = done.stdout.splitlines()
+    assert answer.startswith("<Estimate: fits an L4: peak ")
+    assert "optimizer of the original model" in original
+    assert "missing a required argument: 'optimizer'" in missing
 
 
 COMPILED = """

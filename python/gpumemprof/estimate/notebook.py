@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,7 @@ from gpumemprof.estimate.process import facts
 from gpumemprof.estimate.process.simulated_card import SimulatedCard
 from gpumemprof.read.recording import Recording
 from gpumemprof.recorder.active import ActiveRecording
+from gpumemprof.torch_calls.optimizers import watch_optimizers
 from gpumemprof.verify.program import open_quietly
 
 __all__ = ["Estimate", "estimate", "estimating"]
@@ -198,6 +201,7 @@ def estimate(
     step: Callable[..., Any],
     *,
     model: Any = None,
+    optimizer: Any = None,
     gpu: str = DEFAULT,
     steps: int = _STEPS,
     **options: Any,
@@ -206,18 +210,74 @@ def estimate(
 
     ::
 
-        result = gpumemprof.estimate(lambda model: train_step(model), model=model, gpu="l4")
+        def train_step(model, optimizer):
+            loss = model(torch.randn(8, 512, device="cuda")).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        result = gpumemprof.estimate(train_step, model=model, optimizer=optimizer, gpu="l4")
         print(result.verdict.sentence)
 
     Args:
         step: one training step.
         model: a copy of it is put on the simulated card and passed to `step`; it stays as it is.
+        optimizer: the model's; a copy that steps the copied model is passed to `step` too.
         gpu: the card.
         steps: how often `step` is called.
         options: those of `estimating`.
+
+    Raises:
+        UsageError: `step` takes other arguments, or uses an optimizer of the original model.
     """
-    with estimating(gpu, **options) as result:
-        arguments = () if model is None else (copy.deepcopy(model).to("cuda"),)
+    given = [each for each in (model, optimizer) if each is not None]
+    _check_arguments(step, given)
+    with estimating(gpu, **options) as result, _refusing_steps_of(model):
+        # Together, so that the optimizer's parameters are those of the copied model.
+        copied = copy.deepcopy(given)
+        if model is not None:
+            copied[0] = copied[0].to("cuda")
+        if optimizer is not None and optimizer.state:
+            copied[-1].load_state_dict(copied[-1].state_dict())  # It follows the parameters.
         for _ in range(steps):
-            step(*arguments)
+            step(*copied)
     return result
+
+
+def _check_arguments(step: Callable[..., Any], given: list[Any]) -> None:
+    try:
+        inspect.signature(step).bind(*given)
+    except ValueError:  # Its arguments are not known.
+        return
+    except TypeError as error:
+        raise UsageError(
+            f"the step cannot be called with what estimate passes to it: {error}",
+            "usage",
+            "",
+            "let it take the model, then the optimizer, as far as they are given to estimate, and "
+            "make its inputs itself",
+        ) from None
+
+
+@contextlib.contextmanager
+def _refusing_steps_of(model: Any) -> Iterator[None]:
+    """An optimizer of the original model would step nothing: its state would be missing."""
+    parameters = getattr(model, "parameters", None)
+    known = {id(each) for each in parameters()} if callable(parameters) else set()
+
+    def check(optimizer: Any) -> None:
+        groups = optimizer.param_groups
+        if known & {id(each) for group in groups for each in group["params"]}:
+            raise UsageError(
+                "the step uses an optimizer of the original model, not of the copy on the card",
+                "usage",
+                "",
+                "pass it as optimizer= and let the step take it as its second argument",
+            )
+
+    handles = watch_optimizers(check, lambda *_: None)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

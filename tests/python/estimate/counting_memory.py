@@ -68,6 +68,8 @@ class CountingMemory:
         return {
             "allocated_bytes.all.current": self.allocated_bytes,
             "allocated_bytes.all.peak": self.peak_allocated_bytes,
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
         }
 
     def reset_peaks(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import pytest
@@ -10,8 +11,108 @@ from counting_memory import CARD
 from gpumemprof.errors import Error
 from gpumemprof.estimate.engine import session
 from gpumemprof.estimate.engine.failures import CannotEstimate
-from gpumemprof.estimate.process.ending import EnoughSteps
+from gpumemprof.estimate.process.ending import EnoughSteps, StepLimit
 from torch.profiler import ProfilerActivity
+
+# Before an estimate replaces them.
+ASKED = [
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "mem_get_info",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "memory_summary",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "synchronize",
+    "current_stream",
+    "default_stream",
+    "utilization",
+    "temperature",
+    "set_device",
+    "get_rng_state",
+    "list_gpu_processes",
+    "device_memory_used",
+    "host_memory_stats",
+    "get_per_process_memory_fraction",
+    "set_per_process_memory_fraction",
+    "can_device_access_peer",
+    "caching_allocator_alloc",
+    "set_stream",
+    "set_sync_debug_mode",
+]
+SIGNATURES = {
+    name: inspect.signature(getattr(torch.cuda, name))
+    for name in ASKED
+    if hasattr(torch.cuda, name)
+}
+
+
+def test_functions_of_torch_cuda_take_their_arguments_by_name(estimate):
+    values = {
+        "device": "cuda:0",
+        "peer_device": 0,
+        "fraction": 0.5,
+        "size": 512,
+        "stream": torch.cuda.default_stream(),
+        "debug_mode": "warn",
+    }
+    for name, signature in SIGNATURES.items():
+        names = [each for each in signature.parameters if each in values]
+        assert names or not signature.parameters, name
+        getattr(torch.cuda, name)(**{each: values[each] for each in names})
+
+
+def test_what_torch_says_about_its_memory_is_predicted(estimate, memory):
+    held = torch.ones(1 << 18, device="cuda")
+    assert torch.cuda.memory_allocated(device=held.device) == held.nbytes
+    assert torch.cuda.mem_get_info(device=0)[1] == 1 << 30
+    torch.cuda.set_per_process_memory_fraction(fraction=0.5, device=0)
+    assert "PyTorch CUDA memory summary, device ID 0" in torch.cuda.memory_summary(device=0)
+    assert torch.cuda.memory_snapshot() == []
+    stated = {each.text for each in estimate.assumptions}
+    assert stated == {"torch.cuda's memory snapshot is empty in an estimate"}
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    assert start.elapsed_time(end_event=end) > 0
+
+
+def test_steps_before_a_graph_do_not_count_and_its_replays_do(estimate):
+    seen = []
+    limit = StepLimit(2, seen.append, lambda: seen.append("end"))
+    weights = torch.ones(4, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([weights], lr=0.1)
+
+    def step():
+        limit.before_step(optimizer)
+        optimizer.step()
+        limit.after_step(optimizer)
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(11):
+            step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    assert seen == []
+    graph.replay()
+    with pytest.raises(EnoughSteps):
+        graph.replay()
+    assert seen == [1, 2, "end"]
+
+
+def test_a_program_that_trains_on_its_own_stream_ends_too(estimate):
+    seen = []
+    limit = StepLimit(2, seen.append, lambda: seen.append("end"))
+    optimizer = torch.optim.SGD([torch.ones(4, device="cuda", requires_grad=True)], lr=0.1)
+    with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(EnoughSteps):
+        for _ in range(100):
+            limit.after_step(optimizer)
+    assert seen == [1, 2, "end"]
 
 
 def test_properties_have_every_name_of_this_release(estimate):
@@ -175,3 +276,22 @@ def test_an_end_is_not_raised_where_torch_lets_no_exception_through(estimate):
     finally:
         session.end_at_next_operation(None)
     assert (matrix @ matrix).shape == (4, 4)
+
+
+def test_operators_that_call_functions_are_followed(estimate, memory):
+    x = torch.ones(8, 64, device="cuda")
+    condition = torch.ops.higher_order.cond
+    known = torch.tensor(True, device="cuda")
+    found = condition(known, lambda a: torch.cat([a, a]), lambda a: a, (x,))
+    assert found.shape == (16, 64)
+    assert memory.sizes[-1] == 2 * x.nbytes
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.ops.higher_order, "run_dtensor_rng_op"), reason="of newer releases"
+)
+def test_random_numbers_of_distributed_tensors_are_drawn(estimate, memory):
+    x = torch.ones(8, 64, device="cuda")
+    draw = torch.ops.higher_order.run_dtensor_rng_op
+    assert draw(0, 4, torch.ops.aten.uniform_.default, x, 0.0, 1.0) is x
+    assert memory.sizes == [x.nbytes]

@@ -208,7 +208,7 @@ def _read(
     has_run_out = notes.ended == OUT_OF_MEMORY
     if code not in (0, None) and not has_run_out and not _ran_out(trial):
         how = f"ended with {_ending(code)}"
-        hint = _hint(options, code)
+        hint = _hint(options, code, notes.problem)
         at = f"{notes.line}: " if notes.line else ""
         if code < 0 and not notes.ended:
             raise unpredicted(f"{at}the program {how}", _CRASH_HINTS.get(-code, hint))
@@ -263,10 +263,29 @@ _USAGE_CODE = 2
 _OWN_FLAGS = ("--gpu", "--steps", "--nproc", "--nnodes", "--ranks", "--json", "--assume", "--limit")
 
 
-def _hint(options: Options, code: int) -> str:
+# In the first line of errors about files that could not be downloaded.
+_NOT_THERE = (
+    "huggingface.co",
+    "not a valid model identifier",
+    "not a local folder",
+    "URLError",
+    "urlopen error",
+    "HTTPError",
+    "ConnectionError",
+    "ConnectError",
+    "Max retries exceeded",
+)
+
+
+def _hint(options: Options, code: int, problem: str) -> str:
     own = [word for word in options.program[1:] if word.partition("=")[0] in _OWN_FLAGS]
     if code == _USAGE_CODE and own:
         return f"write {own[0]} before {options.name} if it is meant for estimate"
+    if any(each in problem for each in _NOT_THERE):
+        return (
+            "download what it needs first; a model can also be made without its weights, as by "
+            "from_config() or weights=None, and takes the same memory"
+        )
     return f"see its messages above, or try it without estimate: {_plain(options)}"
 
 

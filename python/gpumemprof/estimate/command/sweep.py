@@ -104,9 +104,9 @@ def _refusal(options: Options, flags: list[SweptFlag], problem: UnpredictedError
     problem.show_output()
     if _USAGE_CODE not in problem.message:
         return problem
-    names = " and ".join(swept.flag for swept in flags)
+    first = _written(flags, tuple(swept.values[0] for swept in flags))
     return UsageError(
-        f"{options.name} does not take {names} (see its message above)",
+        f"{options.name} does not take {first} (see its message above)",
         "usage",
         "",
         f"python {options.name} --help shows the flags it has",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpumemprof.errors import UsageError
@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 _MOST_RUNS = 100
+_ON = ("true", "on", "yes", "1")
+_OFF = ("false", "off", "no", "0")
 
 Combination = tuple[str, ...]
 """One value for each flag."""
@@ -33,6 +35,10 @@ class SweptFlag:
     flag: str
     """``--batch``."""
     values: tuple[str, ...]
+    is_switch: bool = field(default=False, repr=False)
+    """Whether the program's flag takes no value: it is given, or it is not."""
+    opposite: str = field(default="", repr=False)
+    """Of a switch: ``--no-amp``, if there is one."""
 
     @property
     def name(self) -> str:
@@ -90,9 +96,17 @@ def with_values(
     ['--lr=2']
     >>> with_values(["data"], [SweptFlag("--batch", ("8",))], ("8",))
     ['data', '--batch', '8']
+    >>> amp = SweptFlag("--amp", ("true", "false"), is_switch=True)
+    >>> with_values(["data"], [amp], ("true",)), with_values(["--amp", "data"], [amp], ("false",))
+    (['data', '--amp'], ['data'])
     """
     words = list(arguments)
     for swept, value in zip(sweeps, values):
+        if swept.is_switch:
+            words = [word for word in words if word not in (swept.flag, swept.opposite)]
+            wanted = swept.flag if value.lower() in _ON else swept.opposite
+            words += [wanted] if wanted else []
+            continue
         for place, word in enumerate(words):
             if word == swept.flag and place + 1 < len(words):
                 words[place + 1] = value
@@ -113,10 +127,27 @@ def exact_flags(program: Sequence[str], sweeps: Sequence[SweptFlag]) -> list[Swe
     was given, since the program may take its flags from elsewhere.
 
     Raises:
-        UsageError: several flags of the program begin so.
+        UsageError: several flags of the program begin so, or a switch is given other values.
     """
     written = flags_in(program)
-    return [_exact(program, swept, written) for swept in sweeps]
+    switches = _switches_in(program)
+    found = (_exact(program, swept, written) for swept in sweeps)
+    return [
+        _as_switch(swept, switches[swept.flag]) if swept.flag in switches else swept
+        for swept in found
+    ]
+
+
+def _as_switch(swept: SweptFlag, opposite: str) -> SweptFlag:
+    for value in swept.values:
+        if value.lower() not in (*_ON, *_OFF):
+            raise UsageError(
+                f"{swept.flag} of the program takes no value, so it cannot be {value!r}",
+                "usage",
+                "",
+                f"write --sweep {swept.name}=true,false",
+            )
+    return SweptFlag(swept.flag, swept.values, is_switch=True, opposite=opposite)
 
 
 def _exact(program: Sequence[str], swept: SweptFlag, written: set[str]) -> SweptFlag:
@@ -138,17 +169,35 @@ def _exact(program: Sequence[str], swept: SweptFlag, written: set[str]) -> Swept
     return SweptFlag(longer[0], swept.values) if longer else swept
 
 
+def _switches_in(program: Sequence[str]) -> dict[str, str]:
+    """Flags without a value, and their opposites, as argparse and click define them."""
+    found = {}
+    for node in _nodes_of(program):
+        if not isinstance(node, ast.Call):
+            continue
+        settings = {each.arg: ast.unparse(each.value).split(".")[-1] for each in node.keywords}
+        action = settings.get("action", "").strip("'\"")
+        has_opposite = action == "BooleanOptionalAction"
+        is_switch = action in ("store_true", "store_false") or settings.get("is_flag") == "True"
+        if has_opposite or is_switch:
+            for flag in filter(None, map(_flag, node.args)):
+                found[flag] = f"--no-{flag.lstrip('-')}" if has_opposite else ""
+    return found
+
+
 def flags_in(program: Sequence[str]) -> set[str]:
     """All texts in the script that look like flags."""
+    return {flag for flag in map(_flag, _nodes_of(program)) if flag}
+
+
+def _nodes_of(program: Sequence[str]) -> Iterator[ast.AST]:
     try:
-        tree = ast.parse(Path(program[0]).read_bytes())
+        return ast.walk(ast.parse(Path(program[0]).read_bytes()))
     except (OSError, SyntaxError, ValueError):
-        return set()
-    return {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and node.value.startswith("-")
-        and " " not in node.value
-    }
+        return iter(())
+
+
+def _flag(node: ast.AST) -> str:
+    """The text, if it looks like a flag; else empty."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return text if isinstance(text, str) and text.startswith("-") and " " not in text else ""

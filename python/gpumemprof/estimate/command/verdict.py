@@ -105,7 +105,8 @@ class Verdict:
 
     def _doubt(self) -> str:
         if self.prediction.is_cut_short:
-            return "it was stopped before its second step, so that a later peak is unknown"
+            when = "its second step" if self.prediction.steps else "any optimizer step"
+            return f"it was stopped before {when}, so that a later peak is unknown"
         if self.prediction.grows_at_end:
             return "it was stopped while its memory still grew, so that a later peak is unknown"
         doubt = self.bands.more_bytes(self.prediction)

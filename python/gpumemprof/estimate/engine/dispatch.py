@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,6 +23,7 @@ from gpumemprof.estimate.engine.shapes.by_value import DataShapes
 from gpumemprof.estimate.engine.shapes.cache import ShapeCache, can_cache
 from gpumemprof.estimate.engine.shapes.checks import as_torch_says
 from gpumemprof.estimate.engine.shapes.functions import MADE_OF_OPERATIONS, SHAPE_FUNCTIONS
+from gpumemprof.estimate.engine.shapes.parts import run_parts
 from gpumemprof.estimate.engine.shapes.sparse import SPARSE_FUNCTIONS, may_be_sparse
 from gpumemprof.estimate.engine.shapes.sparse_products import sparse_shapes
 from gpumemprof.estimate.engine.values import Values, forget
@@ -71,6 +73,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
         self.ending: type[BaseException] | None = None
         """To be raised in the main thread at its next operation."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # Nothing is compiled, and to say so takes time in every call.
@@ -95,6 +99,8 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **(kwargs or {}))
         if threading.get_ident() != self._thread:
             self._arrive()
+        if isinstance(func, HigherOrderOperator):
+            return self._run_parts(func, args, kwargs or {})
         if self.ending is not None and self._may_end(func):
             raise self.ending
         device, pace = self.device, self.device.pace
@@ -105,6 +111,11 @@ class EstimateMode(TorchDispatchMode):  # type: ignore[misc]
             born = range(births + 1, device.births_so_far + 1)
             pace.after(born, objects, added, collections, outputs)
         return outputs
+
+    def _run_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator that calls functions, as `torch.cond` does: their operations arrive here."""
+        with self:
+            return run_parts(func, args, kwargs)
 
     def _run(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         op = self._operations.get(func) or self._learn(func)

@@ -18,6 +18,7 @@ __all__ = [
     "explained",
     "hide_frames",
     "line_of",
+    "no_parts",
     "no_shape_function",
     "no_such_card",
     "refusals",
@@ -217,6 +218,11 @@ def no_shape_function(func: Any, reason: object = "") -> CannotEstimate:
     name = func._schema.name
     because = f" ({reason})" if reason else ""
     return CannotEstimate(f"{_shape_is_unknown(name)}{because}", _what_to_do(name))
+
+
+def no_parts(name: str) -> CannotEstimate:
+    """An operator that calls functions, and that only a compiler can run."""
+    return CannotEstimate(_shape_is_unknown(name), _what_to_do(name))
 
 
 def _shape_is_unknown(name: str) -> str:

@@ -119,17 +119,25 @@ def _waits_for_threads() -> bool:
     return frame is not None and frame.f_code is threading._shutdown.__code__  # type: ignore[attr-defined]
 
 
+# DistributedDataParallel wants 11 before a capture.
+_MOST_WARM_UPS = 16
+
+
 class StepLimit:
     """Counts steps, and raises `EnoughSteps` after the last.
 
     A program may have several optimizers, which it steps in turn: each that has stepped by the time
     the first one steps again gets its last step too.
+
+    Steps on a stream of the program's own warm up for a CUDA graph, which takes memory later: they
+    do not count, as long as they are few. A replay of a graph with a step in it is one.
     """
 
     def __init__(
         self, most: int, on_step: Callable[[int], None], on_end: Callable[[], None]
     ) -> None:
         self._most = most
+        self._warm_ups: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._on_step = on_step
         self._on_end = on_end
         self._first: weakref.ref[Any] | None = None
@@ -149,6 +157,31 @@ class StepLimit:
 
     def after_step(self, optimizer: Any) -> None:
         """Count it."""
+        if not self._prepares_graph(optimizer):
+            self._count(optimizer)
+
+    def _prepares_graph(self, optimizer: Any) -> bool:
+        if "torch" not in sys.modules:
+            return False
+        from gpumemprof.estimate.engine import session
+        from gpumemprof.estimate.patches.cuda.graphs import capturing_graph
+
+        running = session.active()
+        if running is None or running.device.stream == 0:
+            return False
+        if (graph := capturing_graph()) is not None:
+            known = weakref.ref(optimizer)  # A graph does not keep the optimizer.
+            graph.on_replay.append(lambda: self._replay(known()))
+            return True
+        self._warm_ups[optimizer] = self._warm_ups.get(optimizer, 0) + 1
+        return self._warm_ups[optimizer] <= _MOST_WARM_UPS
+
+    def _replay(self, optimizer: Any) -> None:
+        if optimizer is not None:
+            self.before_step(optimizer)
+            self._count(optimizer)
+
+    def _count(self, optimizer: Any) -> None:
         if self._first is None or self._first() is None:
             self._first = weakref.ref(optimizer)
         self._counts[optimizer] = self._counts.get(optimizer, 0) + 1

@@ -23,6 +23,8 @@ parser.add_argument("--lr")
 parser.add_argument("--lr-decay")
 parser.add_argument("--hidden-size")
 parser.add_argument("--hidden-layers")
+parser.add_argument("-a", "--amp", action="store_true", help="use autocast")
+parser.add_argument("--compile", action=argparse.BooleanOptionalAction)
 """
 
 
@@ -76,3 +78,17 @@ def test_every_combination_is_tried_once() -> None:
     many = ",".join(map(str, range(11)))
     with pytest.raises(UsageError, match="121 runs of the program, of at most 100"):
         combinations([parse_sweep(f"a={many}"), parse_sweep(f"b={many}")])
+
+
+def test_a_flag_without_a_value_is_given_or_left_out(script: str) -> None:
+    flags = exact_flags([script], [parse_sweep("amp=true,false"), parse_sweep("compile=on,off")])
+    assert with_values(["--lr", "1"], flags, ("true", "on")) == ["--lr", "1", "--amp", "--compile"]
+    assert with_values(["--amp", "--compile"], flags, ("false", "off")) == ["--no-compile"]
+    assert with_values(["--no-compile", "data"], flags, ("True", "1")) == [
+        "data",
+        "--amp",
+        "--compile",
+    ]
+    with pytest.raises(UsageError, match="--amp of the program takes no value") as raised:
+        exact_flags([script], [parse_sweep("amp=fp16")])
+    assert "--sweep amp=true,false" in str(raised.value)

@@ -91,6 +91,8 @@ def test_a_run_without_a_whole_step_is_not_said_to_fit() -> None:
     verdict = judge(prediction(GIB, ended="limit", steps=1), ROOM)
     assert verdict.answer is Answer.MAY_NOT_FIT
     assert "stopped before its second step" in verdict.sentence
+    server = judge(prediction(GIB, ended="limit", steps=0), ROOM)
+    assert "stopped before any optimizer step" in server.sentence
     assert judge(prediction(GIB, ended="limit", steps=2), ROOM).answer is Answer.FITS
 
 

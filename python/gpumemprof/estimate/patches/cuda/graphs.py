@@ -11,9 +11,17 @@ from gpumemprof.estimate.engine.device import Device
 from gpumemprof.estimate.patches.cuda.pools import Pool, Pools
 from gpumemprof.estimate.patches.patcher import Patcher
 
-__all__ = ["install"]
+__all__ = ["capturing_graph", "install"]
 
 _STATE_BYTES = 8  # a seed, or an offset
+
+# Those being captured, the innermost last.
+_capturing: list[Any] = []
+
+
+def capturing_graph() -> Any | None:
+    """The graph that is being captured; each replay calls what is in its `on_replay`."""
+    return _capturing[-1] if _capturing else None
 
 
 class _RandomStates:
@@ -68,7 +76,7 @@ class _Graph:
 def install(patcher: Patcher, device: Device, pools: Pools) -> None:
     random_states = _RandomStates(device)
     patcher.set(_Graph, "default_capture_stream", None)
-    captures = 0
+    patcher.on_undo(_capturing.clear)
 
     class CUDAGraph:
         """Keeps the pool whose memory the captured operations use."""
@@ -76,9 +84,9 @@ def install(patcher: Patcher, device: Device, pools: Pools) -> None:
         def __init__(self, *_: Any, **__: Any) -> None:
             self._pool: Pool | None = None
             self._before = (0, 0)
+            self.on_replay: list[Callable[[], None]] = []
 
         def capture_begin(self, pool: Any = None, *_: Any, **__: Any) -> None:
-            nonlocal captures
             if self._pool is not None:
                 raise RuntimeError(
                     "This CUDAGraph instance already owns a captured graph. To capture a new "
@@ -88,22 +96,24 @@ def install(patcher: Patcher, device: Device, pools: Pools) -> None:
             self._pool = tuple(pool) if pool is not None else pools.of_capture()
             pools.keep(self._pool)
             self._before, device.pool = device.pool, self._pool
-            captures += 1
+            _capturing.append(self)
             device.note("behaviour", "a CUDA graph was captured by running it once")
 
         def capture_end(self) -> None:
-            nonlocal captures
-            captures -= 1
+            if self in _capturing:
+                _capturing.remove(self)
             device.pool = self._before
 
         def replay(self) -> None:
-            pass
+            for call in self.on_replay:
+                call()
 
         def reset(self) -> None:
             if self._pool is not None:
                 pools.release(self._pool)
                 random_states.release()
                 self._pool = None
+                self.on_replay = []
 
         def pool(self) -> Pool:
             if self._pool is None:
@@ -121,7 +131,7 @@ def install(patcher: Patcher, device: Device, pools: Pools) -> None:
             self.reset()
 
     def is_capturing() -> bool:
-        return captures > 0
+        return bool(_capturing)
 
     for owner in (torch.cuda, torch.cuda.graphs):
         patcher.set_if_present(owner, "CUDAGraph", CUDAGraph)

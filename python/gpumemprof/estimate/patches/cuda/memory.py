@@ -13,13 +13,14 @@ __all__ = ["install"]
 
 
 def install(patcher: Patcher, device: Device) -> None:
-    def fraction(value: float, *_: Any) -> None:
-        device.limit_fraction(value)
+    # The names of their arguments are torch's: programs write `device=`, and `fraction=`.
+    def limit(fraction: float, *_: Any, **__: Any) -> None:
+        device.limit_fraction(fraction)
 
-    def information(*_: Any) -> tuple[int, int]:
+    def information(*_: Any, **__: Any) -> tuple[int, int]:
         return max(0, device.limit_bytes - device.memory.reserved_bytes), device.card.total_bytes
 
-    def allocate(size: int, *_: Any) -> int:
+    def allocate(size: int, *_: Any, **__: Any) -> int:
         return device.allocate(size, "caching_allocator_alloc")
 
     def snapshot(*_: Any, **__: Any) -> Any:
@@ -27,31 +28,34 @@ def install(patcher: Patcher, device: Device) -> None:
         return {"segments": [], "device_traces": [[]], "allocator_settings": {}}
 
     answers: dict[str, Any] = {
-        "memory_allocated": lambda *_: device.memory.allocated_bytes,
-        "max_memory_allocated": lambda *_: device.memory.peak_allocated_bytes,
-        "memory_reserved": lambda *_: device.memory.reserved_bytes,
-        "max_memory_reserved": lambda *_: device.memory.peak_reserved_bytes,
-        "memory_cached": lambda *_: device.memory.reserved_bytes,
-        "max_memory_cached": lambda *_: device.memory.peak_reserved_bytes,
-        "device_memory_used": lambda *_: device.memory.reserved_bytes + device.card.context_bytes,
-        "memory_stats": lambda *_: _Statistics(device.memory.statistics()),
-        "memory_stats_as_nested_dict": lambda *_: _nested(device.memory.statistics()),
+        "memory_allocated": lambda *_, **__: device.memory.allocated_bytes,
+        "max_memory_allocated": lambda *_, **__: device.memory.peak_allocated_bytes,
+        "memory_reserved": lambda *_, **__: device.memory.reserved_bytes,
+        "max_memory_reserved": lambda *_, **__: device.memory.peak_reserved_bytes,
+        "memory_cached": lambda *_, **__: device.memory.reserved_bytes,
+        "max_memory_cached": lambda *_, **__: device.memory.peak_reserved_bytes,
+        "device_memory_used": lambda *_, **__: (
+            device.memory.reserved_bytes + device.card.context_bytes
+        ),
+        "memory_stats": lambda *_, **__: _Statistics(device.memory.statistics()),
+        "memory_stats_as_nested_dict": lambda *_, **__: _nested(device.memory.statistics()),
         "mem_get_info": information,
-        "reset_peak_memory_stats": lambda *_: device.memory.reset_peaks(),
-        "reset_max_memory_allocated": lambda *_: device.memory.reset_peaks(),
-        "reset_max_memory_cached": lambda *_: device.memory.reset_peaks(),
-        "reset_accumulated_memory_stats": lambda *_: None,
-        "empty_cache": lambda *_: device.memory.empty_cache(),
-        "set_per_process_memory_fraction": fraction,
-        "get_per_process_memory_fraction": lambda *_: device.limit_bytes / device.card.total_bytes,
+        "reset_peak_memory_stats": lambda *_, **__: device.memory.reset_peaks(),
+        "reset_max_memory_allocated": lambda *_, **__: device.memory.reset_peaks(),
+        "reset_max_memory_cached": lambda *_, **__: device.memory.reset_peaks(),
+        "reset_accumulated_memory_stats": lambda *_, **__: None,
+        "empty_cache": lambda *_, **__: device.memory.empty_cache(),
+        "set_per_process_memory_fraction": limit,
+        "get_per_process_memory_fraction": lambda *_, **__: (
+            device.limit_bytes / device.card.total_bytes
+        ),
         "caching_allocator_alloc": allocate,
         "caching_allocator_delete": device.free,
         "get_allocator_backend": lambda: "native",
-        "memory_snapshot": lambda *_, **__: [],
-        "memory_summary": lambda *_, **__: _summary(device),
-        "host_memory_stats": lambda *_: {},
-        "reset_peak_host_memory_stats": lambda *_: None,
-        "list_gpu_processes": lambda *_: "no processes are running",
+        "memory_snapshot": lambda *_, **__: snapshot()["segments"],
+        "host_memory_stats": lambda *_, **__: {},
+        "reset_peak_host_memory_stats": lambda *_, **__: None,
+        "list_gpu_processes": lambda *_, **__: "no processes are running",
     }
     for owner in (torch.cuda, torch.cuda.memory):
         for name, answer in answers.items():
@@ -59,7 +63,7 @@ def install(patcher: Patcher, device: Device) -> None:
     patcher.set(torch.cuda.memory, "_record_memory_history", lambda *_, **__: None)
     patcher.set(torch.cuda.memory, "_snapshot", snapshot)
     patcher.set(torch.cuda.memory, "_dump_snapshot", lambda *_, **__: snapshot())
-    patcher.set_if_present(torch.cuda.memory, "_set_allocator_settings", lambda *_: None)
+    patcher.set_if_present(torch.cuda.memory, "_set_allocator_settings", lambda *_, **__: None)
     _install_accelerator(patcher, answers)
 
 
@@ -94,12 +98,3 @@ def _nested(statistics: dict[str, int]) -> dict[str, Any]:
             place = place.setdefault(parent, {})
         place[last] = value
     return nested
-
-
-def _summary(device: Device) -> str:
-    memory = device.memory
-    return (
-        f"PyTorch CUDA memory summary, device ID {device.index} (predicted)\n"
-        f"allocated: {memory.allocated_bytes} bytes, peak {memory.peak_allocated_bytes}\n"
-        f"reserved: {memory.reserved_bytes} bytes, peak {memory.peak_reserved_bytes}\n"
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -122,9 +122,13 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         before, device.index = device.index, index_of(which)
         return before
 
+    def set_device(device: Any) -> None:
+        exchange(device)
+
     def of_device(value: Any) -> Any:
-        def answer(which: Any = None, *_: Any, **__: Any) -> Any:
-            index_of(which)
+        # Named as torch names it: programs write `device=`.
+        def answer(device: Any = None, *_: Any, **__: Any) -> Any:
+            index_of(device)
             return value
 
         return answer
@@ -139,10 +143,10 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         "device_count": lambda: device.count,
         "_device_count_nvml": lambda: device.count,
         "current_device": lambda: device.index,
-        "set_device": lambda which: setattr(device, "index", index_of(which)),
+        "set_device": set_device,
         "_exchange_device": exchange,
         "_maybe_exchange_device": lambda which: exchange(which),  # torch.compile tells them apart
-        "synchronize": lambda *_: None,
+        "synchronize": lambda *_, **__: None,
         "ipc_collect": lambda: None,
         "get_device_name": of_device(device.card.name),
         "get_device_properties": of_device(properties),
@@ -152,9 +156,9 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
         "is_tf32_supported": lambda: major >= 8,
         "get_arch_list": lambda: [f"sm_{major}{minor}"],
         "get_gencode_flags": lambda: f"-gencode compute=compute_{major}{minor}",
-        "can_device_access_peer": lambda *_: False,
+        "can_device_access_peer": lambda *_, **__: False,
         "get_sync_debug_mode": lambda: 0,
-        "set_sync_debug_mode": lambda *_: None,
+        "set_sync_debug_mode": lambda *_, **__: None,
         "utilization": of_device(0),
         "memory_usage": of_device(0),
         "temperature": of_device(0),
@@ -167,6 +171,10 @@ def _answer_torch_cuda(patcher: Patcher, device: Device) -> None:
     for name, answer in answers.items():
         patcher.set(torch.cuda, name, answer)
     patcher.set(torch.cuda, "_initialized", True)
+    _answer_native(patcher, device, exchange)
+
+
+def _answer_native(patcher: Patcher, device: Device, exchange: Callable[[Any], int]) -> None:
     for name, answer in {
         "_cuda_isInBadFork": lambda: False,
         "_cuda_getDeviceCount": lambda: device.count,
@@ -192,9 +200,9 @@ def _answer_accelerator(patcher: Patcher, device: Device) -> None:
         "current_accelerator": lambda *_, **__: torch.device("cuda"),
         "current_device_index": lambda: device.index,
         "current_device_idx": lambda: device.index,
-        "set_device_index": lambda which: torch.cuda.set_device(which),
-        "set_device_idx": lambda which: torch.cuda.set_device(which),
-        "synchronize": lambda *_: None,
+        "set_device_index": lambda device: torch.cuda.set_device(device),
+        "set_device_idx": lambda device: torch.cuda.set_device(device),
+        "synchronize": lambda *_, **__: None,
     }.items():
         patcher.set_if_present(accelerator, name, answer)
     for name, answer in {
@@ -209,6 +217,8 @@ def _answer_build(patcher: Patcher, device: Device) -> None:
     """Builds without CUDA look like builds with it."""
     if torch.version.cuda is None:
         patcher.set(torch.version, "cuda", _CUDA_VERSION)
+        for name in ("_set_linalg_preferred_backend", "_set_blas_preferred_backend", "_cuda_sleep"):
+            patcher.set(torch._C, name, lambda *_: None)
     patcher.set(torch.backends.cuda, "is_built", lambda: True)
     patcher.set(torch.backends.cudnn, "is_available", lambda: True)
     if _cudnn_version(device) is None:

@@ -15,7 +15,7 @@ __all__ = ["install"]
 _STATE_BYTES = 16  # seed and offset
 
 
-def _state(*_: Any) -> torch.Tensor:
+def _state(*_: Any, **__: Any) -> torch.Tensor:
     with outside_modes():
         return torch.zeros(_STATE_BYTES, dtype=torch.uint8)
 

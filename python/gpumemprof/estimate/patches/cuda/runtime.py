@@ -30,11 +30,11 @@ class _Runtime:
             raise AttributeError(f"torch.cuda.cudart() has no {name} in an estimate")
         return lambda *_, **__: _Error.success
 
-    def cudaMemGetInfo(self, *_: Any) -> tuple[int, int]:  # noqa: N802
+    def cudaMemGetInfo(self, *_: Any, **__: Any) -> tuple[int, int]:  # noqa: N802
         free, total = torch.cuda.mem_get_info(self._device.index)
         return free, total
 
-    def cudaGetErrorString(self, *_: Any) -> str:  # noqa: N802
+    def cudaGetErrorString(self, *_: Any, **__: Any) -> str:  # noqa: N802
         return "no error"
 
 

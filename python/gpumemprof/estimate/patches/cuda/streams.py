@@ -39,8 +39,8 @@ class Event:
     def synchronize(self) -> None:
         pass
 
-    def elapsed_time(self, end: Event) -> float:
-        return max(1e-3, (end.recorded_at - self.recorded_at) * 1e3)
+    def elapsed_time(self, end_event: Event) -> float:
+        return max(1e-3, (end_event.recorded_at - self.recorded_at) * 1e3)
 
     def ipc_handle(self) -> bytes:
         return b""
@@ -131,7 +131,7 @@ def install(patcher: Patcher, device: Device) -> None:
     StreamContext.device = device
     default = Stream(stream_id=0)
 
-    def current(*_: Any) -> Stream:
+    def current(*_: Any, **__: Any) -> Stream:
         return default if device.stream == 0 else Stream(stream_id=device.stream)
 
     def set_stream(stream: Any) -> None:
@@ -150,19 +150,19 @@ def install(patcher: Patcher, device: Device) -> None:
         "StreamContext": StreamContext,
         "stream": StreamContext,
         "current_stream": current,
-        "default_stream": lambda *_: default,
+        "default_stream": lambda *_, **__: default,
         "set_stream": set_stream,
         "get_stream_from_external": external,
     }
     for name, answer in answers.items():
         patcher.set_if_present(torch.cuda, name, answer)
-    patcher.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    patcher.set(torch.Tensor, "record_stream", lambda tensor, *_, **__: None)
     patcher.set_if_present(torch, "Stream", Stream)
     patcher.set_if_present(torch, "Event", Event)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         # torch's compiler tells functions apart by their identity.
-        patcher.set_if_present(accelerator, "current_stream", lambda *_: current())
+        patcher.set_if_present(accelerator, "current_stream", lambda *_, **__: current())
         patcher.set_if_present(accelerator, "set_stream", lambda stream: set_stream(stream))
     native: dict[str, Any] = {
         "_cuda_getCurrentRawStream": lambda *_: device.stream,

@@ -41,27 +41,39 @@ void LiveSites::end_step() {
   }
 }
 
-// It never falls, rises at least three times, and has not stopped.
+// It never falls, rises at least three times, and has not stopped. What is made once, like the
+// state of an optimizer in its first step, is no growth: where one rise is more than all others
+// together, what comes after it counts.
 std::optional<double> LiveSites::growth(const Site& site) {
   const std::deque<std::uint64_t>& floors = site.floors;
-  if (floors.size() < kFewestSteps) return std::nullopt;
-  std::size_t rises = 0;
-  std::size_t first = 0;
-  std::size_t last = 0;
-  std::size_t longest_pause = 1;
-  for (std::size_t step = 1; step < floors.size(); ++step) {
-    if (floors[step] < floors[step - 1]) return std::nullopt;
-    if (floors[step] == floors[step - 1]) continue;
-    if (rises++ == 0) {
-      first = step;
-    } else {
-      longest_pause = std::max(longest_pause, step - last);
+  if (!std::ranges::is_sorted(floors)) return std::nullopt;
+  std::size_t begin = 0;
+  while (floors.size() - begin >= kFewestSteps) {
+    std::size_t rises = 0;
+    std::size_t first = 0;
+    std::size_t last = 0;
+    std::size_t longest_pause = 1;
+    std::size_t steepest = begin;
+    std::uint64_t most = 0;
+    for (std::size_t step = begin + 1; step < floors.size(); ++step) {
+      const std::uint64_t rise = floors[step] - floors[step - 1];
+      if (rise == 0) continue;
+      if (rises++ == 0) {
+        first = step;
+      } else {
+        longest_pause = std::max(longest_pause, step - last);
+      }
+      last = step;
+      if (rise > most) steepest = step;
+      most = std::max(most, rise);
     }
-    last = step;
+    if (rises < kFewestRises || floors.size() - last > 2 * longest_pause) return std::nullopt;
+    const std::uint64_t grown = floors.back() - floors[first - 1];
+    if (most <= grown - most)
+      return static_cast<double>(grown) / static_cast<double>(floors.size() - first);
+    begin = steepest;
   }
-  if (rises < kFewestRises || floors.size() - last > 2 * longest_pause) return std::nullopt;
-  const std::uint64_t grown = floors.back() - floors[first - 1];
-  return static_cast<double>(grown) / static_cast<double>(floors.size() - first);
+  return std::nullopt;
 }
 
 LiveSite LiveSites::describe(const Site& site, std::string_view program_folder) const {

@@ -134,6 +134,14 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
         one.sniff != nullptr && !(first.is_zipped && one.sniff == looks_like_trace);
     return is_read && one.sniff(first.bytes);
   });
+  // What a reader of snapshots would say about a recording of ours would mislead.
+  if (first.is_zipped && looks_like_trace(first.bytes))
+    return Error{ErrorCode::bad_input, "this is a zipped recording", path,
+                 "unzip it first: gunzip FILE"};
+  if (format == std::end(kFormats) && !first.bytes.empty() && !first.is_zipped &&
+      path.ends_with(".gmp"))
+    return Error{ErrorCode::bad_input, "this is not a recording: it does not begin like one", path,
+                 "name a file that gpumemprof run wrote, or copy it again if it was damaged"};
   const Format& chosen = format == std::end(kFormats) ? kFormats[0] : *format;
   return chosen.open(path, options, allowed.value());
 }

@@ -26,6 +26,9 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
     run->windowed_ = std::make_unique<WindowedRun>(
         path, [self](EventSink& sink) { return self->passes_->deliver(sink, self->maker_.get()); },
         *sizes);
+    if (!is_passing)
+      run->windowed_->let_prove_failures(
+          [self](EventSink& sink) { return self->passes_->deliver_again(sink); });
     run->has_index_ = !forced_window() && !is_passing;
     IndexState state = IndexState::missing;
     if (run->has_index_) run->index_ = RunIndex::open(path, state);
@@ -34,7 +37,7 @@ Result<std::unique_ptr<ReportedRun>> ReportedRun::open(const std::string& path,
       run->note_ = index_path(path) + " belongs to another recording or version: it is made again";
     const Result<bool> surveyed = run->survey();
     if (!surveyed) return surveyed.error();
-    const bool is_proven_whole = run->has_index_ && run->windowed_->is_failure_provable();
+    const bool is_proven_whole = run->has_index_ && run->windowed_->needs_whole_for_proof();
     if (is_proven_whole && !proves_failures) run->has_index_ = false;
     if (surveyed.value() && (!is_proven_whole || !proves_failures)) return run;
     run->windowed_.reset();

@@ -15,9 +15,9 @@ namespace gpumemprof {
 
 class ReportedRun {
  public:
-  // `is_passing`: it is read again soon, so no index is left beside it, and a failure is not proven
-  // where that takes more memory. `proves_failures`: false where nobody looks at them; then a run
-  // that would be read whole to prove one is not, and gets no index, which others rely on.
+  // `is_passing`: it is read again soon, so no index is left beside it, and no failure of a long
+  // run is proven. `proves_failures`: false where nobody looks at them; then a run that would be
+  // read whole to prove one is not, and gets no index, which others rely on.
   static Result<std::unique_ptr<ReportedRun>> open(const std::string& path,
                                                    const OpenOptions& options = {},
                                                    bool is_passing = false,

@@ -40,6 +40,7 @@ Follower::Follower(const RecordedRun& run, const VerifyOptions& options, const M
       allocator_({options.settings, options.rules, limit, options.device_total_bytes}, addresses_) {
   allocator_.keep_calls(true);
   result_.limit = limit;
+  next_row_ = run.first_event;
 }
 
 // The requests get the blocks that were live at the start as allocations made before the first
@@ -84,10 +85,52 @@ void Follower::add_earlier_allocation(const BlockState& block, StreamPoolId stre
 void Follower::follow() {
   GMP_CHECK(events_.size() < kNoEvent);
   const auto count = static_cast<std::uint32_t>(events_.size());
-  for (std::uint32_t row = run_.first_event; row < count; ++row) read(row);
+  for (; next_row_ < count; ++next_row_) read(next_row_);
   settle_burst_without_allocation();
   for (const std::uint32_t row : fresh_) note_mismatch(row);
   result_.segment_mismatches += fresh_.size();
+}
+
+void Follower::follow_more() {
+  const auto count = static_cast<std::uint32_t>(events_.size());
+  for (; next_row_ + 2 < count; ++next_row_) read(next_row_);
+}
+
+std::uint32_t Follower::forget_rows() {
+  std::uint32_t first = next_row_;
+  for (const Calls* calls : {&completions_, &releases_, &fresh_}) {
+    for (const std::uint32_t row : *calls) first = std::min(first, row);
+  }
+  for (Calls* calls : {&completions_, &releases_, &fresh_}) {
+    for (std::uint32_t& row : *calls) row -= first;
+  }
+  if (accounted_completion_ != kNoEvent)
+    accounted_completion_ =
+        accounted_completion_ >= first ? accounted_completion_ - first : kNoEvent;
+  next_row_ -= first;
+  rows_before_ += first;
+  return first;
+}
+
+void Follower::forget_requests() {
+  result_.requests.kind.clear();
+  result_.requests.operand.clear();
+  result_.requests.event.clear();
+  reusable_.insert(reusable_.end(), gone_.begin(), gone_.end());
+  gone_.clear();
+}
+
+AllocationId Follower::new_allocation(std::uint64_t requested_bytes, StreamPoolId stream_pool) {
+  if (reusable_.empty()) return result_.requests.add_allocation(requested_bytes, stream_pool);
+  const AllocationId id = reusable_.back();
+  reusable_.pop_back();
+  result_.requests.size_bytes[id.index] = requested_bytes;
+  result_.requests.stream_pool[id.index] = stream_pool;
+  return id;
+}
+
+void Follower::request(RequestKind kind, std::uint32_t operand, std::uint32_t row) {
+  result_.requests.add(kind, operand, rows_before_ + row);
 }
 
 void Follower::read(std::uint32_t row) {
@@ -132,11 +175,13 @@ void Follower::read_free_requested(std::uint32_t row) {
   const AllocationId id(*found);
   if (!completes_at_once(row)) {
     allocator_.request_free(id);
-    result_.requests.add(RequestKind::request_free, id.index, row);
+    request(RequestKind::request_free, id.index, row);
     return;
   }
   allocator_.free(id);
-  result_.requests.add(RequestKind::free, id.index, row);
+  request(RequestKind::free, id.index, row);
+  // What waited for a stream keeps its id: the allocator may still list it as waiting.
+  if (is_stream_) gone_.push_back(id);
   allocation_at_.erase(events_.address[row]);
   accounted_completion_ = row + 1;
 }
@@ -205,8 +250,8 @@ void Follower::forget_address(std::uint32_t row) {
   ++result_.implied_frees;
   allocator_.free(id);
   allocator_.complete_free(id);
-  result_.requests.add(RequestKind::free, id.index, row);
-  result_.requests.add(RequestKind::complete_free, id.index, row);
+  request(RequestKind::free, id.index, row);
+  request(RequestKind::complete_free, id.index, row);
   allocation_at_.erase(events_.address[row]);
 }
 
@@ -216,7 +261,7 @@ void Follower::read_allocation(std::uint32_t row, bool failed) {
   if (!completions_.empty() || has_releases())
     settle_burst_before(row, requested_bytes, stream_pool);
   if (!failed) forget_address(row);
-  const AllocationId id = result_.requests.add_allocation(requested_bytes, stream_pool);
+  const AllocationId id = new_allocation(requested_bytes, stream_pool);
   for (const std::uint32_t call : fresh_) {
     addresses_.offer(events_.action[call], events_.address[call], events_.size_bytes[call]);
   }
@@ -228,8 +273,8 @@ void Follower::read_allocation(std::uint32_t row, bool failed) {
     releases_.clear();
     addresses_.clear();
   }
-  result_.requests.add(failed ? RequestKind::failed_allocate : RequestKind::allocate, id.index,
-                       row);
+  request(failed ? RequestKind::failed_allocate : RequestKind::allocate, id.index, row);
+  if (failed && is_stream_) gone_.push_back(id);
   if (!failed) allocation_at_.insert_or_assign(events_.address[row], id.index);
 }
 
@@ -250,7 +295,7 @@ void Follower::place(std::uint32_t row, AllocationId id, StreamPoolId stream_poo
 }
 
 void Follower::note_mismatch(std::uint32_t row) {
-  result_.first_mismatch_event = std::min(result_.first_mismatch_event, row);
+  result_.first_mismatch_event = std::min(result_.first_mismatch_event, rows_before_ + row);
 }
 
 Verification Follower::take_result() && {

@@ -39,6 +39,17 @@ class Follower {
   void compare_end();
   Verification take_result() &&;
 
+  // For a run that comes part by part (streamed.h): its owner appends events to the run's columns.
+  void begin_stream() { is_stream_ = true; }
+  // Reads what was appended; the last two rows wait for what comes after them.
+  void follow_more();
+  // The first rows that are no longer needed: rows count from behind them now, so the owner removes
+  // them.
+  std::uint32_t forget_rows();
+  // The requests so far. Once they are forgotten, ids of allocations that are gone are used again.
+  [[nodiscard]] const RequestColumns& requests() const { return result_.requests; }
+  void forget_requests();
+
  private:
   using Calls = std::vector<std::uint32_t>;  // event rows
 
@@ -53,6 +64,8 @@ class Follower {
   void read_allocation(std::uint32_t row, bool failed);
   void place(std::uint32_t row, AllocationId id, StreamPoolId stream_pool, bool failed);
   void forget_address(std::uint32_t row);
+  AllocationId new_allocation(std::uint64_t requested_bytes, StreamPoolId stream_pool);
+  void request(RequestKind kind, std::uint32_t operand, std::uint32_t row);
   void add_earlier_allocation(const BlockState& block, StreamPoolId stream_pool);
   StreamPoolId stream_pool_for(const StreamPoolKey& key);
   StreamPoolId stream_pool_of(std::uint32_t row);
@@ -88,6 +101,13 @@ class Follower {
   std::uint32_t last_stream_ = 0;
   std::uint32_t last_pool_row_ = kNoPool;
   StreamPoolId last_stream_pool_;
+  std::uint32_t next_row_ = 0;
+
+  // Of a stream.
+  bool is_stream_ = false;
+  std::uint32_t rows_before_ = 0;       // that were forgotten
+  std::vector<AllocationId> gone_;      // since requests were last forgotten
+  std::vector<AllocationId> reusable_;  // before
 
   // The burst.
   Calls completions_;  // deferred frees that completed

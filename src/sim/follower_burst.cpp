@@ -88,7 +88,7 @@ Follower::Retry Follower::prepare_retry(std::uint32_t row, std::uint64_t request
       return Retry::possible;
   }
   for (std::size_t index = 0; index < completions_.size(); ++index) {
-    result_.requests.add(RequestKind::complete_free, order[index].index, completions_[index]);
+    request(RequestKind::complete_free, order[index].index, completions_[index]);
     allocation_at_.erase(events_.address[completions_[index]]);
   }
   allocator_.complete_first(order);
@@ -134,7 +134,7 @@ void Follower::apply_completions(std::size_t count) {
       allocator_.free(id);
       allocator_.complete_free(id);
     }
-    result_.requests.add(RequestKind::complete_free, id.index, row);
+    request(RequestKind::complete_free, id.index, row);
     allocation_at_.erase(events_.address[row]);
   }
   completions_.erase(completions_.begin(),
@@ -174,7 +174,7 @@ void Follower::release_as_recorded(std::size_t count, Cause cause) {
       allocator_.empty_cache();
     }
     if (cause == Cause::program) {
-      result_.requests.add(RequestKind::empty_cache, 0, row);
+      request(RequestKind::empty_cache, 0, row);
       ++result_.empty_caches;
     }
   }
@@ -197,8 +197,7 @@ bool Follower::release_private_pools(std::span<const std::uint32_t> rows, Cause 
   const bool is_alone =
       cause == Cause::program && theirs == rows.size() && !allocator_.plan_empty_cache().empty();
   for (const PoolIndex pool : pools) {
-    result_.requests.add(is_alone ? RequestKind::empty_pool : RequestKind::release_pool, pool.index,
-                         rows[0]);
+    request(is_alone ? RequestKind::empty_pool : RequestKind::release_pool, pool.index, rows[0]);
     if (is_alone) {
       allocator_.empty_pool(pool);
     } else {

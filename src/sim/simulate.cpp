@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "sim/partwise.h"
 
 namespace gpumemprof::sim {
 namespace {
@@ -19,6 +20,8 @@ Status check_first_segment(const RequestColumns& requests, const SimulationOptio
                    " is less than the first segment the program needs, " + format_bytes(needed),
                "", "give a larger limit"};
 }
+
+}  // namespace
 
 // Writes the events of a simulated run; does nothing if they were not requested.
 class EventWriter {
@@ -52,21 +55,28 @@ class EventWriter {
   const EventColumns* recorded_;
 };
 
-class Run {
+class SimulatedRequests {
  public:
-  Run(const RequestColumns& requests, const SimulationOptions& options, EventWriter writer)
+  SimulatedRequests(const RequestColumns& requests, const SimulationOptions& options,
+                    EventWriter writer)
       : requests_(requests),
         options_(options),
         writer_(writer),
         allocator_({options.settings, options.rules, options.limit, options.device_total_bytes},
                    addresses_) {
-    requests.declare_stream_pools(allocator_);
-    allocator_.reserve_allocations(requests.allocation_count());
     allocator_.keep_calls(writer_.is_on());
   }
 
   SimulationResult run() {
-    const std::size_t count = requests_.size();
+    serve_all();
+    return finish();
+  }
+
+  // The rows that there are now.
+  void serve_all() {
+    declare_pools();
+    allocator_.reserve_allocations(requests_.allocation_count());
+    const std::size_t count = result_.is_complete ? requests_.size() : 0;
     for (std::size_t row = 0; row < count; ++row) {
       if (!serve(requests_.kind[row], requests_.operand[row], row) && options_.stops_at_first_oom) {
         result_.is_complete = false;
@@ -74,6 +84,9 @@ class Run {
       }
       if (options_.curve != nullptr) note_level(requests_.event[row]);
     }
+  }
+
+  SimulationResult finish() {
     result_.counters = allocator_.counters();
     result_.peak_allocated_bytes = result_.counters.allocated_bytes.peak();
     result_.peak_reserved_bytes = result_.counters.reserved_bytes.peak();
@@ -81,6 +94,13 @@ class Run {
   }
 
  private:
+  // Ids stay the same.
+  void declare_pools() {
+    for (; pools_ < requests_.pools.size(); ++pools_) allocator_.add_pool(requests_.pools[pools_]);
+    for (; stream_pools_ < requests_.stream_pools.size(); ++stream_pools_)
+      allocator_.add_stream_pool(requests_.stream_pools[stream_pools_]);
+  }
+
   // False where memory ran out.
   bool serve(RequestKind kind, std::uint32_t operand, std::size_t row) {
     switch (kind) {
@@ -173,11 +193,11 @@ class Run {
   EventWriter writer_;
   RisingAddresses addresses_;
   Allocator allocator_;
+  std::size_t pools_ = 1;  // that the allocator has; the default pool is always there
+  std::size_t stream_pools_ = 0;
   SimulationResult result_;
   std::uint64_t level_bytes_ = 0;  // allocated after the last request, for the curve
 };
-
-}  // namespace
 
 double SimulationResult::fragmentation_at_peak() const {
   if (peak_reserved_bytes == 0) return 0;
@@ -192,7 +212,29 @@ double SimulationResult::reserved_beyond_need() const {
 Result<SimulationResult> simulate(const RequestColumns& requests,
                                   const SimulationOptions& options) {
   if (Status status = check_first_segment(requests, options); !status) return status.error();
-  return Run(requests, options, EventWriter(nullptr, nullptr)).run();
+  return SimulatedRequests(requests, options, EventWriter(nullptr, nullptr)).run();
+}
+
+PartwiseSimulation::PartwiseSimulation(const RequestColumns& requests,
+                                       const SimulationOptions& options)
+    : options_(options),
+      requests_(requests),
+      run_(std::make_unique<SimulatedRequests>(requests, options_, EventWriter(nullptr, nullptr))) {
+}
+
+PartwiseSimulation::~PartwiseSimulation() = default;
+
+void PartwiseSimulation::serve() {
+  if (!is_checked_ && requests_.allocation_count() > 0) {
+    is_checked_ = true;
+    if (Status status = check_first_segment(requests_, options_); !status) error_ = status.error();
+  }
+  if (!error_) run_->serve_all();
+}
+
+Result<SimulationResult> PartwiseSimulation::finish() {
+  if (error_) return *error_;
+  return run_->finish();
 }
 
 Result<SimulatedRun> simulate_events(const RequestColumns& requests,
@@ -200,7 +242,8 @@ Result<SimulatedRun> simulate_events(const RequestColumns& requests,
                                      const EventColumns& recorded) {
   if (Status status = check_first_segment(requests, options); !status) return status.error();
   SimulatedRun simulated;
-  simulated.result = Run(requests, options, EventWriter(&simulated.events, &recorded)).run();
+  simulated.result =
+      SimulatedRequests(requests, options, EventWriter(&simulated.events, &recorded)).run();
   return simulated;
 }
 

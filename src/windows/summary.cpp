@@ -306,8 +306,9 @@ void Summary::look_at_ooms(const KeptRun& run, const DeviceRecord& record,
   for (std::size_t index = 0; index < survey_.ooms.size(); ++index) {
     const std::uint32_t event = survey_.ooms[index];
     if (!is_inside(event, window)) continue;
-    OomReport oom = oom_at(store_, record, survey_.replay, samples_of(run), run.place_of(event),
-                           HistoryPart::window, survey_.before_ooms[index]);
+    OomReport oom =
+        oom_in_window(store_, record, survey_.replay, samples_of(run), run.place_of(event),
+                      survey_.before_ooms[index], {whole_run_, event});
     oom.event = event;
     oom.is_need_known = is_need_known(store_, record, spans, survey_.kind);
     overview_.oom_whens.push_back(when(run, event));

@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "analysis/oom/streamed_history.h"
 #include "analysis/overview/overview.h"
 #include "analysis/sources/measured.h"
 #include "analysis/sources/sweep.h"
@@ -21,6 +22,8 @@ class Summary final : public WindowVisitor {
   Summary(const Store& store, Survey::Result& survey, const AskedMoment& asked,
           IndexTaker* taker = nullptr);
 
+  // What a failure needs to be proven.
+  void let_read_again(StreamedHistory& history) { whole_run_ = &history; }
   // Copies what it needs of the run in passing.
   void let_take(WindowTaker& taker) { window_taker_ = &taker; }
   // Looks for leaks too, unless there are too many repetitions.
@@ -65,6 +68,7 @@ class Summary final : public WindowVisitor {
   DeviceOverview overview_;
   DeviceOverview at_end_;
   Sweep sweep_;
+  StreamedHistory* whole_run_ = nullptr;
   WindowTaker* window_taker_ = nullptr;
   std::unique_ptr<LeakSum> leaks_;
   IndexTaker* taker_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/leaks/decide.h"
+#include "analysis/moment/pool_state.h"
 #include "analysis/overview/overview.h"
 #include "analysis/phases/run_kind.h"
 #include "analysis/sources/measured.h"
@@ -28,6 +29,8 @@ void Survey::visit(KeptRun& run, const Window& window) {
   const DeviceRecord& record = view.record();
   has_marked_steps_ = has_marked_steps_ || !marked_step_begins(record).empty();
   result_.has_labels = result_.has_labels || !record.labellings.empty();
+  if (window.first == 0 && store_.facts().has_pool())
+    result_.start = listed_state(record, pool_state_at(record, Moment::start()));
   const std::vector<PhaseSpan> spans = find_spans(store_, record);
   take_kind(record, spans);
   take_spans(run, spans, window);

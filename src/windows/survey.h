@@ -58,6 +58,7 @@ class Survey final : public WindowVisitor {
     std::optional<CardUsage> card_usage;
     std::vector<DeviceSample> samples;
     DeviceReplay replay;
+    ListedState start;  // what was there before the first event
     std::uint32_t first_backward = kNoEvent;
     bool has_stacks = false;
     bool has_labels = false;

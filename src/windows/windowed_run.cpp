@@ -6,6 +6,7 @@
 #include "analysis/code/shown_file.h"
 #include "event/rules/plausible.h"
 #include "event/sinks/forwarding_sink.h"
+#include "windows/device_events.h"
 
 namespace gpumemprof {
 namespace {
@@ -257,8 +258,7 @@ Result<bool> WindowedRun::survey(Order order) {
     survey = std::make_unique<Survey>(device, store_, *surveyed_label_sets_);
     return *survey;
   });
-  const Status delivered = deliver_(pass);
-  if (!delivered) return delivered.error();
+  if (const Status delivered = deliver_(pass); !delivered) return delivered.error();
   pass.hand_over_samples();
   const Origin& origin = store_.origin();
   if (!origin.has_start || origin.has_segments) return false;
@@ -281,11 +281,34 @@ Result<bool> WindowedRun::survey(Order order) {
   return true;
 }
 
-bool WindowedRun::is_failure_provable() const {
-  return std::any_of(surveys_.begin(), surveys_.end(), [](const auto& survey) {
+bool WindowedRun::is_provable(const Survey::Result& found) const {
+  return !found.ooms.empty() && found.events <= kMostSimulatedEvents &&
+         StreamedHistory::can_read(store_, found.start, found.replay);
+}
+
+bool WindowedRun::needs_whole_for_proof() const {
+  return std::any_of(surveys_.begin(), surveys_.end(), [this](const auto& survey) {
     const Survey::Result& found = survey.second->result();
-    return !found.ooms.empty() && found.events <= kMostSimulatedEvents;
+    return !found.ooms.empty() && found.events <= kMostSimulatedEvents && !is_provable(found);
   });
+}
+
+// For the devices whose failures can be proven.
+WindowedRun::Histories WindowedRun::histories(Summaries& summaries) {
+  Histories histories;
+  if (!again_) return histories;
+  for (auto& [device, summary] : summaries) {
+    const Survey::Result& found = surveys_[device]->result();
+    if (!is_provable(found)) continue;
+    const auto deliver = [this, device = device](const StreamedHistory::Take& take) {
+      DeviceEvents events(store_, device, take);
+      return again_(events);
+    };
+    const StreamedHistory::Run run{device, &found.start, &found.replay, found.events};
+    StreamedHistory& history = histories.try_emplace(device, store_, run, deliver).first->second;
+    summary->let_read_again(history);
+  }
+  return histories;
 }
 
 // The counts of the run, and the devices that the options ask about.
@@ -321,6 +344,7 @@ Result<Overview> WindowedRun::overview(const OverviewOptions& options, IndexTake
         device, std::make_unique<Summary>(store_, surveys_[device]->result(), options.at, taker));
   at_end_ = Overview();
   for (auto& [device, summary] : summaries) summary->look_for_leaks();
+  const Histories proofs = histories(summaries);
   const Status summed = sum_up(summaries, taker, leaks);
   if (!summed) return summed.error();
   std::vector<DeviceExtent> extents;
@@ -349,8 +373,7 @@ Status WindowedRun::find_repetition_floors() {
     const auto survey = unknown.find(device);
     return survey == unknown.end() ? static_cast<WindowVisitor&>(nobody) : survey->second;
   });
-  const Status delivered = deliver_(pass);
-  if (!delivered) return delivered.error();
+  if (const Status delivered = deliver_(pass); !delivered) return delivered.error();
   pass.finish();
   for (auto& [device, survey] : unknown)
     surveys_[device]->result().repetition_floors = survey.take_floors();
@@ -365,8 +388,7 @@ Status WindowedRun::sum_up(Summaries& summaries, IndexTaker* taker, const LeaksO
   });
   if (taker != nullptr) pass.make_checkpoints(*taker, summaries);
   pass.offer_checkpoint(IndexTaker::Spot::start);
-  const Status delivered = deliver_(pass);
-  if (!delivered) return delivered.error();
+  if (const Status delivered = deliver_(pass); !delivered) return delivered.error();
   pass.offer_checkpoint(IndexTaker::Spot::end);
   pass.finish();
   for (auto& [device, summary] : summaries) {

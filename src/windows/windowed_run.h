@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/oom/streamed_history.h"
 #include "analysis/overview/overview.h"
 #include "event/event_sink.h"
 #include "windows/part_taker.h"
@@ -31,8 +32,12 @@ class WindowedRun {
 
   // The first pass. False if it must be read as a whole: the state at its start is not known.
   Result<bool> survey();
-  // After it: the run failed, and is short enough that its whole history can show why.
-  [[nodiscard]] bool is_failure_provable() const;
+  // Before the second pass: failures are proven by simulating the whole run, which this delivers
+  // once more, also while another delivery is under way.
+  void let_prove_failures(Deliver again) { again_ = std::move(again); }
+  // After the first pass: the run failed, is short enough that its whole history can show why, and
+  // must be in memory for that.
+  [[nodiscard]] bool needs_whole_for_proof() const;
   // The second pass. With a taker, what an index holds goes there.
   Result<Overview> overview(const OverviewOptions& options, IndexTaker* taker = nullptr,
                             const LeaksOptions& leaks = {});
@@ -52,6 +57,7 @@ class WindowedRun {
 
  private:
   class Pass;
+  using Histories = std::map<DeviceIndex, StreamedHistory>;
   using Summaries = std::map<DeviceIndex, std::unique_ptr<Summary>>;
   enum class Order : std::uint8_t { first, later };
 
@@ -59,10 +65,13 @@ class WindowedRun {
   Result<Overview> begin_overview(const OverviewOptions& options,
                                   std::vector<DeviceIndex>& asked) const;
   Status find_repetition_floors();
+  [[nodiscard]] bool is_provable(const Survey::Result& found) const;
+  Histories histories(Summaries& summaries);
   Status sum_up(Summaries& summaries, IndexTaker* taker, const LeaksOptions& leaks = {});
 
   std::string path_;
   Deliver deliver_;
+  Deliver again_;  // empty: no failure is proven
   WindowSizes sizes_;
   Store store_;
   std::unique_ptr<SurveyedLabelSets> surveyed_label_sets_;  // while it is surveyed

@@ -105,11 +105,22 @@ def _show_screen(child: _Child, watcher: Watcher, terminal: ProgramTerminal) -> 
 
 def _print_lines(child: _Child, watcher: Watcher) -> None:
     lines = PlainLines(watcher)
+
+    def say(sentences: Sequence[str]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for sentence in sentences:
+                print(f"gpumemprof: {sentence}", file=sys.stderr, flush=True)
+
     while not child.wait(_LINE_SECONDS):
         watcher.look()
-        with contextlib.suppress(OSError, ValueError):
-            for line in lines.lines():
-                print(f"gpumemprof: {line}", file=sys.stderr, flush=True)
+        say(lines.lines())
+    watcher.look()
+    if watcher.recordings:
+        say(lines.lines())
+    if child.status is not None and os.WIFSIGNALED(child.status):
+        with contextlib.suppress(ValueError):  # some numbers have no name
+            name = signal.Signals(os.WTERMSIG(child.status)).name
+            say([f"the program was killed by {name}"])
 
 
 def _end_alike(status: int) -> int:

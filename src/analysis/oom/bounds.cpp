@@ -68,7 +68,7 @@ CardState card_at(const Store& store, const DeviceRecord& record,
 
 std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
                                      const DeviceReplay& replay, HistoryPart part,
-                                     const OomReport& oom) {
+                                     const WholeRun& whole, const OomReport& oom) {
   const AllocatorSettings& settings = store.settings();
   const std::uint64_t segment = sim::segment_bytes_for(oom.wanted_bytes, settings);
   const std::uint64_t refused = oom.memory.reserved_bytes + segment;
@@ -86,9 +86,13 @@ std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& rec
   if (oom.device_free_bytes == kUnknownBytes || oom.device_free_bytes < segment)
     return std::nullopt;
   std::uint64_t low = oom.memory.reserved_bytes;
-  if (part == HistoryPart::window) return ProcessLimit{{low, refused - 1}, false};
-  const RecordedDevice recorded(store, record, replay);
-  const std::optional<sim::InferredLimit> inferred = sim::infer_limit(recorded.run(), settings);
+  std::optional<sim::InferredLimit> inferred;
+  if (whole.history != nullptr) {
+    inferred = whole.history->inferred_limit();
+  } else if (part == HistoryPart::whole) {
+    const RecordedDevice recorded(store, record, replay);
+    inferred = sim::infer_limit(recorded.run(), settings);
+  }
   // A limit that was changed during the run proves nothing about this failure.
   if (inferred && inferred->low_bytes < refused) low = std::max(low, inferred->low_bytes);
   return ProcessLimit{{low, refused - 1}, false};

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "analysis/oom/oom.h"
+#include "analysis/oom/streamed_history.h"
 
 namespace gpumemprof {
 
@@ -27,6 +28,6 @@ struct ProcessLimit {
 };
 std::optional<ProcessLimit> limit_at(const Store& store, const DeviceRecord& record,
                                      const DeviceReplay& replay, HistoryPart part,
-                                     const OomReport& oom);
+                                     const WholeRun& whole, const OomReport& oom);
 
 }  // namespace gpumemprof

@@ -8,9 +8,6 @@
 namespace gpumemprof {
 namespace {
 
-// A report must not take minutes longer because the run ended in a failure.
-constexpr std::size_t kEventsForAll = 500'000;
-
 bool is_over(const SimulationDeadline& deadline) {
   return deadline && std::chrono::steady_clock::now() >= *deadline;
 }

@@ -13,6 +13,10 @@ namespace gpumemprof {
 
 class JoinedRuns {
  public:
+  // Of a longer run, only the first setting that helps is found: a report must not take minutes
+  // longer because the run ended in a failure.
+  static constexpr std::size_t kEventsForAll = 500'000;
+
   // All arguments must outlive it. Nothing is simulated before it is asked for.
   JoinedRuns(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
              const SimulationDeadline& deadline)

@@ -4,6 +4,7 @@
 
 #include "analysis/oom/bounds.h"
 #include "analysis/oom/joined.h"
+#include "analysis/oom/streamed_history.h"
 
 namespace gpumemprof {
 namespace {
@@ -34,6 +35,7 @@ class Verdict {
 
   // Requests that the record no longer holds.
   void count_earlier(std::uint64_t requests) { earlier_requests_ = requests; }
+  void let_read_again(const WholeRun& whole) { whole_ = whole; }
 
   void find() {
     const bool is_known = replay_.exact_from_event && *replay_.exact_from_event <= oom_.event;
@@ -48,7 +50,8 @@ class Verdict {
       return;
     }
     needed_bytes_ = capped_sum(oom_.in_use_bytes(), oom_.wanted_bytes);
-    if (const std::optional<ProcessLimit> limit = limit_at(store_, record_, replay_, part_, oom_)) {
+    if (const std::optional<ProcessLimit> limit =
+            limit_at(store_, record_, replay_, part_, whole_, oom_)) {
       oom_.limit = limit->bytes;
       oom_.is_limit_stated = limit->is_stated;
     }
@@ -97,8 +100,11 @@ class Verdict {
     sim::MemoryLimit limit;
     (binds_limit_ ? limit.allowed_bytes : limit.device_bytes) = bytes;
     JoinedRuns::Answer answer;
-    if (part_ == HistoryPart::whole)
+    if (whole_.history != nullptr) {
+      answer = whole_.history->survivors(whole_.event, limit);
+    } else if (part_ == HistoryPart::whole) {
       answer = JoinedRuns(store_, record_, replay_, deadline_).survivors(oom_.event, limit);
+    }
     oom_.is_simulation_skipped = answer.is_late;
     if (!is_certain && answer.surviving_confs.empty()) {
       if (answer.is_late) doubt(OomDoubt::not_tried);
@@ -191,7 +197,12 @@ class Verdict {
       ++blocks;
     }
     const bool fills = bytes / 9 * 10 >= oom_.in_use_bytes();
-    return blocks >= kFew && fills ? blocks : 0;
+    if (blocks < kFew || !fills) return 0;
+    // What a window no longer holds.
+    if (whole_.history != nullptr &&
+        whole_.history->is_varied(oom_.stack, oom_.wanted_bytes, whole_.event))
+      return 0;
+    return blocks;
   }
 
   // The card itself had no room: who holds memory that would have sufficed?
@@ -224,6 +235,7 @@ class Verdict {
   const DeviceReplay& replay_;
   const std::vector<DeviceSample>& samples_;
   HistoryPart part_;
+  WholeRun whole_;
   SimulationDeadline deadline_;
   OomReport& oom_;
   CardState card_;
@@ -307,6 +319,18 @@ OomReport oom_at(const Store& store, const DeviceRecord& record, const DeviceRep
   report.largest_earlier_bytes = earlier.largest_bytes;
   Verdict verdict(store, record, replay, samples, part, {}, report);
   verdict.count_earlier(earlier.count);
+  verdict.find();
+  return report;
+}
+
+OomReport oom_in_window(const Store& store, const DeviceRecord& record, const DeviceReplay& replay,
+                        const std::vector<DeviceSample>& samples, std::uint32_t event,
+                        EarlierRequests earlier, const WholeRun& whole) {
+  OomReport report = read_oom(store, record, event);
+  report.largest_earlier_bytes = earlier.largest_bytes;
+  Verdict verdict(store, record, replay, samples, HistoryPart::window, {}, report);
+  verdict.count_earlier(earlier.count);
+  verdict.let_read_again(whole);
   verdict.find();
   return report;
 }

@@ -26,7 +26,8 @@ RecordedDevice::RecordedDevice(const Store& store, const DeviceRecord& record,
   run_.has_end = replay.has_end && !record.final_state.segments.empty();
   if (run_.has_end) run_.end = list_of(record.final_state);
   find_pools(record);
-  if (replay.exact_from_event == 0U && start_.segments.empty()) take_counters(replay);
+  if (replay.exact_from_event == 0U && start_.segments.empty())
+    counters_ = recorded_counters(replay);
   run_.counters = counters_;
 }
 
@@ -58,22 +59,21 @@ void RecordedDevice::find_pools(const DeviceRecord& record) {
   run_.pool_of_event = pool_of_event_;
 }
 
-// Under torch's names. Only what the recording proves: retries, for example, leave no event.
-void RecordedDevice::take_counters(const DeviceReplay& replay) {
+std::vector<sim::NamedCounter> recorded_counters(const DeviceReplay& replay) {
   const EndState& end = replay.end;
-  counters_ = {{"allocated_bytes.all.peak", replay.peak.allocated_bytes},
-               {"reserved_bytes.all.peak", replay.peak_reserved_bytes},
-               {"allocated_bytes.all.current", end.totals.allocated_bytes},
-               {"active_bytes.all.current", end.totals.active_bytes},
-               {"reserved_bytes.all.current", end.totals.reserved_bytes},
-               {"requested_bytes.all.current", end.totals.requested_bytes},
-               {"inactive_split_bytes.all.current", end.inactive_split_bytes},
-               {"segment.all.current", end.segments},
-               {"segment.all.allocated", replay.counters.segment_allocs},
-               {"allocation.all.allocated", replay.counters.allocations},
-               {"num_ooms", replay.counters.ooms},
-               {"num_device_alloc", replay.counters.segment_allocs + replay.counters.segment_maps},
-               {"num_device_free", replay.counters.segment_frees + replay.counters.segment_unmaps}};
+  return {{"allocated_bytes.all.peak", replay.peak.allocated_bytes},
+          {"reserved_bytes.all.peak", replay.peak_reserved_bytes},
+          {"allocated_bytes.all.current", end.totals.allocated_bytes},
+          {"active_bytes.all.current", end.totals.active_bytes},
+          {"reserved_bytes.all.current", end.totals.reserved_bytes},
+          {"requested_bytes.all.current", end.totals.requested_bytes},
+          {"inactive_split_bytes.all.current", end.inactive_split_bytes},
+          {"segment.all.current", end.segments},
+          {"segment.all.allocated", replay.counters.segment_allocs},
+          {"allocation.all.allocated", replay.counters.allocations},
+          {"num_ooms", replay.counters.ooms},
+          {"num_device_alloc", replay.counters.segment_allocs + replay.counters.segment_maps},
+          {"num_device_free", replay.counters.segment_frees + replay.counters.segment_unmaps}};
 }
 
 }  // namespace gpumemprof

@@ -12,6 +12,10 @@
 
 namespace gpumemprof {
 
+// What replay counted, under torch's names. Only what the recording proves: retries, for example,
+// leave no event. Of a run whose start was empty.
+std::vector<sim::NamedCounter> recorded_counters(const DeviceReplay& replay);
+
 class RecordedDevice {
  public:
   RecordedDevice(const Store& store, const DeviceRecord& record, const DeviceReplay& replay);
@@ -22,7 +26,6 @@ class RecordedDevice {
 
  private:
   void find_pools(const DeviceRecord& record);
-  void take_counters(const DeviceReplay& replay);
 
   std::vector<PoolId> pools_;
   std::vector<std::uint32_t> pool_of_event_;

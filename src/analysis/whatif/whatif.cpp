@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "analysis/whatif/recorded_device.h"
+#include "analysis/whatif/recorded_limits.h"
 
 namespace gpumemprof {
 namespace {
-
-// Rules differ between these; a recording without a version is checked against each, newest rules
-// last because they are the rarest in recordings without one.
-constexpr TorchVersion kTriedVersions[] = {{2, 11}, {2, 13}, {2, 9}, {2, 4}};
-
-std::uint64_t mismatches(const sim::Verification& verified) {
-  return verified.address_mismatches + verified.segment_mismatches + verified.counter_mismatches;
-}
 
 class DeviceStudy {
  public:
@@ -29,12 +22,9 @@ class DeviceStudy {
                             replay.peak_reserved_event == kNoEvent
                                 ? Moment::start()
                                 : Moment::after(replay.peak_reserved_event));
-    if (options.recorded_limit_bytes) {
+    limits_ = recorded_limits(store, record.device);
+    if (options.recorded_limit_bytes)
       limits_ = {sim::MemoryLimit{*options.recorded_limit_bytes, sim::kNoLimit}};
-    } else if (const std::optional<sim::MemoryLimit> stated = stated_limit()) {
-      // Stated when recording began; a program may have changed it since.
-      limits_ = {stated, std::nullopt};
-    }
   }
 
   Result<DeviceWhatIf> run() {
@@ -50,9 +40,7 @@ class DeviceStudy {
   }
 
   Status verify() {
-    std::vector<TorchVersion> versions(std::begin(kTriedVersions), std::end(kTriedVersions));
-    const Result<TorchVersion> stated = parse_torch_version(store_.facts().process().torch);
-    if (stated) versions = {stated.value()};
+    std::vector<TorchVersion> versions = recorded_versions(store_);
     if (options_.version && options_.alloc_confs.empty() && options_.memory_limits.empty())
       versions = {*options_.version};
     study_.is_version_inferred = versions.size() > 1;
@@ -60,12 +48,12 @@ class DeviceStudy {
     for (const TorchVersion version : versions) {
       Result<sim::Verification> verified = verify_as(version);
       if (!verified) return verified.error();
-      if (!has_one || mismatches(verified.value()) < mismatches(study_.verified)) {
+      if (!has_one || mismatches_of(verified.value()) < mismatches_of(study_.verified)) {
         study_.verified = std::move(verified).value();
         study_.version = version;
       }
       has_one = true;
-      if (mismatches(study_.verified) == 0) break;
+      if (mismatches_of(study_.verified) == 0) break;
     }
     return Done{};
   }
@@ -100,20 +88,12 @@ class DeviceStudy {
   [[nodiscard]] Result<sim::Verification> verify_as(TorchVersion version) const {
     Result<sim::Verification> best = verify_under(version, limits_.front());
     for (std::size_t index = 1; index < limits_.size(); ++index) {
-      if (!best || mismatches(best.value()) == 0) break;
+      if (!best || mismatches_of(best.value()) == 0) break;
       Result<sim::Verification> other = verify_under(version, limits_[index]);
-      if (other && mismatches(other.value()) < mismatches(best.value())) best = std::move(other);
+      if (other && mismatches_of(other.value()) < mismatches_of(best.value()))
+        best = std::move(other);
     }
     return best;
-  }
-
-  // Our own recordings say how much of the card the process was allowed.
-  [[nodiscard]] std::optional<sim::MemoryLimit> stated_limit() const {
-    const DeviceFacts& device = store_.facts().device(study_.device);
-    const Result<TorchVersion> version = parse_torch_version(store_.facts().process().torch);
-    if (!device.total_bytes || !device.memory_fraction || !version) return std::nullopt;
-    return sim::limit_of_fraction(*device.memory_fraction, *device.total_bytes,
-                                  sim::rules_for(version.value()));
   }
 
   [[nodiscard]] std::string recorded_conf() const {
@@ -213,8 +193,7 @@ class DeviceStudy {
   const Store& store_;
   const WhatIfOptions& options_;
   RecordedDevice recorded_;
-  std::vector<std::optional<sim::MemoryLimit>> limits_ = {
-      std::nullopt};  // to be tried; none: inferred
+  std::vector<std::optional<sim::MemoryLimit>> limits_;  // to be tried; none: inferred
   DeviceWhatIf study_;
 };
 

@@ -15,7 +15,8 @@ bool make_index(const std::string& path, const OpenOptions& options) {
   WindowedRun run(path, [&](EventSink& sink) { return passes.deliver(sink, maker.get()); }, *sizes);
   const Result<bool> surveyed = run.survey();
   // As for a report, which would otherwise find an index that proves less.
-  if (!surveyed || !surveyed.value() || run.is_failure_provable()) return false;
+  if (!surveyed || !surveyed.value() || run.needs_whole_for_proof()) return false;
+  run.let_prove_failures([&](EventSink& sink) { return passes.deliver_again(sink); });
   IndexOptions index;
   index.identity = passes.identity();
   Result<std::unique_ptr<IndexMaker>> made = IndexMaker::create(path, index);

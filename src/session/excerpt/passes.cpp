@@ -17,16 +17,8 @@ Status RunPasses::begin() {
   return Done{};
 }
 
-Result<std::unique_ptr<EventSource>> RunPasses::open() {
-  OpenOptions pass = options_;
-  pass.chapters = chapters_;
-  if (options_.progress) {
-    pass.progress = [this, before = std::min<std::uint64_t>(passes_, 1)](std::uint64_t done,
-                                                                         std::uint64_t total) {
-      options_.progress((before * total) + done, 2 * total);
-    };
-  }
-  Result<std::unique_ptr<EventSource>> source = open_source(path_, pass);
+Result<std::unique_ptr<EventSource>> RunPasses::open(const OpenOptions& options) {
+  Result<std::unique_ptr<EventSource>> source = open_source(path_, options);
   if (!source) return source;
   if (auto* const reader = dynamic_cast<TraceReader*>(source.value().get())) {
     if (!size_bytes_) size_bytes_ = reader->size_bytes();
@@ -40,12 +32,30 @@ Status RunPasses::deliver(EventSink& sink, IndexMaker* maker) {
     Status begun = begin();
     if (!begun) return begun;
   }
-  const Result<std::unique_ptr<EventSource>> source = open();
+  OpenOptions pass = options_;
+  pass.chapters = chapters_;
+  if (options_.progress) {
+    pass.progress = [this, before = std::min<std::uint64_t>(passes_, 1)](std::uint64_t done,
+                                                                         std::uint64_t total) {
+      options_.progress((before * total) + done, 2 * total);
+    };
+  }
+  const Result<std::unique_ptr<EventSource>> source = open(pass);
   if (!source) return source.error();
   ++passes_;
   auto* const placed = dynamic_cast<PlacedSource*>(source.value().get());
   ResolvingSink resolving(sink);
   if (maker != nullptr && placed != nullptr) return maker->deliver(*placed, resolving);
+  return source.value()->deliver(resolving);
+}
+
+Status RunPasses::deliver_again(EventSink& sink) {
+  OpenOptions pass = options_;
+  pass.progress = nullptr;
+  if (chapters_ != nullptr) pass.chapters = chapters_->again();
+  const Result<std::unique_ptr<EventSource>> source = open(pass);
+  if (!source) return source.error();
+  ResolvingSink resolving(sink);
   return source.value()->deliver(resolving);
 }
 

@@ -23,12 +23,14 @@ class RunPasses {
   // Delivers the recording from its beginning, with its native frames resolved. A maker notes where
   // its blocks are.
   Status deliver(EventSink& sink, IndexMaker* maker = nullptr);
+  // The same once more while it is being delivered, without progress.
+  Status deliver_again(EventSink& sink);
   // After the first pass: what was read, for the index that is made of it.
   [[nodiscard]] const std::optional<Identity>& identity() const { return identity_; }
 
  private:
   Status begin();
-  [[nodiscard]] Result<std::unique_ptr<EventSource>> open();
+  [[nodiscard]] Result<std::unique_ptr<EventSource>> open(const OpenOptions& options);
 
   std::string path_;
   OpenOptions options_;

@@ -35,8 +35,9 @@ class IndexMaking {
     const Result<bool> surveyed = windowed_.survey();
     if (!surveyed) return surveyed.error();
     // As for a report, which would otherwise find an index that proves less.
-    if (!surveyed.value() || (!forced_window() && windowed_.is_failure_provable()))
+    if (!surveyed.value() || (!forced_window() && windowed_.needs_whole_for_proof()))
       return Made::must_be_read_whole;
+    windowed_.let_prove_failures([this](EventSink& sink) { return passes_.deliver_again(sink); });
     IndexOptions options;
     options.identity = passes_.identity();
     if (const std::optional<std::uint32_t> forced = forced_window())

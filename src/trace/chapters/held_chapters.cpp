@@ -27,6 +27,15 @@ Result<std::unique_ptr<HeldChapters>> HeldChapters::open(const std::string& fold
   return chapters;
 }
 
+std::unique_ptr<HeldChapters> HeldChapters::again() const {
+  auto chapters = std::make_unique<HeldChapters>();
+  chapters->folder_ = folder_;
+  chapters->files_ = files_;
+  chapters->states_ = states_;
+  chapters->total_bytes_ = total_bytes_;
+  return chapters;
+}
+
 Result<FileSource*> HeldChapters::read(std::size_t index) {
   const ChapterFile& file = files_[index];
   State& state = states_[index];

@@ -21,6 +21,9 @@ class HeldChapters {
   static Result<std::unique_ptr<HeldChapters>> open(const std::string& folder,
                                                     Hold hold = Hold::oldest);
 
+  // The same chapters, to be read independently of this; those that were removed meanwhile cannot.
+  [[nodiscard]] std::unique_ptr<HeldChapters> again() const;
+
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] const std::vector<ChapterFile>& files() const { return files_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }

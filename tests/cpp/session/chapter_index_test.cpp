@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "event/sinks/forwarding_sink.h"
 #include "index/indexed_run.h"
 #include "report/leaks/leaks_json.h"
 #include "session/changed_chapters.h"
@@ -54,6 +55,43 @@ TEST_P(IndexOfChapters, HasTheReportOfTheFolder) {
     EXPECT_EQ(origin.steps.size(), run.whole->store().origin().steps.size());
   }
   EXPECT_GT(indexes, 0);
+}
+
+// Counts events, and reads the run once more in between.
+class NestedReading final : public ForwardingSink {
+ public:
+  explicit NestedReading(RunPasses* passes) : ForwardingSink(store_), passes_(passes) {}
+
+  void add_events(DeviceIndex /*device*/, EventColumns&& columns) override {
+    events += columns.size();
+    ++parts;
+    if (passes_ == nullptr || parts != 3) return;
+    NestedReading inner(nullptr);
+    ASSERT_TRUE(passes_->deliver_again(inner));
+    nested_events = inner.events;
+  }
+
+  std::size_t events = 0;
+  std::size_t parts = 0;
+  std::size_t nested_events = 0;
+
+ private:
+  RunPasses* passes_;
+  Store store_;
+};
+
+TEST_P(IndexOfChapters, IsReadAgainWhileItIsRead) {
+  const ScratchFolder folder;
+  const std::string chapters = folder.file("many.gmp");
+  make_chapters(chapters, GetParam(), 1);
+  RunPasses passes(chapters, {});
+  NestedReading alone(nullptr);
+  ASSERT_TRUE(passes.deliver(alone));
+  NestedReading outer(&passes);
+  ASSERT_TRUE(passes.deliver(outer));
+  EXPECT_GE(outer.parts, 3U);
+  EXPECT_EQ(outer.events, alone.events);
+  EXPECT_EQ(outer.nested_events, alone.events);
 }
 
 INSTANTIATE_TEST_SUITE_P(Changed, IndexOfChapters, testing::ValuesIn(kChangedChapters),

@@ -98,14 +98,20 @@ def test_run_live_in_a_pipe_leaves_the_output_and_the_code_alone(tmp_path: Path)
     )
     assert done.returncode == 7
     assert done.stdout == "the program prints\n"
+    # However short the program was, its last figures are there.
+    assert re.search(r"train.py \d+ cpu:0: allocated .*, peak since the last line ", done.stderr)
+    assert re.search(r"train.py \d+: ended", done.stderr)
     assert len(list(tmp_path.glob("train.*.gmp"))) == 1
 
 
 def test_run_live_ends_by_the_signal_that_killed_the_program(tmp_path: Path) -> None:
     (tmp_path / "die.py").write_text("import os; os.kill(os.getpid(), 9)")
     words = [sys.executable, "-m", "gpumemprof", "run", "--live", "die.py"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == -signal.SIGKILL
+    assert done.stderr.endswith("gpumemprof: the program was killed by SIGKILL\n")
 
 
 def run_on_terminal(folder: Path, *words: str) -> tuple[str, int]:

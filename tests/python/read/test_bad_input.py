@@ -38,6 +38,18 @@ def worthless(request, tmp_path):
     return path, expected
 
 
+def test_a_recording_that_is_zipped_or_damaged_is_not_called_a_snapshot(tmp_path):
+    content = (snapshot_path("train_mlp").parent.parent / "traces/cpu_training.gmp").read_bytes()
+    damaged = tmp_path / "run.gmp"
+    damaged.write_bytes(b"\xff\xc0" + content[2:])
+    with pytest.raises(gpumemprof.InputError, match=r"run\.gmp: this is not a recording"):
+        gpumemprof.load(damaged)
+    zipped = tmp_path / "run.gmp.gz"
+    zipped.write_bytes(gzip.compress(content))
+    with pytest.raises(gpumemprof.InputError, match="this is a zipped recording; unzip it first"):
+        gpumemprof.load(zipped)
+
+
 def assert_is_one_sentence(text, path):
     assert text.startswith(str(path))
     assert "\n" not in text

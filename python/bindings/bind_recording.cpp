@@ -26,7 +26,7 @@ Result<std::shared_ptr<const Recording>> open_range(const std::string& path,
                                                     const OpenOptions& options, const Range& events,
                                                     const Range& steps) {
   const bool is_steps = steps.has_value();
-  const auto& [first, last] = is_steps ? *steps : *events;
+  const auto [first, last] = steps.value_or(events.value_or(Range::value_type()));
   const AskedPart asked{
       is_steps ? AskedPart::Kind::steps : AskedPart::Kind::events, first, last, {}};
   Result<std::shared_ptr<const Recording>> part = open_excerpt(path, asked, options);

@@ -81,7 +81,10 @@ std::optional<StreamedHistory::Proof> StreamedHistory::prove_under(
     TorchVersion version, const std::optional<sim::MemoryLimit>& limit) {
   Proof proof{version, {}, 0, false};
   if (limit) proof.limit = *limit;
-  if (!limit && inferred_limit()) proof.limit = inferred_limit()->limit;
+  if (!limit) {
+    if (const std::optional<sim::InferredLimit>& inferred = inferred_limit())
+      proof.limit = inferred->limit;
+  }
   sim::StreamedRun run(recorded_, verify_options(version), proof.limit);
   const Status read = deliver_([&](const EventColumns& events) { run.add(events); });
   if (!read) return std::nullopt;
@@ -93,8 +96,8 @@ std::optional<StreamedHistory::Proof> StreamedHistory::prove_under(
 }
 
 // In the order, and with the choice, of a run in memory (whatif.cpp).
-bool StreamedHistory::prove() {
-  if (is_proof_tried_) return proof_.has_value();
+const StreamedHistory::Proof* StreamedHistory::prove() {
+  if (is_proof_tried_) return proof_ ? &*proof_ : nullptr;
   is_proof_tried_ = true;
   const std::vector<std::optional<sim::MemoryLimit>> limits = recorded_limits(store_, run_.device);
   for (const TorchVersion version : recorded_versions(store_)) {
@@ -105,21 +108,21 @@ bool StreamedHistory::prove() {
     }
     if (!best) {
       proof_.reset();
-      return false;
+      return nullptr;
     }
     if (!proof_ || best->mismatches < proof_->mismatches) proof_ = best;
     if (proof_->mismatches == 0) break;
   }
-  return proof_.has_value();
+  return proof_ ? &*proof_ : nullptr;
 }
 
-bool StreamedHistory::try_all(std::vector<Trial>& trials, std::size_t first, std::size_t count,
-                              const sim::MemoryLimit& limit) {
-  sim::StreamedRun run(recorded_, verify_options(proof_->version), proof_->limit);
+bool StreamedHistory::try_all(const Proof& proof, std::vector<Trial>& trials, std::size_t first,
+                              std::size_t count, const sim::MemoryLimit& limit) {
+  sim::StreamedRun run(recorded_, verify_options(proof.version), proof.limit);
   for (std::size_t index = first; index < first + count; ++index) {
     sim::SimulationOptions options;
     options.settings = trials[index].conf.settings;
-    options.rules = sim::rules_for(proof_->version);
+    options.rules = sim::rules_for(proof.version);
     options.limit = limit;
     options.stops_at_first_oom = true;
     run.add_trial(options);
@@ -137,18 +140,19 @@ bool StreamedHistory::try_all(std::vector<Trial>& trials, std::size_t first, std
 
 JoinedRuns::Answer StreamedHistory::survivors(std::uint32_t event, const sim::MemoryLimit& limit) {
   JoinedRuns::Answer answer;
-  if (run_.events > kMostSimulatedEvents || !prove()) return answer;
+  const Proof* proof = run_.events > kMostSimulatedEvents ? nullptr : prove();
+  if (proof == nullptr) return answer;
   answer.is_tried = true;
-  answer.is_exact = proof_->is_exact;
+  answer.is_exact = proof->is_exact;
   std::vector<Trial> trials;
-  for (AllocConf& conf : sim::sensible_settings(proof_->version)) {
+  for (AllocConf& conf : sim::sensible_settings(proof->version)) {
     if (conf.settings != store_.settings()) trials.push_back({std::move(conf), std::nullopt});
   }
   std::size_t tried = 0;
   while (tried < trials.size()) {
     const std::size_t count =
         std::min(tried == 0 ? kFirstTrials : kMoreTrials, trials.size() - tried);
-    if (!try_all(trials, tried, count, limit)) return {};
+    if (!try_all(*proof, trials, tried, count, limit)) return {};
     for (std::size_t index = tried; index < tried + count; ++index) {
       const Trial& trial = trials[index];
       if (!trial.result) continue;

@@ -64,11 +64,11 @@ class StreamedHistory {
     std::optional<sim::SimulationResult> result;  // none: there was nothing to simulate
   };
 
-  // False if it could not be read.
-  bool prove();
+  // Null if it could not be read.
+  const Proof* prove();
   std::optional<Proof> prove_under(TorchVersion version,
                                    const std::optional<sim::MemoryLimit>& limit);
-  bool try_all(std::vector<Trial>& trials, std::size_t first, std::size_t count,
+  bool try_all(const Proof& proof, std::vector<Trial>& trials, std::size_t first, std::size_t count,
                const sim::MemoryLimit& limit);
   [[nodiscard]] sim::VerifyOptions verify_options(TorchVersion version) const;
 

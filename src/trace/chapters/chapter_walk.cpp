@@ -78,7 +78,7 @@ void ChapterWalk::note_cut(const ChapterFile& file, std::uint64_t byte_offset,
 
 std::optional<CutPoint> ChapterWalk::cut() const {
   std::optional<CutPoint> found = cut_;
-  if (cuts_ > 1)
+  if (found && cuts_ > 1)
     found->reason += "; " + std::to_string(cuts_ - 1) +
                      (cuts_ == 2 ? " other chapter is" : " other chapters are") + " damaged too";
   return found;

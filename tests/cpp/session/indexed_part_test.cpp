@@ -20,7 +20,7 @@ namespace gpumemprof {
 namespace {
 
 constexpr const char* kTraining = "training";
-const std::string kChapters = "chapters/";
+constexpr std::string_view kChapters = "chapters/";
 
 std::vector<std::string> recordings_with_index() {
   std::vector<std::string> found = {kTraining};
@@ -30,7 +30,7 @@ std::vector<std::string> recordings_with_index() {
   }
   std::ranges::sort(found);
   for (const std::string_view change : kChangedChapters)
-    found.push_back(kChapters + std::string(change));
+    found.push_back(std::string(kChapters) + std::string(change));
   return found;
 }
 

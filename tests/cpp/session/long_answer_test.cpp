@@ -96,7 +96,7 @@ TEST_F(LongAnswer, ShowsWhatSurvivedALongRangeBeforeItIsRead) {
 // As `advise` and `simulate` do, which read the file themselves.
 TEST_F(LongAnswer, TriesRemediesOnTheStepsAroundThePeak) {
   const DeviceIndex number = device().overview().device;
-  const Result<std::shared_ptr<const Recording>> part =
+  Result<std::shared_ptr<const Recording>> part =
       open_excerpt(indexed_->path(0), {AskedPart::Kind::peak, 0, 0, number});
   ASSERT_TRUE(part);
   const DeviceAdvice advice(number, [&] { return part; });

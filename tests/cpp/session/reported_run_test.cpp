@@ -67,11 +67,11 @@ std::string make_long_file() {
 
 class LongFile : public testing::Test {
  protected:
-  static void SetUpTestSuite() { path_ = make_long_file(); }
-  static void TearDownTestSuite() { std::filesystem::remove(path_); }
-  void TearDown() override { std::filesystem::remove_all(index_path(path_)); }
+  static void SetUpTestSuite() { shared_path = make_long_file(); }
+  static void TearDownTestSuite() { std::filesystem::remove(shared_path); }
+  void TearDown() override { std::filesystem::remove_all(index_path(shared_path)); }
 
-  static std::unique_ptr<ReportedRun> open() { return ReportedRun::open(path_).value(); }
+  static std::unique_ptr<ReportedRun> open() { return ReportedRun::open(shared_path).value(); }
   static std::string report(ReportedRun& run, const OverviewOptions& options = {}) {
     const Result<Overview> overview = run.overview(options);
     if (!overview) return overview.error().sentence();
@@ -79,27 +79,27 @@ class LongFile : public testing::Test {
   }
   // Nothing can be written where its index would be.
   static void block_index() {
-    std::filesystem::create_directories(index_path(path_) + "/something");
+    std::filesystem::create_directories(index_path(shared_path) + "/something");
   }
-  static std::string path_;
+  static std::string shared_path;
 };
 
-std::string LongFile::path_;
+std::string LongFile::shared_path;
 
 TEST_F(LongFile, IsReadInWindowsAndLeavesAnIndex) {
-  ASSERT_TRUE(is_long_recording(path_));
+  ASSERT_TRUE(is_long_recording(shared_path));
   const std::unique_ptr<ReportedRun> first = open();
   EXPECT_EQ(first->whole(), nullptr);
   const std::string made = report(*first);
-  EXPECT_TRUE(std::filesystem::exists(index_path(path_)));
+  EXPECT_TRUE(std::filesystem::exists(index_path(shared_path)));
   EXPECT_EQ(first->note(), "");
   EXPECT_TRUE(report(*open()) == made);
-  const auto whole = Recording::open(path_).value();
+  const auto whole = Recording::open(shared_path).value();
   EXPECT_TRUE(overview_json(whole->overview().value(), whole->store(), kAllGroups) == made);
 }
 
 TEST_F(LongFile, HasTheSameLeaksHoweverItIsRead) {
-  const auto whole = Recording::open(path_).value();
+  const auto whole = Recording::open(shared_path).value();
   LeaksOptions suppressing;
   suppressing.suppressions = {"train.py"};
   LeaksOptions limited;
@@ -119,9 +119,9 @@ TEST_F(LongFile, HasTheSameLeaksHoweverItIsRead) {
 TEST_F(LongFile, AnswersAboutAnEventWithAndWithoutAnIndex) {
   const OverviewOptions options{{AskedMoment::Kind::event, 31'234}, {}};
   const std::string made = report(*open(), options);
-  EXPECT_TRUE(std::filesystem::exists(index_path(path_)));
+  EXPECT_TRUE(std::filesystem::exists(index_path(shared_path)));
   EXPECT_TRUE(report(*open(), options) == made);
-  std::filesystem::remove(index_path(path_));
+  std::filesystem::remove(index_path(shared_path));
   block_index();
   EXPECT_TRUE(report(*open(), options) == made);
   EXPECT_THAT(report(*open(), {{AskedMoment::Kind::event, 4'000'000'000U}, {}}),
@@ -129,7 +129,7 @@ TEST_F(LongFile, AnswersAboutAnEventWithAndWithoutAnIndex) {
 }
 
 TEST_F(LongFile, SaysThatAnIndexOfAnotherRecordingIsMadeAgain) {
-  std::ofstream(index_path(path_)) << "an index of another version";
+  std::ofstream(index_path(shared_path)) << "an index of another version";
   const std::unique_ptr<ReportedRun> run = open();
   EXPECT_THAT(run->note(), HasSubstr("belongs to another recording or version: it is made again"));
   const std::string made = report(*run);
@@ -139,7 +139,7 @@ TEST_F(LongFile, SaysThatAnIndexOfAnotherRecordingIsMadeAgain) {
 
 TEST_F(LongFile, ReportsWhereNoIndexCanBeWritten) {
   const std::string expected = report(*open());
-  std::filesystem::remove(index_path(path_));
+  std::filesystem::remove(index_path(shared_path));
   block_index();
   const std::unique_ptr<ReportedRun> run = open();
   EXPECT_TRUE(report(*run) == expected);
@@ -148,16 +148,16 @@ TEST_F(LongFile, ReportsWhereNoIndexCanBeWritten) {
 
 TEST_F(LongFile, OpensAPartWithAndWithoutAnIndex) {
   const auto part_json = [&] {
-    const auto part = open_excerpt(path_, {AskedPart::Kind::steps, 4, 6, {}}).value();
+    const auto part = open_excerpt(shared_path, {AskedPart::Kind::steps, 4, 6, {}}).value();
     nlohmann::json report =
         nlohmann::json::parse(overview_json(part->overview().value(), part->store(), kAllGroups));
     return report;
   };
   block_index();
   const nlohmann::json read = part_json();
-  std::filesystem::remove_all(index_path(path_));
+  std::filesystem::remove_all(index_path(shared_path));
   const nlohmann::json made = part_json();
-  EXPECT_TRUE(std::filesystem::exists(index_path(path_)));
+  EXPECT_TRUE(std::filesystem::exists(index_path(shared_path)));
   EXPECT_TRUE(read == made) << nlohmann::json::diff(read, made).dump().substr(0, 2000);
   EXPECT_TRUE(part_json() == made);
 }
@@ -165,7 +165,7 @@ TEST_F(LongFile, OpensAPartWithAndWithoutAnIndex) {
 TEST_F(LongFile, IsCopiedWhileItIsRead) {
   const std::string copy = temporary("copy.gmp");
   const Result<ScannedRun> copied =
-      copy_run(look_at_file(path_).value(), {}, copy, FileSink::Existing::replace);
+      copy_run(look_at_file(shared_path).value(), {}, copy, FileSink::Existing::replace);
   ASSERT_TRUE(copied) << copied.error().sentence();
   EXPECT_FALSE(copied.value().cut.has_value());
   const auto report_of = [](const std::string& path) {
@@ -174,14 +174,15 @@ TEST_F(LongFile, IsCopiedWhileItIsRead) {
     overview.path.clear();
     return overview_json(overview, recording->store(), kAllGroups);
   };
-  EXPECT_TRUE(report_of(copy) == report_of(path_));
+  EXPECT_TRUE(report_of(copy) == report_of(shared_path));
   EXPECT_EQ(copied.value().info.completeness.recorded.total(),
-            Recording::open(path_).value()->store().event_count());
+            Recording::open(shared_path).value()->store().event_count());
   std::filesystem::remove(copy);
-  EXPECT_THAT(copy_run(look_at_file(path_).value(), {}, "/dev/full", FileSink::Existing::replace)
-                  .error()
-                  .sentence(),
-              HasSubstr("the disk is full"));
+  EXPECT_THAT(
+      copy_run(look_at_file(shared_path).value(), {}, "/dev/full", FileSink::Existing::replace)
+          .error()
+          .sentence(),
+      HasSubstr("the disk is full"));
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ Result<std::unique_ptr<EventSource>> open_source(const std::string& path,
   // What a reader of snapshots would say about a recording of ours would mislead.
   if (first.is_zipped && looks_like_trace(first.bytes))
     return Error{ErrorCode::bad_input, "this is a zipped recording", path,
-                 "unzip it first: gunzip FILE"};
+                 "unzip it first: gunzip < FILE > run.gmp"};
   if (format == std::end(kFormats) && !first.bytes.empty() && !first.is_zipped &&
       path.ends_with(".gmp"))
     return Error{ErrorCode::bad_input, "this is not a recording: it does not begin like one", path,

@@ -229,8 +229,8 @@ def _read(
             )
         raise unpredicted(
             f"{options.name} used no GPU memory",
-            'it is predicted as on a machine with a GPU; does it call .to("cuda")? What other '
-            "processes do that it starts is not predicted",
+            'it is predicted as on a machine with a GPU; does it call .to("cuda")? Processes '
+            "that it starts are not predicted",
         )
     if code != 0 and prediction.out_of_memory is not None:
         prediction = prediction.failed()

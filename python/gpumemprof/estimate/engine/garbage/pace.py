@@ -23,7 +23,7 @@ _MOST_FRAMES = 10_000
 
 
 class CollectionsPace:
-    """Counts objects that the engine made for storages that live."""
+    """Counts the objects that the engine made for storages that are still alive."""
 
     def __init__(self) -> None:
         self._of_storage: dict[int, int] = {}  # those born since the last collection, by number
@@ -31,7 +31,7 @@ class CollectionsPace:
         self._usual = self._limit = 0
         self._is_on = False
         self.added = 0
-        """Objects that were counted so far."""
+        """How many objects were counted so far."""
         self.collections = 0
         self._frames: set[int] = set()
 
@@ -89,7 +89,7 @@ class CollectionsPace:
         self._adjust()
 
     def on_death(self, number: int) -> None:
-        """A storage died, the one that was born as so many."""
+        """The storage with this number died."""
         found = self._of_storage.pop(number, 0)
         if found:
             self._living -= found

@@ -100,7 +100,7 @@ class _Fit:
 
 
 def is_mean(loss: Any) -> bool:
-    """Whether a loss is a mean, or made of some; so taken where its history is not known."""
+    """Whether a loss is a mean or made of means. Where its history is unknown: yes."""
     nodes = [loss.grad_fn] if getattr(loss, "grad_fn", None) is not None else []
     if not nodes:
         return True

@@ -84,7 +84,7 @@ def largest_factor(loss: torch.Tensor) -> float:
 
 
 def _constant(node: Any) -> float:
-    """What the operation multiplies with or divides by; 1 if that is no number of the program's."""
+    """The constant that the operation multiplies or divides by; 1 if it is not a constant."""
     found: Any = getattr(node, "_saved_other", None)
     if type(found) is not torch.Tensor or found.dim() or found.is_complex():
         return 1.0
@@ -111,7 +111,7 @@ def _skip(scaler: Any, optimizer: Any, device: Device) -> None:
 
 
 def _state_bytes(optimizer: Any) -> int:
-    """As much as its first step would keep: as most optimizers do, one or two for a parameter."""
+    """What its first step would keep: one or two tensors a parameter, as most optimizers."""
     return sum(
         (2 if "betas" in group else 1) * parameter.nbytes
         for group in optimizer.param_groups

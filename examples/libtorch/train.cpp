@@ -42,7 +42,6 @@ int main(int argc, char** argv) {
     }
     optimizer.zero_grad();
     loss.backward();
-    labels.apply();
     {
       const gpumemprof::OptimizerStep marked;
       optimizer.step();

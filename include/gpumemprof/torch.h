@@ -7,10 +7,10 @@
 //   labels.add(optimizer);
 //   for (…) {
 //     gpumemprof::step();
+//     optimizer.zero_grad();
 //     …  loss.backward();
-//     labels.apply();                             // gradients exist now
 //     { gpumemprof::OptimizerStep marked; optimizer.step(); }
-//     labels.apply();                             // and so does the optimizer's state
+//     labels.apply();                             // gradients and optimizer state exist now
 //   }
 #pragma once
 
@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,7 @@ class TorchLabels {
     if (recording == 0) return;
     const bool is_known = recording == recording_;
     recording_ = recording;
+    fetch_early();
     update(kept_, is_known, [this](const auto& visit) { for_each_kept(visit); });
     update(gradients_, is_known, [this](const auto& visit) { for_each_gradient(visit); });
   }
@@ -90,7 +92,7 @@ class TorchLabels {
 
   // `visit` gets a kind, a tensor that may be undefined, a name and what is appended to it.
   template <typename Visit>
-  void for_each_kept(const Visit& visit) const {
+  void for_each_kept(const Visit& visit) {
     for (const Named& named : parameters_) {
       visit(GPUMEMPROF_LABEL_PARAMETER, named.tensor, named.name, "");
       for (const torch::optim::Optimizer* optimizer : optimizers_)
@@ -100,27 +102,46 @@ class TorchLabels {
       visit(GPUMEMPROF_LABEL_BUFFER, named.tensor, named.name, "");
   }
 
+  // From the implementation: Tensor::grad() also looks for a reason to warn.
   template <typename Visit>
-  void for_each_gradient(const Visit& visit) const {
-    for (const Named& named : parameters_)
-      visit(GPUMEMPROF_LABEL_GRADIENT, named.tensor.grad(), named.name, ".grad");
+  void for_each_gradient(const Visit& visit) {
+    for (const Named& named : parameters_) {
+      if (!named.tensor.defined()) continue;
+      const c10::TensorImpl& parameter = *named.tensor.unsafeGetTensorImpl();
+      if (parameter.autograd_meta() != nullptr) reading(*parameter.autograd_meta());
+      visit(GPUMEMPROF_LABEL_GRADIENT, parameter.grad(), named.name, ".grad");
+    }
   }
 
-  static Place place_of(const torch::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.has_storage()) return {};
-    if (tensor.is_cpu()) return {address_of(tensor), -1};
-    if (tensor.is_cuda()) return {address_of(tensor), tensor.device().index()};
-    return {};
+  Place place_of(const torch::Tensor& tensor) {
+    if (!tensor.defined()) return {};
+    const c10::TensorImpl& implementation = reading(*tensor.unsafeGetTensorImpl());
+    const c10::Storage& storage = implementation.unsafe_storage();
+    if (!storage) return {};
+    const c10::StorageImpl& memory = reading(*storage.unsafeGetStorageImpl());
+    const c10::Device device = memory.device();
+    if (!device.is_cpu() && !device.is_cuda()) return {};
+    const auto address = reinterpret_cast<std::uint64_t>(memory.data());
+    return {address, device.is_cuda() ? std::int32_t{device.index()} : -1};
   }
 
-  static std::uint64_t address_of(const torch::Tensor& tensor) {
-    return reinterpret_cast<std::uint64_t>(tensor.storage().data());
+  // Since the last time, training has pushed all of it out of the caches. The processor fetches
+  // many lines at once, but following pointers it would wait for one after the other. Nothing is
+  // read here: what an address points to may be gone.
+  void fetch_early() {
+    for (const void* place : read_last_) __builtin_prefetch(place);
+    read_last_.clear();
+  }
+  template <typename T>
+  const T& reading(const T& object) {
+    read_last_.push_back(&object);
+    return object;
   }
 
   // The state that libtorch's own optimizers keep for a parameter.
   template <typename Visit>
-  static void for_each_state(const torch::optim::Optimizer& optimizer, const Named& named,
-                             const Visit& visit) {
+  void for_each_state(const torch::optim::Optimizer& optimizer, const Named& named,
+                      const Visit& visit) {
     // Reading does not change it, but libtorch has no const access before 2.0.
     const auto& states = const_cast<torch::optim::Optimizer&>(optimizer).state();
     const auto entry = states.find(named.tensor.unsafeGetTensorImpl());
@@ -128,28 +149,36 @@ class TorchLabels {
     const auto add = [&](const torch::Tensor& tensor, const char* name) {
       visit(GPUMEMPROF_LABEL_OPTIMIZER_STATE, tensor, named.name, name);
     };
-    torch::optim::OptimizerParamState* state = entry->second.get();
-    if (auto* adam = dynamic_cast<torch::optim::AdamParamState*>(state)) {
+    reading(*entry);
+    torch::optim::OptimizerParamState& state = *entry->second;
+    reading(state);
+    if (auto* adam = as<torch::optim::AdamParamState>(state)) {
       add(adam->exp_avg(), " exp_avg");
       add(adam->exp_avg_sq(), " exp_avg_sq");
       add(adam->max_exp_avg_sq(), " max_exp_avg_sq");
-    } else if (auto* adamw = dynamic_cast<torch::optim::AdamWParamState*>(state)) {
+    } else if (auto* adamw = as<torch::optim::AdamWParamState>(state)) {
       add(adamw->exp_avg(), " exp_avg");
       add(adamw->exp_avg_sq(), " exp_avg_sq");
       add(adamw->max_exp_avg_sq(), " max_exp_avg_sq");
-    } else if (auto* sgd = dynamic_cast<torch::optim::SGDParamState*>(state)) {
+    } else if (auto* sgd = as<torch::optim::SGDParamState>(state)) {
       add(sgd->momentum_buffer(), " momentum_buffer");
-    } else if (auto* rmsprop = dynamic_cast<torch::optim::RMSpropParamState*>(state)) {
+    } else if (auto* rmsprop = as<torch::optim::RMSpropParamState>(state)) {
       add(rmsprop->square_avg(), " square_avg");
       add(rmsprop->momentum_buffer(), " momentum_buffer");
       add(rmsprop->grad_avg(), " grad_avg");
-    } else if (auto* adagrad = dynamic_cast<torch::optim::AdagradParamState*>(state)) {
+    } else if (auto* adagrad = as<torch::optim::AdagradParamState>(state)) {
       add(adagrad->sum(), " sum");
     }
   }
 
+  // Comparing types takes a tenth of a dynamic_cast that fails, and nothing derives from these.
+  template <typename State>
+  static State* as(torch::optim::OptimizerParamState& state) {
+    return typeid(state) == typeid(State) ? static_cast<State*>(&state) : nullptr;
+  }
+
   template <typename ForEach>
-  static void update(Group& group, bool is_known, const ForEach& for_each) {
+  void update(Group& group, bool is_known, const ForEach& for_each) {
     group.now.clear();
     for_each([&](std::int32_t, const torch::Tensor& tensor, const std::string&, const char*) {
       group.now.push_back(place_of(tensor));
@@ -178,7 +207,7 @@ class TorchLabels {
   }
 
   template <typename ForEach>
-  static void define(Group& group, const ForEach& for_each) {
+  void define(Group& group, const ForEach& for_each) {
     forget(group);
     std::vector<gpumemprof_label> labels;
     std::deque<std::string> names;  // which do not move
@@ -207,7 +236,8 @@ class TorchLabels {
   std::vector<torch::optim::Optimizer*> optimizers_;
   Group kept_;
   Group gradients_;
-  std::uint64_t recording_ = 0;  // the newest one when the sets were defined
+  std::vector<const void*> read_last_;  // where the last look at them all read
+  std::uint64_t recording_ = 0;         // the newest one when the sets were defined
 };
 
 }  // namespace gpumemprof

@@ -65,6 +65,7 @@ void Evidence::look_at_births() {
     is_joined_late_ = is_joined_late_ || (is_from_before(row) && lasts(row));
     if (known_labels_.is_measured(row)) {
       if (known_labels_.source[row] == MemorySource::parameters) count_parameter(row);
+      if (known_labels_.source[row] == MemorySource::gradients) has_measured_gradients_ = true;
     } else if (kind(row) == CodeKind::make_parameters) {
       count_parameter(row);
     } else if (may_be_parameter(row)) {

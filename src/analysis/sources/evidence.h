@@ -35,6 +35,7 @@ class Evidence : protected Lifetimes {
   [[nodiscard]] const StackFacts& facts_of(std::size_t row);
 
   bool has_gradients_in_steps_ = false;  // in blocks of their own
+  bool has_measured_gradients_ = false;
   bool has_made_parameters_ = false;
   bool is_joined_late_ = false;  // something long-lived existed before the history
   SizeCounts sizes_;

@@ -146,9 +146,13 @@ class Inference : private Evidence {
   }
 
   MemorySource from_buckets(std::size_t row) {
-    if (!stays(row) && death(row) < next_work(run_of(row))) return MemorySource::temporaries;
-    // Gradients are copied into the buckets, or are views of them by the time of a step.
-    return has_gradients_in_steps_ ? MemorySource::workspace : MemorySource::gradients;
+    const bool saw_work = stays(row) || death(row) >= next_work(run_of(row));
+    if (!saw_work || !lives_through_next_step(row)) return MemorySource::temporaries;
+    // Gradients are copied into the buckets, or are views of them by the time of a step. Where
+    // gradients are labelled, those views would have given the bucket its label by then.
+    const bool would_be_labelled = has_measured_gradients_ && saw_step(row);
+    return has_gradients_in_steps_ || would_be_labelled ? MemorySource::workspace
+                                                        : MemorySource::gradients;
   }
 
   MemorySource from_plain(std::size_t row) {

@@ -89,6 +89,10 @@ class Lifetimes {
     const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
     return step == spans_.count() || death(row) >= spans_.end(step);
   }
+  [[nodiscard]] bool saw_step(std::size_t row) const {
+    const std::size_t step = next_step_.empty() ? spans_.count() : next_step_[run_of(row)];
+    return step < spans_.count() && death(row) >= spans_.end(step);
+  }
   [[nodiscard]] bool saw_oom(std::size_t row) const {
     const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));
     return oom != ooms_.end() && *oom < death(row);

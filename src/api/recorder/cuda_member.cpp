@@ -128,12 +128,15 @@ void CudaMember::start_self_test() {
 }
 
 void CudaMember::test_itself() {
-  while (!capture::wait_for_allocation(number_, kLongestWait)) {
+  bool has_allocated = false;
+  bool goes_on = true;
+  while (!has_allocated && goes_on) {
+    has_allocated = capture::wait_for_allocation(number_, kLongestWait);
     const std::lock_guard lock(g_listing);
-    if (is_over_ || !capture::is_recording()) return;
+    goes_on = !is_over_ && capture::is_recording();
   }
   const std::lock_guard lock(g_listing);
-  if (is_over_) {  // a program that ends at once does not wait for the test
+  if (!has_allocated || is_over_) {  // a program that ends at once does not wait for the test
     capture::add_facts(number_, {{"self_test", "not done"}});
     return;
   }

@@ -70,7 +70,7 @@ TEST(Advice, states_of_8_bits_take_a_quarter_and_their_scales) {
 
 TEST(Advice, paged_states_are_on_the_device_at_worst_and_off_it_at_best) {
   const Shape shape = wide_run();
-  const std::uint64_t moments = 2 * 4 * shape.weight / 4;  // of one byte for each of the elements
+  const std::uint64_t moments = 2 * shape.weight;  // of one byte for each of the elements
   const Advice advice = BlockRun(shape).advice();
   const Remedy& on_device = remedy(advice, "adam_8bit");
   const Remedy& paged = remedy(advice, "paged_adamw_8bit");

@@ -240,7 +240,8 @@ TEST(Leaks, state_of_layers_that_are_unfrozen_is_no_leak) {
   table.sites.emplace_back();
   for (std::size_t floor = 4; floor < 30; floor += 4)
     table.sites.back().add({floor, 31}, 2 * kMiB, false);
-  table.sites.back().live_bytes[MemorySource::optimizer_state] = 12 * static_cast<int>(kMiB);
+  table.sites.back().live_bytes[MemorySource::optimizer_state] =
+      static_cast<std::int64_t>(12 * kMiB);
   EXPECT_EQ(decide(table, {}).verdict, LeakVerdict::clean);
   // Optimizers that are kept have more state than parameters have use for.
   table.live_bytes[MemorySource::optimizer_state] = 60 * kMiB;

@@ -85,6 +85,11 @@ void RunBuilder::oom(std::uint64_t size_bytes, StackId stack) {
 
 void RunBuilder::forget() { columns_ = EventColumns(); }
 
+void RunBuilder::label(std::size_t allocation, LabelKind kind, std::string_view name) {
+  const Label row{kind, blocks_.at(allocation).address, store_.add_string(name)};
+  store_.add_labelling({0, store_.add_label_set({&row, 1}), events()});
+}
+
 void RunBuilder::annotate(std::string_view name, Annotation::Stage stage) {
   // Between the last event and the next.
   store_.add_annotation(

@@ -54,6 +54,8 @@ class RunBuilder {
   std::uint32_t module(std::string_view path, std::string_view class_name);
   // Events from here on belong to this module; kNoModule: to none.
   void in_module(std::uint32_t number) { module_ = number; }
+  // As a program does that names what is live now.
+  void label(std::size_t allocation, LabelKind kind, std::string_view name);
   void annotate(std::string_view name, Annotation::Stage stage);
 
   // Replays and labels what was built.

@@ -42,7 +42,10 @@ TARGETS = ("program", "program_alone", "gpumemprof_cli_exe")
 LINE_MARK = "the line of the widest activations"
 # Of a process that records by turns: the steps of a stretch, and those before it (not counted).
 STRETCH = 8
-WARM_UP = 8
+WARM_UP = 4
+# Requests and frees with nothing in between, as many as the ring has room for.
+PAIRS = 2000
+EVENTS_OF_A_PAIR = 3
 CARRIED_LIBRARIES = ROOT / ".deps/lib"
 Figures = dict[str, Any]
 
@@ -325,7 +328,7 @@ def interval(values: list[float]) -> dict[str, float]:
     }
 
 
-METRICS = ("wall_ns", "training_cpu_ns")
+METRICS = ("wall_ns", "median_step_ns", "training_cpu_ns")
 STUDENT_95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 
@@ -357,6 +360,8 @@ def measure_in_one_process(trial: Trial, rounds: int, processes: int = 3) -> Non
     added: dict[str, list[float]] = {way: [] for way in ratios}
     events: dict[str, int] = {}
     step_ms: list[float] = []
+    labels_us: dict[str, list[float]] = {way: [] for way in ratios}
+    pair_ns: dict[str, list[float]] = {way: [] for way in ratios}
     for number in range(processes):
         turn = Turn(trial, f"in_turns_{number}")
         turn.answer()
@@ -371,8 +376,11 @@ def measure_in_one_process(trial: Trial, rounds: int, processes: int = 3) -> Non
                 if way != "nothing" and not turn.record(way):
                     trial.failed.append(f"by turns: a recording {way} did not start")
                 during = stretch(turn)
+                labels_us[way].append(during["labels_ns"] / STRETCH / 1e3)
+                pair_ns[way].append(turn.ask(f"pairs {PAIRS}")["wall_ns"] / PAIRS)
                 if way != "nothing":
-                    events[way] = turn.ask("stop")["events"] // (WARM_UP + STRETCH)
+                    made = turn.ask("stop")["events"] - EVENTS_OF_A_PAIR * PAIRS
+                    events[way] = made // (WARM_UP + STRETCH)
                 after = stretch(turn)
                 for metric in METRICS:
                     base = (before[metric] + after[metric]) / 2
@@ -391,6 +399,10 @@ def measure_in_one_process(trial: Trial, rounds: int, processes: int = 3) -> Non
             way: {metric: interval(found) for metric, found in metrics.items() if found}
             for way, metrics in ratios.items()
         },
+        "labels_us_per_step": {
+            way: round(statistics.median(found), 1) for way, found in labels_us.items()
+        },
+        "pair_ns": {way: round(statistics.median(found), 1) for way, found in pair_ns.items()},
         "training_cpu_ns_per_event": {
             way: round(statistics.median(added[way]) / max(1, events[way]), 1) for way in events
         },

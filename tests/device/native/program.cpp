@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -53,6 +54,12 @@ struct LayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(Layer);
 
+std::int64_t now_ns(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 class Training {
  public:
   explicit Training(torch::Device device) : device_(device) {
@@ -75,19 +82,27 @@ class Training {
     }
     optimizer_->zero_grad();
     loss.backward();
-    labels_.apply();
     {
       const gpumemprof::OptimizerStep marked;
       optimizer_->step();
     }
-    labels_.apply();
+    label();
   }
+  // How long labels took since the last time this was asked.
+  std::int64_t take_labels_ns() { return std::exchange(labels_ns_, 0); }
 
  private:
+  void label() {
+    const std::int64_t began = now_ns(CLOCK_MONOTONIC);
+    labels_.apply();
+    labels_ns_ += now_ns(CLOCK_MONOTONIC) - began;
+  }
+
   torch::Device device_;
   torch::nn::Sequential model_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
   gpumemprof::TorchLabels labels_;
+  std::int64_t labels_ns_ = 0;
 };
 
 void synchronize(torch::Device device) {
@@ -299,12 +314,6 @@ int killed(const Run& run) {
   return 1;
 }
 
-std::int64_t now_ns(clockid_t clock) {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 std::string first_line(const std::string& path) {
   std::string line;
   std::ifstream file(path);
@@ -329,8 +338,8 @@ std::int64_t training_cpu_ns() {
   return sum;
 }
 
-// Takes commands, one on a line: "steps N", "long N", "record FILE 0|1" (with stacks), "stop",
-// "end". Each answers with a line of JSON.
+// Takes commands, one on a line: "steps N", "long N", "pairs N", "record FILE 0|1" (with stacks),
+// "stop", "end". Each answers with a line of JSON.
 int serve(Run run) {
   Training training(run.device);
   std::unique_ptr<gpumemprof::Recorder> recorder = record(run);
@@ -345,18 +354,26 @@ int serve(Run run) {
       words >> count;
       const std::int64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
       const std::int64_t training_cpu = training_cpu_ns();
+      training.take_labels_ns();
       const std::int64_t wall = now_ns(CLOCK_MONOTONIC);
+      std::vector<std::int64_t> steps_ns;
       for (int step = 0; step < count; ++step) {
+        const std::int64_t began = now_ns(CLOCK_MONOTONIC);
         gpumemprof::step();
         training.step();
+        steps_ns.push_back(now_ns(CLOCK_MONOTONIC) - began);
       }
       synchronize(run.device);
       const std::int64_t wall_ns = now_ns(CLOCK_MONOTONIC) - wall;
       const std::int64_t training_cpu_now = training_cpu_ns();
       // Until there is nothing left to write.
       if (command == "long") std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      const auto middle = steps_ns.begin() + static_cast<std::ptrdiff_t>(steps_ns.size() / 2);
+      std::nth_element(steps_ns.begin(), middle, steps_ns.end());
       print({{"wall_ns", wall_ns},
+             {"median_step_ns", steps_ns.empty() ? 0 : *middle},
              {"training_cpu_ns", training_cpu_now - training_cpu},
+             {"labels_ns", training.take_labels_ns()},
              {"cpu_ns", now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu}});
     } else if (command == "record") {
       int stacks = 1;
@@ -364,6 +381,13 @@ int serve(Run run) {
       run.has_stacks = stacks != 0;
       recorder = record(run);
       print({{"ok", recorder != nullptr ? 1 : 0}});
+    } else if (command == "pairs") {  // of a request and a free, with nothing in between
+      int count = 0;
+      words >> count;
+      const std::int64_t wall = now_ns(CLOCK_MONOTONIC);
+      for (int pair = 0; pair < count; ++pair)
+        torch::empty({1000}, torch::TensorOptions().device(run.device));
+      print({{"wall_ns", now_ns(CLOCK_MONOTONIC) - wall}});
     } else if (command == "stop") {
       std::int64_t events = -1;
       if (recorder != nullptr) {

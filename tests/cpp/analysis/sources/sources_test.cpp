@@ -306,6 +306,34 @@ TEST(Sources, what_distributed_code_allocates_is_communication_and_what_it_calls
   for (const std::size_t block : hidden) EXPECT_NE(run.source(block), MemorySource::communication);
 }
 
+// A process group's thread may be late to free what it sent to build a bucket.
+TEST(Sources, small_tensors_from_building_buckets_of_gradients_are_no_gradients) {
+  Training run;
+  run.build();
+  const StackId build =
+      run.stack({"<module>@/train/train.py", "_pre_forward@torch/nn/parallel/distributed.py"});
+  const std::size_t bucket = run.alloc(2 * kWeight, build);
+  const std::size_t until_step = run.alloc(4, build);
+  const std::size_t until_later = run.alloc(4, build);
+  for (int step = 0; step < 3; ++step) {
+    run.run_forward();
+    for (int layer = 0; layer < 2; ++layer)
+      run.free(run.activations[run.activations.size() - 1 - static_cast<std::size_t>(layer)],
+               RunBuilder::autograd());
+    run.free(run.batches.back(), run.user());
+    if (step == 0) run.free(until_step, RunBuilder::autograd());
+    run.run_optimizer();
+    run.label(bucket, LabelKind::gradient, "weight.grad and 1 more");
+  }
+  run.free(until_later, RunBuilder::autograd());
+  const std::size_t new_bucket = run.alloc(2 * kWeight, build);
+  run.finish();
+  EXPECT_EQ(run.source(bucket), MemorySource::gradients);
+  EXPECT_EQ(run.source(until_step), MemorySource::communication);
+  EXPECT_EQ(run.source(until_later), MemorySource::communication);
+  EXPECT_EQ(run.source(new_bucket), MemorySource::gradients);
+}
+
 TEST(Sources, what_a_library_or_a_copy_of_the_weights_keeps_is_not_taken_for_data) {
   Training run;
   run.build();

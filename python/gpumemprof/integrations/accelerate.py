@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from typing import Any, TypeVar
 
+from gpumemprof.errors import UsageError
 from gpumemprof.integrations.metrics import MemoryMetrics
 from gpumemprof.integrations.phases import in_phase, phase
 
@@ -35,7 +36,12 @@ def watch(accelerator: _Accelerator, *, metrics: bool = True, device: Any = None
         accelerator: an ``Accelerator``, which is also returned.
         metrics: add the figures since the last log.
         device: the device whose figures they are; see `MemoryMetrics`.
+
+    Raises:
+        UsageError: it is not an ``Accelerator``.
     """
+    if not hasattr(accelerator, "log"):
+        raise UsageError(f"watch() takes an Accelerator, but has {accelerator!r}", "usage")
     changed: Any = accelerator
     for name in _SAVES:
         if hasattr(changed, name):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from gpumemprof.errors import UsageError
 from gpumemprof.integrations.metrics import MemoryMetrics
 from gpumemprof.integrations.missing import missing
 
@@ -31,7 +32,12 @@ def to_tensorboard(writer: Any, device: Any = None) -> LogMemory:
     Args:
         writer: a ``SummaryWriter``, of torch or of tensorboardX.
         device: as for `MemoryMetrics`.
+
+    Raises:
+        UsageError: what was given cannot write figures.
     """
+    if not hasattr(writer, "add_scalar"):
+        raise UsageError(f"to_tensorboard() takes a SummaryWriter, but has {writer!r}", "usage")
     metrics = MemoryMetrics(device)
 
     def log(step: int) -> None:

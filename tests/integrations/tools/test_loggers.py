@@ -143,3 +143,13 @@ for use in (to_wandb, to_mlflow, huggingface.MemoryCallback, instrument, table.t
     assert len(lines) == 8
     assert lines[-1].endswith("needs lightning, which is not installed; run: pip install lightning")
     assert all("is not installed; run: pip install" in line for line in lines)
+
+
+def test_something_else_than_a_writer_or_an_accelerator_is_one_sentence() -> None:
+    from gpumemprof.integrations.accelerate import watch
+    from gpumemprof.integrations.loggers import to_tensorboard
+
+    with pytest.raises(gpumemprof.UsageError, match="takes a SummaryWriter, but has None"):
+        to_tensorboard(None)
+    with pytest.raises(gpumemprof.UsageError, match="takes an Accelerator, but has None"):
+        watch(None)

@@ -99,10 +99,17 @@ const CHOSEN = {
   "#view=whatif&with=checkpointing&fit=24": "[data-testid=together]",
 };
 
+// What a run that failed shows beside the rest.
+const FAILED = {
+  "": "[data-way=failure]",
+  "#view=whatif": "[data-testid=failure-remedy]",
+};
+const states = [...Object.entries(CHOSEN).map((state) => [file, ...state]), ...Object.entries(FAILED).map((state) => [snapshot("oom_fragmented"), ...state])];
+
 for (const [width, colorScheme] of [[360, "dark"], [1280, "light"], [3840, "light"]]) {
-  test(`with something chosen in them: ${colorScheme}, ${width} pixels wide`, async () => {
-    for (const [hash, wait] of Object.entries(CHOSEN)) {
-      await on(file, hash, async (page) => {
+  test(`with something chosen in them, or of a run that failed: ${colorScheme}, ${width} pixels wide`, async () => {
+    for (const [recording, hash, wait] of states) {
+      await on(recording, hash, async (page) => {
         await page.locator(wait).first().waitFor();
         await complete(page);
         assert.deepEqual(await layoutProblems(page), [], hash);

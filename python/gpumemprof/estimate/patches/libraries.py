@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from gpumemprof.estimate.engine.failures import CannotEstimate
 from gpumemprof.estimate.engine.fake_mode import outside_modes
+from gpumemprof.estimate.patches.compiler.triton_kernels import change_triton
 from gpumemprof.estimate.patches.detectors.torchvision import DETECTORS
 from gpumemprof.estimate.patches.exporting import change_inductor, change_onnx
 from gpumemprof.estimate.patches.flex_attention import flex_attention
@@ -42,19 +43,6 @@ def _lightning(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     real_load = patcher.set_if_present(module, "_load", load)
 
 
-def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
-    """A kernel writes to tensors that exist already: memory is the same if it does not run."""
-
-    def skip(kernel: Any, *_: Any, **__: Any) -> None:
-        function = getattr(kernel, "fn", kernel)
-        name = getattr(function, "__name__", type(kernel).__name__)
-        saver.device.note("execution", f"the Triton kernel {name} did not run")
-
-    for kind in ("JITFunction", "Autotuner"):
-        if hasattr(module, kind):
-            patcher.set(getattr(module, kind), "run", skip)
-
-
 def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     real = getattr(module, "flex_attention", None)
     patcher.set_if_present(module, "flex_attention", flex_attention(saver.device, real))
@@ -62,6 +50,10 @@ def _flex_attention(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
 
 def _onnx(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
     change_onnx(patcher, module, saver.device)
+
+
+def _triton(patcher: Patcher, module: ModuleType, saver: Saver) -> None:
+    change_triton(patcher, module, saver.device)
 
 
 def _ahead_of_time(patcher: Patcher, module: ModuleType, saver: Saver) -> None:

@@ -49,6 +49,7 @@ def a_module() -> ModuleType:
             return self.fn.run(*args, **kwargs, **self.cache[key].all_kwargs())
 
     module = ModuleType("triton")
+    module.driver = None
     module.JITFunction, module.Autotuner = JITFunction, Autotuner
     return module
 

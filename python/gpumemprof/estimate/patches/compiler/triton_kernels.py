@@ -26,7 +26,20 @@ def change_triton(patcher: Patcher, module: ModuleType, device: Device) -> None:
     tuner = getattr(module, "Autotuner", None)
     if tuner is not None:
         patcher.set(tuner, "_bench", _time(device))
+        # Triton before 3.3 asks it for a clock where a kernel is only defined.
+        patcher.set(module, "driver", _NoDriver())
         patcher.set_if_present(tuner, "check_disk_cache", _time_always)
+
+
+class _NoDriver:
+    """In place of a card's, for what defines kernels and never runs them."""
+
+    @property
+    def active(self) -> _NoDriver:
+        return self
+
+    def get_benchmarker(self) -> None:
+        return None
 
 
 def _skip(device: Device) -> Any:

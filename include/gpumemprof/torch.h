@@ -102,7 +102,7 @@ class TorchLabels {
       visit(GPUMEMPROF_LABEL_BUFFER, named.tensor, named.name, "");
   }
 
-  // From the implementation: Tensor::grad() also looks for a reason to warn.
+  // Not by Tensor::grad(), which also checks whether to warn.
   template <typename Visit>
   void for_each_gradient(const Visit& visit) {
     for (const Named& named : parameters_) {
@@ -125,9 +125,9 @@ class TorchLabels {
     return {address, device.is_cuda() ? std::int32_t{device.index()} : -1};
   }
 
-  // Since the last time, training has pushed all of it out of the caches. The processor fetches
-  // many lines at once, but following pointers it would wait for one after the other. Nothing is
-  // read here: what an address points to may be gone.
+  // Training has pushed what apply() reads out of the caches. Following its pointers, the processor
+  // would wait for one cache line after the other; asked for all of them first, it fetches many at
+  // once. A prefetch reads nothing, so an address whose object is gone does no harm.
   void fetch_early() {
     for (const void* place : read_last_) __builtin_prefetch(place);
     read_last_.clear();
@@ -171,7 +171,7 @@ class TorchLabels {
     }
   }
 
-  // Comparing types takes a tenth of a dynamic_cast that fails, and nothing derives from these.
+  // Cheaper than a dynamic_cast that fails; libtorch derives nothing from these.
   template <typename State>
   static State* as(torch::optim::OptimizerParamState& state) {
     return typeid(state) == typeid(State) ? static_cast<State*>(&state) : nullptr;
@@ -236,7 +236,7 @@ class TorchLabels {
   std::vector<torch::optim::Optimizer*> optimizers_;
   Group kept_;
   Group gradients_;
-  std::vector<const void*> read_last_;  // where the last look at them all read
+  std::vector<const void*> read_last_;  // where the last apply() read
   std::uint64_t recording_ = 0;         // the newest one when the sets were defined
 };
 

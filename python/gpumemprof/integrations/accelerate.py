@@ -41,7 +41,11 @@ def watch(accelerator: _Accelerator, *, metrics: bool = True, device: Any = None
         UsageError: it is not an ``Accelerator``.
     """
     if not hasattr(accelerator, "log"):
-        raise UsageError(f"watch() takes an Accelerator, but has {accelerator!r}", "usage")
+        raise UsageError(
+            f"watch() was given {accelerator!r}, which is not an Accelerator",
+            "usage",
+            hint="pass it the program's accelerate.Accelerator",
+        )
     changed: Any = accelerator
     for name in _SAVES:
         if hasattr(changed, name):

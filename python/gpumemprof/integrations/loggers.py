@@ -37,7 +37,11 @@ def to_tensorboard(writer: Any, device: Any = None) -> LogMemory:
         UsageError: what was given cannot write figures.
     """
     if not hasattr(writer, "add_scalar"):
-        raise UsageError(f"to_tensorboard() takes a SummaryWriter, but has {writer!r}", "usage")
+        raise UsageError(
+            f"to_tensorboard() was given {writer!r}, which is not a SummaryWriter",
+            "usage",
+            hint="pass it the program's torch.utils.tensorboard.SummaryWriter",
+        )
     metrics = MemoryMetrics(device)
 
     def log(step: int) -> None:

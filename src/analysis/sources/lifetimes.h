@@ -86,12 +86,15 @@ class Lifetimes {
   }
   // The same whatever happens in between, and also if the recording has no steps at all.
   [[nodiscard]] bool lives_through_next_step(std::size_t row) const {
-    const std::size_t step = next_step_.empty() ? 0 : next_step_[run_of(row)];
-    return step == spans_.count() || death(row) >= spans_.end(step);
+    return next_step(row) == spans_.count() || saw_step(row);
   }
+  // Live until an optimizer step after its birth was over.
   [[nodiscard]] bool saw_step(std::size_t row) const {
-    const std::size_t step = next_step_.empty() ? spans_.count() : next_step_[run_of(row)];
+    const std::size_t step = next_step(row);
     return step < spans_.count() && death(row) >= spans_.end(step);
+  }
+  [[nodiscard]] std::size_t next_step(std::size_t row) const {
+    return next_step_.empty() ? spans_.count() : next_step_[run_of(row)];
   }
   [[nodiscard]] bool saw_oom(std::size_t row) const {
     const auto oom = std::lower_bound(ooms_.begin(), ooms_.end(), birth(row));

@@ -43,7 +43,7 @@ LINE_MARK = "the line of the widest activations"
 # Of a process that records by turns: the steps of a stretch, and those before it (not counted).
 STRETCH = 8
 WARM_UP = 4
-# Requests and frees with nothing in between, as many as the ring has room for.
+# Requests and frees with nothing in between; few enough that the ring does not fill.
 PAIRS = 2000
 EVENTS_OF_A_PAIR = 3
 CARRIED_LIBRARIES = ROOT / ".deps/lib"

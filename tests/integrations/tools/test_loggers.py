@@ -149,7 +149,7 @@ def test_something_else_than_a_writer_or_an_accelerator_is_one_sentence() -> Non
     from gpumemprof.integrations.accelerate import watch
     from gpumemprof.integrations.loggers import to_tensorboard
 
-    with pytest.raises(gpumemprof.UsageError, match="takes a SummaryWriter, but has None"):
+    with pytest.raises(gpumemprof.UsageError, match="given None, which is not a SummaryWriter"):
         to_tensorboard(None)
-    with pytest.raises(gpumemprof.UsageError, match="takes an Accelerator, but has None"):
+    with pytest.raises(gpumemprof.UsageError, match="given None, which is not an Accelerator"):
         watch(None)

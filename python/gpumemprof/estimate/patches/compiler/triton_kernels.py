@@ -26,7 +26,7 @@ def change_triton(patcher: Patcher, module: ModuleType, device: Device) -> None:
     tuner = getattr(module, "Autotuner", None)
     if tuner is not None:
         patcher.set(tuner, "_bench", _time(device))
-        # Triton before 3.3 asks it for a clock where a kernel is only defined.
+        # Triton 3.2 asks it for a clock as soon as a kernel is defined.
         patcher.set(module, "driver", _NoDriver())
         patcher.set_if_present(tuner, "check_disk_cache", _time_always)
 

@@ -45,6 +45,8 @@ ROOMS: dict[str, list[str]] = {
         *("capture", "replay", "analysis", "windows", "index", "report"),
     ],
     "cli": ["base", "event", "session", "report", "analysis"],
+    # Loaded into programs of others, where nothing else of ours is.
+    "redirect": [],
     # The public headers, which show nothing of what is inside.
     "gpumemprof": [],
     "api": [
@@ -69,8 +71,11 @@ FOLDERS: dict[str, list[str]] = {
     "session/advice": ["session/excerpt", "session/long_view", r"session/recording\.h"],
     "session/long_view": ["session/excerpt", r"session/(device_view|formats|recording)\.h"],
     "capture/native": [r"capture/foreign_memory\.h"],
-    "capture/stacks": ["capture/native", r"capture/(device_slot|foreign_memory|record)\.h"],
-    "capture/ledger": [r"capture/(device_slot|ticks)\.h"],
+    "capture/stacks": [
+        "capture/native",
+        r"capture/(device_slot|foreign_memory|record|shown_files)\.h",
+    ],
+    "capture/ledger": [r"capture/(device_slot|own_thread|ticks)\.h"],
     "capture/output": ["capture/stacks", r"capture/(capture|device_slot|record)\.h"],
     "capture/output/chapters": [
         *("capture/output", "capture/stacks"),
@@ -78,7 +83,7 @@ FOLDERS: dict[str, list[str]] = {
     ],
     "capture/stream": [
         *("capture/stacks", "capture/native", "capture/ledger", "capture/output"),
-        r"capture/(capture|device_slot|record|ticks)\.h",
+        r"capture/(capture|device_slot|own_thread|record|ticks)\.h",
     ],
     "capture/libtorch": [r"capture/capture\.h", r"capture/hooks/(call_table|cuda_report)\.h"],
     "capture/hooks": [
@@ -93,22 +98,27 @@ FOREIGN: list[tuple[str, set[str]]] = [
     (r"fmt/.*", {"base", "report", "cli"}),
     (r"zlib\.h", {"ingest", "report"}),
     (r"zstd(_errors)?\.h", {"trace"}),
-    (r"dlfcn\.h", {"capture", "symbols"}),
+    (r"dlfcn\.h", {"capture", "redirect", "symbols"}),
     (r"link\.h", {"capture"}),
-    (r"(elf|cxxabi)\.h", {"symbols"}),
-    (r"pthread\.h|sched\.h|sys/syscall\.h", {"capture"}),
+    (r"(elf|cxxabi)\.h", {"redirect", "symbols"}),
+    (r"pthread\.h|sched\.h|sys/syscall\.h", {"capture", "redirect"}),
     (
         r"(fcntl|unistd)\.h|sys/(file|mman|resource|stat|types|uio)\.h",
-        {"api", "base", "capture", "cli"},
+        {"api", "base", "capture", "cli", "redirect"},
     ),
     # In C, the standard library has headers with a suffix; libtorch's are for those who have it.
     (r"(stddef|stdint)\.h|torch/(nn|optim|torch|version)\.h", {"gpumemprof"}),
-    (r"sys/ioctl\.h|termios\.h|signal\.h", {"cli"}),
+    (r"sys/ioctl\.h|termios\.h|signal\.h", {"cli", "redirect"}),
+    # What the functions of the C library that it replaces are declared with.
+    (r"(alloca|dirent|ftw|glob|semaphore|stdio|utime)\.h|linux/stat\.h", {"redirect"}),
+    (r"sys/(statvfs|sysmacros|time|un)\.h", {"redirect"}),
+    (r"sys/statfs\.h", {"base", "redirect"}),
     (r"nlohmann/.*", {"ingest", "report"}),
     (r"protozero/.*", {"report"}),
     (r"CLI/.*", {"cli"}),
-    (r"spawn\.h|sys/wait\.h", {"capture", "cli"}),
-    (r"(arpa/inet|netinet/(in|tcp)|poll)\.h|sys/socket\.h", {"cli"}),
+    (r"spawn\.h|sys/wait\.h", {"capture", "cli", "redirect"}),
+    (r"(arpa/inet|netinet/(in|tcp))\.h|sys/socket\.h", {"cli", "redirect"}),
+    (r"poll\.h", {"capture", "cli", "redirect"}),
     (r"nanobind/.*|Python\.h", {"bindings"}),
 ]
 

@@ -1,6 +1,7 @@
 #include "symbols/debug_lines.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <ranges>
 #include <string_view>
@@ -17,6 +18,13 @@ bool is_name_of(std::string_view symbol, std::string_view name) {
   if (symbol.empty() || name.empty()) return !symbol.empty();
   return name.starts_with("operator") ||
          symbol.find(name.substr(0, name.find('<'))) != std::string_view::npos;
+}
+
+// Empty: there is none, or it is longer than any real one.
+std::string short_text(const char* text, std::size_t most_bytes = kMostSymbolBytes) {
+  if (text == nullptr) return {};
+  const std::size_t length = ::strnlen(text, most_bytes + 1);
+  return length > most_bytes ? std::string() : std::string(text, length);
 }
 
 }  // namespace
@@ -39,8 +47,7 @@ std::unique_ptr<DebugLines> DebugLines::open(const std::string& path) {
 DebugLines::~DebugLines() { dw_.dwfl_end(session_); }
 
 std::string DebugLines::symbol_at(std::uint64_t return_address) {
-  const char* name = dw_.dwfl_module_addrname(module_, return_address - 1);
-  return name == nullptr ? std::string() : name;
+  return short_text(dw_.dwfl_module_addrname(module_, return_address - 1));
 }
 
 std::vector<SourceFrame> DebugLines::at(std::uint64_t return_address) {
@@ -76,8 +83,8 @@ std::vector<SourceFrame> DebugLines::at(std::uint64_t return_address) {
 
 // Make and others name sources relative to the folder they compile in.
 std::string DebugLines::whole_path(const Unit& unit, const char* file) {
-  const std::filesystem::path path(file);
-  if (path.is_absolute() || !unit.folder.starts_with('/')) return file;
+  const std::filesystem::path path(short_text(file, kMostSourcePathBytes));
+  if (path.empty() || path.is_absolute() || !unit.folder.starts_with('/')) return path.string();
   return (unit.folder / path).lexically_normal().string();
 }
 
@@ -88,6 +95,7 @@ SourceFrame DebugLines::line_at(Unit& unit, std::uint64_t address) const {
   int number = 0;
   if (file == nullptr || dw_.dwarf_lineno(line, &number) != 0) return found;
   found.file = whole_path(unit, file);
+  if (found.file.empty()) return found;
   found.line = static_cast<std::uint32_t>(std::max(number, 0));
   return found;
 }
@@ -105,6 +113,7 @@ DebugLines::Unit* DebugLines::unit_at(std::uint64_t address, std::uint64_t& bias
   if (is_new) {
     unit.die = *die;
     unit.folder = text_of(unit.die, libdw::kCompilationFolder);
+    if (unit.folder.size() > kMostSourcePathBytes) unit.folder.clear();
     list_functions(die, unit, 0);
     std::ranges::sort(unit.functions, {}, &Range::begin);
   }
@@ -172,8 +181,7 @@ void DebugLines::list_inlined(libdw::Die* parent, std::uint64_t address,
 std::string DebugLines::text_of(libdw::Die& die, unsigned wanted) const {
   libdw::Attribute attribute{};
   if (dw_.dwarf_attr_integrate(&die, wanted, &attribute) == nullptr) return {};
-  const char* text = dw_.dwarf_formstring(&attribute);
-  return text == nullptr ? std::string() : text;
+  return short_text(dw_.dwarf_formstring(&attribute));
 }
 
 std::string DebugLines::linkage_name(libdw::Die& die) const {
@@ -183,8 +191,7 @@ std::string DebugLines::linkage_name(libdw::Die& die) const {
 
 std::string DebugLines::name_of(libdw::Die& die) const {
   if (std::string linkage = linkage_name(die); !linkage.empty()) return linkage;
-  const char* name = dw_.dwarf_diename(&die);
-  return name == nullptr ? std::string() : name;
+  return short_text(dw_.dwarf_diename(&die));
 }
 
 SourceFrame DebugLines::call_of(libdw::Die& inlined, Unit& unit) const {

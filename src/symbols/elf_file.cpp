@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "symbols/source_frame.h"
+
 namespace gpumemprof {
 namespace {
 
@@ -28,7 +30,7 @@ Error not_readable(const std::string& path, std::string message) {
 }  // namespace
 
 Result<std::unique_ptr<ElfFile>> ElfFile::open(const std::string& path) {
-  // A recording may name anything: a pipe would never end.
+  // A recording may name anything, and to open a device may already do something.
   std::error_code failure;
   if (!std::filesystem::is_regular_file(path, failure)) return not_readable(path, "no such file");
   Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
@@ -144,7 +146,9 @@ std::string_view ElfFile::function_at(std::uint64_t address) {
     --after;
     if (address - after->begin >= after->size) continue;
     const char* begin = reinterpret_cast<const char*>(names_.data()) + after->name;
-    return {begin, ::strnlen(begin, names_.size() - after->name)};
+    const std::size_t most = std::min(names_.size() - after->name, kMostSymbolBytes + 1);
+    const std::size_t length = ::strnlen(begin, most);
+    return length > kMostSymbolBytes ? std::string_view() : std::string_view(begin, length);
   }
   return {};
 }

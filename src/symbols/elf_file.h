@@ -22,7 +22,8 @@ class ElfFile {
   static Result<std::unique_ptr<ElfFile>> open(const std::string& path);
 
   [[nodiscard]] const std::string& build_id() const { return build_id_; }
-  // The function at an address as the module counts it, mangled; empty: not known.
+  // The function at an address as the module counts it, mangled; empty: not known, or longer than
+  // any real one.
   std::string_view function_at(std::uint64_t address);
   // Whether it has names of more than the functions that other modules use.
   [[nodiscard]] bool has_own_symbols() const { return has_own_symbols_; }

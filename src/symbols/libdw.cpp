@@ -3,9 +3,42 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 namespace gpumemprof::libdw {
 namespace {
+
+using FindDebugFile = int (*)(Module* module, void** user, const char* name, std::uint64_t base,
+                              const char* file, const char* link, std::uint32_t checksum,
+                              char** found);
+FindDebugFile standard_find_debug_file = nullptr;
+
+bool is_no_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+// The library opens whatever has the name of a file with debug information, and to open a pipe
+// waits for ever. Only whoever put the module there can have put one beside it.
+int find_debug_file(Module* module, void** user, const char* name, std::uint64_t base,
+                    const char* file, const char* link, std::uint32_t checksum, char** found) {
+  constexpr int kNotFound = -1;
+  if (file != nullptr) {
+    const std::filesystem::path given(file);
+    std::error_code unknown;
+    for (const std::filesystem::path& path : {given, std::filesystem::canonical(given, unknown)}) {
+      const std::string wanted =
+          link == nullptr ? path.filename().string() + ".debug" : std::string(link);
+      if (is_no_file(path.parent_path() / wanted) ||
+          is_no_file(path.parent_path() / ".debug" / wanted))
+        return kNotFound;
+    }
+  }
+  return standard_find_debug_file(module, user, name, base, file, link, checksum, found);
+}
 
 template <typename Function>
 void find_function(void* library, const char* name, Function& function, bool& has_all) {
@@ -46,7 +79,8 @@ bool load(Functions& all) {
   find("dwarf_getsrcfiles", all.dwarf_getsrcfiles);
   find("dwarf_filesrc", all.dwarf_filesrc);
   find("dwfl_build_id_find_elf", all.callbacks.find_elf);
-  find("dwfl_standard_find_debuginfo", all.callbacks.find_debuginfo);
+  find("dwfl_standard_find_debuginfo", standard_find_debug_file);
+  all.callbacks.find_debuginfo = reinterpret_cast<void*>(&find_debug_file);
   find("dwfl_offline_section_address", all.callbacks.section_address);
   return has_all;
 }

@@ -26,7 +26,11 @@ class ByteSource {
 
 class FileSource : public ByteSource {
  public:
+  // Fails at once for what is no regular file: a pipe or a device may have no end, or no beginning.
   static Result<std::unique_ptr<FileSource>> open(const std::string& path);
+  // Also a pipe without a name, which whoever started this process writes to: /dev/stdin, <(zcat
+  // FILE). Its size is 0.
+  static Result<std::unique_ptr<FileSource>> open_input(const std::string& path);
   ~FileSource() override;
 
   Result<std::size_t> read(std::span<std::byte> out) override;
@@ -42,6 +46,7 @@ class FileSource : public ByteSource {
   void set_end(std::uint64_t offset) { end_ = offset; }
 
  private:
+  static Result<std::unique_ptr<FileSource>> open(const std::string& path, bool allows_pipes);
   FileSource(int descriptor, std::string path, std::uint64_t size_bytes)
       : descriptor_(descriptor), path_(std::move(path)), size_bytes_(size_bytes) {}
 
@@ -51,6 +56,9 @@ class FileSource : public ByteSource {
   std::uint64_t position_ = 0;
   std::uint64_t end_ = ~std::uint64_t{0};
 };
+
+// All of a regular file; fails where it has more.
+Result<std::string> read_file(const std::string& path, std::uint64_t most_bytes);
 
 // Bytes already in memory; for tests, fuzzers and files given as bytes.
 class BufferSource : public ByteSource {

@@ -29,6 +29,10 @@ Error cannot_write(const std::string& path, int error_number) {
     return {ErrorCode::environment, "the disk is full", path,
             "free some space, or write to another disk"};
   }
+  if (error_number == EMFILE || error_number == ENFILE) {
+    return {ErrorCode::environment, "no more files can be opened here", path,
+            "raise the limit (ulimit -n)"};
+  }
   if (error_number == EFBIG) {
     return {ErrorCode::environment, "the file reached the largest size allowed here", path,
             "raise the limit (ulimit -f), or write to another disk"};
@@ -85,6 +89,12 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
+// Or to nothing. A link to a pipe or a device, such as /dev/stdout, stands for it.
+bool is_link_to_file(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && !is_special(path);
+}
+
 // The system ends a path at its first zero byte, so the file would not be the one that was named.
 std::optional<Error> refused_name(const std::string& path) {
   if (path.find('\0') == std::string::npos) return std::nullopt;
@@ -114,7 +124,10 @@ Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Exis
 
 Result<std::unique_ptr<FileSink>> FileSink::create_visible(const std::string& path,
                                                            Existing existing) {
-  const int how = existing == Existing::refuse ? O_EXCL : 0;
+  const bool is_link = is_link_to_file(path);
+  if (existing == Existing::replace && is_link && ::unlink(path.c_str()) != 0)
+    return cannot_write(path, errno);
+  const int how = existing == Existing::refuse ? O_EXCL : is_link ? O_NOFOLLOW : 0;
   int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | how, 0666);
   if (descriptor >= 0) descriptor = moved_up(descriptor);
   if (descriptor < 0) return cannot_write(path, errno);
@@ -153,6 +166,9 @@ Result<std::unique_ptr<FileSink>> FileSink::create_hidden(const std::string& pat
 }
 
 FileSink::~FileSink() {
+  // A file without a single piece is no file of its kind, and would be in the way.
+  const bool is_stump = has_failed_ && size_bytes_ == 0 && is_regular_ && !is_hidden_;
+  if (is_stump && is_ours() && is_in_its_place()) ::unlink(absolute_path_.c_str());
   if (descriptor_ >= 0 && holds_file()) ::close(descriptor_);
   if (is_hidden_ && !hidden_name_.empty() && is_ours()) ::unlink(hidden_name_.c_str());
 }

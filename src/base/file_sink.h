@@ -1,13 +1,13 @@
 // FileSink: a file being written, one whole piece at a time.
 //
 // A piece that cannot be written completely is removed again, so that the file always ends with a
-// whole one. Nothing is buffered here. A forked child that inherits the object cannot write through
-// it.
+// whole one, and one of which nothing could be written is removed. Nothing is buffered here. A
+// forked child that inherits the object cannot write through it.
 //
 // A file that appears when it is closed has no name before that: whoever may write to the folder
 // cannot have put a link or a pipe in its way, and a process that is killed leaves nothing behind.
-// A name that is taken by then is replaced only if that was requested, and a link by that name is
-// itself replaced, never followed.
+// A name that is taken by then is replaced only if that was requested. A link to a file is itself
+// replaced, never followed.
 //
 // The host process is not ours, and may close any descriptor it finds: the descriptor has a high
 // number, and each write first checks that it is still our file. One that was closed is reopened by

@@ -2,9 +2,11 @@
 #include "base/file_sink.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -116,6 +118,37 @@ TEST_F(NewFile, refuses_a_name_that_the_system_would_cut_short) {
 TEST_F(NewFile, says_that_a_folder_is_no_file) {
   std::filesystem::create_directory(path("folder"));
   EXPECT_EQ(create("folder", Existing::replace).error().code, ErrorCode::environment);
+}
+
+TEST_F(NewFile, that_is_there_at_once_replaces_a_link_instead_of_what_it_leads_to) {
+  std::ofstream(path("other")) << "mine";
+  for (const char* target : {"other", "nowhere"}) {
+    std::filesystem::create_symlink(target, path("run.gmp"));
+    auto sink = FileSink::create(path("run.gmp"), Existing::replace);
+    ASSERT_TRUE(sink) << sink.error().sentence();
+    write(*sink.value(), "new");
+    ASSERT_TRUE(sink.value()->close());
+    EXPECT_FALSE(std::filesystem::is_symlink(path("run.gmp")));
+    EXPECT_EQ(content(path("run.gmp")), "new");
+    std::filesystem::remove(path("run.gmp"));
+  }
+  EXPECT_EQ(content(path("other")), "mine");
+  EXPECT_EQ(count(), 1U);
+}
+
+TEST_F(NewFile, without_a_single_piece_is_removed) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  {
+    auto sink = FileSink::create(path("run.gmp"), Existing::refuse);
+    ASSERT_TRUE(sink);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    EXPECT_FALSE(sink.value()->write(std::as_bytes(std::span("text"))));
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  }
+  EXPECT_EQ(count(), 0U);
 }
 
 }  // namespace

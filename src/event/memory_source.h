@@ -41,8 +41,9 @@ struct MemorySourceInfo {
   bool is_plural;                 // "parameters dominate", "workspace dominates"
   bool is_always_listed;          // in JSON and legends even if it holds nothing
   SourceEvidence evidence;
-  // Claims memory whose innermost Python frame is in one of these files or folders ("torch/x/").
-  std::array<std::string_view, 8> allocating_code{};
+  // Claims memory whose innermost Python frame is in one of these files or folders ("torch/x/"), or
+  // in one function of a file ("x.py:function").
+  std::array<std::string_view, 10> allocating_code{};
 
   [[nodiscard]] constexpr bool is_listed(std::uint64_t bytes) const {
     return is_always_listed || bytes > 0;
@@ -70,7 +71,8 @@ inline constexpr std::array kMemorySourceTable = std::to_array<MemorySourceInfo>
      {"torch/nn/parallel/distributed.py", "torch/distributed/distributed_c10d.py",
       "torch/distributed/_functional_collectives.py", "torch/distributed/utils.py",
       "torch/distributed/fsdp/", "torch/distributed/_composable/", "torch/distributed/nn/",
-      "torch/distributed/algorithms/"}},
+      "torch/distributed/algorithms/", "deepspeed/runtime/zero/stage_1_and_2.py:setup_buckets",
+      "deepspeed/runtime/zero/stage_1_and_2.py:reduce_gradients"}},
     {MemorySource::inputs, "inputs", "inputs", "", true, true, SourceEvidence::strong},
     {MemorySource::workspace, "workspace", "workspace", "", false, true, SourceEvidence::weak},
     {MemorySource::temporaries, "temporaries", "temporaries", "", true, true, SourceEvidence::weak},

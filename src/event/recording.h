@@ -47,12 +47,11 @@ struct SegmentState {
 // (a snapshot).
 enum class StateEdge : std::uint8_t { start, end };
 
-// What the program did, as people count it. A free counts once, though a file has two rows for it
-// (requested, completed).
+// Events by kind; the total is the number of events.
 struct EventCounts {
   std::uint64_t allocations = 0;
-  std::uint64_t frees = 0;
-  std::uint64_t others = 0;  // CUDA: a free's completion, segments, out of memory
+  std::uint64_t frees = 0;   // requested
+  std::uint64_t others = 0;  // completions of frees, segments, out of memory
 
   [[nodiscard]] std::uint64_t total() const { return allocations + frees + others; }
   void add(Action action, std::uint64_t count = 1) {

@@ -139,7 +139,8 @@ Status ExcerptSource::deliver(EventSink& sink) {
   }
   EventColumns prelude = prelude_to(start.value(), store.facts().has_pool(), copy, excerpt_.known);
   excerpt_.prelude = static_cast<std::uint32_t>(prelude.size());
-  if (!prelude.empty()) sink.add_events(excerpt_.device, std::move(prelude));
+  // Even if it has no event: the device is in every excerpt of it.
+  sink.add_events(excerpt_.device, std::move(prelude));
 
   ShiftingSink shifting(sink, excerpt_);
   Status read = read_blocks(copy, shifting);

@@ -100,9 +100,10 @@ class Bisection {
 
 auto rank(const Candidate& candidate) {
   const Counters& counters = candidate.result.counters;
-  return std::tuple(
-      counters.num_ooms > 0, candidate.min_memory ? candidate.min_memory->limit_bytes : kNoLimit,
-      counters.num_alloc_retries, counters.num_device_alloc + counters.num_device_free);
+  return std::tuple(counters.num_ooms > 0, candidate.result.peak_reserved_bytes,
+                    counters.num_alloc_retries,
+                    candidate.min_memory ? candidate.min_memory->limit_bytes : kNoLimit,
+                    counters.num_device_alloc + counters.num_device_free);
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ struct SearchOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be empty
 };
 
-// Best first: those that never run out of memory under the limit, then by least memory, retries and
-// device calls.
+// Best first: those that never run out of memory under the limit, then by the least reserved,
+// retries, the least memory they survive on, and device calls.
 Result<std::vector<Candidate>> search(const RequestColumns& requests,
                                       const std::vector<AllocConf>& settings,
                                       const SearchOptions& options);

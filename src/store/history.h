@@ -65,6 +65,7 @@ struct AllocationColumns {
 struct AllocationLabels {
   static constexpr std::uint8_t kMeasured = 1;  // a label in the recording says so
   static constexpr std::uint8_t kBuffer = 2;    // for parameters: a module's buffer
+  static constexpr std::uint8_t kGrown = 4;     // kept from step to step, in growing amounts
   Column<MemorySource> source;
   Column<std::uint8_t> flags;
   // "h.3.mlp.c_fc.weight", followed by ".grad" or " exp_avg"; empty column: no row has a name.
@@ -72,6 +73,10 @@ struct AllocationLabels {
   bool has_recorded = false;  // the recording itself has labels
 
   [[nodiscard]] bool is_measured(std::size_t row) const { return (flags[row] & kMeasured) != 0; }
+  // What a step needs it for: nothing that is known, if it only accumulates.
+  [[nodiscard]] MemorySource source_in_step(std::size_t row) const {
+    return (flags[row] & kGrown) != 0 ? MemorySource::unknown : source[row];
+  }
 };
 
 // Plain segments, and mapped pieces of expandable ones.

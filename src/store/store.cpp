@@ -37,6 +37,13 @@ std::uint32_t Store::add_pool(PoolId pool) {
   return last_pool_;
 }
 
+std::optional<std::size_t> Store::device_row(DeviceIndex device) const {
+  const auto found =
+      std::ranges::find(devices_, device, [](const auto& record) { return record->device; });
+  if (found == devices_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - devices_.begin());
+}
+
 DeviceRecord& Store::device_record(DeviceIndex device) {
   auto place = std::lower_bound(
       devices_.begin(), devices_.end(), device,
@@ -49,8 +56,7 @@ DeviceRecord& Store::device_record(DeviceIndex device) {
 }
 
 void Store::add_events(DeviceIndex device, EventColumns&& events) {
-  for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
-  for (std::uint64_t& bytes : events.size_bytes) bytes = plausible_size(bytes);
+  make_plausible(events);
   EventColumns& stored = device_record(device).events;
   if (stored.empty()) {
     stored = std::move(events);

@@ -135,6 +135,8 @@ class Store final : public EventSink {
   [[nodiscard]] const std::vector<std::unique_ptr<DeviceRecord>>& devices() const {
     return devices_;
   }
+  // Where a device is in devices(), if it is there.
+  [[nodiscard]] std::optional<std::size_t> device_row(DeviceIndex device) const;
   [[nodiscard]] std::string device_name(DeviceIndex device) const;
   [[nodiscard]] std::uint64_t event_count() const;
 

@@ -36,7 +36,11 @@ class KeptRun {
     if (number >= recent_ && number < events_) return recent_place_ + (number - recent_);
     return number < head_ ? number : place_in_gap(number);
   }
-  [[nodiscard]] std::uint32_t number_at(std::size_t place) const { return numbers_[place]; }
+  // After the last: the number of the event that comes next. A block that waits to be freed when
+  // the recording begins is dead from event 0 on, even before there is one.
+  [[nodiscard]] std::uint32_t number_at(std::size_t place) const {
+    return place < numbers_.size() ? numbers_[place] : events_;
+  }
 
   // Forgets events [head, begin) but for the births and deaths of the allocations that live on or
   // are older than `head`, and those of `always`. `keep_rows` tells the player.

@@ -236,7 +236,8 @@ void Survey::note_fates(const KeptRun& run, const LocalView& view) {
     const std::uint32_t birth = view.birth(row);
     const std::uint32_t death = view.death(row);
     const bool was_there = birth == kNoEvent || birth < last_read_;
-    if (!was_there || death == kNoEvent || death < last_read_) continue;
+    // Dead from an event on that is not there yet: KeptRun::number_at().
+    if (!was_there || death < last_read_ || death >= run.events()) continue;
     const std::uint64_t key = birth == kNoEvent ? KeptRun::start_key(row) : birth;
     result_.fates.add({key, death, view.completion(row),
                        record.events.row(record.allocations.free_requested_event[row])});
@@ -256,6 +257,8 @@ void Survey::finish(const KeptRun& run, const LocalView& view) {
   result_.events = run.events();
   result_.extent.lost_events = view.record().lost_events;
   for (LostEvents& lost : result_.extent.lost_events) {
+    // A forged file may say more, as settle_positions() knows.
+    lost.before_event = std::min(lost.before_event, result_.events);
     const auto time = times_after_losses_.find(lost.before_event);
     if (lost.first_time_ns == kUnknownTime && time != times_after_losses_.end())
       lost.first_time_ns = time->second;

@@ -28,4 +28,9 @@ constexpr std::uint64_t plausible_bytes(std::uint64_t bytes) {
   return bytes > kMostSize ? kUnknownBytes : bytes;
 }
 
+inline void make_plausible(EventColumns& events) {
+  for (std::int64_t& time_ns : events.time_ns) time_ns = plausible_time(time_ns);
+  for (std::uint64_t& bytes : events.size_bytes) bytes = plausible_size(bytes);
+}
+
 }  // namespace gpumemprof

@@ -208,6 +208,8 @@ TEST(SearchTest, ranks_settings_that_survive_before_those_that_do_not) {
   EXPECT_EQ(ranked[0].result.num_ooms(), 0U);
   EXPECT_TRUE(ranked[0].conf.settings.expandable_segments);
   EXPECT_GT(ranked.back().result.num_ooms(), 0U);
+  for (std::size_t row = 1; row < ranked.size() && ranked[row].result.num_ooms() == 0; ++row)
+    EXPECT_GE(ranked[row].result.peak_reserved_bytes, ranked[row - 1].result.peak_reserved_bytes);
 }
 
 }  // namespace

@@ -56,15 +56,13 @@ Result<int> read_file_header(ByteSource& source, const std::string& name) {
   return version;
 }
 
-Delivery::Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes,
-                   SinkKeeps keeps)
+Delivery::Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes)
     : version_(version),
       sink_(sink),
       blocks_(source),
       definitions_(sink),
       events_(definitions_, version),
-      limit_bytes_(limit_bytes),
-      keeps_(keeps) {
+      limit_bytes_(limit_bytes) {
   origin_.kind = "gpumemprof";
 }
 
@@ -88,13 +86,20 @@ Delivery::Outcome Delivery::step() {
     cut_ =
         CutPoint{block.byte_offset, "the content of a block (" +
                                         std::string(block_kind_name(block.kind)) + ") is damaged"};
-  } else if (memory_bytes() > limit_bytes_) {
+  } else if (const std::optional<std::uint64_t> limit_bytes = exceeded_limit_bytes()) {
     cut_ = CutPoint{block.byte_offset,
-                    "it needs more than " + std::to_string(limit_bytes_ >> 20) +
+                    "it needs more than " + std::to_string(*limit_bytes >> 20) +
                         " MiB of memory, far more than recordings of its size do (if you trust "
                         "it, raise the limit: GPUMEMPROF_MAX_MEMORY=8GiB)"};
   }
   return cut_ ? Outcome::damaged : Outcome::more;
+}
+
+std::optional<std::uint64_t> Delivery::exceeded_limit_bytes() const {
+  if (content_bytes_ + labels_.memory_bytes() + definitions_bytes() > limit_bytes_)
+    return limit_bytes_;
+  if (definitions_bytes() > definitions_limit_bytes_) return definitions_limit_bytes_;
+  return std::nullopt;
 }
 
 void Delivery::finish() {

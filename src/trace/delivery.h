@@ -1,6 +1,7 @@
 // Delivery: one pass through the blocks of a .gmp file, into a sink.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,12 +32,13 @@ class Delivery {
     damaged,
   };
 
-  // What the sink's memory grows with, so that a forged file is stopped in time.
-  enum class SinkKeeps : std::uint8_t { events, definitions };
-
   // The source is positioned after the file header; it and the sink must outlive this.
-  Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes,
-           SinkKeeps keeps = SinkKeeps::events);
+  Delivery(ByteSource& source, int version, EventSink& sink, std::uint64_t limit_bytes);
+
+  // What everything may take that is delivered, if it were kept: a forged file is stopped in time.
+  void set_limit_bytes(std::uint64_t bytes) { limit_bytes_ = bytes; }
+  // The same of all but events and labels, for a sink that does not keep those.
+  void set_definitions_limit_bytes(std::uint64_t bytes) { definitions_limit_bytes_ = bytes; }
 
   // Rows of events have 32 bits, and the last two numbers mean something else.
   static constexpr std::uint64_t kMostEvents = 0xFFFF'FFFE;
@@ -56,6 +58,7 @@ class Delivery {
   // Of the next block, or of the one that is damaged or unfinished.
   [[nodiscard]] std::uint64_t byte_offset() const { return blocks_.byte_offset(); }
   [[nodiscard]] BlockPlace place() const { return blocks_.place(); }
+  [[nodiscard]] std::uint64_t event_count() const { return event_count_; }
   [[nodiscard]] const std::optional<CutPoint>& cut() const { return cut_; }
   [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
@@ -67,11 +70,12 @@ class Delivery {
   bool take_end(const InBytes& content);
   bool take_chapter(const InBytes& content);
   bool take_native_modules(const InBytes& content);
-  [[nodiscard]] std::uint64_t memory_bytes() const {
-    const std::uint64_t content_bytes = keeps_ == SinkKeeps::events ? content_bytes_ : 0;
-    return content_bytes + definitions_.memory_bytes() + state_.memory_bytes() +
-           labels_.memory_bytes() + chapter_.start().live.size() * sizeof(LiveAllocation);
+  [[nodiscard]] std::uint64_t definitions_bytes() const {
+    return definitions_.memory_bytes() + state_.memory_bytes() + labels_.own_bytes() +
+           chapter_.start().live.size() * sizeof(LiveAllocation);
   }
+  // The limit that is exceeded; none if all is well.
+  [[nodiscard]] std::optional<std::uint64_t> exceeded_limit_bytes() const;
 
   int version_;
   EventSink& sink_;
@@ -92,7 +96,7 @@ class Delivery {
   std::uint64_t most_events_ = kMostEvents;
   std::uint64_t content_bytes_ = 0;
   std::uint64_t limit_bytes_;
-  SinkKeeps keeps_;
+  std::uint64_t definitions_limit_bytes_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 }  // namespace gpumemprof::trace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trace/chapters/chapter_folder.h"
+#include "trace/reader.h"
 
 namespace gpumemprof {
 namespace {
@@ -10,12 +11,14 @@ namespace {
 // For what a recording defines (strings, stacks, labels): a forged one must not exhaust the
 // machine.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+// A recorded event takes half a byte or more.
+constexpr std::uint64_t kMaxEventsPerByte = 2;
 
 }  // namespace
 
-Result<std::unique_ptr<TraceFollower>> TraceFollower::open(const std::string& path,
-                                                           EventSink& sink) {
-  std::unique_ptr<TraceFollower> follower(new TraceFollower(path, sink));
+Result<std::unique_ptr<TraceFollower>> TraceFollower::open(const std::string& path, EventSink& sink,
+                                                           std::uint64_t allowed_bytes) {
+  std::unique_ptr<TraceFollower> follower(new TraceFollower(path, sink, allowed_bytes));
   if (!is_folder(path)) {
     if (Status opened = follower->open_file(path, sink); !opened) return opened.error();
     return follower;
@@ -32,8 +35,8 @@ Status TraceFollower::open_file(const std::string& path, EventSink& sink) {
   const Result<int> version = trace::read_file_header(*file.value(), path);
   if (!version) return version.error();
   file_ = std::move(file).value();
-  delivery_ = std::make_unique<trace::Delivery>(*file_, version.value(), sink, kMostBytes,
-                                                trace::Delivery::SinkKeeps::definitions);
+  delivery_ = std::make_unique<trace::Delivery>(*file_, version.value(), sink, allowed_bytes_);
+  delivery_->set_definitions_limit_bytes(std::max(kMostBytes, allowed_bytes_));
   return Done{};
 }
 
@@ -79,13 +82,19 @@ Result<TraceFollower::State> TraceFollower::read_more(std::uint64_t most_bytes) 
 
 Result<TraceFollower::State> TraceFollower::read_file(std::uint64_t most_bytes) {
   const auto refuse = [&](std::string message, std::string hint) {
+    const std::uint64_t byte_offset =
+        delivery_->cut() ? delivery_->cut()->byte_offset : delivery_->byte_offset();
     return Error{ErrorCode::bad_input, std::move(message),
-                 path_ + ", byte " + std::to_string(delivery_->byte_offset()), std::move(hint)};
+                 path_ + ", byte " + std::to_string(byte_offset), std::move(hint)};
   };
   if (file_->current_size_bytes() < delivery_->byte_offset())
     return refuse("the recording became shorter while it was followed", "follow it again");
+  delivery_->set_limit_bytes(
+      std::max(memory_limit_bytes(file_->current_size_bytes()), allowed_bytes_));
   const std::uint64_t first = delivery_->byte_offset();
-  while (delivery_->byte_offset() - first < most_bytes) {
+  const std::uint64_t first_event = delivery_->event_count();
+  while (delivery_->byte_offset() - first < most_bytes &&
+         (delivery_->event_count() - first_event) / kMaxEventsPerByte < most_bytes) {
     switch (delivery_->step()) {
       case trace::Delivery::Outcome::more:
         continue;

@@ -23,12 +23,14 @@ class TraceFollower {
     ended,    // the recording was closed
   };
 
-  // The sink must outlive it. Fails if the file cannot be read, is not a .gmp file, or is newer
-  // than this reader.
-  static Result<std::unique_ptr<TraceFollower>> open(const std::string& path, EventSink& sink);
+  // The sink must outlive it; it need not keep events. Fails if the file cannot be read, is not a
+  // .gmp file, or is newer than this reader. `allowed_bytes`: reading stops where reading the whole
+  // file would need more memory than files of its size do, or than this.
+  static Result<std::unique_ptr<TraceFollower>> open(const std::string& path, EventSink& sink,
+                                                     std::uint64_t allowed_bytes = 0);
 
-  // Delivers what is new, and stops after about `most_bytes` of the file. Fails if the file is
-  // damaged, has become shorter, or was replaced.
+  // Delivers what is new, and stops after about `most_bytes` of the file, or the events that so
+  // many hold. Fails if the file is damaged, has become shorter, or was replaced.
   Result<State> read_more(std::uint64_t most_bytes);
 
   [[nodiscard]] std::uint64_t bytes_read() const {
@@ -38,7 +40,8 @@ class TraceFollower {
   [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
  private:
-  TraceFollower(std::string path, EventSink& sink) : path_(std::move(path)), sink_(sink) {}
+  TraceFollower(std::string path, EventSink& sink, std::uint64_t allowed_bytes)
+      : path_(std::move(path)), sink_(sink), allowed_bytes_(allowed_bytes) {}
 
   Status open_file(const std::string& path, EventSink& sink);
   // Opens the oldest chapter after `number_`. False: there is none yet.
@@ -48,6 +51,7 @@ class TraceFollower {
 
   std::string path_;
   EventSink& sink_;
+  std::uint64_t allowed_bytes_;
   std::unique_ptr<ChapterJoin> join_;  // for a folder
   std::uint32_t number_ = 0;           // of the chapter that is open, or was last
   std::uint64_t closed_bytes_ = 0;     // of chapters that were read to their end

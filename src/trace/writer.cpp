@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kAnnotationsPerBlock = std::size_t{1} << 14;
 // For the end block of a file on a full disk.
 constexpr std::uint64_t kReservedBytes = std::uint64_t{16} << 10;
+constexpr int kMostNames = 100'000;
 
 }  // namespace
 
@@ -336,7 +337,8 @@ Status TraceWriter::close(const Ending& ending) {
 }
 
 void TraceWriter::write_end(const Ending& ending) {
-  if (!file_) return;  // there was nothing to record
+  // There was nothing to record, or not even the beginning could be written.
+  if (!file_ || file_->size_bytes() == 0) return;
   Ending mine = ending;
   if (failure_) mine.problem = failure_->message;
   packed_->clear();
@@ -360,13 +362,37 @@ void TraceWriter::guarded(Work&& work) {
   }
 }
 
-Status TraceWriter::make_file() {
+Result<std::unique_ptr<FileSink>> TraceWriter::create_file() const {
   if (options_.makes_folder) {
-    std::error_code ignored;  // the file cannot be created then, which says why
-    std::filesystem::create_directory(std::filesystem::path(path_).parent_path(), ignored);
+    std::error_code problem;
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    const bool is_new = std::filesystem::create_directory(folder, problem);
+    if (options_.takes_free_name && !is_new && !problem)
+      return Error{ErrorCode::usage, "the recording already exists", folder.string(), ""};
+    // Otherwise the file cannot be created either, which says why.
   }
-  Result<std::unique_ptr<FileSink>> file =
-      FileSink::create(path_, options_.existing, options_.appears);
+  return FileSink::create(path_, options_.existing, options_.appears);
+}
+
+std::string TraceWriter::next_name(const std::filesystem::path& first, int number) const {
+  const std::filesystem::path own = options_.makes_folder ? first.parent_path() : first;
+  const bool has_second = !options_.second_name.empty();
+  std::filesystem::path name = has_second ? std::filesystem::path(options_.second_name) : own;
+  if (!has_second || number > 1) {
+    const std::string numbered = "." + std::to_string(has_second ? number : number + 1);
+    name.replace_filename(name.stem().string() + numbered + name.extension().string());
+  }
+  return (options_.makes_folder ? name / first.filename() : name).string();
+}
+
+Status TraceWriter::make_file() {
+  const std::filesystem::path first = path_;
+  Result<std::unique_ptr<FileSink>> file = create_file();
+  for (int number = 1; options_.takes_free_name && number <= kMostNames; ++number) {
+    if (file || file.error().code != ErrorCode::usage) break;
+    path_ = next_name(first, number);
+    file = create_file();
+  }
   if (!file) return file.error();
   file_ = std::move(file).value();
   file_->reserve(kReservedBytes);

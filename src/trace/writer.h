@@ -12,6 +12,7 @@
 // with it.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ struct TraceOptions {
   FileSink::Appears appears = FileSink::Appears::at_once;
   bool waits_for_events = false;  // no file is created before there is an event to write
   bool makes_folder = false;      // that it is in, if that is not there
+  // The file (the folder, if that is made) has the first of these names that is not taken: its own,
+  // the second, and from then on with a number: `second.2.gmp`.
+  bool takes_free_name = false;
+  std::string second_name = {};  // a whole path; empty: none
 };
 
 class TraceWriter final : public EventSink {
@@ -91,6 +96,7 @@ class TraceWriter final : public EventSink {
   // How many of a device's events are in the file.
   [[nodiscard]] EventCounts written(DeviceIndex device) const;
 
+  // Of the file as it is named in the end.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
   // Events in the file, once it is closed; before that, also those waiting to be written.
@@ -123,6 +129,9 @@ class TraceWriter final : public EventSink {
   void pack_pending();
   void send();
   Status make_file();
+  [[nodiscard]] Result<std::unique_ptr<FileSink>> create_file() const;
+  // The name to try after that many were taken; `first` was the first of them.
+  [[nodiscard]] std::string next_name(const std::filesystem::path& first, int number) const;
   void write_end(const Ending& ending);
   void fail(Error error);
   [[nodiscard]] Error unknown_reference() const;

@@ -280,7 +280,7 @@ bool looks_like_json(std::span<const std::byte> start) {
 }
 
 Result<std::unique_ptr<ChromeTrace>> ChromeTrace::open(const std::string& path, Progress progress) {
-  Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+  Result<std::unique_ptr<FileSource>> file = FileSource::open_input(path);
   if (!file) return file.error();
   const std::uint64_t size_bytes = file.value()->size_bytes();
   return std::unique_ptr<ChromeTrace>(

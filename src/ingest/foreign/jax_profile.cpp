@@ -328,7 +328,7 @@ bool looks_like_pprof(std::span<const std::byte> start) {
 }
 
 Result<std::unique_ptr<JaxProfile>> JaxProfile::open(const std::string& path, Progress) {
-  Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
+  Result<std::unique_ptr<FileSource>> file = FileSource::open_input(path);
   if (!file) return file.error();
   const std::uint64_t size_bytes = file.value()->size_bytes();
   return std::unique_ptr<JaxProfile>(new JaxProfile(std::move(file).value(), size_bytes, path));

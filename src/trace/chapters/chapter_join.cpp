@@ -50,7 +50,6 @@ void ChapterJoin::end(const std::optional<Ending>& ending, bool is_cut) {
     const ChapterDevice* before = find_device(start_, index);
     device.made = before == nullptr ? EventCounts() : before->made;
     EventCounts made = device.seen;
-    if (!has_pool_) made.others = 0;
     if (ending && ending->has_counts) {
       made = EventCounts();
       for (const DeviceCounts& counts : ending->devices) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/byte_source.h"
 #include "trace/chapters/chapter_join.h"
 #include "trace/chapters/summary.h"
 #include "trace/format.h"
@@ -11,23 +12,7 @@ namespace gpumemprof {
 namespace {
 
 // A summary is far smaller; a forged one must not exhaust the machine.
-constexpr std::size_t kMostSummaryBytes = std::size_t{64} << 20;
-
-std::string read_text(const std::string& path) {
-  const Result<std::unique_ptr<FileSource>> file = FileSource::open(path);
-  std::string text;
-  if (!file) return text;
-  text.resize(std::min<std::uint64_t>(file.value()->size_bytes(), kMostSummaryBytes));
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const Result<std::size_t> got =
-        file.value()->read(std::as_writable_bytes(std::span(text).subspan(have)));
-    if (!got || got.value() == 0) break;
-    have += got.value();
-  }
-  text.resize(have);
-  return text;
-}
+constexpr std::uint64_t kMostSummaryBytes = std::uint64_t{64} << 20;
 
 }  // namespace
 
@@ -94,8 +79,9 @@ Status ChapterSource::deliver(EventSink& sink) {
 void ChapterSource::add_figures(const std::set<std::uint32_t>& left_out,
                                 std::vector<ChapterFigures>& chapters,
                                 std::vector<StepSummary>& steps) const {
-  FolderSummary summary =
-      read_summary(read_text(chapters_->folder() + "/" + std::string(kSummaryName)));
+  const Result<std::string> text =
+      read_file(chapters_->folder() + "/" + std::string(kSummaryName), kMostSummaryBytes);
+  FolderSummary summary = read_summary(text ? text.value() : std::string());
   std::map<std::uint32_t, ChapterFigures> by_number;
   for (ChapterFigures& chapter : summary.chapters) by_number[chapter.number] = std::move(chapter);
   for (const ChapterFile& file : chapters_->files()) {

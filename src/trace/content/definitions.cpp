@@ -167,7 +167,12 @@ void DefinitionMap::decode_strings(InBytes& in) {
     const std::span<const std::uint8_t> bytes = in.bytes(length);
     if (!in.ok()) return;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    strings_.push_back(sink_.add_string(is_valid_utf8(text) ? text : repaired_utf8(text)));
+    const StringId id = sink_.add_string(is_valid_utf8(text) ? text : repaired_utf8(text));
+    strings_.push_back(id);
+    memory_bytes_ += sizeof(id);
+    // One that the sink had, or keeps as another, takes no more.
+    if (id.index < new_strings_from_) continue;
+    new_strings_from_ = id.index + 1;
     memory_bytes_ += text.size() + 48;
   }
 }

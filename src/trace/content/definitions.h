@@ -108,6 +108,7 @@ class DefinitionMap {
   std::vector<StackId> stacks_;
   std::vector<std::uint32_t> streams_;
   std::vector<std::uint32_t> pools_;
+  std::uint32_t new_strings_from_ = 0;  // the sink had those before
   std::uint64_t memory_bytes_ = 0;
 };
 

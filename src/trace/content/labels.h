@@ -46,6 +46,8 @@ class LabelDecoder {
   // Passes everything to the sink. False if the content is malformed; what came before is valid.
   bool decode(InBytes in, int version, const DefinitionMap& definitions, EventSink& sink);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+  // What of it is here, and not in the sink.
+  [[nodiscard]] std::uint64_t own_bytes() const { return sets_.size() * sizeof(std::uint32_t); }
 
   // A file is read from the middle: this many sets came before, and this finds the sink's number of
   // one of them; none if it does not exist.

@@ -66,6 +66,35 @@ TEST(TraceWriter, makes_no_file_before_there_is_an_event_if_told_so) {
   EXPECT_EQ(ended(*opened.store), "exit");
 }
 
+TEST(TraceWriter, takes_the_next_free_name_when_its_own_was_taken_since) {
+  const TempFolder folder;
+  TraceOptions options;
+  options.waits_for_events = options.takes_free_name = true;
+  options.second_name = folder.file("run.host.7.gmp");
+  for (const char* name : {"run.gmp", "run.host.7.gmp", "run.host.7.2.gmp", "run.host.7.3.gmp"}) {
+    const auto opened = TraceWriter::open(folder.file("run.gmp"), {}, {}, options);
+    ASSERT_TRUE(opened);
+    TraceWriter* writer = opened.value().get();
+    writer->add_events(0, some_events(5));
+    ASSERT_TRUE(writer->close("exit"));
+    EXPECT_EQ(writer->path(), folder.file(name));
+    EXPECT_EQ(open_bytes(read_bytes(folder.file(name))).store->event_count(), 5);
+  }
+}
+
+TEST(TraceWriter, takes_the_next_free_folder_when_its_own_was_taken_since) {
+  const TempFolder folder;
+  TraceOptions options;
+  options.waits_for_events = options.takes_free_name = options.makes_folder = true;
+  for (const char* name : {"run.gmp", "run.2.gmp", "run.3.gmp"}) {
+    const std::unique_ptr<TraceWriter> writer =
+        open_writer(folder.file("run.gmp/chapter-000001.gmp"), options);
+    writer->add_events(0, some_events(5));
+    ASSERT_TRUE(writer->close("exit"));
+    EXPECT_EQ(writer->path(), folder.file(std::string(name) + "/chapter-000001.gmp"));
+  }
+}
+
 TEST(TraceWriter, writes_facts_before_anything_else) {
   const TempFolder folder;
   Origin origin;

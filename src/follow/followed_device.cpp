@@ -10,6 +10,9 @@
 namespace gpumemprof {
 namespace {
 
+// Of one flush; a recorder that is so busy that one holds more gets steps that begin a little late.
+constexpr std::size_t kMaxChanges = std::size_t{1} << 20;
+
 // What the code that allocates says, before anything is known about the lifetime.
 MemorySource source_of(CodeKind kind) {
   switch (kind) {
@@ -39,14 +42,19 @@ MemorySource source_of(CodeKind kind) {
   return MemorySource::unknown;
 }
 
+bool changes_reserved(Action action) {
+  return action == Action::segment_alloc || action == Action::segment_free ||
+         action == Action::segment_map || action == Action::segment_unmap;
+}
+
 std::optional<std::uint64_t> known(std::uint64_t bytes) {
   return bytes == kUnknownBytes ? std::nullopt : std::optional(bytes);
 }
 
 }  // namespace
 
-FollowedDevice::FollowedDevice(DeviceIndex device, const Store& store)
-    : store_(store), sites_(store) {
+FollowedDevice::FollowedDevice(DeviceIndex device, const Store& store, LiveLabels& labels)
+    : store_(store), labels_(labels), sites_(store) {
   record_.device = device;
 }
 
@@ -63,35 +71,39 @@ void FollowedDevice::begin() {
   if (!store_.facts().has_pool()) {
     poolless_ = std::make_unique<PoollessPlayer>(record_, static_cast<LifetimeListener*>(this));
     poolless_->begin_with(record_.start_state);
-    record_.start_state = ListedState();
-    return;
+  } else {
+    player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
+                                       static_cast<LifetimeListener*>(this));
+    player_->begin_with(listed_history_start(record_.start_state));
   }
-  player_ = std::make_unique<Player>(record_, store_.settings(), Player::Mode::tolerant,
-                                     static_cast<LifetimeListener*>(this));
-  player_->begin_with(listed_history_start(record_.start_state));
   record_.start_state = ListedState();
+  reserved_.assign(1, {0, totals().reserved_bytes});
 }
 
 void FollowedDevice::add(const EventColumns& events) {
-  if (player_ == nullptr && poolless_ == nullptr) begin();
+  if (!has_begun()) begin();
   playing_ = &events;
-  std::size_t done = 0;
-  while (done < events.size()) {
-    apply_until(events_ + done);
-    const std::uint64_t next = next_position();
-    const std::size_t end =
-        next < events_ + events.size() ? static_cast<std::size_t>(next - events_) : events.size();
+  first_playing_ = events_;
+  for (std::size_t done = 0; done < events.size();) {
+    apply_labellings();
+    const std::size_t end = end_of_part(events, done);
     play(events, done, end);
+    events_ = first_playing_ + end;
+    if (player_ != nullptr && totals().reserved_bytes != reserved_.back().second)
+      reserved_.emplace_back(events_, totals().reserved_bytes);
     done = end;
   }
   playing_ = nullptr;
   if (!events.empty() && events.time_ns.back() != kUnknownTime)
     last_time_ns_ = events.time_ns.back();
-  events_ += events.size();
+  apply_labellings();
+  apply_marks();
+  apply_samples();
+  if (changes_.size() > kMaxChanges) settle();
 }
 
 void FollowedDevice::play(const EventColumns& events, std::size_t begin, std::size_t end) {
-  const auto first = static_cast<std::uint32_t>(events_);
+  const auto first = static_cast<std::uint32_t>(first_playing_);
   if (player_ != nullptr) {
     player_->play(events, first, begin, end);
   } else {
@@ -99,29 +111,75 @@ void FollowedDevice::play(const EventColumns& events, std::size_t begin, std::si
   }
 }
 
-std::uint64_t FollowedDevice::next_position() const {
-  constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-  const auto first = [&](const auto& waiting) {
-    return waiting.empty() ? kNever : std::uint64_t{waiting.front().before_event};
-  };
-  return std::min({first(marks_), first(labellings_), first(samples_)});
+std::size_t FollowedDevice::end_of_part(const EventColumns& events, std::size_t begin) const {
+  std::size_t end = events.size();
+  if (!labellings_.empty())
+    end = std::min<std::size_t>(end, labellings_.front().before_event - first_playing_);
+  if (player_ == nullptr) return end;
+  const auto actions = events.action.span().subspan(begin, end - begin);
+  const auto found = std::ranges::find_if(actions, changes_reserved);
+  return found == actions.end() ? end
+                                : begin + static_cast<std::size_t>(found - actions.begin()) + 1;
 }
 
-void FollowedDevice::apply_until(std::uint64_t row) {
-  for (; !labellings_.empty() && labellings_.front().before_event <= row; labellings_.pop_front())
+void FollowedDevice::add(const Labelling& labelling) {
+  labellings_.push_back(labelling);
+  if (has_begun()) apply_labellings();
+}
+
+void FollowedDevice::add(const PhaseMark& mark) {
+  marks_.push_back(mark);
+  if (has_begun()) apply_marks();
+}
+
+void FollowedDevice::add(const DeviceSample& sample) {
+  samples_.push_back(sample);
+  if (has_begun()) apply_samples();
+}
+
+void FollowedDevice::apply_labellings() {
+  for (; !labellings_.empty() && labellings_.front().before_event <= events_;
+       labellings_.pop_front())
     apply(labellings_.front());
-  for (; !marks_.empty() && marks_.front().before_event <= row; marks_.pop_front()) {
+}
+
+void FollowedDevice::apply_marks() {
+  for (; !marks_.empty() && marks_.front().before_event <= events_; marks_.pop_front()) {
+    settle(marks_.front().before_event);
     if (!steps_.take(marks_.front())) continue;
     sites_.end_step();
     step_start_event_ = marks_.front().before_event;
   }
-  for (; !samples_.empty() && samples_.front().before_event <= row; samples_.pop_front())
-    apply(samples_.front());
 }
 
-void FollowedDevice::apply(const DeviceSample& sample) {
-  sample_ = sample;
-  reserved_at_sample_ = totals().reserved_bytes;
+// One that names no event belongs to what has been played by now.
+void FollowedDevice::apply_samples() {
+  for (; !samples_.empty(); samples_.pop_front()) {
+    const std::uint32_t event = samples_.front().before_event;
+    if (event != kNoEvent && event > events_) return;
+    sample_ = samples_.front();
+    reserved_at_sample_ = reserved_before(event);
+  }
+}
+
+std::uint64_t FollowedDevice::reserved_before(std::uint32_t event) const {
+  const auto after = std::ranges::upper_bound(reserved_, std::uint64_t{event}, {},
+                                              &std::pair<std::uint64_t, std::uint64_t>::first);
+  return after == reserved_.begin() ? reserved_.front().second : std::prev(after)->second;
+}
+
+void FollowedDevice::note_change(std::uint32_t event, std::uint32_t site, std::int64_t bytes) {
+  changes_.push_back({event, site, bytes, allocated_bytes_});
+  // What was there at the start.
+  if (playing_ == nullptr) settle(std::numeric_limits<std::uint64_t>::max());
+}
+
+void FollowedDevice::settle(std::uint64_t end) {
+  for (; !changes_.empty() && changes_.front().event < end; changes_.pop_front()) {
+    sites_.settle(changes_.front().site, changes_.front().bytes);
+    steps_.note(changes_.front().allocated_bytes);
+  }
+  while (reserved_.size() > 1 && reserved_[1].first <= end) reserved_.pop_front();
 }
 
 AllocationId FollowedDevice::live_at(std::uint64_t address) const {
@@ -129,10 +187,12 @@ AllocationId FollowedDevice::live_at(std::uint64_t address) const {
 }
 
 void FollowedDevice::apply(const Labelling& labelling) {
-  if (labelling.set >= store_.label_set_count()) return;
-  for (const Label& label : store_.label_set(labelling.set)) {
+  for (const Label& label : labels_.used(labelling.set)) {
     const AllocationId row = live_at(label.address);
     if (row.is_none()) continue;
+    // What was meant has been freed, and something else is there by now.
+    const std::uint32_t birth = record_.allocations.alloc_event[row.index];
+    if (birth != kNoEvent && birth >= labelling.before_event) continue;
     const Detail& detail = details_[row.index];
     // What a module owns stays its own if it is fed to another as input.
     if (detail.is_labelled && detail.source == MemorySource::parameters) continue;
@@ -164,7 +224,8 @@ void FollowedDevice::allocated(AllocationId row) {
   const MemorySource source = guess(stack);
   bool is_backward = false;
   if (event != kNoEvent && playing_ != nullptr && !playing_->forward_stack.empty()) {
-    const StackId forward = playing_->forward_stack[event - static_cast<std::uint32_t>(events_)];
+    const StackId forward =
+        playing_->forward_stack[event - static_cast<std::uint32_t>(first_playing_)];
     is_backward = !forward.is_none();
     if (is_backward) stack = forward;
   }
@@ -175,7 +236,7 @@ void FollowedDevice::allocated(AllocationId row) {
   by_source_[static_cast<std::size_t>(source)] += bytes;
   allocated_bytes_ += rows.size_bytes[row.index];
   recent_peak_bytes_ = std::max(recent_peak_bytes_, allocated_bytes_);
-  steps_.note(allocated_bytes_);
+  note_change(event, details_[row.index].site, static_cast<std::int64_t>(bytes));
 }
 
 void FollowedDevice::freed(AllocationId row) {
@@ -187,7 +248,7 @@ void FollowedDevice::freed(AllocationId row) {
   by_source_[static_cast<std::size_t>(detail.source)] -= bytes;
   if (detail.is_labelled) labelled_bytes_ -= bytes;
   allocated_bytes_ -= rows.size_bytes[row.index];
-  steps_.note(allocated_bytes_);
+  note_change(rows.free_requested_event[row.index], detail.site, -static_cast<std::int64_t>(bytes));
 }
 
 void FollowedDevice::add(const LostEvents& lost) {
@@ -221,13 +282,13 @@ void FollowedDevice::report_card(LiveDevice& report) const {
 }
 
 LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps) {
-  // A sample that names no event belongs to what has been played by now.
-  if (player_ != nullptr || poolless_ != nullptr) {
-    for (; !samples_.empty(); samples_.pop_front()) {
-      const std::uint32_t row = samples_.front().before_event;
-      if (row != kNoEvent && row > events_) break;
-      apply(samples_.front());
-    }
+  if (!has_begun() && !record_.start_state.segments.empty()) {
+    FollowedDevice begun(record_.device, store_,
+                         labels_);  // more of the start may still be written
+    begun.record_.start_state = record_.start_state;
+    begun.samples_ = samples_;
+    begun.add(EventColumns());
+    return begun.report(most_sites, most_steps);
   }
   LiveDevice report;
   report.name = store_.device_name(record_.device);
@@ -242,7 +303,7 @@ LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps
   report.active_bytes = now.active_bytes;
   report.reserved_bytes = now.reserved_bytes;
   report.recent_peak_allocated_bytes = std::exchange(recent_peak_bytes_, allocated_bytes_);
-  if (player_ != nullptr || poolless_ != nullptr) {
+  if (has_begun()) {
     const DeviceReplay played = player_ != nullptr ? player_->summary() : poolless_->result();
     report.peak_allocated_bytes = played.peak.allocated_bytes;
     report.peak_reserved_bytes = played.peak_reserved_bytes;
@@ -258,7 +319,9 @@ LiveDevice FollowedDevice::report(std::size_t most_sites, std::size_t most_steps
   report_card(report);
   report.bytes_by_source = by_source_;
   report.labelled_bytes = labelled_bytes_;
-  report.steps = steps_.latest(most_steps);
+  LiveSteps steps = steps_;
+  for (const Change& change : changes_) steps.note(change.allocated_bytes);
+  report.steps = steps.latest(most_steps);
   report.sites = sites_.largest(most_sites);
   return report;
 }

@@ -1,27 +1,39 @@
 #include "follow/followed_run.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
+#include <utility>
 
+#include "event/rules/plausible.h"
 #include "follow/live_notices.h"
 
 namespace gpumemprof {
 namespace {
 
-// A recorder that has something to say about its events says so within this time.
-constexpr auto kLongestFlush = std::chrono::milliseconds(600);
-constexpr std::size_t kMostWaiting = std::size_t{1} << 21;
 // As MemoryTracker writes them.
 constexpr std::string_view kAlert = "alert: ";
 constexpr std::size_t kMostAlerts = 3;
 
+// The name of an annotation that has another in every step; no function or file has such a name.
+bool is_name_of_one_step(std::string_view text) {
+  constexpr std::array<std::string_view, 2> kSteps = {"gpumemprof.step#", "ProfilerStep#"};
+  return std::ranges::any_of(kSteps, [&](std::string_view start) {
+    return text.starts_with(start) && std::ranges::all_of(text.substr(start.size()), [](char one) {
+             return one >= '0' && one <= '9';
+           });
+  });
+}
+
 }  // namespace
 
-Result<std::unique_ptr<FollowedRun>> FollowedRun::open(const std::string& path) {
+Result<std::unique_ptr<FollowedRun>> FollowedRun::open(const std::string& path,
+                                                       std::uint64_t allowed_bytes) {
   std::unique_ptr<FollowedRun> run(new FollowedRun());
   run->path_ = path;
-  Result<std::unique_ptr<TraceFollower>> follower = TraceFollower::open(path, run->resolving_);
+  Result<std::unique_ptr<TraceFollower>> follower =
+      TraceFollower::open(path, run->resolving_, allowed_bytes);
   if (!follower) return follower.error();
   run->follower_ = std::move(follower).value();
   return run;
@@ -29,8 +41,12 @@ Result<std::unique_ptr<FollowedRun>> FollowedRun::open(const std::string& path) 
 
 FollowedDevice& FollowedRun::device(DeviceIndex index) {
   std::unique_ptr<FollowedDevice>& found = devices_[index];
-  if (found == nullptr) found = std::make_unique<FollowedDevice>(index, store_);
+  if (found == nullptr) found = std::make_unique<FollowedDevice>(index, store_, labels_);
   return *found;
+}
+
+StringId FollowedRun::add_string(std::string_view text) {
+  return store_.add_string(is_name_of_one_step(text) ? std::string_view() : text);
 }
 
 void FollowedRun::add_annotation(const Annotation& annotation) {
@@ -42,20 +58,14 @@ void FollowedRun::add_annotation(const Annotation& annotation) {
 }
 
 void FollowedRun::add_events(DeviceIndex index, EventColumns&& events) {
-  if (ends_flush_ || waiting_events_ > kMostWaiting) play_waiting();
-  waiting_events_ += events.size();
-  waiting_.emplace_back(index, std::move(events));
-}
-
-void FollowedRun::play_waiting() {
-  for (const auto& [index, events] : waiting_) device(index).add(events);
-  waiting_.clear();
-  waiting_events_ = 0;
-  ends_flush_ = false;
+  if (std::exchange(ends_flush_, false)) {
+    for (const auto& [other, followed] : devices_) followed->settle();
+  }
+  make_plausible(events);
+  device(index).add(events);
 }
 
 std::vector<KeptSite> FollowedRun::kept_sites(const KeptSitesWanted& wanted) {
-  play_waiting();
   std::vector<KeptSite> found;
   for (const auto& [index, followed] : devices_)
     std::ranges::move(followed->kept_sites(wanted), std::back_inserter(found));
@@ -66,16 +76,9 @@ std::vector<KeptSite> FollowedRun::kept_sites(const KeptSitesWanted& wanted) {
 
 Result<LiveReport> FollowedRun::read(std::uint64_t most_bytes, std::size_t most_sites,
                                      std::size_t most_steps) {
-  const std::uint64_t bytes_before = follower_->bytes_read();
   const Result<TraceFollower::State> state = follower_->read_more(most_bytes);
-  if (!state) {
-    play_waiting();
-    return state.error();
-  }
+  if (!state) return state.error();
   is_behind_ = state.value() == TraceFollower::State::behind;
-  const auto now = std::chrono::steady_clock::now();
-  if (follower_->bytes_read() != bytes_before) last_growth_ = now;
-  if (ends_flush_ || follower_->ending() || now - last_growth_ > kLongestFlush) play_waiting();
   return report(most_sites, most_steps);
 }
 

@@ -1,17 +1,21 @@
 // FollowedRun: a recording that is read while it is written, in memory that does not grow with it.
+//
+// What has been read counts at once: the figures are as new as the file, which a recorder writes
+// every 0.4 s, and those of a recording whose program was killed are those of a report.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "event/sinks/forwarding_sink.h"
 #include "follow/followed_device.h"
 #include "follow/kept_site.h"
+#include "follow/live_labels.h"
 #include "follow/live_report.h"
 #include "store/store.h"
 #include "symbols/resolving_sink.h"
@@ -21,7 +25,9 @@ namespace gpumemprof {
 
 class FollowedRun final : private ForwardingSink {
  public:
-  static Result<std::unique_ptr<FollowedRun>> open(const std::string& path);
+  // `allowed_bytes`: raises what reading a file of its size may need.
+  static Result<std::unique_ptr<FollowedRun>> open(const std::string& path,
+                                                   std::uint64_t allowed_bytes = 0);
 
   // Reads what was written since the last call, at most about `most_bytes` of the file, and says
   // how the run looks. Fails if the file is damaged, became shorter or was replaced.
@@ -31,10 +37,17 @@ class FollowedRun final : private ForwardingSink {
   // Of what was read: the sites whose memory grows or has accumulated, most bytes first, and where
   // some of their blocks are. Call when the file was written to its end.
   std::vector<KeptSite> kept_sites(const KeptSitesWanted& wanted);
+  // What is kept: no more for a longer run of the same program.
+  [[nodiscard]] std::size_t name_count() const { return store_.strings().size(); }
+  [[nodiscard]] std::size_t label_count() const { return labels_.size(); }
 
  private:
   FollowedRun() : ForwardingSink(store_), resolving_(*this) {}
 
+  StringId add_string(std::string_view text) override;
+  std::uint32_t add_label_set(std::span<const Label> labels) override {
+    return labels_.add(labels);
+  }
   void add_module(const ModuleLabel&) override { ends_flush_ = true; }
   void add_annotation(const Annotation& annotation) override;
 
@@ -61,21 +74,17 @@ class FollowedRun final : private ForwardingSink {
   }
 
   FollowedDevice& device(DeviceIndex index);
-  void play_waiting();
 
   std::string path_;
   Store store_;  // what events refer to
+  LiveLabels labels_;
   std::map<DeviceIndex, std::unique_ptr<FollowedDevice>> devices_;
   ResolvingSink resolving_;
   std::unique_ptr<TraceFollower> follower_;
-  // A recorder writes what it knows about events after the events, with each flush: they wait for
-  // it.
-  std::vector<std::pair<DeviceIndex, EventColumns>> waiting_;
-  std::size_t waiting_events_ = 0;
   std::deque<std::string> alerts_;  // the newest first
   bool is_behind_ = false;
-  bool ends_flush_ = false;  // what belongs to the events that wait has been read
-  std::chrono::steady_clock::time_point last_growth_;
+  // What the recorder had to say about the events before has been read.
+  bool ends_flush_ = false;
 };
 
 }  // namespace gpumemprof

@@ -29,7 +29,7 @@ std::uint32_t LiveSites::site_of(StackId stack, bool is_backward) {
   if (const std::uint32_t* found = by_key_.find(key)) return *found;
   const auto site = static_cast<std::uint32_t>(sites_.size());
   by_key_.insert_or_assign(key, site);
-  sites_.push_back({part, is_backward, 0, 0, 0, {}});
+  sites_.push_back({part, is_backward, 0, 0, 0, 0, {}});
   return site;
 }
 
@@ -37,7 +37,7 @@ void LiveSites::end_step() {
   for (Site& site : sites_) {
     site.floors.push_back(site.low_bytes);
     if (site.floors.size() > kFloors) site.floors.pop_front();
-    site.low_bytes = site.bytes;
+    site.low_bytes = site.settled_bytes;
   }
 }
 

@@ -28,11 +28,16 @@ class LiveSites {
     ++sites_[site].blocks;
   }
   void remove(std::uint32_t site, std::uint64_t bytes) {
-    Site& changed = sites_[site];
-    changed.bytes -= bytes;
-    --changed.blocks;
-    changed.low_bytes = std::min(changed.low_bytes, changed.bytes);
+    sites_[site].bytes -= bytes;
+    --sites_[site].blocks;
   }
+  // The steps, which are known later, reach up to this change.
+  void settle(std::uint32_t site, std::int64_t bytes) {
+    Site& changed = sites_[site];
+    changed.settled_bytes += static_cast<std::uint64_t>(bytes);
+    changed.low_bytes = std::min(changed.low_bytes, changed.settled_bytes);
+  }
+  // Of what is settled.
   void end_step();
 
   // Those that hold the most, and those that grow.
@@ -51,7 +56,8 @@ class LiveSites {
     bool is_backward = false;
     std::uint64_t bytes = 0;
     std::uint64_t blocks = 0;
-    std::uint64_t low_bytes = 0;       // since the step began
+    std::uint64_t settled_bytes = 0;
+    std::uint64_t low_bytes = 0;       // of these, since the step began
     std::deque<std::uint64_t> floors;  // of the last steps
   };
   [[nodiscard]] static std::optional<double> growth(const Site& site);

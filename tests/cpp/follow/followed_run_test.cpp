@@ -11,6 +11,7 @@
 
 #include "follow/live_notices.h"
 #include "session/recording.h"
+#include "trace/writer.h"
 
 namespace gpumemprof {
 namespace {
@@ -199,6 +200,83 @@ TEST(FollowedRun, adds_to_a_sample_of_the_card_what_the_pool_has_taken_since) {
   const std::uint64_t beside = *device.used_now_bytes - device.reserved_bytes;
   EXPECT_GE(beside, *device.outside_pool_bytes);
   EXPECT_EQ(*device.recent_peak_used_bytes, beside + device.recent_peak_reserved_bytes);
+}
+
+// Each step has its own name, and labels that no other step has, as gradients that are made anew.
+void write_steps(const std::string& path, std::uint32_t steps) {
+  Origin origin;
+  origin.kind = "live";
+  origin.device_type = "cpu";
+  TraceOptions options;
+  options.existing = FileSink::Existing::replace;
+  auto writer = TraceWriter::open(path, origin, {}, options);
+  ASSERT_TRUE(writer);
+  const StringId weight = writer.value()->add_string("weight.grad");
+  const std::uint32_t stream = writer.value()->add_stream(0);
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    const std::uint64_t address = 4096 + 64 * std::uint64_t{step};
+    EventColumns events;
+    for (const Action action : {Action::alloc, Action::free_completed}) {
+      Event event;
+      event.action = action;
+      event.address = address;
+      event.size_bytes = 64;
+      event.stream = stream;
+      events.push_back(event);
+    }
+    writer.value()->add_events(0, std::move(events));
+    Annotation annotation;
+    annotation.name = writer.value()->add_string("gpumemprof.step#" + std::to_string(step));
+    writer.value()->add_annotation(annotation);
+    std::vector<Label> labels(40);
+    for (std::size_t row = 0; row < labels.size(); ++row)
+      labels[row] = {LabelKind::gradient, address + row, weight};
+    Labelling labelling;
+    labelling.set = writer.value()->add_label_set(labels);
+    labelling.before_event = 2 * step + 1;
+    writer.value()->add_labelling(labelling);
+    writer.value()->add_phase_mark({0, PhaseMark::Kind::step_start, step, 2 * step});
+  }
+  ASSERT_TRUE(writer.value()->close("exit"));
+}
+
+TEST(FollowedRun, keeps_no_more_of_a_longer_run) {
+  const std::string path = ::testing::TempDir() + "/steps_" + std::to_string(::getpid()) + ".gmp";
+  for (const std::uint32_t steps : {100U, 15'000U}) {
+    write_steps(path, steps);
+    auto run = FollowedRun::open(path);
+    ASSERT_TRUE(run);
+    LiveReport report;
+    do {
+      const Result<LiveReport> read = run.value()->read(std::uint64_t{1} << 20, 20, 20);
+      ASSERT_TRUE(read);
+      report = read.value();
+    } while (report.is_behind);
+    ASSERT_EQ(report.devices.size(), 1U);
+    EXPECT_EQ(report.devices.front().events, 2 * std::uint64_t{steps});
+    EXPECT_EQ(report.devices.front().steps.back().number, steps);
+    EXPECT_LE(run.value()->label_count(), LiveLabels::kMostLabels);
+    EXPECT_LE(run.value()->name_count(), 10U);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(LiveLabels, of_the_last_sets_are_kept_and_of_those_that_are_used) {
+  LiveLabels labels;
+  std::vector<Label> one(100);
+  one.front().address = 7;
+  const std::uint32_t used = labels.add(one);
+  const std::uint32_t unused = labels.add(one);
+  std::uint32_t last = unused;
+  for (std::size_t added = 0; added < 3 * LiveLabels::kMostLabels; added += 100) {
+    last = labels.add(one);
+    ASSERT_EQ(labels.used(used).size(), 100U);
+    ASSERT_LE(labels.size(), LiveLabels::kMostLabels);
+  }
+  EXPECT_EQ(labels.used(used).front().address, 7U);
+  EXPECT_EQ(labels.used(last).size(), 100U);
+  EXPECT_TRUE(labels.used(unused).empty());
+  EXPECT_TRUE(labels.used(last + 1).empty());
 }
 
 TEST(LiveNotices, tell_of_failures_before_growth_and_losses) {

@@ -10,7 +10,10 @@ class LiveSitesTest : public testing::Test {
  protected:
   // One step in which the line keeps so much more.
   void step(std::uint64_t kept_bytes) {
-    if (kept_bytes > 0) sites_.add(site_, kept_bytes);
+    if (kept_bytes > 0) {
+      sites_.add(site_, kept_bytes);
+      sites_.settle(site_, static_cast<std::int64_t>(kept_bytes));
+    }
     sites_.end_step();
   }
   [[nodiscard]] std::optional<double> growth() const {

@@ -14,10 +14,16 @@ namespace {
 
 std::string to_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-// Text from Python that need not be valid UTF-8 (a path, an argument).
+// Text from Python that need not be valid UTF-8 (a path, an argument, whatever a program calls its
+// own): nothing here raises an error in the program.
 std::string to_text(const nb::handle& text) {
-  const nb::object encoded = text.attr("encode")("utf-8", "surrogateescape");
-  return to_text(nb::cast<nb::bytes>(encoded));
+  PyObject* encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
+  if (encoded == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeError) != 0) {
+    PyErr_Clear();
+    encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace");
+  }
+  if (encoded == nullptr) nb::raise_python_error();
+  return to_text(nb::steal<nb::bytes>(encoded));
 }
 
 capture::Facts to_facts(const nb::dict& facts) {
@@ -32,9 +38,10 @@ void check(const Status& status) {
 
 int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
           bool waits_for_events, const nb::dict& facts, bool is_predicted, std::uint64_t keep_bytes,
-          std::uint64_t chapter_events, bool native_stacks) {
+          std::uint64_t chapter_events, bool native_stacks, const nb::bytes& second_name) {
   capture::StartOptions options;
   options.path = to_text(path);
+  options.second_name = to_text(second_name);
   options.memory = is_cpu ? capture::MemoryKind::cpu : capture::MemoryKind::cuda;
   options.overwrites = overwrites;
   options.with_stacks = with_stacks;
@@ -51,6 +58,14 @@ int start(const nb::bytes& path, bool is_cpu, bool overwrites, bool with_stacks,
   return value_or_raise(std::move(number));
 }
 
+nb::bytes path_of(int recording) {
+  const std::string path = [&] {
+    const nb::gil_scoped_release no_gil;
+    return capture::path_of(recording);
+  }();
+  return nb::bytes(path.data(), path.size());
+}
+
 // None where they are not known.
 nb::object to_counts(const EventCounts& counts, bool is_known) {
   if (!is_known) return nb::none();
@@ -61,10 +76,10 @@ nb::object to_counts(const EventCounts& counts, bool is_known) {
   return row;
 }
 
-nb::dict stop(int recording, const std::string& reason) {
-  const capture::Summary summary = [&] {
+nb::dict stop(int recording, const nb::str& reason) {
+  const capture::Summary summary = [&, text = to_text(nb::handle(reason))] {
     const nb::gil_scoped_release no_gil;
-    return capture::stop(recording, reason);
+    return capture::stop(recording, text);
   }();
   nb::dict result;
   result["path"] = to_str(summary.path);
@@ -159,8 +174,8 @@ void attach_cuda(int major, int minor) {
 }
 
 // False: the settings are not understood, and the defaults stay in effect.
-bool set_settings(int recording, const std::string& text, int major, int minor) {
-  const Result<AllocConf> conf = parse_alloc_conf(text, {major, minor});
+bool set_settings(int recording, const nb::str& text, int major, int minor) {
+  const Result<AllocConf> conf = parse_alloc_conf(to_text(nb::handle(text)), {major, minor});
   if (conf) capture::set_settings(recording, conf.value().settings);
   return conf.ok();
 }
@@ -280,16 +295,26 @@ void describe_with(const nb::object& describer) {
   if (g_describer != nullptr) capture::ask_for_names(ask_describer);
 }
 
+// How a process may end without notice.
+void bind_ends(nb::module_& module) {
+  module.def("capture_watch_exit", &capture::watch_exit);
+  module.def("capture_watch_signals",
+             [](const nb::bytes& farewell) { capture::watch_signals(to_text(farewell)); });
+  module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
+             nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 void bind_capture(nb::module_& module) {
   module.def("capture_start", start, nb::arg("path"), nb::arg("is_cpu"), nb::arg("overwrites"),
              nb::arg("with_stacks"), nb::arg("waits_for_events"), nb::arg("facts"),
              nb::arg("is_predicted") = false, nb::arg("keep_bytes") = 0,
-             nb::arg("chapter_events") = 0, nb::arg("native_stacks") = false);
-  module.def("capture_watch_exit", &capture::watch_exit);
-  module.def("capture_stop_all", &capture::stop_all, nb::arg("reason"),
-             nb::call_guard<nb::gil_scoped_release>());
+             nb::arg("chapter_events") = 0, nb::arg("native_stacks") = false,
+             nb::arg("second_name") = nb::bytes("", 0));
+  module.def("capture_path", path_of, nb::arg("recording"));
+  module.def("capture_show_file_as", &capture::show_file_as, nb::arg("file"), nb::arg("name"));
+  bind_ends(module);
   module.def("capture_stop", stop, nb::arg("recording"), nb::arg("reason"));
   module.def("capture_flush_recording", &capture::flush_recording, nb::arg("recording"),
              nb::call_guard<nb::gil_scoped_release>());

@@ -5,6 +5,7 @@
 #include "follow/background_look.h"
 #include "follow/followed_run.h"
 #include "report/live/live_json.h"
+#include "session/formats.h"
 
 namespace gpumemprof::bindings {
 namespace {
@@ -94,7 +95,8 @@ void bind_background_look(nb::module_& module) {
 void bind_follow(nb::module_& module) {
   nb::class_<FollowedRun>(module, "FollowedRun")
       .def(nb::new_([](const std::string& path) {
-             return value_or_raise(FollowedRun::open(path)).release();
+             const std::uint64_t allowed_bytes = value_or_raise(allowed_memory());
+             return value_or_raise(FollowedRun::open(path, allowed_bytes)).release();
            }),
            nb::arg("path"))
       .def("read", read_more, nb::arg("most_bytes"), nb::arg("most_sites"), nb::arg("most_steps"))

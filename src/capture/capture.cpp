@@ -86,6 +86,19 @@ Result<RecordingNumber> start(const StartOptions& options) {
   }
 }
 
+std::string path_of(RecordingNumber recording) {
+  std::string path;
+  Engine* engine = Engine::existing();
+  if (engine == nullptr || !engine->is_recording()) return path;
+  engine->run_and_wait([&](Drain& drain) {
+    Output* output = drain.outputs().find(recording);
+    if (output == nullptr) return;
+    output->flush();
+    path = output->path();
+  });
+  return path;
+}
+
 Summary stop(RecordingNumber recording, const std::string& reason) {
   try {
     Engine* engine = Engine::existing();

@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "capture/device_slot.h"
+#include "capture/shown_files.h"  // IWYU pragma: export
 #include "event/allocator_settings.h"
 #include "event/label.h"
 #include "event/recording.h"
@@ -34,8 +35,11 @@ struct StartOptions {
   bool with_stacks = true;
   bool native_stacks = false;      // with those of C++ below Python's
   std::uint32_t native_depth = 0;  // how many of its frames; 0: as many as usual
-  bool waits_for_events = false;   // the file is created when there is an event to write
-  bool is_predicted = false;       // by a simulated device
+  // The file is created when there is an event to write. If its name was taken by then, it has the
+  // second name, or that with a number.
+  bool waits_for_events = false;
+  std::string second_name;
+  bool is_predicted = false;  // by a simulated device
   // Not 0: the path is a folder of chapters, of which no more than this is kept.
   std::uint64_t keep_bytes = 0;
   std::uint64_t chapter_events = 0;  // in each; 0: as many as usual
@@ -50,7 +54,7 @@ struct DeviceSummary {
 };
 
 struct Summary {
-  std::string path;
+  std::string path;          // as the file is named in the end
   std::uint64_t events = 0;  // rows in the file
   std::uint64_t lost_events = 0;
   // What the program did, and how much of it is missing from the file: made = recorded + lost.
@@ -82,6 +86,9 @@ struct ListedSegment {
 
 // Opens the file and starts recording into it; several may be open at once.
 Result<RecordingNumber> start(const StartOptions& options);
+// Where it is written, as the file is named in the end; empty if the recording is over. Waits for
+// the drain thread: release the GIL first.
+std::string path_of(RecordingNumber recording);
 // Everything that happened before the call is in the file when it returns. Waits for the drain
 // thread: release the GIL first.
 Summary stop(RecordingNumber recording, const std::string& reason);
@@ -92,6 +99,10 @@ Summary stop(RecordingNumber recording, const std::string& reason);
 // From now on the recordings are closed before Python ends the process with os._exit(). False: this
 // is not possible here.
 bool watch_exit();
+// From now on they are also closed before a signal ends the process by its default action. Then
+// `farewell`, if not empty, is printed on standard error after what killed the program. Its first
+// call counts.
+void watch_signals(const std::string& farewell);
 // Closes everything that is open, for a process that exits without cleaning up.
 void stop_all(const std::string& reason);
 // What happened before the call, and a sample of each card, go to the files as soon as possible.

@@ -106,10 +106,18 @@ void redirect(const dl_phdr_info& info, const DynamicTables& tables, const Reloc
   }
 }
 
+std::string_view file_name_of(const dl_phdr_info& info) {
+  const std::string_view path = info.dlpi_name;
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+int find_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
+  return file_name_of(*info) == *static_cast<const std::string*>(data) ? 1 : 0;
+}
+
 int visit_library(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   Request& request = *static_cast<Request*>(data);
-  std::string_view path = info->dlpi_name;
-  if (!request.is_for_all && path.substr(path.find_last_of('/') + 1) != request.library) return 0;
+  if (!request.is_for_all && file_name_of(*info) != request.library) return 0;
   const int following = request.is_for_all ? 0 : 1;
   const ElfW(Dyn)* dynamic = nullptr;
   Range read_only;
@@ -147,6 +155,10 @@ int redirect_all_calls(const std::string& symbol, void* target) {
   Request request{"", symbol, true, target};
   ::dl_iterate_phdr(visit_library, &request);
   return request.changed;
+}
+
+bool is_library_loaded(const std::string& library) {
+  return ::dl_iterate_phdr(find_library, const_cast<std::string*>(&library)) != 0;
 }
 
 std::uint64_t loaded_library_count() {

@@ -16,6 +16,8 @@ namespace gpumemprof::capture {
 int redirect_calls(const std::string& library, const std::string& symbol, void* target);
 // The same for every library that is loaded now.
 int redirect_all_calls(const std::string& symbol, void* target);
+// Whether a library of this file name is loaded.
+bool is_library_loaded(const std::string& library);
 // How many libraries have been loaded so far, including those since unloaded.
 std::uint64_t loaded_library_count();
 

@@ -81,6 +81,12 @@ Status attach_cpu_hook() {
   static bool is_attached = false;
   const std::lock_guard lock(mutex);
   if (is_attached) return Done{};
+  if (!is_library_loaded(kCpuLibrary)) {
+    return Error{ErrorCode::environment,
+                 "this process has not loaded libtorch, so it has no tensors to record",
+                 kCpuLibrary,
+                 "link the program with libtorch's shared libraries, or load them first"};
+  }
   // Not what the table holds now: an entry that was never called points to the loader, which would
   // overwrite ours.
   g_memalign = reinterpret_cast<MemalignFunction>(::dlsym(RTLD_DEFAULT, "posix_memalign"));

@@ -89,6 +89,8 @@ Result<RecordingNumber> Engine::open(const StartOptions& options) {
   trace_options.existing =
       options.overwrites ? FileSink::Existing::replace : FileSink::Existing::refuse;
   trace_options.waits_for_events = options.waits_for_events;
+  trace_options.takes_free_name = options.waits_for_events;
+  trace_options.second_name = options.second_name;
   std::string path = options.path;
   std::unique_ptr<Chapters> chapters;
   if (options.keep_bytes > 0) {
@@ -159,7 +161,7 @@ Summary Engine::stop(RecordingNumber recording, const std::string& reason) {
 }
 
 void Engine::stop_all(const std::string& reason) {
-  if (::getpid() != process_) return;
+  if (!is_of_this_process()) return;
   const auto latest = std::chrono::steady_clock::now() + kLongestEnd;
   std::vector<std::future<Summary>> closed;
   {

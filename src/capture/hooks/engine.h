@@ -6,6 +6,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -36,6 +37,8 @@ class Engine {
   // program's exit may take. Does nothing in a child that shares this memory.
   void stop_all(const std::string& reason);
   [[nodiscard]] bool is_recording() const { return newest_recording() != 0; }
+  // False in a child that shares this memory.
+  [[nodiscard]] bool is_of_this_process() const { return ::getpid() == process_; }
   [[nodiscard]] std::uint64_t newest_recording() const {
     return newest_open_.load(std::memory_order_acquire);
   }

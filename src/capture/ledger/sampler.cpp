@@ -1,16 +1,15 @@
 #include "capture/ledger/sampler.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <mutex>
-#include <thread>
+#include <stdexcept>
 
 #include "capture/ledger/card.h"
+#include "capture/own_thread.h"
 
 namespace gpumemprof::capture {
 namespace {
@@ -26,10 +25,6 @@ struct Sampler::State {
       : options(std::move(given)), scope(options.slot, options.with_resident) {}
 
   void run() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are for the program's own threads
-    ::pthread_setname_np(::pthread_self(), "gpumemprof-mon");
     const std::chrono::nanoseconds interval(options.interval_ns);
     auto next = steady_clock::now();
     std::unique_lock lock(mutex);
@@ -77,13 +72,15 @@ struct Sampler::State {
   std::deque<Sample> samples;
   std::uint64_t dropped = 0;
   bool is_stopping = false;
-  std::thread thread;
+  OwnThread thread;
 };
 
 Sampler::Sampler(SamplerOptions options) : state_(std::make_unique<State>(std::move(options))) {
   if (!state_->options.card_uuid.empty()) state_->cards.watch(0, state_->options.card_uuid);
   state_->scope.open();
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  const Status started =
+      state_->thread.start("gpumemprof-mon", [state = state_.get()] { state->run(); });
+  if (!started) throw std::runtime_error(started.error().message);
 }
 
 // The thread belongs to the parent, and the lock may be held by one of its threads.
@@ -115,7 +112,7 @@ void Sampler::stop() {
     state_->is_stopping = true;
     state_->wakes.notify_one();
   }
-  if (state_->thread.joinable()) state_->thread.join();
+  state_->thread.join();
 }
 
 }  // namespace gpumemprof::capture

@@ -12,14 +12,21 @@ constexpr std::size_t most_rows(std::size_t capacity) { return capacity / 4 * 3;
 
 }  // namespace
 
-SizeTable::SizeTable(std::size_t capacity) : capacity_(capacity) {
-  void* memory = ::mmap(nullptr, capacity * sizeof(Row), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  rows_ = static_cast<Row*>(memory);
+SizeTable::SizeTable(std::size_t capacity, Reserve when) : capacity_(capacity) {
+  if (when == Reserve::up_front && !reserve()) throw std::bad_alloc();
 }
 
-SizeTable::~SizeTable() { ::munmap(rows_, capacity_ * sizeof(Row)); }
+SizeTable::~SizeTable() {
+  if (rows_ != nullptr) ::munmap(rows_, capacity_ * sizeof(Row));
+}
+
+bool SizeTable::reserve() {
+  void* memory = ::mmap(nullptr, capacity_ * sizeof(Row), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  rows_ = static_cast<Row*>(memory);
+  return true;
+}
 
 // Memory is handed out in multiples of 64 bytes: the lowest bits carry no information. Neighbours
 // stay neighbours, so that a program's few hot addresses share a few cache lines; the higher bits
@@ -37,13 +44,14 @@ std::size_t SizeTable::find(std::uint64_t address) const {
 }
 
 bool SizeTable::insert(std::uint64_t address, std::uint64_t size_bytes) {
-  if (count_ >= most_rows(capacity_)) return false;
+  if (count_ >= most_rows(capacity_) || (rows_ == nullptr && !reserve())) return false;
   rows_[find(address)] = {address, size_bytes};
   ++count_;
   return true;
 }
 
 bool SizeTable::take(std::uint64_t address, std::uint64_t& size_bytes) {
+  if (count_ == 0) return false;
   std::size_t hole = find(address);
   if (address == 0 || rows_[hole].address != address) return false;
   size_bytes = rows_[hole].size_bytes;
@@ -62,6 +70,7 @@ bool SizeTable::take(std::uint64_t address, std::uint64_t& size_bytes) {
 }
 
 void SizeTable::clear() {
+  if (rows_ == nullptr) return;
   // The pages are returned and read as zero from now on.
   ::madvise(rows_, capacity_ * sizeof(Row), MADV_DONTNEED);
   count_ = 0;

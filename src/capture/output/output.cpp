@@ -1,6 +1,7 @@
 #include "capture/output/output.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ranges>
 #include <utility>
 
@@ -53,9 +54,7 @@ void Output::count(const DrainedEvent& event, Device& mine) {
       mine.inferred_rows.push_back(mine.rows);
     return;
   }
-  // A CPU tensor's free is complete at once; its second row is not something the program did.
-  if (event.device != kCpuSlot || event.action != Action::free_completed)
-    mine.made.add(event.action);
+  mine.made.add(event.action);
 }
 
 void Output::take(const DrainedEvent& event, const StackMirror& mirror,
@@ -121,7 +120,10 @@ void Output::take(const DeviceSample& sample) {
 void Output::note_lost(const LossRun& lost) {
   if (!is_recorded(lost.device) || lost.epoch < epoch_) return;
   Device& mine = device(lost.device);
-  mine.made += lost.counts;
+  EventCounts counts = lost.counts;
+  // A callback sees the free of a CPU tensor once; as an event it is requested, and completed.
+  if (lost.device == kCpuSlot) counts.others = counts.frees;
+  mine.made += counts;
   if (self_test_) self_test_->mark_incomplete();
   if (chapters_) chapters_->note_loss();
   if (mine.open_loss && lost.first_time_ns - mine.open_loss->last_time_ns > kLossJoinNs)
@@ -138,9 +140,9 @@ void Output::note_lost(const LossRun& lost) {
   loss.end_event = row;
   loss.first_time_ns = std::min(loss.first_time_ns, lost.first_time_ns);
   loss.last_time_ns = std::max(loss.last_time_ns, lost.last_time_ns);
-  loss.count += lost.counts.total();
-  loss.allocations += lost.counts.allocations;
-  loss.frees += lost.counts.frees;
+  loss.count += counts.total();
+  loss.allocations += counts.allocations;
+  loss.frees += counts.frees;
 }
 
 void Output::write_lost_events(Device& mine) {
@@ -256,6 +258,18 @@ void Output::flush() {
     hand_over(slot, mine);
   });
   keep_problem(writer_->flush());
+  note_name();
+}
+
+void Output::note_name() {
+  if (!chapters_) {
+    path_ = writer_->path();
+    return;
+  }
+  std::string folder = std::filesystem::path(writer_->path()).parent_path().string();
+  if (folder == chapters_->shelf().folder()) return;
+  path_ = folder;
+  chapters_->shelf().set_folder(std::move(folder));
 }
 
 DeviceCounts Output::counts_of(DeviceSlot slot, const Device& mine) const {
@@ -268,7 +282,9 @@ DeviceCounts Output::counts_of(DeviceSlot slot, const Device& mine) const {
       std::ranges::lower_bound(mine.inferred_rows, rows) - mine.inferred_rows.begin());
   counts.lost.allocations = mine.made.allocations - written.allocations;
   counts.lost.frees = mine.made.frees + counts.inferred_frees - written.frees;
-  if (slot != kCpuSlot) counts.lost.others = mine.made.others - written.others;
+  counts.lost.others = mine.made.others - written.others;
+  // The free of a CPU tensor that nobody saw was not seen to complete either.
+  if (slot == kCpuSlot) counts.lost.others += counts.inferred_frees;
   return counts;
 }
 

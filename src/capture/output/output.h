@@ -33,6 +33,8 @@ class Output {
 
   [[nodiscard]] RecordingNumber number() const { return number_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
+  // As of the last flush.
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] bool has_failed() const { return problem_.has_value(); }
   // Where the recording begins relative to losses: the epoch, and how many losses were undecided
   // before.
@@ -126,6 +128,8 @@ class Output {
   [[nodiscard]] DeviceCounts counts_of(DeviceSlot slot, const Device& mine) const;
   [[nodiscard]] Ending ending(std::string_view reason, std::uint64_t undecided) const;
   void keep_problem(const Status& status);
+  // The writer may have taken another name than its own.
+  void note_name();
   // Ends this chapter and begins the next.
   void turn_page(const StackMirror& mirror, const std::vector<std::string>& tags);
   [[nodiscard]] std::vector<ChapterDevice> until_now();

@@ -61,6 +61,15 @@ void Outputs::flush() {
   for (const auto& output : outputs_) output->flush();
 }
 
+std::uint64_t Outputs::close_all(std::string_view reason, std::uint64_t undecided) {
+  std::uint64_t events = 0;
+  while (!outputs_.empty()) {
+    const std::unique_ptr<Output> output = take(outputs_.front()->number());
+    events += output->close(reason, undecided).events;
+  }
+  return events;
+}
+
 void Outputs::give_up(std::string_view reason) {
   for (const auto& output : outputs_) output->give_up(reason);
 }

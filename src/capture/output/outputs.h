@@ -20,6 +20,8 @@ class Outputs {
   void add(std::unique_ptr<Output> output);
   [[nodiscard]] Output* find(RecordingNumber number);
   std::unique_ptr<Output> take(RecordingNumber number);
+  // Returns how many events they have.
+  std::uint64_t close_all(std::string_view reason, std::uint64_t undecided);
   [[nodiscard]] bool empty() const { return outputs_.empty(); }
   // The last one added, open or not.
   [[nodiscard]] RecordingNumber newest() const { return newest_; }

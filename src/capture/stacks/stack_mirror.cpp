@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/shown_files.h"
+
 namespace gpumemprof::capture {
 namespace {
 
@@ -96,7 +98,7 @@ void StackMirror::finish_code(ThreadStack& mine) {
   std::string_view rest = std::string_view(mine.pending).substr(sizeof(head));
   Code code;
   code.name = strings_.intern(rest.substr(0, head.name_bytes));
-  code.file = strings_.intern(rest.substr(head.name_bytes, head.file_bytes));
+  code.file = strings_.intern(shown_file(rest.substr(head.name_bytes, head.file_bytes)));
   code.first_line = head.first_line;
   code.is_hidden = is_hidden(strings_.text(code.file));
   code.runs_backward = runs_backward(strings_.text(code.name), strings_.text(code.file));

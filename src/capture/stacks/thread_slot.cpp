@@ -35,19 +35,38 @@ pthread_key_t release_key() {
 }  // namespace
 
 ThreadSlots::ThreadSlots() {
-  void* memory = ::mmap(nullptr, kMaxThreads * sizeof(ThreadSlot), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  slots_ = static_cast<ThreadSlot*>(memory);
+  if (slot_at(0) == nullptr) throw std::bad_alloc();
   release_key();
 }
 
 ThreadSlots::~ThreadSlots() {
   if (t_claim.owner == this) t_claim = {};
-  // Slots are claimed from the first on: those after one that never was are untouched.
-  for (std::size_t number = 0; number < kMaxThreads && slots_[number].was_used; ++number)
-    slots_[number].native.give_memory_back();
-  ::munmap(slots_, kMaxThreads * sizeof(ThreadSlot));
+  for (const std::atomic<ThreadSlot*>& group : groups_) {
+    ThreadSlot* slots = group.load(std::memory_order_relaxed);
+    if (slots == nullptr) continue;
+    // Slots are claimed from the first on: those after one that never was are untouched.
+    for (std::size_t index = 0; index < kSlotsInGroup && slots[index].was_used; ++index)
+      slots[index].native.give_memory_back();
+    ::munmap(slots, kSlotsInGroup * sizeof(ThreadSlot));
+  }
+}
+
+ThreadSlot* ThreadSlots::slot_at(std::size_t number) {
+  std::atomic<ThreadSlot*>& group = groups_[number / kSlotsInGroup];
+  ThreadSlot* slots = group.load(std::memory_order_acquire);
+  if (slots == nullptr) {
+    constexpr std::size_t kBytes = kSlotsInGroup * sizeof(ThreadSlot);
+    void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    if (group.compare_exchange_strong(slots, static_cast<ThreadSlot*>(memory),
+                                      std::memory_order_acq_rel)) {
+      slots = static_cast<ThreadSlot*>(memory);
+    } else {
+      ::munmap(memory, kBytes);  // Another thread was faster.
+    }
+  }
+  return &slots[number % kSlotsInGroup];
 }
 
 ThreadSlot* ThreadSlots::find_or_claim() {
@@ -58,7 +77,12 @@ ThreadSlot* ThreadSlots::find_or_claim() {
 ThreadSlot* ThreadSlots::claim() {
   for (std::size_t number = 0; number < kMaxThreads; ++number) {
     if (is_taken_[number].exchange(true, std::memory_order_acquire)) continue;
-    ThreadSlot& slot = slots_[number];
+    ThreadSlot* memory = slot_at(number);
+    if (memory == nullptr) {
+      is_taken_[number].store(false, std::memory_order_release);
+      return nullptr;
+    }
+    ThreadSlot& slot = *memory;
     slot.number = static_cast<std::uint16_t>(number);
     slot.tag = 0;
     slot.kept_state = 0;

@@ -110,9 +110,13 @@ class ThreadSlots {
   }
   ThreadSlot* find_or_claim();
   ThreadSlot* claim();
+  // The memory of the slot; nullptr if the address space is exhausted.
+  ThreadSlot* slot_at(std::size_t number);
   void release(ThreadSlot& slot);
 
-  ThreadSlot* slots_ = nullptr;
+  // Programs have a few threads, and each slot takes a quarter of a megabyte.
+  static constexpr std::size_t kSlotsInGroup = 8;
+  std::array<std::atomic<ThreadSlot*>, kMaxThreads / kSlotsInGroup> groups_{};
   std::array<std::atomic<bool>, kMaxThreads> is_taken_{};
   std::array<ThreadEntry, std::size_t{1} << kEntryBits> entries_{};
 };

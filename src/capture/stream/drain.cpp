@@ -1,13 +1,10 @@
 #include "capture/stream/drain.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
 #include <string>
-#include <system_error>
 
 #include "capture/stream/detached.h"
 #include "capture/ticks.h"
@@ -32,13 +29,6 @@ constexpr std::uint64_t kMostRecordsAtOnce = 1U << 17;
 // No command is waiting for a record.
 constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
-// Signals are for the program's own threads to handle.
-void block_signals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-}
-
 }  // namespace
 
 void Drain::submit(Command command) {
@@ -58,20 +48,13 @@ void Drain::enqueue(Command command) {
 }
 
 Status Drain::start_thread() {
-  if (thread_.joinable()) return Done{};
+  if (thread_.is_running()) return Done{};
   is_stopping_ = false;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& failure) {
-    return Error{ErrorCode::environment,
-                 std::string("no thread could be started (") + failure.what() + ")", "",
-                 "nothing is recorded; raise the limit on processes (ulimit -u)"};
-  }
-  return Done{};
+  return thread_.start("gpumemprof", [this] { run(); });
 }
 
 void Drain::stop_thread() {
-  if (!thread_.joinable()) return;
+  if (!thread_.is_running()) return;
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
@@ -81,11 +64,11 @@ void Drain::stop_thread() {
 }
 
 void Drain::run() {
-  block_signals();
-  ::pthread_setname_np(::pthread_self(), "gpumemprof");
   for (;;) {
     bool was_busy = false;
     try {
+      if (const char* signal = closes_for_.load(std::memory_order_acquire); signal != nullptr)
+        return close_for(signal);
       was_busy = pump();
       run_periodic();
     } catch (const std::exception& failure) {
@@ -96,6 +79,28 @@ void Drain::run() {
     if (is_stopping_ && commands_.empty()) return;
     if (!was_busy && commands_.empty()) wakes_.wait_for(lock, kPause);
   }
+}
+
+void Drain::close_for(const char* signal_name) {
+  // If this fails in its turn, as it may after a crash, the process is to end by the first signal.
+  sigset_t crashes;
+  ::sigemptyset(&crashes);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigaddset(&crashes, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &crashes, nullptr);
+  const auto taken = [this] {
+    const std::lock_guard lock(mutex_);
+    return std::pair(ring_.tail(), commands_.size());
+  };
+  // Other threads may go on for as long as they like; the interrupted one may be in the middle of a
+  // record.
+  const std::uint64_t end = ring_.head();
+  for (auto before = taken(); ring_.tail() <= end; before = taken()) {
+    pump();
+    if (taken() == before) break;
+  }
+  const std::uint64_t events =
+      outputs_.close_all(std::string("signal ") + signal_name, undecided_losses());
+  closed_.store(events > 0 ? Closed::with_events : Closed::empty, std::memory_order_release);
 }
 
 std::optional<Drain::Pending> Drain::next_command(std::uint64_t& position) {

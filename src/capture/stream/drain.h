@@ -6,6 +6,7 @@
 // their place among both.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -15,13 +16,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "capture/ledger/card.h"
 #include "capture/ledger/host_memory.h"
 #include "capture/output/outputs.h"
+#include "capture/own_thread.h"
 #include "capture/stream/emitter.h"
 #include "capture/stream/loss_queue.h"
 #include "capture/stream/record_interpreter.h"
@@ -48,6 +49,14 @@ class Drain {
   // Fails if the system cannot create another thread.
   Status start_thread();
   void stop_thread();
+
+  // For a signal handler: has the thread close all recordings, because of this signal, and nothing
+  // else after that. The name must outlive the process.
+  void close_soon(const char* signal_name) {
+    closes_for_.store(signal_name, std::memory_order_release);
+  }
+  enum class Closed : std::uint8_t { not_yet, empty, with_events };
+  [[nodiscard]] Closed closed() const { return closed_.load(std::memory_order_acquire); }
 
   // For commands:
   [[nodiscard]] Outputs& outputs() { return outputs_; }
@@ -82,6 +91,8 @@ class Drain {
   // With mutex_ held.
   void enqueue(Command command);
   void run();
+  // Takes what can be taken, and closes all recordings.
+  void close_for(const char* signal_name);
   // The next one, if all records before it were taken; otherwise only its position.
   std::optional<Pending> next_command(std::uint64_t& position);
   // Whether there was anything to do.
@@ -99,11 +110,13 @@ class Drain {
 
   Ring& ring_;
   Emitter& emitter_;
-  std::thread thread_;
+  OwnThread thread_;
   std::mutex mutex_;  // guards the two below
   std::condition_variable wakes_;
   std::deque<Pending> commands_;
   bool is_stopping_ = false;
+  std::atomic<const char*> closes_for_{nullptr};
+  std::atomic<Closed> closed_{Closed::not_yet};
 
   // Used by the thread alone:
   Outputs outputs_;

@@ -10,29 +10,50 @@
 namespace gpumemprof::capture {
 namespace {
 
-// Reserved, not committed, memory: pages become resident with the first losses.
 constexpr std::size_t kTableRows = std::size_t{1} << 18;
 constexpr std::size_t kMostEntries = std::size_t{1} << 20;
-constexpr std::size_t kLogBytes = kMostEntries * sizeof(LossEntry);
 // Kept free for runs: they must always fit.
 constexpr std::size_t kRunEntries = 4096;
+constexpr auto kTableMemory = SizeTable::Reserve::with_first_row;
+
+// Two halves; pages become resident as they are used.
+LossEntry* map_entries(std::size_t in_each_half) {
+  void* memory = ::mmap(nullptr, 2 * in_each_half * sizeof(LossEntry), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<LossEntry*>(memory);
+}
+
+void unmap_entries(LossEntry* entries, std::size_t in_each_half) {
+  if (entries != nullptr) ::munmap(entries, 2 * in_each_half * sizeof(LossEntry));
+}
 
 }  // namespace
 
 Losses::Losses(const Ring& ring, std::atomic<bool>& is_on)
     : ring_(ring),
       is_on_(is_on),
-      lost_now_(std::make_unique<SizeTable>(kTableRows)),
-      lost_before_(std::make_unique<SizeTable>(kTableRows)),
-      sent_(kTableRows) {
-  void* memory = ::mmap(nullptr, 2 * kLogBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  entries_ = static_cast<LossEntry*>(memory);
-  spare_ = entries_ + kMostEntries;
+      lost_now_(std::make_unique<SizeTable>(kTableRows, kTableMemory)),
+      lost_before_(std::make_unique<SizeTable>(kTableRows, kTableMemory)),
+      sent_(kTableRows, kTableMemory),
+      few_(map_entries(kRunEntries)),
+      entries_(few_),
+      spare_(few_ + kRunEntries),
+      most_entries_(kRunEntries) {
+  if (few_ == nullptr) throw std::bad_alloc();
 }
 
-Losses::~Losses() { ::munmap(std::min(entries_, spare_), 2 * kLogBytes); }
+Losses::~Losses() {
+  unmap_entries(few_, kRunEntries);
+  unmap_entries(many_, kMostEntries);
+}
+
+void Losses::make_room() {
+  many_ = map_entries(kMostEntries);
+  if (many_ == nullptr) return;  // Frees are counted from here on, and not placed.
+  entries_ = many_;
+  spare_ = many_ + kMostEntries;
+  most_entries_ = kMostEntries;
+}
 
 LossEntry& Losses::log(LossEntry entry) {
   entry.position = last_position_ = ring_.head();
@@ -47,7 +68,7 @@ LossEntry& Losses::run_of(DeviceSlot device, Epoch epoch, std::uint64_t ticks) {
   std::uint32_t& open = open_run_[device];
   // There is always room for another, unless a program opens thousands of recordings between two
   // passes of the drain; then runs of different epochs are merged.
-  const bool is_full = entry_count_ == kMostEntries;
+  const bool is_full = entry_count_ == most_entries_;
   if (open != 0 && (entries_[open - 1].epoch == epoch || is_full)) return entries_[open - 1];
   if (is_full) --entry_count_;
   LossEntry run;
@@ -66,7 +87,7 @@ void Losses::count(DeviceSlot device, Epoch epoch, Action action, std::uint64_t 
 }
 
 bool Losses::log_free(const EventRecord& event) {
-  if (entry_count_ + kRunEntries >= kMostEntries) return false;
+  if (entry_count_ + kRunEntries >= most_entries_) return false;
   LossEntry late;
   late.device = event.device;
   late.address = event.address;
@@ -80,6 +101,8 @@ void Losses::lose(const EventRecord& event, bool was_sent) {
   if (action == Action::snapshot) return;  // our own request, not the program's
   const std::lock_guard lock(lock_);
   is_on_.store(true, std::memory_order_release);
+  if (!has_begun_) make_room();
+  has_begun_ = true;
   if (event.device != kCpuSlot) return count(event.device, epoch_, action, event.ticks);
   if (action != Action::alloc) {
     if (log_free(event)) return;
@@ -112,13 +135,15 @@ Losses::Fate Losses::freeing(const EventRecord& event) {
 
 void Losses::collect(std::vector<LossEntry>& entries) {
   std::size_t count = 0;
+  const LossEntry* filled = nullptr;
   {
     const std::lock_guard lock(lock_);
     std::swap(entries_, spare_);
+    filled = spare_;
     count = std::exchange(entry_count_, 0);
     open_run_.fill(0);
   }
-  entries.insert(entries.end(), spare_, spare_ + count);
+  entries.insert(entries.end(), filled, filled + count);
 }
 
 bool Losses::find_lost(std::uint64_t address, Epoch& epoch) {

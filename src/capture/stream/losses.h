@@ -85,6 +85,8 @@ class Losses {
   LossEntry& run_of(DeviceSlot device, Epoch epoch, std::uint64_t ticks);
   bool log_free(const EventRecord& event);
   LossEntry& log(LossEntry entry);
+  // With the first loss.
+  void make_room();
 
   const Ring& ring_;
   std::atomic<bool>& is_on_;
@@ -98,9 +100,13 @@ class Losses {
   // the drain sees them in order.
   std::unique_ptr<SizeTable> lost_now_;
   std::unique_ptr<SizeTable> lost_before_;
-  SizeTable sent_;  // CPU memory whose allocation was sent while events were being lost
-  LossEntry* entries_ = nullptr;  // being filled
-  LossEntry* spare_ = nullptr;    // being copied by the drain, or empty
+  SizeTable sent_;             // CPU memory whose allocation was sent while events were being lost
+  LossEntry* few_ = nullptr;   // room until the first loss, and after it if there is no other
+  LossEntry* many_ = nullptr;  // most programs lose nothing, and never have it
+  LossEntry* entries_ = nullptr;  // being filled: half of either
+  LossEntry* spare_ = nullptr;    // the other half: being copied by the drain, or empty
+  std::size_t most_entries_ = 0;
+  bool has_begun_ = false;
   std::size_t entry_count_ = 0;
   std::array<std::uint32_t, kDeviceSlots> open_run_{};  // its row plus one; 0: none
   std::uint64_t last_position_ = 0;

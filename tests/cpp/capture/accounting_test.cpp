@@ -167,6 +167,9 @@ class Accounting : public testing::Test {
     EXPECT_EQ(counts.made, summary.made);
     EXPECT_EQ(rows.allocations, counts.made.allocations - counts.lost.allocations);
     EXPECT_EQ(rows.frees - counts.inferred_frees, counts.made.frees - counts.lost.frees);
+    // An event is a row: what info counts as made and recorded is what reports number.
+    EXPECT_EQ(rows.total() - 2 * counts.inferred_frees,
+              (counts.made.total() - counts.lost.total()));
     EXPECT_EQ(counted, counts.lost.total());
   }
 

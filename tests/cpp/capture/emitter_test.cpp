@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <memory>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "event/event.h"
@@ -64,6 +67,27 @@ TEST_F(EmitterOfEvents, what_finds_the_ring_full_is_counted_by_device) {
   EXPECT_EQ(entries[0].position, 4U);
   EXPECT_EQ(entries[1].device, 5);
   EXPECT_EQ(entries[1].lost.allocations, 2U);
+}
+
+TEST_F(EmitterOfEvents, threads_that_live_at_once_have_slots_of_their_own) {
+  constexpr std::size_t kThreads = 40;
+  std::vector<std::uint16_t> numbers(kThreads);
+  std::vector<std::uint16_t> tags(kThreads);
+  std::barrier all(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t index = 0; index < kThreads; ++index) {
+      threads.emplace_back([&, index] {
+        numbers[index] = slots_->mine()->number;
+        emitter_.set_tag(static_cast<std::uint16_t>(index));
+        all.arrive_and_wait();
+        tags[index] = emitter_.tag();
+        all.arrive_and_wait();
+      });
+    }
+  }
+  EXPECT_EQ(std::set<std::uint16_t>(numbers.begin(), numbers.end()).size(), kThreads);
+  for (std::size_t index = 0; index < kThreads; ++index) EXPECT_EQ(tags[index], index);
 }
 
 }  // namespace

@@ -29,6 +29,17 @@ TEST(SizeTable, refuses_what_does_not_fit) {
   EXPECT_FALSE(table.take(64, size));
 }
 
+TEST(SizeTable, that_reserves_with_its_first_row_is_empty_before) {
+  SizeTable table(64, SizeTable::Reserve::with_first_row);
+  std::uint64_t size = 0;
+  EXPECT_FALSE(table.take(64, size));
+  table.for_each([](std::uint64_t, std::uint64_t) { FAIL() << "there is no row"; });
+  table.clear();
+  EXPECT_TRUE(table.insert(64, 7));
+  EXPECT_TRUE(table.take(64, size));
+  EXPECT_EQ(size, 7U);
+}
+
 TEST(SizeTable, agrees_with_a_map_over_random_work) {
   std::mt19937_64 random(1);
   SizeTable table(256);

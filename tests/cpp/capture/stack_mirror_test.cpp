@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "capture/shown_files.h"
+
 namespace gpumemprof::capture {
 namespace {
 
@@ -44,6 +46,18 @@ std::string path(const StackMirror& mirror) {
     text += std::string(mirror.text(mirror.frame(mirror.innermost(id)).name)) + " ";
   }
   return text;
+}
+
+TEST(StackMirror, shows_a_cell_by_the_number_that_it_was_last_run_with) {
+  show_file_as("/tmp/ipykernel_7/286.py", "Cell In[3]");
+  show_file_as("/tmp/ipykernel_7/286.py", "Cell In[4]");
+  StackMirror mirror;
+  describe(mirror, 1, "main", SIZE_MAX, "/tmp/ipykernel_7/286.py");
+  describe(mirror, 2, "train", SIZE_MAX, "/tmp/ipykernel_7/2860.py");
+  change(mirror, 0, {1, 2});
+  const StackId id = mirror.stack_of(kThread);
+  EXPECT_EQ(mirror.text(mirror.frame(mirror.innermost(id)).file), "/tmp/ipykernel_7/2860.py");
+  EXPECT_EQ(mirror.text(mirror.frame(mirror.innermost(mirror.caller(id))).file), "Cell In[4]");
 }
 
 TEST(StackMirror, follows_a_stack_that_grows_and_shrinks) {

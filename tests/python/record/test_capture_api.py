@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 import warnings
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import gpumemprof
 import pytest
+from forked_programs import run_forked
+from gpumemprof.__main__ import main
 
 torch = pytest.importorskip("torch")
 
@@ -32,6 +35,16 @@ def test_recordings_nest(tmp_path: Path) -> None:
     assert live_bytes(outer.path) == 1230
     assert live_bytes(inner.path) == 200
     del first, second, third
+
+
+def test_a_recording_without_an_allocation_claims_no_peak(tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(10))], 0.1)
+    with gpumemprof.record(tmp_path / "idle.gmp", cpu=True):
+        optimizer.step()
+    text = gpumemprof.load(tmp_path / "idle.gmp").to_text()
+    assert "idle.gmp: recording, no event" in text
+    assert "cpu:0: no allocation or free was recorded." in text
+    assert "0 B" not in text
 
 
 def test_recordings_overlap(tmp_path: Path) -> None:
@@ -168,6 +181,21 @@ def test_steps_and_tags_are_in_the_file(tmp_path: Path) -> None:
     ]
 
 
+def test_marks_number_steps_as_reports_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpumemprof.hooks.steps._steps", 0)
+    with gpumemprof.record(tmp_path / "run.gmp", cpu=True) as recording:
+        kept = []
+        for _ in range(2):
+            gpumemprof.step()
+            kept.append(allocate(10))
+    out = tmp_path / "run.pickle"
+    assert main(["convert", recording.path, str(out), "--to", "torch-snapshot"]) == 0
+    names = [one["name"] for one in pickle.loads(out.read_bytes())["external_annotations"]]
+    assert [name for name in names if name.startswith("step")] == ["step 1", "step 1", "step 2"]
+    rows = gpumemprof.load(recording.path).report()["devices"][0]["steps"]
+    assert [row["step"] for row in rows] == [1, 2]
+
+
 def test_steps_and_tags_cost_nothing_without_a_recording() -> None:
     gpumemprof.step()
     with gpumemprof.tag("nothing"):
@@ -244,3 +272,23 @@ def test_a_child_that_records_has_stacks_though_python_keeps_them_elsewhere(tmp_
             finally:
                 os._exit(0 if is_right else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_program_near_a_limit_on_its_address_space_still_fits(tmp_path: Path) -> None:
+    done = run_forked(
+        tmp_path,
+        """
+        import gpumemprof, re, torch
+        def address_space():
+            status = open("/proc/self/status").read()
+            return int(re.search(r"VmSize:\\s*(\\d+) kB", status)[1]) << 10
+        before = address_space()
+        recording = gpumemprof.start("run.gmp", cpu=True)
+        kept = torch.ones(1000)
+        during = address_space()
+        recording.stop()
+        # The largest part is what the C library reserves for whatever a thread allocates: 64 MiB.
+        assert during - before < 120 << 20, f"{(during - before) / (1 << 20):.1f} MiB"
+        """,
+    )
+    assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_sink.h"
@@ -47,6 +48,9 @@ class ChapterShelf {
   // if it may be replaced, unless another recording is writing it.
   Status open(FileSink::Existing existing);
 
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  // It is made later than this, under a name that may be another by then.
+  void set_folder(std::string folder) { folder_ = std::move(folder); }
   [[nodiscard]] std::string path_of(std::uint32_t number) const;
   [[nodiscard]] const ChapterLimits& limits() const { return limits_; }
   // A chapter was closed: writes its summary, and removes chapters if there is no room for it.
